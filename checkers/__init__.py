@@ -1,0 +1,1 @@
+"""What must hold: pure functions from (history, table logs) to verdicts."""
