@@ -1,0 +1,611 @@
+"""The operations: for each kind, what a writer executes (SQL) and what it means (rows removed, rows added, result).
+
+One class a kind holds both, so that nobody keeps a second copy of the semantics: a writer runs :meth:`Kind.statements`, the
+generator draws :meth:`Kind.arguments`, a checker replays :meth:`Kind.writeset`. Arguments are plain JSON values: they are
+the ``value`` of the history's ``invoke`` event and, with the operation's id and the table's dimensions, determine everything.
+
+Keys. A *shared* key is one that every writer draws from (``0 … keys-1``). An *own* key belongs to one writer alone and lies in
+a partition of its own (negative partition values), so that no other writer's statement, by key, predicate or partition, ever
+touches it. Operations that Iceberg commits as unvalidated appends though they read the table (INSERT … SELECT, MERGE with only
+an insert clause) are serializable only on own keys; on shared keys they show a documented anomaly (apache/iceberg#12653).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, ClassVar, NamedTuple
+
+from workloads.tables import Row, State, TableSpec
+
+Arguments = dict[str, Any]
+
+ROWS = "id, val, cnt, log, part"
+
+
+class WriteSet(NamedTuple):
+    """What an operation does to a state: equal rows repeated, never both in ``removed`` and ``added``."""
+
+    removed: list[Row]
+    added: list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One SQL statement of an operation.
+
+    ``{table}`` stands for the qualified name, ``{identifier}`` for the name without catalog (procedures want it so).
+    ``bind`` names the first column of the last row returned, for later statements of the operation (``{snapshot}``).
+    ``result``: its rows are the operation's result. ``{older_than}`` is bound by the orchestrator, which first secures the
+    table log (expiry deletes files that the log has yet to read).
+    """
+
+    sql: str
+    bind: str | None = None
+    result: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """How keys are drawn: ``space`` shared keys, Zipf exponent ``skew`` (0 = uniform), ``own_share`` of draws on own keys."""
+
+    space: int
+    skew: float = 0.0
+
+    def draw(self, rng: Random, n: int = 1) -> list[int]:
+        """``n`` distinct shared keys (fewer when the space is smaller), ascending."""
+        n = min(n, self.space)
+        if not self.skew:
+            return sorted(rng.sample(range(self.space), n))
+        weights = [1.0 / (k + 1) ** self.skew for k in range(self.space)]
+        drawn: set[int] = set()
+        while len(drawn) < n:  # bounded: a drawn key's weight becomes 0
+            k = rng.choices(range(self.space), weights)[0]
+            weights[k] = 0.0
+            drawn.add(k)
+        return sorted(drawn)
+
+
+OWN_KEYS = 8
+"""Own keys a writer has."""
+
+
+def own_key(writer: int, n: int) -> int:
+    """The ``n``-th (0 … OWN_KEYS-1) own key of a writer: negative, so never a shared key."""
+    return -(writer * OWN_KEYS + n + 1)
+
+
+def owner(id: int) -> int | None:
+    """The writer whose own key this is; None for a shared key."""
+    return None if id >= 0 else (-id - 1) // OWN_KEYS
+
+
+def part_of(id: int, table: TableSpec) -> int:
+    """The partition value of a key: ``id mod partitions`` for shared keys, ``-1 - writer`` for own ones."""
+    writer = owner(id)
+    return table.part(id) if writer is None else -1 - writer
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What :meth:`Kind.arguments` may use: the writer's own seeded stream, and the workload's keys."""
+
+    rng: Random
+    keys: Keys
+    writer: int
+    table: TableSpec
+    own: bool
+    options: Mapping[str, Any]
+
+    def ids(self, n: int = 1) -> list[int]:
+        """``n`` distinct keys, ascending: own ones when the operation is to use own keys."""
+        if self.own:
+            return sorted(own_key(self.writer, k) for k in self.rng.sample(range(OWN_KEYS), min(n, OWN_KEYS)))
+        return self.keys.draw(self.rng, n)
+
+    def some_ids(self) -> list[int]:
+        """1 … ``rows`` (option, default 3) distinct keys."""
+        return self.ids(self.rng.randint(1, int(self.options.get("rows", 3))))
+
+
+def _in(ids: Iterable[int]) -> str:
+    return ", ".join(str(int(i)) for i in ids)
+
+
+def _values(ids: Sequence[int], table: TableSpec) -> str:
+    return ", ".join(f"({int(i)}L, {part_of(i, table)})" for i in ids)
+
+
+def new_row(id: int, op: str, table: TableSpec) -> Row:
+    """The row that an insert of ``id`` by operation ``op`` makes."""
+    return Row(id, op, 0, op, part_of(id, table))
+
+
+class Kind(ABC):
+    """One kind of operation. Stateless: all methods are functions of their arguments."""
+
+    name: ClassVar[str]
+    writes: ClassVar[bool] = True
+    """Whether it can leave a snapshot."""
+    changes_rows: ClassVar[bool] = True
+    """Whether it can change the table's rows; False for reads and maintenance."""
+    blind_append: ClassVar[bool] = False
+    """Whether Iceberg commits it as an append that validates nothing although it read the table."""
+    options: ClassVar[tuple[str, ...]] = ()
+    """Option names it takes in the workload file beside ``weight``, ``keys`` and ``tables``."""
+
+    @abstractmethod
+    def arguments(self, draw: Draw) -> Arguments:
+        """Draw the arguments of one operation. Everything random comes from ``draw.rng``."""
+
+    @abstractmethod
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        """The SQL to run, in order; the last one that writes is the operation's commit."""
+
+    @abstractmethod
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        """What it removes from and adds to ``state`` (which it must not change), net."""
+
+    def expected(self, state: State, value: Arguments) -> list[Row] | None:
+        """For reads: the rows it must return in ``state``, sorted. None for operations that return none."""
+        return None
+
+
+def _net(removed: Iterable[Row], added: Iterable[Row]) -> WriteSet:
+    out, plus = list(removed), list(added)
+    for r in list(out):
+        if r in plus:
+            out.remove(r)
+            plus.remove(r)
+    return WriteSet(sorted(out), sorted(plus))
+
+
+# --- inserts ----------------------------------------------------------------------------------------------------------
+
+
+class Insert(Kind):
+    """``INSERT INTO … VALUES``: new rows, also of keys that are there already (Iceberg knows no unique keys)."""
+
+    name = "insert"
+    options = ("rows",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"ids": draw.some_ids()}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        rows = ", ".join(f"({r.id}L, '{r.val}', {r.cnt}L, '{r.log}', {r.part})" for r in self._rows(value, op, table))
+        return [Statement(f"INSERT INTO {{table}} VALUES {rows}")]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        return WriteSet([], sorted(self._rows(value, op, table)))
+
+    @staticmethod
+    def _rows(value: Arguments, op: str, table: TableSpec) -> list[Row]:
+        return [new_row(i, op, table) for i in value["ids"]]
+
+
+class InsertSelect(Kind):
+    """``INSERT … SELECT`` from the table itself: copies one key's rows to another key. Commits as an unvalidated append."""
+
+    name = "insert-select"
+    blind_append = True
+
+    def arguments(self, draw: Draw) -> Arguments:
+        ids = draw.ids(2)
+        draw.rng.shuffle(ids)
+        return {"from": ids[0], "to": ids[-1]}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        to = int(value["to"])
+        return [
+            Statement(
+                f"INSERT INTO {{table}} SELECT {to}L, '{op}', cnt, concat(log, ',{op}'), {part_of(to, table)} "
+                f"FROM {{table}} WHERE id = {int(value['from'])}"
+            )
+        ]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        to = value["to"]
+        added = [Row(to, op, r.cnt, f"{r.log},{op}", part_of(to, table)) for r in state.by_id(value["from"])]
+        return WriteSet([], sorted(added))
+
+
+# --- updates ----------------------------------------------------------------------------------------------------------
+
+
+class _Update(Kind):
+    """``UPDATE … SET``; subclasses say what is set and which rows it is set on."""
+
+    assignment: ClassVar[str]
+
+    @staticmethod
+    @abstractmethod
+    def updated(row: Row, op: str) -> Row:
+        """The row after the update."""
+
+    def matching(self, state: State, value: Arguments) -> list[Row]:
+        """The rows of ``state`` that the statement's WHERE accepts."""
+        return [r for i in value["ids"] for r in state.by_id(i)]
+
+    def where(self, value: Arguments) -> str:
+        """The statement's WHERE condition."""
+        ids = value["ids"]
+        return f"id = {int(ids[0])}" if len(ids) == 1 else f"id IN ({_in(ids)})"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"ids": draw.ids(1)}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement(f"UPDATE {{table}} SET {self.assignment.format(op=op)} WHERE {self.where(value)}")]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        old = self.matching(state, value)
+        return _net(old, [self.updated(r, op) for r in old])
+
+
+class UpdateRegister(_Update):
+    """Sets the register of one key to a value that nobody else writes: the operation's id."""
+
+    name = "update-register"
+    assignment = "val = '{op}'"
+
+    @staticmethod
+    def updated(row: Row, op: str) -> Row:
+        return row._replace(val=op)
+
+
+class UpdateCounter(_Update):
+    """Increments the counter of one key: a lost update leaves it too low."""
+
+    name = "update-counter"
+    assignment = "cnt = cnt + 1"
+
+    @staticmethod
+    def updated(row: Row, op: str) -> Row:
+        return row._replace(cnt=row.cnt + 1)
+
+
+class UpdateAppend(_Update):
+    """Appends the operation's id to the list of one key: the list shows the order of all appends that it survived."""
+
+    name = "update-append"
+    assignment = "log = concat(log, ',{op}')"
+
+    @staticmethod
+    def updated(row: Row, op: str) -> Row:
+        return row._replace(log=f"{row.log},{op}")
+
+
+class _ByPredicate(Kind):
+    """Rows chosen by a condition on a counter's parity in one partition, so that what matches depends on other writers."""
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"part": draw.rng.randrange(draw.table.partitions), "parity": draw.rng.randrange(2)}
+
+    def where(self, value: Arguments) -> str:
+        return f"part = {int(value['part'])} AND cnt % 2 = {int(value['parity'])}"
+
+    def matching(self, state: State, value: Arguments) -> list[Row]:
+        return [r for r in state if r.part == value["part"] and r.cnt % 2 == value["parity"]]
+
+
+class UpdateRegisterWhere(_ByPredicate, UpdateRegister):
+    """Sets the register of all rows that a predicate selects."""
+
+    name = "update-register-where"
+
+
+class UpdateCounterWhere(_ByPredicate, UpdateCounter):
+    """Increments the counter of all rows that a predicate on that counter selects."""
+
+    name = "update-counter-where"
+
+
+class UpdateAppendWhere(_ByPredicate, UpdateAppend):
+    """Appends to the list of all rows that a predicate selects."""
+
+    name = "update-append-where"
+
+
+# --- deletes ----------------------------------------------------------------------------------------------------------
+
+
+class Delete(Kind):
+    """``DELETE`` by key."""
+
+    name = "delete"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"ids": draw.ids(1)}
+
+    def where(self, value: Arguments) -> str:
+        """The statement's WHERE condition."""
+        return f"id = {int(value['ids'][0])}"
+
+    def matching(self, state: State, value: Arguments) -> list[Row]:
+        """The rows of ``state`` that the statement's WHERE accepts."""
+        return [r for i in value["ids"] for r in state.by_id(i)]
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement(f"DELETE FROM {{table}} WHERE {self.where(value)}")]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        return WriteSet(sorted(self.matching(state, value)), [])
+
+
+class DeleteWhere(_ByPredicate, Delete):
+    """``DELETE`` by a predicate that depends on what other writers did."""
+
+    name = "delete-where"
+
+
+class DeletePartition(Delete):
+    """``DELETE`` of a whole partition: on a partitioned table a metadata delete, evaluated against the base it commits on."""
+
+    name = "delete-partition"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"part": draw.rng.randrange(draw.table.partitions)}
+
+    def where(self, value: Arguments) -> str:
+        return f"part = {int(value['part'])}"
+
+    def matching(self, state: State, value: Arguments) -> list[Row]:
+        return [r for r in state if r.part == value["part"]]
+
+
+# --- merges -----------------------------------------------------------------------------------------------------------
+
+
+class _Merge(Kind):
+    """``MERGE`` from a list of keys; subclasses say what happens to matched and to not matched ones."""
+
+    clauses: ClassVar[str]
+    options = ("rows",)
+    inserts: ClassVar[bool] = False
+    updates: ClassVar[bool] = False
+    deletes: ClassVar[bool] = False
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"ids": draw.some_ids()}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        sql = (
+            f"MERGE INTO {{table}} t USING (SELECT * FROM VALUES {_values(value['ids'], table)} AS v(id, part)) s "
+            f"ON t.id = s.id"
+        )
+        if self.updates:
+            sql += f" WHEN MATCHED THEN UPDATE SET val = '{op}', cnt = t.cnt + 1, log = concat(t.log, ',{op}')"
+        if self.deletes:
+            sql += " WHEN MATCHED THEN DELETE"
+        if self.inserts:
+            sql += (
+                f" WHEN NOT MATCHED THEN INSERT (id, val, cnt, log, part) VALUES (s.id, '{op}', 0L, '{op}', s.part)"
+            )
+        return [Statement(sql)]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        removed: list[Row] = []
+        added: list[Row] = []
+        for i in value["ids"]:
+            rows = state.by_id(i)
+            if rows and (self.updates or self.deletes):
+                removed += rows
+                if self.updates:
+                    added += [Row(r.id, op, r.cnt + 1, f"{r.log},{op}", r.part) for r in rows]
+            if not rows and self.inserts:
+                added.append(new_row(i, op, table))
+        return _net(removed, added)
+
+
+class MergeUpsert(_Merge):
+    """Updates the keys that are there, inserts the others."""
+
+    name = "merge-upsert"
+    updates = True
+    inserts = True
+
+
+class MergeInsert(_Merge):
+    """Inserts the keys that are not there. Commits as an unvalidated append (apache/iceberg#12653)."""
+
+    name = "merge-insert"
+    inserts = True
+    blind_append = True
+
+
+class MergeUpdate(_Merge):
+    """Updates the keys that are there."""
+
+    name = "merge-update"
+    updates = True
+
+
+class MergeDelete(_Merge):
+    """Deletes the keys that are there."""
+
+    name = "merge-delete"
+    deletes = True
+
+
+# --- reads ------------------------------------------------------------------------------------------------------------
+
+
+class Read(Kind):
+    """Reads the whole table."""
+
+    name = "read"
+    writes = False
+    changes_rows = False
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement(f"SELECT {ROWS} FROM {{table}}", result=True)]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        return WriteSet([], [])
+
+    def expected(self, state: State, value: Arguments) -> list[Row] | None:
+        return state.rows()
+
+
+class ReadKey(Read):
+    """Reads the rows of one key."""
+
+    name = "read-key"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"id": draw.ids(1)[0]}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement(f"SELECT {ROWS} FROM {{table}} WHERE id = {int(value['id'])}", result=True)]
+
+    def expected(self, state: State, value: Arguments) -> list[Row] | None:
+        return state.by_id(value["id"])
+
+
+class ReadSnapshot(Read):
+    """Time travel: reads the whole table as of the ``back``-th snapshot before the newest one its writer can see.
+
+    The result is ``{"snapshot": id, "rows": [...]}``: the snapshot that was asked for, and its rows.
+    """
+
+    name = "read-snapshot"
+    options = ("back",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"back": draw.rng.randint(0, int(draw.options.get("back", 5)))}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [
+            Statement(
+                "SELECT snapshot_id FROM {table}.history WHERE is_current_ancestor "
+                f"ORDER BY made_current_at DESC LIMIT {int(value['back']) + 1}",
+                bind="snapshot",
+            ),
+            Statement(f"SELECT {ROWS} FROM {{table}} VERSION AS OF {{snapshot}}", result=True),
+        ]
+
+
+# --- maintenance ------------------------------------------------------------------------------------------------------
+
+
+class _Maintenance(Kind):
+    """A procedure that must not change any row."""
+
+    changes_rows = False
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        return WriteSet([], [])
+
+
+class RewriteDataFiles(_Maintenance):
+    """Compaction by the ``rewrite_data_files`` procedure: bin-pack or sort, all files or those that qualify."""
+
+    name = "rewrite-data-files"
+    options = ("strategy", "partial_progress")
+
+    def arguments(self, draw: Draw) -> Arguments:
+        strategy = draw.options.get("strategy") or draw.rng.choice(["binpack", "sort"])
+        value: Arguments = {"strategy": strategy, "all": draw.rng.random() < 0.5}
+        if draw.options.get("partial_progress"):
+            value["partial_progress"] = True
+        return value
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        options = {"rewrite-all": "true"} if value["all"] else {"min-input-files": "2", "delete-file-threshold": "1"}
+        if value.get("partial_progress"):
+            options |= {"partial-progress.enabled": "true", "partial-progress.max-commits": "3"}
+        pairs = ", ".join(f"'{k}', '{v}'" for k, v in options.items())
+        sort = ", strategy => 'sort', sort_order => 'id ASC NULLS LAST'" if value["strategy"] == "sort" else ""
+        return [
+            Statement(
+                "CALL {catalog}.system.rewrite_data_files(table => '{identifier}', "
+                f"options => map({pairs}){sort})",
+                result=True,
+            )
+        ]
+
+
+class RewritePositionDeleteFiles(_Maintenance):
+    """Compaction of position delete files, by the procedure of that name."""
+
+    name = "rewrite-position-delete-files"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [
+            Statement(
+                "CALL {catalog}.system.rewrite_position_delete_files(table => '{identifier}', "
+                "options => map('rewrite-all', 'true'))",
+                result=True,
+            )
+        ]
+
+
+class RewriteManifests(_Maintenance):
+    """Regroups manifests, by the procedure of that name."""
+
+    name = "rewrite-manifests"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement("CALL {catalog}.system.rewrite_manifests(table => '{identifier}')", result=True)]
+
+
+class ExpireSnapshots(_Maintenance):
+    """Drops old snapshots and deletes the files that only they need. Leaves no snapshot of its own."""
+
+    name = "expire-snapshots"
+    writes = False
+    options = ("retain_last",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"retain_last": int(draw.options.get("retain_last", 10))}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [
+            Statement(
+                "CALL {catalog}.system.expire_snapshots(table => '{identifier}', "
+                f"older_than => TIMESTAMP '{{older_than}}', retain_last => {int(value['retain_last'])})",
+                result=True,
+            )
+        ]
+
+
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Insert(),
+        InsertSelect(),
+        UpdateRegister(),
+        UpdateCounter(),
+        UpdateAppend(),
+        UpdateRegisterWhere(),
+        UpdateCounterWhere(),
+        UpdateAppendWhere(),
+        Delete(),
+        DeleteWhere(),
+        DeletePartition(),
+        MergeUpsert(),
+        MergeInsert(),
+        MergeUpdate(),
+        MergeDelete(),
+        Read(),
+        ReadKey(),
+        ReadSnapshot(),
+        RewriteDataFiles(),
+        RewritePositionDeleteFiles(),
+        RewriteManifests(),
+        ExpireSnapshots(),
+    )
+}
+"""Every kind by name: the allowed values of ``operations:`` in a workload file."""

@@ -1,0 +1,118 @@
+"""The table under test: its columns, its dimensions, and its contents as the checkers hold them.
+
+Every table of a run has the columns of design: ``id`` (key; not unique in Iceberg), ``val`` (a register: the id of the
+operation that last set it), ``cnt`` (a counter), ``log`` (an append list: comma-separated operation ids, so that every
+version's order is visible to a plain reader) and ``part`` (the partition; ``id mod partitions``, never updated).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Row(NamedTuple):
+    """One row of a table under test; equal to the plain tuple of its values."""
+
+    id: int
+    val: str
+    cnt: int
+    log: str
+    part: int
+
+
+COLUMNS = Row._fields
+SQL_COLUMNS = "id BIGINT, val STRING, cnt BIGINT, log STRING, part INT"
+
+
+class TableSpec(BaseModel):
+    """One table's dimensions, as the workload file gives them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+    format_version: Literal[2, 3] = 2
+    mode: Literal["copy-on-write", "merge-on-read"] = "copy-on-write"
+    isolation: Literal["serializable", "snapshot"] = "serializable"
+    partitioned: bool = True
+    partitions: Annotated[int, Field(ge=1, le=1000)] = 4
+    properties: dict[str, str] = {}
+    seed_rows: Annotated[int, Field(ge=0, le=100_000)] = 16
+    """Rows with ids 0 … n-1 inserted before the main phase."""
+
+    def part(self, id: int) -> int:
+        """The partition value of a key."""
+        return id % self.partitions
+
+
+class State:
+    """A table's contents: a multiset of rows with an index by key. Mutable; ``copy`` before trying something out."""
+
+    __slots__ = ("_by_id",)
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self._by_id: dict[int, Counter[Row]] = {}
+        for r in rows:
+            self.add(r)
+
+    def add(self, row: Row, n: int = 1) -> None:
+        """Put ``row`` in ``n`` times."""
+        self._by_id.setdefault(row.id, Counter())[row] += n
+
+    def remove(self, row: Row, n: int = 1) -> None:
+        """Take ``row`` out ``n`` times.
+
+        Raises:
+            KeyError: it is not there that often.
+        """
+        rows = self._by_id.get(row.id)
+        if rows is None or rows[row] < n:
+            raise KeyError(row)
+        rows[row] -= n
+        if not rows[row]:
+            del rows[row]
+            if not rows:
+                del self._by_id[row.id]
+
+    def apply(self, removed: Iterable[Row], added: Iterable[Row]) -> None:
+        """Take out ``removed``, then put in ``added``.
+
+        Raises:
+            KeyError: a removed row is not there.
+        """
+        for r in removed:
+            self.remove(r)
+        for r in added:
+            self.add(r)
+
+    def by_id(self, id: int) -> list[Row]:
+        """The rows of one key, equal ones repeated, sorted."""
+        return sorted(self._by_id[id].elements()) if id in self._by_id else []
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._by_id
+
+    def __iter__(self) -> Iterator[Row]:
+        for rows in self._by_id.values():
+            yield from rows.elements()
+
+    def __len__(self) -> int:
+        return sum(c.total() for c in self._by_id.values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, State) and self._by_id == other._by_id
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def rows(self) -> list[Row]:
+        """All rows, equal ones repeated, sorted."""
+        return sorted(self)
+
+    def copy(self) -> State:
+        """An independent copy."""
+        twin = State()
+        twin._by_id = {k: c.copy() for k, c in self._by_id.items()}
+        return twin
