@@ -1,0 +1,56 @@
+# Needs Python 3.11 or newer and a JDK 17 or 21. Everything else is fetched or built, verified, and kept in
+# $ICEQUAKE_HOME (default: the platform's cache folder). `make doctor` says what is there and what is missing.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-fast test-spark lint format bench doctor lock clean
+
+# The first Python that is new enough; python3 if none is, so that the message about it is ours.
+PYTHON ?= $(or $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done),python3)
+BOOTSTRAP := $(PYTHON) harness/bootstrap.py
+WORKLOAD ?= workloads/quick.yaml
+JOBS ?= auto
+
+help: ## Say what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Get everything a run needs (minutes the first time, a moment afterwards)
+	@$(BOOTSTRAP) setup
+
+run: setup ## Run one workload: make run WORKLOAD=workloads/mixed.yaml
+	@$(BOOTSTRAP) icequake run $(WORKLOAD)
+
+test: setup ## All tests; those on a real Spark cluster one after another
+	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS)
+	@$(BOOTSTRAP) pytest -m spark
+
+test-fast: ## The tests that need no Spark
+	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS)
+
+test-spark: setup ## The tests on a real Spark cluster
+	@$(BOOTSTRAP) pytest -m spark
+
+lint: ## ruff (rules and format) and mypy --strict
+	@$(BOOTSTRAP) ruff check .
+	@$(BOOTSTRAP) ruff format --check .
+	@$(BOOTSTRAP) mypy
+
+format: ## Apply ruff's fixes and format
+	@$(BOOTSTRAP) ruff check --fix .
+	@$(BOOTSTRAP) ruff format .
+
+bench: setup ## The benchmarks of bench/
+	@$(BOOTSTRAP) python -m bench
+
+doctor: ## What is installed, what is missing, how to get it
+	@$(BOOTSTRAP) icequake doctor
+
+lock: ## Pin the newest allowed packages again in requirements.lock
+	@$(PYTHON) -m venv build/lock && build/lock/bin/pip install --quiet uv
+	@build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --upgrade --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --output-file requirements.lock pyproject.toml
+	@! grep -nE '://|^--' requirements.lock
+
+clean: ## Remove what was made in this folder (not the runs in store/, not $ICEQUAKE_HOME)
+	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,135 @@
+"""Everything a run needs on this machine, made once and found again in a moment.
+
+    installation = install.ensure()
+    installation.jars["spark"], installation.minio, installation.postgres_bin, ...
+
+From a machine with Python, make and a JDK: the jars of ``jars.lock`` (``compose.jars``), the REST catalog server compiled
+from ``java/`` against them, MinIO built from source (``compose.minio_build``) and PostgreSQL's programs
+(``compose.postgres_files``). All of it is below ``home()``, each part verified before it is there.
+
+``python -m compose.install [configuration ...]`` does it from a shell.
+"""
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from compose import jars, jdk, minio_build, postgres_files
+from compose.cache import SetupError, arriving, exclusive, home
+from compose.progress import Progress, for_stream
+
+__all__ = ["REST_MAIN", "Installation", "SetupError", "ensure", "home"]
+
+CONFS = ("spark", "rest")
+REST_MAIN = "RestCatalogServer"
+REST_SOURCE = Path(__file__).with_name("java") / f"{REST_MAIN}.java"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Where each part is. ``jars`` maps a configuration of ``jars.lock`` to its class path."""
+
+    home: Path
+    java: Path
+    jars: Mapping[str, tuple[Path, ...]]
+    rest_classes: Path
+    minio: Path
+    postgres_bin: Path
+    spark_home: Path
+    python: Path
+
+
+def ensure(*, confs: Sequence[str] = CONFS, progress: Progress | None = None) -> Installation:
+    """Make sure every part is there and say where. Raises SetupError.
+
+    Costs a few file look-ups when nothing is missing. Otherwise a lock makes parallel calls wait for each other, and
+    what an interrupted call had finished is kept.
+    """
+    confs = (*dict.fromkeys((*confs, "rest")),)  # the server is compiled against its jars
+    place = home()
+    kit = jdk.pick()
+    locked = jars.read_lock()
+    needed = jars.of(confs, locked)
+    paths = {conf: class_path(conf, locked, place) for conf in confs}
+    classes = rest_classes(place, paths["rest"])
+    installation = Installation(
+        home=place,
+        java=kit.java,
+        jars=paths,
+        rest_classes=classes,
+        minio=minio_build.binary(place),
+        postgres_bin=postgres_files.find() or Path(),
+        spark_home=spark_home(),
+        python=Path(sys.executable),
+    )
+    if (
+        all(jars.in_place(jar, place) for jar in needed)
+        and classes.is_dir()
+        and installation.minio.is_file()
+        and installation.postgres_bin.name
+    ):
+        return installation
+
+    progress = progress or for_stream()
+    with exclusive(place / "install.lock"):
+        jars.provide(needed, place, jars.Ivy(kit.java, installation.spark_home, place), progress)
+        compile_rest_server(kit.javac, paths["rest"], classes)
+        minio_build.provide(place, progress)
+        postgres_files.provide()
+    return ensure(confs=confs, progress=progress)
+
+
+def spark_home() -> Path:
+    """The Spark inside the pyspark wheel (found, not imported: importing costs half a second)."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise SetupError("pyspark is missing: pip install pyspark==4.1.4 (make setup does it)")
+    return Path(spec.origin).parent
+
+
+def class_path(conf: str, locked: Iterable[jars.Jar], place: Path) -> tuple[Path, ...]:
+    """A configuration's jars in the lock's order; the REST server also takes Hadoop's client from pyspark."""
+    paths = [jar.path(place) for jar in jars.of([conf], locked)]
+    if conf == "rest":
+        paths += sorted((spark_home() / "jars").glob("hadoop-client-*.jar"))
+    return tuple(paths)
+
+
+def rest_classes(place: Path, libraries: Iterable[Path]) -> Path:
+    """The folder of the compiled server, named after its source and what it is compiled against."""
+    key = hashlib.sha256(REST_SOURCE.read_bytes())
+    for library in libraries:
+        key.update(f"{library.parent.name}/{library.name}\n".encode())
+    return place / f"classes-{key.hexdigest()[:12]}"
+
+
+def compile_rest_server(javac: Path, libraries: Sequence[Path], classes: Path) -> None:
+    if classes.is_dir():
+        return
+    with arriving(classes) as scratch:
+        command = [str(javac), "--release", "17", "-d", str(scratch), "-cp", os.pathsep.join(map(str, libraries))]
+        result = subprocess.run([*command, str(REST_SOURCE)], capture_output=True, text=True)
+        if result.returncode != 0:
+            raise SetupError(f"cannot compile {REST_SOURCE.name} with {javac}: {result.stderr.strip() or result.stdout}")
+
+
+def main(arguments: Sequence[str]) -> int:
+    try:
+        ready = ensure(confs=tuple(arguments) or CONFS)
+    except SetupError as error:
+        print(f"icequake: {error}", file=sys.stderr)
+        return 255
+    except KeyboardInterrupt:
+        print("icequake: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+    print(f"icequake: everything is ready in {ready.home}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

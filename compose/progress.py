@@ -1,0 +1,107 @@
+"""How far a long step of the set-up is: bars for a person's terminal, lines for a log."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import IO, Literal, Protocol
+
+Unit = Literal["bytes", "items"]
+
+
+class Step(Protocol):
+    """One running step."""
+
+    def at(self, done: float, note: str = "") -> None:
+        """``done`` of the step's total is finished; ``note`` says what is being done right now."""
+
+
+class Progress(Protocol):
+    """Where steps are shown."""
+
+    def step(self, name: str, total: float | None, unit: Unit = "items") -> AbstractContextManager[Step]:
+        """Show ``name`` until the block ends; ``total`` is None if nobody knows how much there is to do."""
+
+
+def for_stream(stream: IO[str] | None = None) -> Progress:
+    """Bars if ``stream`` (default: stderr) is a terminal, plain lines otherwise."""
+    stream = stream or sys.stderr
+    return Bars(stream) if stream.isatty() else Lines(stream)
+
+
+@dataclass
+class Lines:
+    """One line when a step begins, one when it ends, and one every ``every`` seconds between."""
+
+    stream: IO[str]
+    every: float = 15.0
+
+    @contextmanager
+    def step(self, name: str, total: float | None, unit: Unit = "items") -> Iterator[Step]:
+        line = _Line(self, name, total, unit)
+        size = f" ({amount(total, unit)})" if total and unit == "bytes" else ""
+        self.say(f"{name}{size} ...")
+        yield line
+        self.say(f"{name}: done in {time.monotonic() - line.began:.0f} s")
+
+    def say(self, text: str) -> None:
+        print(f"icequake: {text}", file=self.stream, flush=True)
+
+
+@dataclass
+class _Line:
+    lines: Lines
+    name: str
+    total: float | None
+    unit: Unit
+    began: float = field(default_factory=time.monotonic)
+    said: float = field(default_factory=time.monotonic)
+
+    def at(self, done: float, note: str = "") -> None:
+        now = time.monotonic()
+        if now - self.said < self.lines.every:
+            return
+        self.said = now
+        share = f"{amount(done, self.unit)} of {amount(self.total, self.unit)}" if self.total else f"{now - self.began:.0f} s"
+        self.lines.say(f"{self.name}: {share}" + (f", {note}" if note else ""))
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A bar for each step."""
+
+    stream: IO[str]
+
+    @contextmanager
+    def step(self, name: str, total: float | None, unit: Unit = "items") -> Iterator[Step]:
+        # Imported here: a warm start shows nothing and should not pay for it.
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            MofNCompleteColumn,
+            ProgressColumn,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+        from rich.progress import Progress as RichProgress
+
+        counted: ProgressColumn = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
+        columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn()]
+        columns += [counted, TimeElapsedColumn(), TextColumn("[dim]{task.fields[note]}")]
+        with RichProgress(*columns, console=Console(file=self.stream)) as bars:
+            task = bars.add_task(name, total=total, note="")
+
+            class Bar:
+                def at(self, done: float, note: str = "") -> None:
+                    bars.update(task, completed=done, note=note)
+
+            yield Bar()
+            if total:
+                bars.update(task, completed=total, note="")
+
+
+def amount(value: float, unit: Unit) -> str:
+    return f"{value / 1e6:.0f} MB" if unit == "bytes" else f"{value:.0f}"
