@@ -1,0 +1,309 @@
+"""The command line. Exit codes: 0 valid, 1 anomaly found, 2 unknown, 254 bad arguments or workload file, 255 the harness failed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shlex
+import signal
+import sys
+import traceback
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+
+BAD_INPUT, HARNESS_FAILED = 254, 255
+
+app = typer.Typer(
+    name="icequake",
+    help="Breaks Apache Iceberg tables on purpose, with real Spark, and proves what survived.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+StoreOption = Annotated[Path, typer.Option("--store", help="Folder of all runs.", show_default=True)]
+
+
+def command() -> str:
+    """How this program was called, for the commands that it prints."""
+    return os.environ.get("ICEQUAKE_COMMAND", "icequake")
+
+
+def _ports(pairs: list[str]) -> dict[str, int]:
+    allowed = ("minio", "minio-console", "postgres", "rest", "spark-master", "spark-master-ui")
+    ports = {}
+    for pair in pairs:
+        name, _, number = pair.partition("=")
+        if name not in allowed or not number.isdecimal() or not 1 <= int(number) <= 65535:
+            raise click.UsageError(f"--port {pair}: give SERVICE=PORT; services: {', '.join(allowed)}")
+        ports[name] = int(number)
+    return ports
+
+
+def _overridden(workload: Any, writers: int | None, ops: int | None, time: str | None) -> Any:
+    from workloads.schema import Length, seconds
+
+    if ops is not None and time is not None:
+        raise click.UsageError("--ops and --time: give one of them")
+    update: dict[str, Any] = {}
+    if writers is not None:
+        update["writers"] = writers
+        update["phases"] = tuple(
+            p.model_copy(update={"writers": min(p.writers, writers)}) if p.writers else p for p in workload.phases
+        )
+    if ops is not None or time is not None:
+        try:
+            length = Length(ops=ops) if ops is not None else Length(time=seconds(time))
+        except ValueError as e:
+            raise click.UsageError(f"--time {time}: {e}") from None
+        update |= {"length": length, "phases": ()}
+    return workload.model_copy(update=update)
+
+
+@app.command()
+def run(
+    workload: Annotated[str, typer.Argument(help="A workload file, or the name of one of the library (quick).")],
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the operations; the file's, else a new one.")] = None,
+    store: StoreOption = Path("store"),
+    writers: Annotated[int | None, typer.Option(min=1, max=64, help="Instead of the file's.")] = None,
+    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations, instead of the file's.")] = None,
+    time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m), instead of the file's.")] = None,
+    port: Annotated[list[str] | None, typer.Option(help="SERVICE=PORT of the embedded stack.")] = None,
+    fresh: Annotated[bool, typer.Option(help="Do not use the stack that is up.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
+) -> int:
+    """Run one workload, check it, write its page."""
+    from compose import install
+    from harness import kept as kept_stack
+    from harness import store as runs
+    from harness.run import Run, Settings
+    from harness.terminal import Voice
+    from workloads import schema
+
+    path = schema.find(workload)
+    spec = _overridden(schema.load(path), writers, ops, time)
+    ports = _ports(port or [])
+    if seed is None:
+        seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
+    words = ["run", workload, "--seed", str(seed)]
+    for option, value in (("--writers", writers), ("--ops", ops), ("--time", time)):
+        words += [option, str(value)] if value is not None else []
+    settings = Settings(seed=seed, command=f"{command()} {shlex.join(words)}", ports=ports)
+    with Voice(quiet=quiet) as voice:
+        installation = install.ensure(progress=None)
+        folder = runs.create(store, spec.workload)
+        voice.say(f"{spec.workload}, seed {seed}: {folder.path}")
+        with nullcontext() if fresh or ports else kept_stack.use(installation.home) as kept:
+            Run(spec, folder, installation, settings, kept=kept, watcher=voice).execute()
+        voice.say("checking")
+        return _judge(folder)
+
+
+def _judge(folder: Any) -> int:
+    """Check a run's folder, write results, page and JUnit file, print the last lines; the exit code."""
+    from checkers.check import check, load_evidence, write_results
+    from checkers.verdict import exit_code
+    from reports import junit, page, summary
+
+    results = check(load_evidence(folder.path))
+    write_results(results, folder.results)
+    page.write(folder.path)
+    junit.write(folder.path)
+    for line in summary.lines(folder.path):
+        typer.echo(line)
+    return exit_code(results.valid)
+
+
+RunArgument = Annotated[Path, typer.Argument(help="A run's folder, or a `latest` link.")]
+
+
+@app.command()
+def check(run: RunArgument = Path("store/latest")) -> int:
+    """Judge a stored run again, from its folder alone: no Spark, no services."""
+    from harness import store as runs
+
+    return _judge(runs.find(run))
+
+
+@app.command()
+def report(run: RunArgument = Path("store/latest")) -> int:
+    """Write a stored run's page again and say where it is."""
+    from harness import store as runs
+    from reports import page
+
+    typer.echo(str(page.write(runs.find(run).path)))
+    return 0
+
+
+@app.command("list")
+def list_(
+    what: Annotated[str, typer.Argument(help="workloads, operations, checks, catalogs or runs.")] = "workloads",
+    store: StoreOption = Path("store"),
+) -> int:
+    """Show what there is: workloads, operations, checks, catalogs, runs."""
+    from rich.console import Console
+    from rich.table import Table
+
+    rows: list[tuple[str, ...]]
+    if what == "workloads":
+        from workloads import schema
+
+        loaded = [(p, schema.load(p)) for p in sorted(schema.LIBRARY.glob("*.yaml"))]
+        columns, rows = ("workload", "what it does"), [(p.stem, w.description) for p, w in loaded]
+    elif what == "operations":
+        from workloads.operations import KINDS
+
+        columns, rows = ("operation", "what it does"), [(n, (k.__doc__ or "").split("\n")[0]) for n, k in KINDS.items()]
+    elif what == "checks":
+        from checkers.check import ALL
+
+        columns = ("check", "what it finds")
+        rows = [(c.name, (type(c).__doc__ or "").strip().split("\n")[0]) for c in ALL]
+    elif what == "catalogs":
+        columns, rows = ("catalog", "what it is"), [("rest", "Iceberg's REST catalog server on PostgreSQL")]
+    elif what == "runs":
+        from harness import store as stored
+
+        columns, rows = ("run", "state", "verdict"), [_run_row(r) for r in stored.runs(store)]
+    else:
+        raise click.UsageError(f"list {what}: allowed: workloads, operations, checks, catalogs, runs")
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+    return 0
+
+
+def _run_row(folder: Any) -> tuple[str, str, str]:
+    import json
+
+    try:
+        valid = json.loads(folder.results.read_text())["valid"]
+    except (OSError, ValueError, KeyError, TypeError):
+        valid = None
+    words = {True: "valid", False: "anomalies found", "unknown": "unknown"}
+    return str(folder.path), str(folder.state().get("state")), words.get(valid, "not checked")
+
+
+@app.command()
+def doctor() -> int:
+    """Say what is installed, what is missing, and what to type."""
+    from rich.console import Console
+
+    from compose.doctor import examine
+
+    console = Console(highlight=False)
+    findings = examine()
+    marks = {"ok": "[green]ok     [/]", "missing": "[yellow]missing[/]", "wrong": "[red]wrong  [/]"}
+    for f in findings:
+        console.print(f"{marks[f.state]} {f.name:<12} {f.detail}", soft_wrap=True)
+        if f.state != "ok" and f.remedy:
+            console.print(f"        {'':<12} → {f.remedy}", soft_wrap=True)
+    return HARNESS_FAILED if any(f.state == "wrong" for f in findings) else 0
+
+
+@app.command()
+def setup() -> int:
+    """Get everything that a run needs into the cache; `run` does the same by itself."""
+    from compose import install
+
+    typer.echo(f"ready: {install.ensure(progress=None).home}")
+    return 0
+
+
+@app.command()
+def up(
+    writers: Annotated[int, typer.Option(min=0, max=64, help="Warm writers to keep.")] = 4,
+) -> int:
+    """Start a stack with warm writers and keep it for the next runs."""
+    from compose import install
+    from compose.stack import Endpoints
+    from harness import kept
+
+    installation = install.ensure(progress=None)
+    record = kept.up(installation.home, writers)
+    endpoints = Endpoints.from_json(record["endpoints"])
+    typer.echo(f"up: catalog {endpoints.catalog_uri}, S3 {endpoints.s3}, Spark {endpoints.spark_master}")
+    typer.echo(f"{writers} warm writers; the next `{command()} run` uses them; logs in {record['logs']}")
+    typer.echo(f"`{command()} down` ends it")
+    return 0
+
+
+@app.command()
+def down() -> int:
+    """End the stack that `up` started."""
+    from compose import install
+    from harness import kept
+
+    typer.echo("down" if kept.down(install.home()) else "nothing was up")
+    return 0
+
+
+def _terminated(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Entry point: every error becomes one line and an exit code, never a stack trace."""
+    signal.signal(signal.SIGTERM, _terminated)
+    sys.exit(_main())
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"icequake: {message}", file=sys.stderr)
+    return code
+
+
+def _main() -> int:
+    try:
+        code = app(standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Abort:
+        return _fail("stopped", HARNESS_FAILED)
+    except click.ClickException as e:
+        hint = f"; see `{command()} --help`" if isinstance(e, click.UsageError) else ""
+        return _fail(f"{e.format_message()}{hint}", BAD_INPUT)
+    except KeyboardInterrupt:
+        return _fail("stopped; the run's folder keeps what there is", HARNESS_FAILED)
+    except Exception as e:
+        return _explain(e)
+
+
+def _explain(error: Exception) -> int:
+    from compose.ports import PortInUse
+    from harness.history import HistoryError
+    from harness.store import StoreError
+    from harness.tablelog import TableLogError
+    from workloads.schema import WorkloadError
+
+    if isinstance(error, WorkloadError | StoreError | HistoryError | TableLogError | PortInUse):
+        return _fail(str(error), BAD_INPUT)
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        where = f" ({error.filename})" if error.filename else ""
+        return _fail(f"the disk of the store is full{where}; free some space or give another --store", HARNESS_FAILED)
+    from compose.install import SetupError
+    from compose.service import ServiceError
+    from harness.kept import KeptError
+    from harness.run import RunError
+    from harness.writers import WriterError
+
+    if isinstance(error, SetupError | ServiceError | KeptError | RunError | WriterError):
+        return _fail(str(error), HARNESS_FAILED)
+    log = Path(os.environ.get("ICEQUAKE_TRACE", "icequake-error.log"))
+    text = "".join(traceback.format_exception(error))
+    try:
+        log.write_text(text)
+        hint = f"the details are in {log}"
+    except OSError:
+        hint = text.strip().splitlines()[-1]
+    return _fail(f"internal error: {type(error).__name__}: {error}; {hint}; please report it", HARNESS_FAILED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""``icequake up`` and ``down``: a stack with warm writers that the next runs use.
+
+A keeper process owns the services and the drivers (and a watchdog of its own, so a killed keeper leaves nothing behind). Where
+they are is in ``<cache>/stack.json``; a run that uses the warm writers holds ``<cache>/stack.in-use`` meanwhile, since a
+driver executes one operation at a time; a second run beside it starts its own stack.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from compose.install import ensure
+from compose.stack import Endpoints, Stack
+from compose.watchdog import Watchdog
+from harness.run import WRITER_START_S, Kept, launcher
+from harness.writers import WriterSlot
+
+UP_S = 420.0
+DOWN_S = 30.0
+
+
+class KeptError(RuntimeError):
+    """A kept stack that cannot be started, used or ended; one line with what to do."""
+
+
+def _file(home: Path) -> Path:
+    return home / "stack.json"
+
+
+def _read(home: Path) -> dict[str, Any] | None:
+    """The record of the kept stack; None when there is none or its keeper is gone."""
+    try:
+        record = json.loads(_file(home).read_text())
+        alive = psutil.Process(record["pid"]).create_time() == record["pid_started"]
+    except (OSError, ValueError, KeyError, TypeError, psutil.Error):
+        return None
+    return record if alive else None
+
+
+@contextlib.contextmanager
+def use(home: Path) -> Iterator[Kept | None]:
+    """The kept stack, reserved for the caller; None when there is none or another run is using it."""
+    record = _read(home)
+    if record is None or record.get("state") != "up":
+        yield None
+        return
+    with (home / "stack.in-use").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield None
+            return
+        yield Kept(Endpoints.from_json(record["endpoints"]), tuple(Path(s) for s in record["sockets"]))
+
+
+def up(home: Path, writers: int) -> dict[str, Any]:
+    """Start a keeper and wait until its stack and writers are there.
+
+    Returns:
+        Its record: ``endpoints``, ``sockets``, ``pid``, ``logs``.
+
+    Raises:
+        KeptError: one is up already, or it did not come up.
+    """
+    if (record := _read(home)) is not None:
+        raise KeptError(f"a stack is up already (process {record['pid']}); `icequake down` ends it")
+    logs = home / "stack-logs"
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    with (logs / "keeper.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "harness.kept", str(writers), str(logs)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + UP_S
+    try:
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                text = (logs / "keeper.log").read_text(errors="replace").strip().splitlines()
+                raise KeptError(f"the stack did not come up: {text[-1] if text else 'no reason given'}; see {logs}")
+            record = _read(home)
+            if record is not None and record.get("state") == "up":
+                return record
+            time.sleep(0.2)  # polling a file that the keeper writes when its services have answered
+        raise KeptError(f"the stack is not up after {UP_S:.0f} s; see {logs}")
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(DOWN_S)
+        raise
+
+
+def down(home: Path) -> bool:
+    """End the kept stack; False when there was none.
+
+    Raises:
+        KeptError: it does not end.
+    """
+    record = _read(home)
+    if record is None:
+        _file(home).unlink(missing_ok=True)
+        return False
+    keeper = psutil.Process(record["pid"])
+    keeper.send_signal(signal.SIGTERM)
+    try:
+        keeper.wait(DOWN_S)
+    except psutil.TimeoutExpired:
+        raise KeptError(f"process {record['pid']} does not end; kill -9 it, its watchdog does the rest") from None
+    return True
+
+
+def keep(writers: int, logs: Path) -> None:
+    """The keeper process: bring everything up, say where it is, wait for SIGTERM, take everything down."""
+
+    def end(*_: object) -> None:
+        raise SystemExit(0)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    installation = ensure()
+    run_id = secrets.token_hex(6)
+    file = _file(installation.home)
+    me = psutil.Process()
+    with contextlib.ExitStack() as stack:
+        data = Path(tempfile.mkdtemp(prefix="icequake-"))
+        data.chmod(0o755)
+        stack.callback(shutil.rmtree, data, ignore_errors=True)
+        watchdog = Watchdog(run_id, remove=[data])
+        watchdog.start()
+        stack.callback(watchdog.close)
+        stack.callback(file.unlink, missing_ok=True)
+        record: dict[str, Any] = {"pid": os.getpid(), "pid_started": me.create_time(), "state": "starting"}
+        _write(file, record)
+        services = Stack(
+            installation, run_id=run_id, data=data / "services", logs=logs, worker_cores=max(8, 2 * writers)
+        )
+        services.start()
+        stack.callback(services.stop)
+        launch = launcher(installation, services.endpoints, run_id=run_id, data=data, logs=logs)
+        slots = [WriterSlot(f"w{n}", launch, WRITER_START_S) for n in range(writers)]
+        for slot in slots:
+            slot.connect()
+            slot.close()
+        record |= {
+            "state": "up",
+            "endpoints": services.endpoints.to_json(),
+            "sockets": [str(data / f"w{n}.sock") for n in range(writers)],
+            "logs": str(logs),
+        }
+        _write(file, record)
+        threading.Event().wait()  # until a signal ends the process
+
+
+def _write(file: Path, record: dict[str, Any]) -> None:
+    new = file.with_suffix(".new")
+    new.write_text(json.dumps(record, indent=1))
+    new.replace(file)
+
+
+def main() -> None:
+    """Entry point of the keeper process: its last line of output is the reason when it fails."""
+    try:
+        keep(int(sys.argv[1]), Path(sys.argv[2]))
+    except Exception as e:
+        print(f"{type(e).__name__}: {e}", file=sys.stderr)
+        sys.exit(255)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,529 @@
+"""One run, from left to right: plan, stack, writers, phases, final reads, table log. Verdict and page come after, elsewhere.
+
+Who does what: the main thread starts things and waits; each writer has one thread that draws its next operation, records the
+invocation, hands it to the driver process, and records what came back; one thread follows the table logs; one samples memory.
+An error in any of them stops all of them, and is raised here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+
+from compose.install import Installation
+from compose.process import LocalProcess
+from compose.stack import Endpoints, Stack, spark_conf, table_pointer, writer_environment
+from compose.watchdog import Watchdog
+from harness.follower import Follower
+from harness.history import Recorder
+from harness.store import RunFolder, identity
+from harness.tablereader import ObjectStore, TableReader
+from harness.writers import Launch, Writer, WriterDied, WriterError, WriterSlot, WriterTimeout, outcome, request
+from workloads import generator
+from workloads.generator import Planned
+from workloads.operations import KINDS, Statement
+from workloads.schema import Phase, Workload
+from workloads.tables import COLUMNS, SQL_COLUMNS, TableSpec
+
+CATALOG = "c"
+WRITER_START_S = 240.0
+REPLACE_TRIES = 3
+
+
+class Watcher(Protocol):
+    """Who is told how the run goes on."""
+
+    def say(self, text: str) -> None:
+        """Something happened: one line."""
+
+    def progress(self, done: int, total: int | None) -> None:
+        """``done`` operations completed, of ``total`` when that is known."""
+
+
+class RunError(RuntimeError):
+    """The harness could not do its work; one line with what to do."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run, beside the workload.
+
+    Attributes:
+        seed: of the generator.
+        command: what repeats the run.
+        ports: service name → port that the user wants.
+        spark_workers: Spark worker processes of an embedded stack.
+        capture_interval: seconds between captures of the table log while running.
+        catalog_uri: (writer name, endpoints) → the catalog's address for that writer, such as a proxy's.
+    """
+
+    seed: int
+    command: str
+    ports: Mapping[str, int] = field(default_factory=dict)
+    spark_workers: int = 2
+    capture_interval: float = 10.0
+    catalog_uri: Callable[[str, Endpoints], str] = lambda _, endpoints: endpoints.catalog_uri
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A stack that ``icequake up`` keeps: where its services and warm writers (their sockets) are."""
+
+    endpoints: Endpoints
+    sockets: tuple[Path, ...] = ()
+
+
+def table_properties(table: TableSpec) -> dict[str, str]:
+    """The Iceberg table properties that a table's dimensions mean; its own ``properties`` come last and win."""
+    properties = {
+        "format-version": str(table.format_version),
+        "write.metadata.previous-versions-max": "1000",
+    }
+    for command in ("delete", "update", "merge"):
+        properties[f"write.{command}.mode"] = table.mode
+        properties[f"write.{command}.isolation-level"] = table.isolation
+    return properties | table.properties
+
+
+def create_table(table: TableSpec) -> list[Statement]:
+    """The DDL of one table under test."""
+    quoted = ", ".join(
+        f"'{k}' = '{v}'" for k, v in ((_quote(k), _quote(v)) for k, v in table_properties(table).items())
+    )
+    partitioning = " PARTITIONED BY (part)" if table.partitioned else ""
+    return [
+        Statement("CREATE NAMESPACE IF NOT EXISTS {catalog}.{namespace}"),
+        Statement(f"CREATE TABLE {{table}} ({SQL_COLUMNS}) USING iceberg{partitioning} TBLPROPERTIES ({quoted})"),
+    ]
+
+
+def _quote(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'").replace("{", "{{").replace("}", "}}")
+
+
+class Run:
+    """One run of a workload into a run folder. ``execute`` once."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        folder: RunFolder,
+        installation: Installation,
+        settings: Settings,
+        *,
+        kept: Kept | None = None,
+        watcher: Watcher,
+    ) -> None:
+        self._workload = workload
+        self._folder = folder
+        self._installation = installation
+        self._settings = settings
+        self._kept = kept
+        self._watcher = watcher
+        self._say = watcher.say
+        self._run_id = secrets.token_hex(6)
+        self._namespace = f"iq_{self._run_id}"
+        self._stop = threading.Event()
+        self._errors: list[BaseException] = []
+        self._counters = [0] * workload.writers
+        self._processes = list(range(workload.writers))
+        self._timings: dict[str, float] = {}
+        self._done = 0
+        self._total = self._count()
+        self._peak = 0
+        self._state: dict[str, Any] = {}
+
+    # -- the whole -----------------------------------------------------------------------------------------------------
+
+    def execute(self) -> None:
+        """Do it all, up to and including the saved table log; whatever happens, nothing of ours stays running.
+
+        Raises:
+            RunError, ServiceError, WriterError: the harness could not do its work.
+            OSError: the store cannot be written.
+            KeyboardInterrupt: the user stopped it.
+        """
+        began = time.monotonic()
+        self._state = {"state": "running", **identity(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
+        self._folder.write_plan(self._plan())
+        self._folder.write_state(self._state)
+        final = "failed"
+        try:
+            with contextlib.ExitStack() as stack:
+                data = Path(tempfile.mkdtemp(prefix="icequake-"))
+                data.chmod(0o755)  # PostgreSQL of a root user runs under another uid
+                stack.callback(shutil.rmtree, data, ignore_errors=True)
+                watchdog = Watchdog(self._run_id, remove=[data])
+                watchdog.start()
+                stack.callback(watchdog.close)
+                stack.enter_context(self._memory())
+                self._inside(stack, data)
+            final = "complete"
+        except KeyboardInterrupt:
+            final = "interrupted"
+            raise
+        except BaseException as e:
+            self._state["error"] = f"{type(e).__name__}: {e}"
+            raise
+        finally:
+            self._timings["total"] = time.monotonic() - began
+            self._state |= {
+                "state": final,
+                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+                "timings": {k: round(v, 2) for k, v in self._timings.items()},
+                "peak_memory_bytes": self._peak,
+                "operations": self._done,
+            }
+            with contextlib.suppress(OSError):
+                self._folder.write_state(self._state)
+
+    def _inside(self, stack: contextlib.ExitStack, data: Path) -> None:
+        with self._timed("stack"):
+            if self._kept is None:
+                services = Stack(
+                    self._installation,
+                    run_id=self._run_id,
+                    data=data / "services",
+                    logs=self._folder.logs,
+                    workers=self._settings.spark_workers,
+                    worker_cores=max(2, self._workload.writers),
+                    ports=self._settings.ports,
+                    on_event=self._say,
+                )
+                services.start()
+                stack.callback(services.stop)
+                endpoints = services.endpoints
+            else:
+                endpoints = self._kept.endpoints
+                self._say("using the stack that is up")
+        with self._timed("writers"):
+            self._say(f"starting {self._workload.writers} writers")
+            slots = self._launch_all(stack, data, endpoints)
+        recorder = stack.enter_context(
+            Recorder(
+                self._folder.history,
+                {"workload": self._workload.workload, "seed": self._settings.seed, "writers": len(slots)},
+            )
+        )
+        with self._timed("tables"):
+            self._create_tables(slots)
+        follower = self._follower(endpoints, recorder)
+        stack.callback(follower.stop)
+        self._timings["first operation"] = sum(self._timings.values())
+        with follower:
+            phase = _Context(recorder, follower, slots)
+            with self._timed("seed"):
+                self._everybody(phase, self._split(generator.seed_rows(self._workload)), "setup")
+            for spec in self._workload.resolved_phases():
+                with self._timed(f"phase {spec.name}"):
+                    self._phase(phase, spec)
+            with self._timed("final reads"):
+                reads = generator.final_reads(self._workload)
+                self._everybody(phase, [reads for _ in slots], "final-reads")
+        with self._timed("table log"):
+            self._say("reading the table logs")
+            follower.finish()
+        for problem in follower.errors:
+            self._say(f"table log: {problem}")
+        self._state["writer_replacements"] = sum(s.replacements for s in slots)
+
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    def _count(self) -> int | None:
+        """Operations that the whole run will invoke; None when a phase goes by time."""
+        w = self._workload
+        lengths = [p.length.ops for p in w.resolved_phases()]
+        around = len(generator.seed_rows(w)) + len(generator.final_reads(w)) * w.writers
+        return around + sum(n for n in lengths if n is not None) if None not in lengths else None
+
+    def _plan(self) -> dict[str, Any]:
+        w = self._workload
+        return {
+            "workload": w.workload,
+            "description": w.description,
+            "seed": self._settings.seed,
+            "command": self._settings.command,
+            "catalog": w.catalog,
+            "namespace": self._namespace,
+            "versions": self._installation.versions(),
+            "tables": [t.model_dump() for t in w.tables],
+            "writers": w.writers,
+            "keys": w.keys.model_dump(),
+            "op_timeout": w.op_timeout,
+            "phases": [p.model_dump(exclude_none=True) for p in w.resolved_phases()],
+            "expect": list(w.expect),
+            "assert": dict(w.assertions),
+        }
+
+    @contextlib.contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._timings[name] = time.monotonic() - began
+
+    @contextlib.contextmanager
+    def _memory(self) -> Iterator[None]:
+        """Sample the memory of this process and all below it every two seconds; keep the peak (bytes, sum of RSS)."""
+        stop = threading.Event()
+
+        def sample() -> None:
+            me = psutil.Process()
+            while True:
+                total = 0
+                for p in [me, *me.children(recursive=True)]:
+                    with contextlib.suppress(psutil.Error):
+                        total += p.memory_info().rss
+                self._peak = max(self._peak, total)
+                if stop.wait(2.0):
+                    return
+
+        thread = threading.Thread(target=sample, name="memory", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _launch_all(self, stack: contextlib.ExitStack, data: Path, endpoints: Endpoints) -> list[WriterSlot]:
+        launch = launcher(
+            self._installation,
+            endpoints,
+            run_id=self._run_id,
+            data=data,
+            logs=self._folder.logs,
+            catalog_uri=self._settings.catalog_uri,
+            warm=self._kept.sockets if self._kept is not None else (),
+        )
+        slots = []
+        for n in range(self._workload.writers):
+            slot = WriterSlot(f"w{n}", launch, WRITER_START_S)
+            stack.callback(slot.close)
+            slots.append(slot)
+        for slot in slots:
+            slot.connect()
+        return slots
+
+    def _create_tables(self, slots: list[WriterSlot]) -> None:
+        for table in self._workload.tables:
+            message = request("setup", create_table(table), catalog=CATALOG, namespace=self._namespace, table=table.name)
+            try:
+                answer = slots[0].call(message, self._workload.op_timeout)
+            except (WriterDied, WriterTimeout) as e:
+                raise RunError(f"table {table.name} could not be created: {e}; see {self._folder.logs}") from None
+            if not answer["ok"]:
+                kind, text = answer["error"][0]
+                raise RunError(f"table {table.name} could not be created: {kind.rsplit('.', 1)[-1]}: {text}")
+
+    def _follower(self, endpoints: Endpoints, recorder: Recorder) -> Follower:
+        store = ObjectStore(
+            endpoint=endpoints.s3,
+            access_key=endpoints.access_key,
+            secret_key=endpoints.secret_key,
+            region=endpoints.region,
+        )
+        readers = {
+            t.name: TableReader(
+                store,
+                table=t.name,
+                identifier=f"{CATALOG}.{self._namespace}.{t.name}",
+                columns=COLUMNS,
+                path=self._folder.tablelog / f"{t.name}.jsonl",
+            )
+            for t in self._workload.tables
+        }
+        return Follower(
+            readers,
+            lambda name: table_pointer(endpoints, self._namespace, name, 10.0),
+            recorder.now,
+            self._settings.capture_interval,
+        )
+
+    def _split(self, planned: list[Planned]) -> list[list[Planned]]:
+        return [planned[n :: self._workload.writers] for n in range(self._workload.writers)]
+
+    def _phase(self, context: _Context, phase: Phase) -> None:
+        assert phase.writers is not None
+        goal = f"{phase.length.ops} operations" if phase.length.ops else f"{phase.length.time:g} s"
+        self._say(f"phase {phase.name}: {goal}, {phase.writers} writers")
+        streams: list[Iterable[Planned]] = [
+            generator.operations(self._workload, phase, n, self._settings.seed) for n in range(phase.writers)
+        ]
+        deadline = None if phase.length.time is None else time.monotonic() + phase.length.time
+        pause = phase.writers / phase.rate if phase.rate else 0.0
+        self._everybody(context, streams, phase.name, deadline=deadline, pause=pause)
+
+    def _everybody(
+        self,
+        context: _Context,
+        streams: list[Iterable[Planned]] | list[list[Planned]],
+        name: str,
+        *,
+        deadline: float | None = None,
+        pause: float = 0.0,
+    ) -> None:
+        """Run one stream of operations a writer, each in its thread, and wait for all."""
+
+        def work(n: int, stream: Iterable[Planned]) -> None:
+            rng = random.Random(f"{self._settings.seed}/{name}/{n}/pace")
+            next_at = time.monotonic()
+            try:
+                for planned in stream:
+                    if pause:
+                        next_at += rng.uniform(0, 2 * pause)
+                        self._stop.wait(max(0.0, next_at - time.monotonic()))
+                    if self._stop.is_set() or (deadline is not None and time.monotonic() >= deadline):
+                        return
+                    self._perform(context, n, planned, name)
+            except BaseException as e:
+                self._errors.append(e)
+                self._stop.set()
+
+        threads = [
+            threading.Thread(target=work, args=(n, stream), name=f"writer-{n}", daemon=True)
+            for n, stream in enumerate(streams)
+        ]
+        for t in threads:
+            t.start()
+        try:
+            for t in threads:
+                while t.is_alive():
+                    t.join(0.2)
+                    if self._stop.is_set():
+                        for slot in context.slots:
+                            slot.interrupt()
+        except BaseException:  # Ctrl-C
+            self._stop.set()
+            for slot in context.slots:
+                slot.interrupt()
+            for t in threads:
+                t.join(10)
+            raise
+        if self._errors:
+            raise self._errors[0]
+
+    def _perform(self, context: _Context, n: int, planned: Planned, phase: str) -> None:
+        """One operation: record the invocation, have it executed, record the completion."""
+        slot, kind = context.slots[n], KINDS[planned.f]
+        older_than = None
+        if planned.f == "expire-snapshots":
+            older_than = context.follower.secure(planned.table.name)
+            if older_than is None:
+                older_than = "1970-01-01 00:00:00.000"
+        op = f"w{n}-{self._counters[n]}"
+        self._counters[n] += 1
+        message = request(
+            op,
+            kind.statements(planned.value, op, planned.table),
+            catalog=CATALOG,
+            namespace=self._namespace,
+            table=planned.table.name,
+            older_than=older_than,
+        )
+        process, table = self._processes[n], planned.table.name
+        extra = {"phase": phase} if older_than is None else {"phase": phase, "older_than": older_than}
+        context.recorder.record("invoke", process, planned.f, table=table, value=planned.value, op=op, **extra)
+        died: WriterDied | WriterTimeout | None = None
+        try:
+            answer = slot.call(message, self._workload.op_timeout)
+            result = outcome(planned.f, planned.value, answer)
+        except (WriterDied, WriterTimeout) as e:
+            died, result = e, "info"
+            answer = {"ok": False, "error": [[f"icequake.{type(e).__name__}", str(e)]]}
+        value = None
+        if answer["ok"]:
+            value = answer["result"]
+            if planned.f == "read-snapshot":
+                value = {"snapshot": answer["bound"]["snapshot"], "rows": value}
+        context.recorder.record(
+            result,  # type: ignore[arg-type]  # outcome() returns ok, fail or info
+            process,
+            planned.f,
+            table=table,
+            value=value,
+            op=op,
+            error=None if answer["ok"] else answer["error"],
+        )
+        self._done += 1
+        self._watcher.progress(self._done, self._total)
+        if result == "info":
+            self._processes[n] += self._workload.writers
+        if died is not None and not self._stop.is_set():
+            self._say(f"writer w{n}: {type(died).__name__}; replaced")
+            self._replace(slot)
+
+    def _replace(self, slot: WriterSlot) -> None:
+        for attempt in range(REPLACE_TRIES):
+            try:
+                return slot.replace()
+            except WriterError:
+                if attempt == REPLACE_TRIES - 1 or self._stop.is_set():
+                    raise
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What every operation of a run needs."""
+
+    recorder: Recorder
+    follower: Follower
+    slots: list[WriterSlot]
+
+
+def launcher(
+    installation: Installation,
+    endpoints: Endpoints,
+    *,
+    run_id: str,
+    data: Path,
+    logs: Path,
+    catalog_uri: Callable[[str, Endpoints], str] = lambda _, e: e.catalog_uri,
+    warm: tuple[Path, ...] = (),
+) -> Launch:
+    """A function that launches the driver process of a writer (or, first, hands out a warm one).
+
+    Args:
+        run_id: marks the process, so that the watchdog ends it with the run.
+        data: folder for sockets and Spark's scratch files; short, since a Unix socket's path is limited to ~100 bytes.
+        logs: folder for the drivers' logs.
+        catalog_uri: the catalog's address for a writer of that name, such as a proxy's.
+        warm: sockets of writers that are up already; the n-th belongs to writer ``wn``.
+    """
+
+    def launch(name: str, generation: int) -> Writer:
+        n = int(name.removeprefix("w"))
+        if generation == 0 and n < len(warm):
+            return Writer(name, None, warm[n])
+        tag = name if generation == 0 else f"{name}.{generation}"
+        conf = spark_conf(
+            installation, endpoints, catalog_name=CATALOG, catalog_uri=catalog_uri(name, endpoints), data=data / tag
+        )
+        conf["spark.app.name"] = f"icequake {tag}"
+        conf_file, socket_path = data / f"{tag}.json", data / f"{tag}.sock"
+        conf_file.write_text(json.dumps(conf))
+        process = LocalProcess(
+            tag,
+            [str(installation.python), "-m", "harness.writer", str(conf_file), str(socket_path)],
+            run_id=run_id,
+            env=writer_environment(installation, endpoints),
+            log=logs / f"writer-{tag}.log",
+        )
+        process.start()
+        return Writer(name, process, socket_path)
+
+    return launch

@@ -1,0 +1,183 @@
+"""The store of runs: ``<store>/<workload>/<time>/`` with ``latest`` links, as Jepsen's users know it.
+
+A run's folder holds ``plan.yaml``, ``run.json`` (state: running, complete, failed, interrupted), ``history.jsonl``, ``tablelog/``,
+``logs/``, ``results.json``, ``report.html``, ``junit.xml``. Everything in it is written so that a run that dies leaves what it has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+class StoreError(ValueError):
+    """A store or run folder that cannot be used; one line with the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The paths of one run."""
+
+    path: Path
+
+    @property
+    def plan(self) -> Path:
+        """The resolved workload, versions, seed."""
+        return self.path / "plan.yaml"
+
+    @property
+    def run(self) -> Path:
+        """State, times, memory."""
+        return self.path / "run.json"
+
+    @property
+    def history(self) -> Path:
+        """The history."""
+        return self.path / "history.jsonl"
+
+    @property
+    def tablelog(self) -> Path:
+        """One table log a table."""
+        return self.path / "tablelog"
+
+    @property
+    def logs(self) -> Path:
+        """What the services and writers printed."""
+        return self.path / "logs"
+
+    @property
+    def results(self) -> Path:
+        """The verdicts."""
+        return self.path / "results.json"
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.path / "report.html"
+
+    def state(self) -> dict[str, Any]:
+        """``run.json``; a run whose process is gone while it says running is ``incomplete``."""
+        try:
+            state = json.loads(self.run.read_text())
+        except (OSError, ValueError):
+            return {"state": "incomplete"}
+        if not isinstance(state, dict):
+            return {"state": "incomplete"}
+        if state.get("state") == "running" and not _alive(state):
+            state["state"] = "incomplete"
+        return state
+
+    def write_state(self, state: Mapping[str, Any]) -> None:
+        """Replace ``run.json`` in one step."""
+        new = self.run.with_suffix(".new")
+        new.write_text(json.dumps(state, indent=1) + "\n")
+        new.replace(self.run)
+
+    def write_plan(self, plan: Mapping[str, Any]) -> None:
+        """Write ``plan.yaml``."""
+        self.plan.write_text(yaml.safe_dump(dict(plan), sort_keys=False, allow_unicode=True, width=120))
+
+    def read_plan(self) -> dict[str, Any]:
+        """Read ``plan.yaml``.
+
+        Raises:
+            StoreError: it is absent or not a plan.
+        """
+        try:
+            plan = yaml.safe_load(self.plan.read_text())
+        except OSError as e:
+            raise StoreError(f"{self.plan}: cannot be read: {e.strerror}; is {self.path} the folder of a run?") from None
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as e:
+            raise StoreError(f"{self.plan}: not YAML: {str(e).splitlines()[0]}") from None
+        if not isinstance(plan, dict):
+            raise StoreError(f"{self.plan}: not the plan of a run")
+        return plan
+
+
+def _started(pid: int) -> float | None:
+    import psutil
+
+    try:
+        return float(psutil.Process(pid).create_time())
+    except psutil.Error:
+        return None
+
+
+def identity() -> dict[str, Any]:
+    """This process, so that a later one can tell whether it still lives: pid and start time."""
+    return {"pid": os.getpid(), "pid_started": _started(os.getpid())}
+
+
+def _alive(state: Mapping[str, Any]) -> bool:
+    pid, started = state.get("pid"), state.get("pid_started")
+    return isinstance(pid, int) and started is not None and _started(pid) == started
+
+
+def create(store: Path, workload: str) -> RunFolder:
+    """Make the folder of a new run and point the ``latest`` links at it.
+
+    Raises:
+        StoreError: the store cannot be written; says what to do.
+    """
+    now = datetime.now(UTC)
+    for _ in range(1000):
+        stamp = now.strftime("%Y%m%dT%H%M%S.") + f"{now.microsecond // 1000:03d}Z"
+        folder = store / workload / stamp
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            now = datetime.now(UTC)
+        except OSError as e:
+            raise StoreError(f"{folder}: cannot be made: {e.strerror}; give another folder by --store") from None
+    else:
+        raise StoreError(f"{store / workload}: no free name for a run")
+    run = RunFolder(folder)
+    try:
+        run.tablelog.mkdir()
+        run.logs.mkdir()
+        _link(store / workload / "latest", Path(stamp))
+        _link(store / "latest", Path(workload) / stamp)
+    except OSError as e:
+        raise StoreError(f"{folder}: cannot be written: {e.strerror}; free some space or give another --store") from None
+    return run
+
+
+def _link(link: Path, target: Path) -> None:
+    new = link.with_name(f".{link.name}.{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError):
+        new.unlink()
+    new.symlink_to(target)
+    new.replace(link)
+
+
+def find(path: Path) -> RunFolder:
+    """The run that ``path`` means: a run's folder, a file in it, or a ``latest`` link.
+
+    Raises:
+        StoreError: there is none.
+    """
+    folder = path if path.is_dir() else path.parent
+    if not path.exists():
+        raise StoreError(f"{path}: no such run; `icequake list runs` shows the runs of a store")
+    if not (folder / "history.jsonl").exists() and (folder / "latest").exists():
+        folder = folder / "latest"
+    if not (folder / "history.jsonl").exists() and not (folder / "plan.yaml").exists():
+        raise StoreError(f"{path}: not the folder of a run (no plan.yaml, no history.jsonl)")
+    return RunFolder(folder.resolve())
+
+
+def runs(store: Path) -> list[RunFolder]:
+    """All runs of a store, oldest first."""
+    stamp = re.compile(r"\d{8}T\d{6}\.\d{3}Z")
+    found = [p for p in store.glob("*/*") if not p.is_symlink() and p.is_dir() and stamp.fullmatch(p.name)]
+    return [RunFolder(p) for p in sorted(found, key=lambda p: (p.name, p.parent.name))]

@@ -1,0 +1,122 @@
+"""The writer's side: one PySpark driver process that executes one operation at a time for the orchestrator.
+
+Started as ``python -m harness.writer CONF.json SOCKET``. It makes a Spark session from the properties in CONF.json, listens on
+the Unix socket, and serves one connection after the other, so a kept ("warm") writer can be used by run after run. Requests
+and answers are lines of JSON:
+
+* ``{"op", "statements": [{"sql", "bind", "result"}], "names": {...}}`` → ``{"ok": true, "result": rows | null, "bound": {...}}``
+  or ``{"ok": false, "error": [[class, message], ...]}``. Every snapshot the statements make carries ``icequake-op = op``
+  (``EnvironmentContext``: the one way that marks DML, metadata deletes and procedures alike).
+* ``{"loop": [request, ...]}`` → ``{"ok": true, "seconds": s, "failed": n}``: the requests back to back, nothing recorded;
+  what the harness is measured against.
+
+It imports nothing but pyspark and the standard library, so it runs in an environment of any Spark version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SUMMARY_KEY = "icequake-op"
+MAX_CAUSES = 30
+
+
+def java_chain(throwable: Any) -> list[list[str]]:
+    """``[[class, message], ...]`` of a Java throwable, its causes and what they suppressed, outermost first; bounded."""
+    chain: list[list[str]] = []
+    queue = [throwable]
+    seen = set()
+    while queue and len(chain) < MAX_CAUSES:
+        t = queue.pop(0)
+        if t is None:
+            continue
+        identity = t.toString()
+        name = t.getClass().getName()
+        if (name, identity) in seen:
+            continue
+        seen.add((name, identity))
+        chain.append([name, (t.getMessage() or "")[:2000]])
+        queue.append(t.getCause())
+        queue += list(t.getSuppressed())
+    return chain
+
+
+def error_chain(error: BaseException) -> list[list[str]]:
+    """The exception chain of anything PySpark raises: the Java chain where there is one, else the Python one."""
+    origin = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    if origin is not None:
+        with contextlib.suppress(Exception):
+            return java_chain(origin)
+    return [[f"{type(error).__module__}.{type(error).__qualname__}", str(error)[:2000]]]
+
+
+class Session:
+    """A Spark session that executes operations."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+        self._context = spark._jvm.org.apache.iceberg.EnvironmentContext
+
+    def execute(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Run one operation's statements in order; see the module's text for request and answer."""
+        names = dict(request["names"])
+        result: list[Any] | None = None
+        bound: dict[str, Any] = {}
+        try:
+            self._context.put(SUMMARY_KEY, request["op"])
+            for s in request["statements"]:
+                rows = self._spark.sql(s["sql"].format_map(names)).collect()
+                if s.get("bind"):
+                    value = rows[-1][0] if rows else None
+                    names[s["bind"]] = bound[s["bind"]] = value
+                if s.get("result"):
+                    result = [list(r) for r in rows]
+        except Exception as e:
+            return {"ok": False, "error": error_chain(e), "bound": bound}
+        return {"ok": True, "result": result, "bound": bound}
+
+    def loop(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
+        """Run requests back to back; seconds that took, and how many failed."""
+        started = time.monotonic()
+        failed = sum(not self.execute(r)["ok"] for r in requests)
+        return {"ok": True, "seconds": time.monotonic() - started, "failed": failed}
+
+
+def serve(session: Session, listener: socket.socket) -> None:
+    """Serve connections, one at a time, until the process is killed."""
+    while True:
+        connection, _ = listener.accept()
+        with connection, connection.makefile("rwb") as stream:
+            with contextlib.suppress(ConnectionError):
+                for line in stream:
+                    request = json.loads(line)
+                    answer = session.loop(request["loop"]) if "loop" in request else session.execute(request)
+                    stream.write(json.dumps(answer, default=str).encode() + b"\n")
+                    stream.flush()
+
+
+def main(conf_file: str, socket_path: str) -> None:
+    """Make the session, then serve. The socket appears under its name only when the session is there."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for key, value in json.loads(Path(conf_file).read_text()).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(socket_path + ".new")
+    listener.listen(1)
+    os.rename(socket_path + ".new", socket_path)
+    serve(Session(spark), listener)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

@@ -1,0 +1,165 @@
+"""The gate: hold one operation's commit request at the catalog's door until something else has happened.
+
+Two writers that race are a matter of luck; two writers of which one scanned before the other's commit and commits after it are a
+test. A :class:`CatalogGate` stands between one writer and an Iceberg REST catalog. It passes everything on as it is, except
+that the first commit request (``POST …/namespaces/{ns}/tables/{table}``, REST catalog specification, "updateTable") that
+carries a held operation's id in its new snapshot's summary waits until the hold is released. The client meanwhile sees a slow
+catalog, nothing else. It runs in a thread of its own with an event loop of its own; holds may be used from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Iterable
+from types import TracebackType
+
+import aiohttp
+from aiohttp import web
+
+COMMIT_PATH = re.compile(r"/v1/(?:[^/]+/)*namespaces/[^/]+/tables/[^/]+$")
+SUMMARY_KEY = "icequake-op"
+HOP_BY_HOP = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+"""Headers that belong to one connection and are not passed on (RFC 9110 §7.6.1)."""
+
+MAX_BODY = 256 << 20
+
+
+def committed_ops(body: bytes) -> set[str]:
+    """The operation ids in the summaries of the snapshots that a table-commit request adds; empty for anything else."""
+    try:
+        updates = json.loads(body).get("updates", [])
+        snapshots = [u.get("snapshot") or {} for u in updates if u.get("action") == "add-snapshot"]
+        return {s["summary"][SUMMARY_KEY] for s in snapshots if SUMMARY_KEY in s.get("summary", {})}
+    except (ValueError, AttributeError, TypeError):
+        return set()
+
+
+class Hold:
+    """One held operation. ``reached`` is set when its commit request has arrived, ``release`` lets it pass."""
+
+    def __init__(self, op: str) -> None:
+        self.op = op
+        self.reached = threading.Event()
+        self._released = threading.Event()
+
+    def release(self) -> None:
+        """Let the request pass; idempotent, also before it has come."""
+        self._released.set()
+
+    @property
+    def released(self) -> bool:
+        """Whether it may pass."""
+        return self._released.is_set()
+
+
+class CatalogGate:
+    """A listener on loopback in front of one REST catalog; use in ``with``.
+
+    Args:
+        upstream: the catalog's base URL, such as ``http://127.0.0.1:8181``.
+        longest_hold: seconds after which a hold gives way by itself, so that a test that forgot it ends.
+    """
+
+    def __init__(self, upstream: str, *, longest_hold: float = 120.0) -> None:
+        self._upstream = upstream.rstrip("/")
+        self._longest = longest_hold
+        self._holds: dict[str, Hold] = {}
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._stopping: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._serve, name="catalog-gate", daemon=True)
+        self._error: BaseException | None = None
+        self._port = 0
+
+    @property
+    def address(self) -> str:
+        """Base URL that the writer is to use."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def hold(self, op: str) -> Hold:
+        """Hold the first commit request of operation ``op``."""
+        self._holds[op] = hold = Hold(op)
+        return hold
+
+    def __enter__(self) -> CatalogGate:
+        self._thread.start()
+        self._ready.wait()
+        if self._error is not None:
+            raise self._error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for hold in list(self._holds.values()):
+            hold.release()
+        if self._stopping is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        try:
+            self._loop.run_until_complete(self._main())
+        except BaseException as e:
+            self._error = e
+        finally:
+            self._ready.set()
+            self._loop.close()
+
+    async def _main(self) -> None:
+        self._stopping = asyncio.Event()
+        timeout = aiohttp.ClientTimeout(total=None, connect=10)
+        async with aiohttp.ClientSession(auto_decompress=False, timeout=timeout) as client:
+
+            async def handle(request: web.Request) -> web.StreamResponse:
+                return await self._pass(request, client)
+
+            app = web.Application(client_max_size=MAX_BODY)
+            app.router.add_route("*", "/{path:.*}", handle)
+            runner = web.AppRunner(app, access_log=None, auto_decompress=False)
+            await runner.setup()
+            try:
+                site = web.TCPSite(runner, "127.0.0.1", 0, shutdown_timeout=1)
+                await site.start()
+                self._port = runner.addresses[0][1]
+                self._ready.set()
+                await self._stopping.wait()
+            finally:
+                await runner.cleanup()
+
+    async def _pass(self, request: web.Request, client: aiohttp.ClientSession) -> web.StreamResponse:
+        body = await request.read()
+        if request.method == "POST" and COMMIT_PATH.search(request.path):
+            await self._wait(committed_ops(body))
+        headers = [(k, v) for k, v in request.headers.items() if k.lower() not in HOP_BY_HOP]
+        target = self._upstream + request.raw_path
+        async with client.request(
+            request.method, target, headers=headers, data=body or None, allow_redirects=False, skip_auto_headers=_AUTO
+        ) as answer:
+            kept = [(k, v) for k, v in answer.headers.items() if k.lower() not in HOP_BY_HOP | {"content-length"}]
+            return web.Response(status=answer.status, reason=answer.reason, headers=_multi(kept), body=await answer.read())
+
+    async def _wait(self, ops: set[str]) -> None:
+        for op in sorted(ops):
+            hold = self._holds.pop(op, None)  # the first request only: retries pass
+            if hold is None:
+                continue
+            hold.reached.set()
+            ends = self._loop.time() + self._longest
+            while not hold.released and self._loop.time() < ends:
+                await asyncio.sleep(0.01)
+
+
+_AUTO = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+
+
+def _multi(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for k, v in pairs:
+        joined[k] = f"{joined[k]}, {v}" if k in joined else v
+    return joined

@@ -1,0 +1,58 @@
+"""The generator: seed and workload in, each writer's operations out.
+
+Every writer has a random stream of its own, seeded by (seed, phase, writer), and what it draws never depends on what happened
+before, on time, or on the other writers. So two runs of one seed invoke the same operations, writer by writer, whatever the
+interleaving and the outcomes were; a run that goes on for a time invokes a prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from workloads.operations import KINDS, Arguments, Draw
+from workloads.schema import Phase, Workload
+from workloads.tables import TableSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An operation that a writer is to invoke: its kind's name, its table and its arguments."""
+
+    f: str
+    table: TableSpec
+    value: Arguments
+
+
+def share(total: int, writers: int, writer: int) -> int:
+    """How many of ``total`` operations are ``writer``'s (0 … writers-1): as equal as can be, the first get the rest."""
+    return total // writers + (writer < total % writers)
+
+
+def operations(workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[Planned]:
+    """The operations of one writer in one resolved phase, in order; without end when the phase's length is a time."""
+    assert phase.operations is not None and phase.writers is not None
+    rng = Random(f"{seed}/{phase.name}/{writer}")
+    kinds = [k for k, spec in phase.operations.items() if spec.weight > 0]
+    weights = [phase.operations[k].weight for k in kinds]
+    tables = {t.name: t for t in workload.tables}
+    keys = workload.keys.keys()
+    n = 0
+    while phase.length.ops is None or n < share(phase.length.ops, phase.writers, writer):
+        kind = rng.choices(kinds, weights)[0]
+        spec = phase.operations[kind]
+        table = tables[rng.choice(spec.tables or tuple(tables))]
+        draw = Draw(rng, keys, writer, table, spec.keys == "own", spec.options())
+        yield Planned(kind, table, KINDS[kind].arguments(draw))
+        n += 1
+
+
+def seed_rows(workload: Workload) -> list[Planned]:
+    """The inserts that fill the tables before the first phase: one a table that has ``seed_rows``."""
+    return [Planned("insert", t, {"ids": list(range(t.seed_rows))}) for t in workload.tables if t.seed_rows]
+
+
+def final_reads(workload: Workload) -> list[Planned]:
+    """The reads that end the run: every table, whole."""
+    return [Planned("read", t, {}) for t in workload.tables]
