@@ -1,0 +1,193 @@
+"""The catalogs' database: PostgreSQL on loopback, as small as it gets, from any installation's ``initdb`` and ``postgres``."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import signal
+import socket
+import struct
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from compose.ports import LOOPBACK, Ports
+from compose.process import LocalProcess, NotReady, base_environment
+
+USER, DATABASE = "iceberg", "iceberg"
+_INITDB_SECONDS = 60
+
+# No fsync: the machine is not going to lose power in a way that matters here. Everything else that protects committed data
+# stays on: a fault may SIGKILL the server at any point, so each commit's log must have left the process (synchronous_commit)
+# and a page write cut in half must be repairable (full_page_writes).
+_SETTINGS = {
+    "listen_addresses": LOOPBACK,
+    "unix_socket_directories": "",
+    "fsync": "off",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "shared_buffers": "16MB",
+    "max_connections": "100",
+    "dynamic_shared_memory_type": "mmap",  # in the data folder: nothing stays in /dev/shm after a SIGKILL
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_wal_size": "128MB",
+    "checkpoint_timeout": "30min",
+    "autovacuum_max_workers": "1",
+    "max_parallel_workers": "0",
+    "jit": "off",
+    "log_line_prefix": "%m [%p] ",
+}
+
+
+class Postgres(LocalProcess):
+    """PostgreSQL with the superuser and database ``iceberg`` and no password, for loopback only.
+
+    Root cannot run it, so under root it runs as the user ``nobody``.
+    """
+
+    stop_signal = signal.SIGINT  # "fast": end the sessions, write a checkpoint, exit
+
+    def __init__(self, binaries: Path, *, run_id: str, ports: Ports, data: Path, log: Path):
+        """``binaries``: the folder with ``initdb`` and ``postgres``."""
+        super().__init__("postgres", run_id=run_id, ports=ports, port_names=["postgres"], folder=data, log=log)
+        self._binaries = binaries
+
+    @property
+    def address(self) -> str:
+        """``host:port``"""
+        return f"{LOOPBACK}:{self.port()}"
+
+    def jdbc_url(self, database: str = DATABASE) -> str:
+        return f"jdbc:postgresql://{self.address}/{database}"
+
+    def user(self) -> int | None:
+        return pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
+
+    def prepare(self) -> None:
+        if (self._cluster / "PG_VERSION").exists():
+            return
+        user = self.user()
+        if user is not None:
+            os.chown(self.folder, user, pwd.getpwuid(user).pw_gid)
+            closed = next((folder for folder in self.folder.parents if not folder.stat().st_mode & 0o001), None)
+            if closed:
+                raise self.error(
+                    f"runs as the user nobody, who cannot enter {closed}",
+                    remedy=f"chmod o+x {closed}, or put the run's data below the system's temporary folder",
+                )
+        command = [
+            *(str(self._binaries / "initdb"), "-D", str(self._cluster), "-U", USER, "-A", "trust"),
+            *("--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"),
+        ]
+        identity = {} if user is None else {"user": user, "group": pwd.getpwuid(user).pw_gid, "extra_groups": []}
+        with self.logs().open("ab") as log:
+            try:
+                code = subprocess.run(
+                    command,
+                    env=dict(self.environment()),
+                    cwd=self.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    timeout=_INITDB_SECONDS,
+                    check=False,
+                    **identity,  # type: ignore[call-overload]
+                ).returncode
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise self.error(f"initdb failed: {error}") from error
+        if code != 0:
+            raise self.error(f"initdb exited with code {code}")
+
+    def argv(self) -> Sequence[str]:
+        settings = {**_SETTINGS, "port": str(self.port())}
+        if self._major() >= 18:
+            settings["io_method"] = "sync"  # no three extra processes
+        arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        return [str(self._binaries / "postgres"), "-D", str(self._cluster), *arguments]
+
+    def environment(self) -> Mapping[str, str]:
+        return {**base_environment(), "HOME": str(self.folder), "LC_ALL": "C", "TZ": "UTC"}
+
+    def probe(self, timeout: float) -> None:
+        # The user's own database is there only once; "postgres" always.
+        self.execute("SELECT 1", database="postgres", timeout=timeout)
+
+    def after_first_ready(self) -> None:
+        self.create_database(DATABASE)
+
+    def create_database(self, name: str) -> None:
+        """Raises ServiceError if the server refuses, also if there is one."""
+        try:
+            self.execute(f'CREATE DATABASE "{name}"', database="postgres", timeout=30)
+        except (NotReady, OSError) as error:
+            raise self.error(f"cannot create the database {name}: {error}") from error
+
+    def execute(self, sql: str, *, database: str = DATABASE, timeout: float = 10.0) -> list[tuple[str | None, ...]]:
+        """Run one statement in a connection of its own and return its rows as text.
+
+        Raises NotReady with the server's message if it refuses, OSError if there is no answer in ``timeout`` seconds.
+        """
+        with socket.create_connection((LOOPBACK, self.port()), timeout=timeout) as connection:
+            return _query(connection, database, sql)
+
+    @property
+    def _cluster(self) -> Path:
+        return self.folder / "cluster"
+
+    def _major(self) -> int:
+        version = re.match(r"\d+", (self._cluster / "PG_VERSION").read_text())
+        return int(version.group()) if version else 0
+
+
+def _query(connection: socket.socket, database: str, sql: str) -> list[tuple[str | None, ...]]:
+    """One simple query, spoken in the frontend/backend protocol 3.0 (PostgreSQL documentation, "Message Flow")."""
+    startup = b"".join(part.encode() + b"\0" for part in ("user", USER, "database", database)) + b"\0"
+    connection.sendall(struct.pack("!II", len(startup) + 8, 196608) + startup)
+    _until_ready_for_query(connection)
+    text = sql.encode() + b"\0"
+    connection.sendall(b"Q" + struct.pack("!I", len(text) + 4) + text)
+    rows = _until_ready_for_query(connection)
+    connection.sendall(b"X" + struct.pack("!I", 4))
+    return rows
+
+
+def _until_ready_for_query(connection: socket.socket) -> list[tuple[str | None, ...]]:
+    rows: list[tuple[str | None, ...]] = []
+    refusal = ""
+    while True:  # bounded by the socket's timeout and the server's answer
+        kind, length = struct.unpack("!cI", _receive(connection, 5))
+        body = _receive(connection, length - 4)
+        if kind == b"E":
+            fields = dict((field[:1], field[1:].decode("utf-8", "replace")) for field in body.split(b"\0") if field)
+            refusal = f"{fields.get(b'S', 'ERROR')}: {fields.get(b'M', '')} ({fields.get(b'C', '')})"
+            if fields.get(b"S") == "FATAL":
+                raise NotReady(refusal)
+        elif kind == b"D":
+            rows.append(_row(body))
+        elif kind == b"Z":
+            if refusal:
+                raise NotReady(refusal)
+            return rows
+
+
+def _row(body: bytes) -> tuple[str | None, ...]:
+    values: list[str | None] = []
+    at = 2
+    for _ in range(struct.unpack_from("!H", body)[0]):
+        (length,) = struct.unpack_from("!i", body, at)
+        at += 4
+        values.append(None if length < 0 else body[at : at + length].decode())
+        at += max(length, 0)
+    return tuple(values)
+
+
+def _receive(connection: socket.socket, count: int) -> bytes:
+    received = b""
+    while len(received) < count:
+        part = connection.recv(count - len(received))
+        if not part:
+            raise NotReady("it closed the connection")
+        received += part
+    return received

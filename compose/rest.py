@@ -1,0 +1,77 @@
+"""The default catalog: Iceberg's own REST server over its JdbcCatalog on PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from compose.minio import ACCESS_KEY, REGION, SECRET_KEY
+from compose.ports import LOOPBACK, Ports
+from compose.postgres import USER
+from compose.process import LocalProcess, NotReady, base_environment, http_get
+
+HEAP_MB = 192
+CLIENTS = 8  # connections to the database
+
+
+class RestCatalog(LocalProcess):
+    """The catalog server. It keeps nothing itself: all it knows is in the database."""
+
+    def __init__(
+        self,
+        java: Path,
+        class_path: Sequence[Path],
+        *,
+        run_id: str,
+        ports: Ports,
+        data: Path,
+        log: Path,
+        database: Callable[[], str],
+        s3_endpoint: Callable[[], str],
+        warehouse: str,
+    ):
+        """``database`` (a JDBC URL) and ``s3_endpoint`` are asked for at every start, when these services have their ports."""
+        super().__init__("rest", run_id=run_id, ports=ports, port_names=["rest"], folder=data, log=log)
+        self._java = java
+        self._class_path = tuple(class_path)
+        self._database = database
+        self._s3_endpoint = s3_endpoint
+        self._warehouse = warehouse
+
+    @property
+    def uri(self) -> str:
+        return f"http://{LOOPBACK}:{self.port()}"
+
+    def argv(self) -> Sequence[str]:
+        return [
+            *(str(self._java), f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+            *("-cp", os.pathsep.join(map(str, self._class_path)), "RestCatalogServer"),
+        ]
+
+    def environment(self) -> Mapping[str, str]:
+        return {
+            **base_environment(),
+            "CATALOG_CATALOG_NAME": "rest",
+            "CATALOG_CATALOG__IMPL": "org.apache.iceberg.jdbc.JdbcCatalog",
+            "CATALOG_URI": self._database(),
+            "CATALOG_JDBC_USER": USER,
+            "CATALOG_JDBC_PASSWORD": USER,
+            "CATALOG_JDBC_SCHEMA__VERSION": "V1",
+            "CATALOG_JDBC_STRICT__MODE": "true",  # a table in a namespace that is not there is refused
+            "CATALOG_CLIENTS": str(CLIENTS),
+            "CATALOG_WAREHOUSE": self._warehouse,
+            "CATALOG_IO__IMPL": "org.apache.iceberg.aws.s3.S3FileIO",
+            "CATALOG_S3_ENDPOINT": self._s3_endpoint(),
+            "CATALOG_S3_PATH__STYLE__ACCESS": "true",
+            "CATALOG_S3_ACCESS__KEY__ID": ACCESS_KEY,
+            "CATALOG_S3_SECRET__ACCESS__KEY": SECRET_KEY,
+            "CATALOG_CLIENT_REGION": REGION,
+            "CATALOG_REST_PORT": str(self.port()),
+            "AWS_REGION": REGION,
+        }
+
+    def probe(self, timeout: float) -> None:
+        status, body = http_get(f"{self.uri}/v1/config", timeout)
+        if status != 200:
+            raise NotReady(f"/v1/config answers {status}: {body[:200].decode('utf-8', 'replace')}")

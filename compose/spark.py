@@ -1,0 +1,190 @@
+"""The Spark standalone cluster out of the pyspark wheel, and what a driver of ours must know to use it.
+
+The daemons are started without ``spark-class``: that script runs a JVM only to print the command line of the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from compose.ports import LOOPBACK, Ports
+from compose.process import LocalProcess, NotReady, base_environment, http_get
+
+DAEMON_HEAP_MB = 256
+SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+
+# What org.apache.spark.launcher.JavaModuleOptions (Spark 4.1) adds to every JVM, as far as the daemons need it.
+_MODULES = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "--add-modules=jdk.incubator.vector",
+    *(
+        f"--add-opens=java.base/{package}=ALL-UNNAMED"
+        for package in (
+            *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
+            *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
+            *("sun.security.action", "sun.util.calendar"),
+        )
+    ),
+    "-Djdk.reflect.useDirectMethodHandle=false",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "--enable-native-access=ALL-UNNAMED",
+)
+
+
+def spark_environment(*, java: Path, spark_home: Path, python: Path) -> dict[str, str]:
+    """The environment of anything of Spark: daemons and drivers."""
+    return {
+        **base_environment(),
+        "JAVA_HOME": str(java.parent.parent),
+        "SPARK_HOME": str(spark_home),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_SCALA_VERSION": "2.13",
+        "PYSPARK_PYTHON": str(python),
+        "PYSPARK_DRIVER_PYTHON": str(python),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+class SparkDaemon(LocalProcess):
+    """What master and workers share."""
+
+    main_class = ""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        java: Path,
+        spark_home: Path,
+        python: Path,
+        run_id: str,
+        ports: Ports,
+        data: Path,
+        log: Path,
+    ):
+        super().__init__(name, run_id=run_id, ports=ports, port_names=[name, f"{name}-ui"], folder=data, log=log)
+        self._java = java
+        self._spark_home = spark_home
+        self._environment = spark_environment(java=java, spark_home=spark_home, python=python)
+
+    @property
+    def ui_port(self) -> int:
+        return self.port(f"{self.name}-ui")
+
+    def properties(self) -> Mapping[str, str]:
+        """Spark properties of the daemon itself."""
+        return {"spark.port.maxRetries": "0"}  # the port it is told, or an error that says so
+
+    def arguments(self) -> Sequence[str]:
+        return ["--host", LOOPBACK, "--port", str(self.port()), "--webui-port", str(self.ui_port)]
+
+    def argv(self) -> Sequence[str]:
+        return [
+            *(str(self._java), f"-Xmx{DAEMON_HEAP_MB}m", *SMALL_JVM, *_MODULES),
+            *(f"-D{key}={value}" for key, value in self.properties().items()),
+            *("-cp", f"{self._spark_home}/jars/*", self.main_class, *self.arguments()),
+        ]
+
+    def environment(self) -> Mapping[str, str]:
+        return self._environment
+
+
+class SparkMaster(SparkDaemon):
+    """The standalone master. What it knows of workers and applications survives a kill in its recovery folder."""
+
+    main_class = "org.apache.spark.deploy.master.Master"
+
+    @property
+    def url(self) -> str:
+        return f"spark://{LOOPBACK}:{self.port()}"
+
+    def properties(self) -> Mapping[str, str]:
+        return {
+            **super().properties(),
+            "spark.deploy.recoveryMode": "FILESYSTEM",
+            "spark.deploy.recoveryDirectory": str(self.folder / "recovery"),
+            # Applications whose executors are killed on purpose, again and again, stay.
+            "spark.deploy.maxExecutorRetries": "-1",
+        }
+
+    def status(self, timeout: float = 5.0) -> dict[str, Any]:
+        """What the master says of itself, its workers and its applications (``/json/``). Raises NotReady or OSError."""
+        code, body = http_get(f"http://{LOOPBACK}:{self.ui_port}/json/", timeout)
+        if code != 200:
+            raise NotReady(f"/json/ answers {code}")
+        try:
+            answer = json.loads(body)
+        except ValueError as error:
+            raise NotReady(f"/json/ is no JSON: {error}") from error
+        return dict(answer)
+
+    def probe(self, timeout: float) -> None:
+        status = self.status(timeout)
+        if status.get("url") != self.url:
+            raise NotReady(f"port {self.ui_port} is the user interface of {status.get('url')}")
+        if status.get("status") != "ALIVE":
+            raise NotReady(f"the master is {status.get('status')}")
+
+
+class SparkWorker(SparkDaemon):
+    """A worker. It is ready when the master counts it as alive. Its executors are its children."""
+
+    main_class = "org.apache.spark.deploy.worker.Worker"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        master: SparkMaster,
+        cores: int,
+        memory_mb: int,
+        java: Path,
+        spark_home: Path,
+        python: Path,
+        run_id: str,
+        ports: Ports,
+        data: Path,
+        log: Path,
+    ):
+        """``cores`` and ``memory_mb`` only count what executors may ask for; they reserve nothing."""
+        super().__init__(
+            name, java=java, spark_home=spark_home, python=python, run_id=run_id, ports=ports, data=data, log=log
+        )
+        self._master = master
+        self._cores = cores
+        self._memory_mb = memory_mb
+
+    @property
+    def work_dir(self) -> Path:
+        """Where executors write their logs: ``<application>/<executor>/stderr``."""
+        return self.logs().with_suffix("")
+
+    def environment(self) -> Mapping[str, str]:
+        return {**super().environment(), "SPARK_LOCAL_DIRS": str(self.folder / "local")}
+
+    def prepare(self) -> None:
+        (self.folder / "local").mkdir(exist_ok=True)
+        self.work_dir.mkdir(parents=True, exist_ok=True)
+
+    def arguments(self) -> Sequence[str]:
+        return [
+            *super().arguments(),
+            *("--cores", str(self._cores), "--memory", f"{self._memory_mb}m", "--work-dir", str(self.work_dir)),
+            self._master.url,
+        ]
+
+    def probe(self, timeout: float) -> None:
+        known = self._master.status(timeout).get("workers", [])
+        mine = [worker for worker in known if worker.get("port") == self.port()]
+        if not any(worker.get("state") == "ALIVE" for worker in mine):
+            states = ", ".join(str(worker.get("state")) for worker in mine)
+            raise NotReady(f"the master says it is {states}" if states else "the master does not know it")
+
+
+def join_class_path(jars: Sequence[Path]) -> str:
+    return os.pathsep.join(map(str, jars))

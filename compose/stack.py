@@ -1,0 +1,356 @@
+"""The embedded stack: object store, database, catalog and Spark cluster as local processes on loopback.
+
+Ready means that every service has answered a real request. The services start in parallel as far as they do not need
+one another::
+
+    minio ───────────────────────►
+    postgres ──► rest ───────────►
+    spark-master ──► workers ────►
+
+Start the run's watchdog (compose.watchdog) first: it ends these processes when the harness cannot.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Event, Lock
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+from compose.install import Installation
+from compose.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
+from compose.ports import LOOPBACK, Ports
+from compose.postgres import Postgres
+from compose.process import LocalProcess, http_get
+from compose.rest import RestCatalog
+from compose.service import Service, ServiceError
+from compose.spark import SMALL_JVM, SparkMaster, SparkWorker, join_class_path, spark_environment
+
+START_SECONDS = 90.0
+WAREHOUSE = f"s3://{BUCKET}/rest"
+SOCKET_TIMEOUT_MS = 30_000
+CONNECT_TIMEOUT_MS = 5_000
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where a stack is, as plain strings: all that a writer, a proxy or a reader of the store needs."""
+
+    s3: str
+    access_key: str
+    secret_key: str
+    region: str
+    bucket: str
+    catalog: str
+    catalog_uri: str
+    warehouse: str
+    spark_master: str
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises ValueError if ``text`` is not what ``to_json`` wrote."""
+        try:
+            return cls(**json.loads(text))
+        except TypeError as error:
+            raise ValueError(f"these are no endpoints of a stack: {error}") from error
+
+
+class Stack:
+    """All services of one run. Everything it writes is below ``data``, which may vanish after the run, and ``logs``."""
+
+    def __init__(
+        self,
+        installation: Installation,
+        *,
+        run_id: str,
+        data: Path,
+        logs: Path,
+        workers: int = 2,
+        worker_cores: int = 8,
+        worker_memory_mb: int = 8192,
+        ports: Mapping[str, int] | None = None,
+        on_event: Callable[[str], None] | None = None,
+    ):
+        """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` is told what became ready
+        and after how long; it may be called from other threads, one call at a time.
+
+        Under root PostgreSQL runs as the user nobody, so ``data`` must be in a place that everybody may enter: below the
+        system's temporary folder.
+
+        Raises ValueError for a number of workers below 1, or a port for a service that is not there.
+        """
+        if workers < 1:
+            raise ValueError(f"a Spark cluster needs at least one worker, not {workers}")
+        known = port_names(workers)
+        for name in ports or {}:
+            if name not in known:
+                raise ValueError(f"no service {name!r} has a port; those that have one: {', '.join(known)}")
+        self._data = data
+        self._on_event = on_event or (lambda _: None)
+        self._event_lock = Lock()
+        self._given_up = Event()
+        self._ports = Ports(ports)
+        java, home, python = installation.java, installation.spark_home, installation.python
+
+        def place(name: str) -> tuple[Path, Path]:
+            return data / name, logs / f"{name}.log"
+
+        folder, log = place("minio")
+        self._minio = Minio(installation.minio, run_id=run_id, ports=self._ports, data=folder, log=log)
+        folder, log = place("postgres")
+        self._postgres = Postgres(installation.postgres_bin, run_id=run_id, ports=self._ports, data=folder, log=log)
+        folder, log = place("rest")
+        self._rest = RestCatalog(
+            java,
+            [installation.rest_classes, *installation.jars["rest"]],
+            run_id=run_id,
+            ports=self._ports,
+            data=folder,
+            log=log,
+            database=self._postgres.jdbc_url,
+            s3_endpoint=lambda: self._minio.endpoint,
+            warehouse=WAREHOUSE,
+        )
+        folder, log = place("spark-master")
+        self._master = SparkMaster(
+            "spark-master",
+            java=java,
+            spark_home=home,
+            python=python,
+            run_id=run_id,
+            ports=self._ports,
+            data=folder,
+            log=log,
+        )
+        self._workers = []
+        for number in range(1, workers + 1):
+            folder, log = place(f"spark-worker-{number}")
+            worker = SparkWorker(
+                f"spark-worker-{number}",
+                master=self._master,
+                cores=worker_cores,
+                memory_mb=worker_memory_mb,
+                java=java,
+                spark_home=home,
+                python=python,
+                run_id=run_id,
+                ports=self._ports,
+                data=folder,
+                log=log,
+            )
+            self._workers.append(worker)
+
+    @property
+    def services(self) -> Mapping[str, Service]:
+        """By name, in the order in which they may be started one after another."""
+        return {service.name: service for service in self._all()}
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Valid once the stack has started."""
+        return Endpoints(
+            s3=self._minio.endpoint,
+            access_key=ACCESS_KEY,
+            secret_key=SECRET_KEY,
+            region=REGION,
+            bucket=BUCKET,
+            catalog="rest",
+            catalog_uri=self._rest.uri,
+            warehouse=WAREHOUSE,
+            spark_master=self._master.url,
+        )
+
+    def start(self) -> None:
+        """Start everything and wait until all of it is ready.
+
+        Raises ServiceError if something does not work, PortInUse if a chosen port is taken. Whatever it raises, nothing
+        that it started is left.
+        """
+        self._given_up.clear()
+        begin = time.monotonic()
+        try:
+            self._data.mkdir(parents=True, exist_ok=True)
+            self._data.chmod(0o711)  # PostgreSQL's user must get through
+            self._start_all()
+        except BaseException as error:
+            self._given_up.set()
+            self.stop()
+            if isinstance(error, OSError):
+                raise ServiceError("stack", f"cannot be started: {error}") from error
+            raise
+        self._say(f"stack ready in {time.monotonic() - begin:.1f} s")
+
+    def stop(self) -> None:
+        """Stop everything, what others need last. Raises the first ServiceError after having tried all."""
+        self._given_up.set()
+        # Writers of the store and the database first, so that nobody complains into his log about a lost server.
+        errors: list[ServiceError] = []
+        for group in ([*self._workers, self._rest], [self._master, self._postgres, self._minio]):
+            with ThreadPoolExecutor(len(group)) as pool:
+                for future in [pool.submit(service.stop) for service in group]:
+                    error = future.exception()
+                    if isinstance(error, ServiceError):
+                        errors.append(error)
+                    elif error is not None:
+                        raise error
+        if errors:
+            raise errors[0]
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _all(self) -> list[LocalProcess]:
+        return [self._minio, self._postgres, self._rest, self._master, *self._workers]
+
+    def _start_all(self) -> None:
+        chains: Sequence[Sequence[LocalProcess]] = ([self._postgres, self._rest], [self._minio])
+        with ThreadPoolExecutor(len(chains) + 1 + len(self._workers)) as pool:
+            try:
+                started: list[Future[None]] = [pool.submit(self._start_in_turn, chain) for chain in chains]
+                master = pool.submit(self._start_in_turn, [self._master])
+                wait([master])
+                started.append(master)
+                if master.exception() is None:
+                    started += [pool.submit(self._start_in_turn, [worker]) for worker in self._workers]
+                done, _ = wait(started, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+            except BaseException:
+                # Their processes die, so the threads that wait for them end at once.
+                self._given_up.set()
+                for service in self._all():
+                    service.kill()
+                raise
+
+    def _start_in_turn(self, services: Sequence[LocalProcess]) -> None:
+        for service in services:
+            if self._given_up.is_set():
+                return
+            begin = time.monotonic()
+            service.start()
+            service.ready(START_SECONDS)
+            self._say(f"{service.name} ready in {time.monotonic() - begin:.1f} s")
+
+    def _say(self, event: str) -> None:
+        with self._event_lock:
+            self._on_event(event)
+
+
+def port_names(workers: int = 2) -> tuple[str, ...]:
+    """Every name that ``Stack(ports=...)`` knows."""
+    daemons = ["spark-master", *(f"spark-worker-{number}" for number in range(1, workers + 1))]
+    return ("minio", "postgres", "rest", *(name for daemon in daemons for name in (daemon, f"{daemon}-ui")))
+
+
+def writer_environment(installation: Installation, endpoints: Endpoints) -> dict[str, str]:
+    """The whole environment of a PySpark driver process (add the run's mark: compose.watchdog.marked_environment)."""
+    return {
+        **spark_environment(java=installation.java, spark_home=installation.spark_home, python=installation.python),
+        "AWS_REGION": endpoints.region,
+    }
+
+
+def spark_conf(
+    installation: Installation,
+    endpoints: Endpoints,
+    *,
+    scratch: Path,
+    catalog_name: str = "c",
+    catalog_uri: str | None = None,
+    s3_endpoint: str | None = None,
+    driver_memory_mb: int = 512,
+    executor_memory_mb: int = 512,
+    cache_enabled: bool = False,
+) -> dict[str, str]:
+    """All Spark properties of one writer's driver: one executor of one core on the stack's cluster.
+
+    Args:
+        installation: For the class path.
+        endpoints: The stack.
+        scratch: A folder of this writer alone, inside the run's data folder; it need not exist.
+        catalog_name: How SQL names the catalog.
+        catalog_uri: Where this writer reaches the catalog, if not directly.
+        s3_endpoint: Where this writer and its executor reach the object store, if not directly.
+        driver_memory_mb: Heap of the driver; Spark refuses less than 450.
+        executor_memory_mb: Heap of the executor; Spark refuses less than 450.
+        cache_enabled: Whether Iceberg may answer with tables it loaded before: reads are stale then, by design.
+    """
+    catalog = f"spark.sql.catalog.{catalog_name}"
+    class_path = join_class_path(installation.jars["spark"])
+    jvm = " ".join([*SMALL_JVM, "-Duser.timezone=UTC"])
+    return {
+        "spark.master": endpoints.spark_master,
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.driver.memory": f"{driver_memory_mb}m",
+        "spark.driver.extraClassPath": class_path,
+        "spark.driver.extraJavaOptions": f"{jvm} -Dderby.system.home={scratch}",
+        "spark.executor.memory": f"{executor_memory_mb}m",
+        "spark.executor.cores": "1",
+        "spark.cores.max": "1",
+        "spark.executor.extraClassPath": class_path,
+        "spark.executor.extraJavaOptions": jvm,
+        "spark.executorEnv.AWS_REGION": endpoints.region,
+        "spark.local.dir": str(scratch / "local"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.eventLog.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.warehouse.dir": str(scratch / "spark-warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.iceberg.aggregate-push-down.enabled": "false",
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "rest",
+        f"{catalog}.uri": catalog_uri or endpoints.catalog_uri,
+        f"{catalog}.warehouse": endpoints.warehouse,
+        f"{catalog}.cache-enabled": str(cache_enabled).lower(),
+        # Neither has a default: a request whose answer never comes would wait for ever.
+        f"{catalog}.rest.client.socket-timeout-ms": str(SOCKET_TIMEOUT_MS),
+        f"{catalog}.rest.client.connection-timeout-ms": str(CONNECT_TIMEOUT_MS),
+        f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        f"{catalog}.s3.endpoint": s3_endpoint or endpoints.s3,
+        f"{catalog}.s3.path-style-access": "true",
+        f"{catalog}.s3.access-key-id": endpoints.access_key,
+        f"{catalog}.s3.secret-access-key": endpoints.secret_key,
+        f"{catalog}.client.region": endpoints.region,
+    }
+
+
+def table_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float = 10.0) -> str | None:
+    """The location of a table's current metadata.json, asked from the catalog itself (REST ``loadTable``).
+
+    Returns None if there is no such table (or namespace: ``namespace`` separates its levels by dots). Raises ServiceError
+    if the catalog gives no such answer within ``timeout`` seconds.
+    """
+    levels = quote("\x1f".join(namespace.split(".")), safe="")
+    url = f"{endpoints.catalog_uri.rstrip('/')}/v1/namespaces/{levels}/tables/{quote(table, safe='')}"
+    try:
+        status, body = http_get(url, timeout, headers={"Accept": "application/json"})
+        answer = json.loads(body)
+        if status == 404 and answer["error"]["type"] in ("NoSuchTableException", "NoSuchNamespaceException"):
+            return None
+        if status == 200:
+            return str(answer["metadata-location"])
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise ServiceError(endpoints.catalog, f"no metadata location of {namespace}.{table}: {problem}") from error
+    text = body[:200].decode("utf-8", "replace")
+    raise ServiceError(endpoints.catalog, f"asked for {namespace}.{table} it answers {status}: {text}")

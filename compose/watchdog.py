@@ -1,0 +1,291 @@
+"""The process that cleans up after a run, however the run ended.
+
+The harness starts it before anything else and holds the only write end of a pipe that the watchdog reads. When the harness
+is gone for whatever reason (normal end, exception, Ctrl-C, ``kill -9``) the kernel closes the pipe, and the watchdog ends
+every process that carries the run's mark in its environment, then removes the run's temporary folders. The mark
+``ICEQUAKE_RUN=<run id>`` is inherited by all descendants, so a process that left its group and its session (a Spark
+executor, a PostgreSQL backend) is found as well; some (PostgreSQL again) overwrite their environment to show a title in
+``ps``, so children of a marked process count as marked.
+
+A child that was forked from the harness without an exec would hold a copy of the write end, so the watchdog also looks
+whether the harness still is its parent.
+
+This file imports nothing but the standard library (psutil where there is no /proc), and runs as a script::
+
+    python watchdog.py <run id> <file descriptor to read> [folder to remove...]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MARK = "ICEQUAKE_RUN"
+
+TERM_SECONDS = 1.5  # after SIGTERM; then SIGINT, which makes PostgreSQL drop its clients instead of waiting for them
+GRACE_SECONDS = 3.0  # after SIGTERM; then SIGKILL
+KILL_SECONDS = 4.0  # of repeated SIGKILL
+FOLDER_SECONDS = 2.0  # of repeated removal of folders
+_POLL_SECONDS = 0.05
+_PARENT_POLL_SECONDS = 0.5
+
+
+def marked_environment(environment: Mapping[str, str], run_id: str) -> dict[str, str]:
+    """``environment`` with the mark by which the watchdog of ``run_id`` finds a process and all its descendants."""
+    return {**environment, MARK: run_id}
+
+
+@dataclass(frozen=True)
+class Cleanup:
+    """What the watchdog found when the run ended, as ``name (pid)``.
+
+    Attributes:
+        terminated: Processes that were still there and ended; none after a run that stopped its services itself.
+        left: Processes that nothing could end (in an uninterruptible system call).
+        folders: Folders that could not be removed.
+    """
+
+    terminated: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+
+class Watchdog:
+    """The watchdog of one run, seen from the harness."""
+
+    def __init__(self, run_id: str, *, remove: Iterable[Path] = ()):
+        """``remove``: folders that belong to this run alone; they are gone when the run has ended."""
+        if not run_id:
+            raise ValueError("a run needs an id, or the watchdog could not tell its processes from others")
+        self._run_id = run_id
+        self._folders = [str(folder.absolute()) for folder in remove]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._write_end: int | None = None
+
+    def start(self) -> None:
+        """Start it, or another one if it has died. Nothing happens while it is alive."""
+        if self.alive():
+            return
+        self._forget()
+        read_end, self._write_end = os.pipe()  # neither is inherited by a program that we start, unless we say so
+        environment = {name: value for name, value in os.environ.items() if name != MARK}
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", __file__, self._run_id, str(read_end), *self._folders],
+                env=environment,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(read_end,),
+                start_new_session=True,  # the terminal's Ctrl-C and hang-up are not for it
+            )
+        finally:
+            os.close(read_end)
+
+    def alive(self) -> bool:
+        """Whether it watches. False before ``start`` and after somebody killed it: then ``start`` again."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def close(self, timeout: float = 15.0) -> Cleanup:
+        """Let it do its work now, wait for it, and say what it had to end. Call it after the services were stopped.
+
+        If somebody killed it before, its work is done here.
+        """
+        died = self._process is not None and not self.alive()
+        if self._process is None or died:
+            self._forget()
+            return clean_up(self._run_id, self._folders) if died else Cleanup()
+        self._close_write_end()
+        try:
+            answer, _ = self._process.communicate(timeout=timeout)
+            found = json.loads(answer)
+        except (subprocess.TimeoutExpired, ValueError):
+            self._forget()
+            return clean_up(self._run_id, self._folders)
+        self._forget()
+        return Cleanup(**{key: tuple(values) for key, values in found.items()})
+
+    def __enter__(self) -> Watchdog:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _close_write_end(self) -> None:
+        if self._write_end is not None:
+            os.close(self._write_end)
+            self._write_end = None
+
+    def _forget(self) -> None:
+        self._close_write_end()
+        if self._process is not None:
+            if self._process.poll() is None:
+                self._process.kill()
+            if self._process.stdout:
+                self._process.stdout.close()
+            self._process.wait()
+            self._process = None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The watchdog's own process.
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A process: ``started`` tells it from a later one with the same pid."""
+
+    pid: int
+    started: float
+    parent: int
+    name: str
+    marked: bool
+
+
+def clean_up(run_id: str, folders: Iterable[str] = ()) -> Cleanup:
+    """End every process of the run and remove its folders: SIGTERM, a grace of 3 s, SIGKILL. Takes 9 s at most."""
+    begin = time.monotonic()
+    seen: dict[tuple[int, float], str] = {}
+    sent: dict[tuple[int, float], int] = {}
+    deadline = begin + GRACE_SECONDS + KILL_SECONDS
+    left: list[_Found] = []
+    while (left := of_run(run_id)) and (now := time.monotonic()) < deadline:
+        waited = now - begin
+        wanted = (
+            signal.SIGTERM if waited < TERM_SECONDS else signal.SIGINT if waited < GRACE_SECONDS else signal.SIGKILL
+        )
+        for process in left:
+            key = (process.pid, process.started)
+            seen[key] = f"{process.name} ({process.pid})"
+            if wanted == signal.SIGKILL or sent.get(key) != wanted:
+                sent[key] = wanted
+                _send(process.pid, wanted)
+                _send(process.pid, signal.SIGCONT)  # a stopped process acts on nothing but SIGKILL
+        time.sleep(_POLL_SECONDS)
+    return Cleanup(
+        terminated=tuple(name for key, name in seen.items() if key not in {(p.pid, p.started) for p in left}),
+        left=tuple(f"{process.name} ({process.pid})" for process in left),
+        folders=tuple(_remove(folders)),
+    )
+
+
+def of_run(run_id: str) -> list[Any]:
+    """Every living process of the run but this one: those that carry the mark, and their descendants."""
+    everyone = list(
+        _processes_of_proc(run_id) if os.path.exists("/proc/self/environ") else _processes_of_psutil(run_id)
+    )
+    children: dict[int, list[_Found]] = {}
+    for process in everyone:
+        children.setdefault(process.parent, []).append(process)
+    todo = [process for process in everyone if process.marked]
+    found: dict[int, _Found] = {}
+    while todo:
+        process = todo.pop()
+        if process.pid not in found:
+            found[process.pid] = process
+            todo += children.get(process.pid, [])
+    found.pop(os.getpid(), None)
+    return list(found.values())
+
+
+def _processes_of_proc(run_id: str) -> Iterable[_Found]:
+    mark = f"{MARK}={run_id}".encode()
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/stat", "rb") as handle:
+                name, _, rest = handle.read().partition(b"(")[2].rpartition(b")")
+            fields = rest.split()  # from field 3 (state) of proc(5) on
+            if fields[0] in (b"Z", b"X"):
+                continue
+            marked = False
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as handle:
+                    marked = mark in handle.read().split(b"\0")
+            except PermissionError:  # another user's process is not ours
+                pass
+            yield _Found(int(entry), float(fields[19]), int(fields[1]), name.decode("utf-8", "replace"), marked)
+        except (OSError, IndexError, ValueError):  # it ended while we looked
+            continue
+
+
+def _processes_of_psutil(run_id: str) -> Iterable[_Found]:
+    import psutil
+
+    for process in psutil.process_iter():
+        try:
+            with process.oneshot():
+                if process.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                try:
+                    marked = process.environ().get(MARK) == run_id
+                except psutil.AccessDenied:
+                    marked = False
+                yield _Found(process.pid, process.create_time(), process.ppid(), process.name(), marked)
+        except (psutil.Error, OSError):
+            continue
+
+
+def _send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _remove(folders: Iterable[str]) -> list[str]:
+    """Remove folders with everything in them (a symbolic link is left alone), and return those that remain."""
+    left = [folder for folder in folders if os.path.isdir(folder) and not os.path.islink(folder)]
+    deadline = time.monotonic() + FOLDER_SECONDS
+    while left:
+        for folder in left:
+            shutil.rmtree(folder, ignore_errors=True)
+        left = [folder for folder in left if os.path.exists(folder)]
+        if time.monotonic() > deadline:
+            break
+        if left:
+            time.sleep(_POLL_SECONDS)
+    return left
+
+
+def _wait_for_end_of(read_end: int, parent: int, getppid: Callable[[], int] = os.getppid) -> None:
+    while getppid() == parent:
+        readable, _, _ = select.select([read_end], [], [], _PARENT_POLL_SECONDS)
+        if readable and not os.read(read_end, 1):
+            return
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Wait for the end of the parent, clean up, and print the Cleanup as one line of JSON."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    parent = os.getppid()
+    run_id, read_end, *folders = arguments
+    _wait_for_end_of(int(read_end), parent)
+    done = clean_up(run_id, folders)
+    try:
+        print(json.dumps({"terminated": done.terminated, "left": done.left, "folders": done.folders}), flush=True)
+    except OSError:  # nobody is left to read it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 1 if done.left or done.folders else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
