@@ -7,6 +7,7 @@ name in the same folder and renamed. So a killed set-up leaves scraps, never a w
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,13 +31,17 @@ def exclusive(path: Path) -> Iterator[None]:
     """Hold the file lock ``path``, waiting for whoever has it. The kernel lets go of it even if we are killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("icequake: another set-up is at work, waiting for it", file=sys.stderr, flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
 @contextmanager
 def arriving(final: Path) -> Iterator[Path]:
-    """Yield a new folder beside ``final`` that takes its name when the block ends well, and vanishes when it does not."""
+    """Yield a new folder beside ``final`` that takes its name when the block ends well, and vanishes otherwise."""
     final.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{final.name}-", dir=final.parent))
     try:

@@ -3,9 +3,9 @@
     installation = install.ensure()
     installation.jars["spark"], installation.minio, installation.postgres_bin, ...
 
-From a machine with Python, make and a JDK: the jars of ``jars.lock`` (``compose.jars``), the REST catalog server compiled
-from ``java/`` against them, MinIO built from source (``compose.minio_build``) and PostgreSQL's programs
-(``compose.postgres_files``). All of it is below ``home()``, each part verified before it is there.
+From a machine with Python, make and a JDK: the jars of ``jars.lock`` (``compose.jars``), our few Java classes
+(``java/``: a REST catalog server) compiled against them, MinIO built from source (``compose.minio_build``) and the
+programs of PostgreSQL (``compose.postgres_files``). All of it is below ``home()``, and verified before it is there.
 
 ``python -m compose.install [configuration ...]`` does it from a shell.
 """
@@ -27,7 +27,7 @@ __all__ = ["REST_MAIN", "Installation", "SetupError", "ensure", "home"]
 
 CONFS = ("spark", "rest")
 REST_MAIN = "RestCatalogServer"
-REST_SOURCE = Path(__file__).with_name("java") / f"{REST_MAIN}.java"
+JAVA = Path(__file__).with_name("java")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def ensure(*, confs: Sequence[str] = CONFS, progress: Progress | None = None) ->
     progress = progress or for_stream()
     with exclusive(place / "install.lock"):
         jars.provide(needed, place, jars.Ivy(kit.java, installation.spark_home, place), progress)
-        compile_rest_server(kit.javac, paths["rest"], classes)
+        compile_java(kit.javac, paths["rest"], classes)
         minio_build.provide(place, progress)
         postgres_files.provide()
     return ensure(confs=confs, progress=progress)
@@ -101,21 +101,26 @@ def class_path(conf: str, locked: Iterable[jars.Jar], place: Path) -> tuple[Path
 
 
 def rest_classes(place: Path, libraries: Iterable[Path]) -> Path:
-    """The folder of the compiled server, named after its source and what it is compiled against."""
-    key = hashlib.sha256(REST_SOURCE.read_bytes())
+    """The folder of the compiled ``java/``, named after its sources and what they are compiled against."""
+    key = hashlib.sha256()
+    for source in sorted(JAVA.glob("*.java")):
+        key.update(source.read_bytes())
     for library in libraries:
         key.update(f"{library.parent.name}/{library.name}\n".encode())
     return place / f"classes-{key.hexdigest()[:12]}"
 
 
-def compile_rest_server(javac: Path, libraries: Sequence[Path], classes: Path) -> None:
+def compile_java(javac: Path, libraries: Sequence[Path], classes: Path) -> None:
+    """Compile ``java/`` against the REST server's jars, then pyspark's (which hold Hadoop and the Hive metastore)."""
     if classes.is_dir():
         return
     with arriving(classes) as scratch:
-        command = [str(javac), "--release", "17", "-d", str(scratch), "-cp", os.pathsep.join(map(str, libraries))]
-        result = subprocess.run([*command, str(REST_SOURCE)], capture_output=True, text=True)
+        class_path = os.pathsep.join([*map(str, libraries), f"{spark_home() / 'jars'}/*"])
+        sources = [str(source) for source in sorted(JAVA.glob("*.java"))]
+        command = [str(javac), "--release", "17", "-proc:none", "-d", str(scratch), "-cp", class_path, *sources]
+        result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode != 0:
-            raise SetupError(f"cannot compile {REST_SOURCE.name} with {javac}: {result.stderr.strip() or result.stdout}")
+            raise SetupError(f"cannot compile {JAVA} with {javac}: {result.stderr.strip() or result.stdout}")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -216,7 +216,9 @@ class Ivy:
                     process.wait()
             if process.returncode == 0:
                 return
-        raise SetupError(f"could not fetch {_named_in(log, jars)}; the reason is in {log}. Run the same command again to go on")
+        raise SetupError(
+            f"could not fetch {_named_in(log, jars)}; the reason is in {log}. Run the same command again to go on"
+        )
 
     def _ivy_jar(self) -> Path:
         for jar in sorted((self.spark_home / "jars").glob("ivy-*.jar")):
@@ -298,4 +300,8 @@ def _named_in(log: Path, jars: Sequence[Jar]) -> str:
     text = log.read_text(errors="replace")
     blamed = set(re.findall(r"(?:::|FAILED\s+\]) ([^\s#]+)#([^;]+);([^\s!:]+)(?::| )", text))
     names = [jar.coordinates for jar in jars if (jar.group, jar.artifact, jar.version) in blamed]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") if names else f"{len(jars)} jars"
+    return (
+        ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        if names
+        else f"{len(jars)} jars"
+    )

@@ -84,12 +84,13 @@ def _chosen_homes() -> list[Path]:
     on_path = shutil.which("javac")
     if on_path:
         homes.append(Path(on_path).resolve().parent.parent)
-    return [home.resolve() for home in homes]
+    # On macOS /usr/bin/javac is not Java but a program that looks for it.
+    return [home.resolve() for home in homes if home != Path("/usr")]
 
 
 def _usual_homes() -> Iterator[Path]:
     user = Path("~").expanduser()
-    patterns = [
+    patterns: list[tuple[str | Path, str]] = [
         ("/usr/lib/jvm", "*"),
         ("/usr/java", "*"),
         ("/opt/java", "*"),

@@ -1,10 +1,10 @@
 """MinIO, built on this machine from its source as the Go module proxy keeps it.
 
 MinIO is archived and publishes no binary any more, and its licence (AGPL) is a reason not to pass one on. What is
-trusted is one line here: the ``h1:`` sum (a SHA-256 over the module's files, ``golang.org/x/mod/sumdb/dirhash``) of the
-release. Everything it depends on is checked by Go itself against the ``go.sum`` inside that module, because the build is
-of the module's own folder with ``-mod=readonly``; ``go install module@version`` would leave that check to a network
-service.
+trusted is one line here: the ``h1:`` sum of the release, a SHA-256 over the module's files (package dirhash of
+``golang.org/x/mod``). Everything it depends on is checked by Go itself against the ``go.sum`` inside that module,
+because the build is of the module's own folder with ``-mod=readonly``; ``go install module@version`` would leave that
+check to a network service.
 
     go mod download -json MODULE  --Sum--> copy of its folder  --go build-->  bin/minio-<release>
 

@@ -15,11 +15,10 @@ readable to Python 3.6, so that an old interpreter gets a sentence instead of a 
 
 import sys
 
-OLDEST = (3, 11)
-if sys.version_info < OLDEST:  # noqa: UP036 - it is the interpreter that we were given, not the one we require
+if sys.version_info < (3, 11):
+    found = ".".join(map(str, sys.version_info[:2]))
     sys.stderr.write(
-        "icequake: needs Python %d.%d or newer, but %s is %d.%d; try: make PYTHON=python3.11 setup\n"
-        % (OLDEST + (sys.executable,) + tuple(sys.version_info[:2]))  # noqa: RUF005, UP031
+        f"icequake: needs Python 3.11 or newer, but {sys.executable} is {found}; try: make PYTHON=python3.11 setup\n"
     )
     sys.exit(255)
 
@@ -84,8 +83,9 @@ def ensure(home: Path) -> Path:
         began = time.monotonic()
         create(venv)
         install(python)
-        complete.write_text("%s\n%.1f s\n" % (sys.version, time.monotonic() - began))  # noqa: UP031
-        say("Python packages are ready (%.0f s)" % (time.monotonic() - began))  # noqa: UP031
+        took = f"{time.monotonic() - began:.0f} s"
+        complete.write_text(f"Python {sys.version}, installed in {took}\n")
+        say(f"Python packages are ready ({took})")
     return python
 
 
@@ -111,7 +111,9 @@ def create(venv: Path) -> None:
         text = (result.stdout + result.stderr).strip()
         if "ensurepip" in text:
             version = "%d.%d" % sys.version_info[:2]  # noqa: UP031
-            raise BootstrapError(f"this Python has no venv module; on Debian or Ubuntu: apt install python{version}-venv")
+            raise BootstrapError(
+                f"this Python has no venv module; on Debian or Ubuntu: apt install python{version}-venv"
+            )
         raise BootstrapError(f"cannot create the environment {venv}: {text or 'python -m venv failed'}")
 
 
@@ -132,7 +134,16 @@ def install(python: Path) -> None:
 
 def pip(python: Path, *arguments: str) -> None:
     look = [] if sys.stderr.isatty() else ["--quiet", "--progress-bar", "off"]
-    command = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--require-hashes", *look, *arguments]
+    command = [
+        str(python),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--require-hashes",
+        *look,
+        *arguments,
+    ]
     # stdout belongs to the tool that we are about to become
     if subprocess.run(command, env=pip_environment(), stdout=sys.stderr).returncode != 0:
         raise BootstrapError("pip could not install the pinned packages (see above); the same command tries again")
@@ -157,6 +168,9 @@ def tool_environment(python: Path) -> dict[str, str]:
     # A foreign PYTHONPATH (common where Spark is installed) would put another pyspark before ours.
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "VIRTUAL_ENV": str(python.parent.parent)}
     environment.pop("PYTHONHOME", None)
+    # How the user can type what we print as the next command.
+    launcher = CHECKOUT / "icequake"
+    environment.setdefault("ICEQUAKE_COMMAND", "./icequake" if Path.cwd() == CHECKOUT else str(launcher))
     environment["PATH"] = os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])
     return environment
 
