@@ -106,6 +106,7 @@ class SparkMaster(SparkDaemon):
     def properties(self) -> Mapping[str, str]:
         return {
             **super().properties(),
+            "spark.master.rest.enabled": "false",  # a fixed port (6066) that two clusters would fight for
             "spark.deploy.recoveryMode": "FILESYSTEM",
             "spark.deploy.recoveryDirectory": str(self.folder / "recovery"),
             # Applications whose executors are killed on purpose, again and again, stay.

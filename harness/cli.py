@@ -36,7 +36,9 @@ def command() -> str:
 
 
 def _ports(pairs: list[str]) -> dict[str, int]:
-    allowed = ("minio", "minio-console", "postgres", "rest", "spark-master", "spark-master-ui")
+    from compose.stack import port_names
+
+    allowed = port_names()
     ports = {}
     for pair in pairs:
         name, _, number = pair.partition("=")

@@ -272,7 +272,11 @@ class Recorder:
         self._closed = threading.Event()
         self._interval = sync_interval
         self._sync_error: OSError | None = None
-        self._write({"format": FORMAT, **header})
+        try:
+            self._write({"format": FORMAT, **header})
+        except BaseException:
+            self._file.close()
+            raise
         self._syncer = threading.Thread(target=self._sync_loop, name="history-sync", daemon=True)
         self._syncer.start()
 

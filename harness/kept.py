@@ -28,7 +28,8 @@ import psutil
 from compose.install import ensure
 from compose.stack import Endpoints, Stack
 from compose.watchdog import Watchdog
-from harness.run import WRITER_START_S, Kept, launcher
+from harness.driver import launcher
+from harness.run import WRITER_START_S, Kept
 from harness.writers import WriterSlot
 
 UP_S = 420.0

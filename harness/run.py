@@ -8,7 +8,6 @@ An error in any of them stops all of them, and is raised here.
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 import secrets
 import shutil
@@ -16,29 +15,32 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import psutil
 
 from compose.install import Installation
-from compose.process import LocalProcess
-from compose.stack import Endpoints, Stack, spark_conf, table_pointer, writer_environment
+from compose.stack import Endpoints, Stack, table_pointer
 from compose.watchdog import Watchdog
+from harness.driver import CATALOG, launcher
 from harness.follower import Follower
 from harness.history import Recorder
 from harness.store import RunFolder, identity
 from harness.tablereader import ObjectStore, TableReader
-from harness.writers import Launch, Writer, WriterDied, WriterError, WriterSlot, WriterTimeout, outcome, request
+from harness.versions import versions
+from harness.writers import WriterDied, WriterError, WriterSlot, WriterTimeout, outcome, request
 from workloads import generator
 from workloads.generator import Planned
 from workloads.operations import KINDS, Statement
 from workloads.schema import Phase, Workload
 from workloads.tables import COLUMNS, SQL_COLUMNS, TableSpec
 
-CATALOG = "c"
+T = TypeVar("T")
+
 WRITER_START_S = 240.0
 REPLACE_TRIES = 3
 
@@ -68,6 +70,7 @@ class Settings:
         spark_workers: Spark worker processes of an embedded stack.
         capture_interval: seconds between captures of the table log while running.
         catalog_uri: (writer name, endpoints) → the catalog's address for that writer, such as a proxy's.
+        operations: (workload, phase, writer, seed) → what the writer does in the phase; the seeded generator's.
     """
 
     seed: int
@@ -76,6 +79,7 @@ class Settings:
     spark_workers: int = 2
     capture_interval: float = 10.0
     catalog_uri: Callable[[str, Endpoints], str] = lambda _, endpoints: endpoints.catalog_uri
+    operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations
 
 
 @dataclass(frozen=True)
@@ -258,7 +262,7 @@ class Run:
             "command": self._settings.command,
             "catalog": w.catalog,
             "namespace": self._namespace,
-            "versions": self._installation.versions(),
+            "versions": versions(self._installation),
             "tables": [t.model_dump() for t in w.tables],
             "writers": w.writers,
             "keys": w.keys.model_dump(),
@@ -320,10 +324,17 @@ class Run:
         return slots
 
     def _create_tables(self, slots: list[WriterSlot]) -> None:
-        for table in self._workload.tables:
+        """All tables, shared out among the writers: a driver's first statements are slow, and so they are warm together."""
+        with ThreadPoolExecutor(len(slots)) as pool:
+            shares = self._split(list(self._workload.tables))
+            for done in [pool.submit(self._create, slot, tables) for slot, tables in zip(slots, shares, strict=True)]:
+                done.result()
+
+    def _create(self, slot: WriterSlot, tables: list[TableSpec]) -> None:
+        for table in tables:
             message = request("setup", create_table(table), catalog=CATALOG, namespace=self._namespace, table=table.name)
             try:
-                answer = slots[0].call(message, self._workload.op_timeout)
+                answer = slot.call(message, self._workload.op_timeout)
             except (WriterDied, WriterTimeout) as e:
                 raise RunError(f"table {table.name} could not be created: {e}; see {self._folder.logs}") from None
             if not answer["ok"]:
@@ -354,15 +365,15 @@ class Run:
             self._settings.capture_interval,
         )
 
-    def _split(self, planned: list[Planned]) -> list[list[Planned]]:
-        return [planned[n :: self._workload.writers] for n in range(self._workload.writers)]
+    def _split(self, items: list[T]) -> list[list[T]]:
+        return [items[n :: self._workload.writers] for n in range(self._workload.writers)]
 
     def _phase(self, context: _Context, phase: Phase) -> None:
         assert phase.writers is not None
         goal = f"{phase.length.ops} operations" if phase.length.ops else f"{phase.length.time:g} s"
         self._say(f"phase {phase.name}: {goal}, {phase.writers} writers")
         streams: list[Iterable[Planned]] = [
-            generator.operations(self._workload, phase, n, self._settings.seed) for n in range(phase.writers)
+            self._settings.operations(self._workload, phase, n, self._settings.seed) for n in range(phase.writers)
         ]
         deadline = None if phase.length.time is None else time.monotonic() + phase.length.time
         pause = phase.writers / phase.rate if phase.rate else 0.0
@@ -483,47 +494,3 @@ class _Context:
     recorder: Recorder
     follower: Follower
     slots: list[WriterSlot]
-
-
-def launcher(
-    installation: Installation,
-    endpoints: Endpoints,
-    *,
-    run_id: str,
-    data: Path,
-    logs: Path,
-    catalog_uri: Callable[[str, Endpoints], str] = lambda _, e: e.catalog_uri,
-    warm: tuple[Path, ...] = (),
-) -> Launch:
-    """A function that launches the driver process of a writer (or, first, hands out a warm one).
-
-    Args:
-        run_id: marks the process, so that the watchdog ends it with the run.
-        data: folder for sockets and Spark's scratch files; short, since a Unix socket's path is limited to ~100 bytes.
-        logs: folder for the drivers' logs.
-        catalog_uri: the catalog's address for a writer of that name, such as a proxy's.
-        warm: sockets of writers that are up already; the n-th belongs to writer ``wn``.
-    """
-
-    def launch(name: str, generation: int) -> Writer:
-        n = int(name.removeprefix("w"))
-        if generation == 0 and n < len(warm):
-            return Writer(name, None, warm[n])
-        tag = name if generation == 0 else f"{name}.{generation}"
-        conf = spark_conf(
-            installation, endpoints, catalog_name=CATALOG, catalog_uri=catalog_uri(name, endpoints), data=data / tag
-        )
-        conf["spark.app.name"] = f"icequake {tag}"
-        conf_file, socket_path = data / f"{tag}.json", data / f"{tag}.sock"
-        conf_file.write_text(json.dumps(conf))
-        process = LocalProcess(
-            tag,
-            [str(installation.python), "-m", "harness.writer", str(conf_file), str(socket_path)],
-            run_id=run_id,
-            env=writer_environment(installation, endpoints),
-            log=logs / f"writer-{tag}.log",
-        )
-        process.start()
-        return Writer(name, process, socket_path)
-
-    return launch

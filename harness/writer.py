@@ -26,6 +26,8 @@ from typing import Any
 
 SUMMARY_KEY = "icequake-op"
 MAX_CAUSES = 30
+NOISE = "org.apache.spark.util.Utils$OriginalTryStackTraceException"
+"""Suppressed into every exception that crosses a Spark ``Try``; says nothing that its owner does not say."""
 
 
 def java_chain(throwable: Any) -> list[list[str]]:
@@ -39,7 +41,7 @@ def java_chain(throwable: Any) -> list[list[str]]:
             continue
         identity = t.toString()
         name = t.getClass().getName()
-        if (name, identity) in seen:
+        if (name, identity) in seen or name == NOISE:
             continue
         seen.add((name, identity))
         chain.append([name, (t.getMessage() or "")[:2000]])

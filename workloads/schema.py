@@ -208,8 +208,12 @@ def _plain(node: yaml.Node, loader: yaml.SafeLoader, at: Path_, lines: dict[Path
 
 
 def _parse_yaml(text: str, file: str) -> tuple[Any, dict[Path_, int]]:
-    loader = yaml.SafeLoader(text)
     lines: dict[Path_, int] = {}
+    try:
+        loader = yaml.SafeLoader(text)
+    except yaml.YAMLError as e:  # a character that YAML does not allow
+        line = text.count("\n", 0, getattr(e, "position", 0)) + 1
+        raise WorkloadError(f"{file}:{line}: not YAML: {getattr(e, 'reason', e)}") from None
     try:
         node = loader.get_single_node()
         if node is None:

@@ -1,0 +1,99 @@
+"""``assert:`` of a workload file: thresholds on what the run measured, such as ``{retry_rate: "<5%"}``.
+
+The metrics are those of ``workloads.schema.METRICS``. Operations are those of the phases: the setup inserts and the final reads
+do not count. A metric that the run has no data for (a rate of nothing) makes the assertion ``unknown``, never true.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from checkers.verdict import Anomaly, Evidence, Validity, Verdict, worst
+from harness.outcome import conflict
+from workloads.operations import KINDS
+from workloads.schema import assertion
+
+COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+}
+
+
+def _rate(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _quantile(values: list[float], q: float) -> float | None:
+    """Nearest-rank quantile; None for no values."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
+
+
+def measure(evidence: Evidence) -> dict[str, float | None]:
+    """The metrics of a run: numbers (rates 0 … 1, latencies in ms), None where there is nothing to measure."""
+    ops = [
+        o
+        for o in evidence.history.operations()
+        if o.invoked.extra.get("phase") not in ("setup", "final-reads") and o.completed is not None
+    ]
+    writes = [o for o in ops if o.f in KINDS and KINDS[o.f].writes]
+    ids = {o.op for o in ops}
+    attempts = [c.attempt for log in evidence.logs.values() for c in log.main() if c.attempt and c.op in ids]
+    retried = sum(a > 1 for a in attempts)
+    latencies = [(o.end - o.start) / 1e6 for o in ops if o.type == "ok" and o.end is not None]
+    return {
+        "operations": len(ops),
+        "kinds": len({o.f for o in ops}),
+        "ok_rate": _rate(sum(o.type == "ok" for o in ops), len(ops)),
+        "abort_rate": _rate(sum(o.type == "fail" for o in writes), len(writes)),
+        "unknown_rate": _rate(sum(o.type == "info" for o in ops), len(ops)),
+        "retried": retried,
+        "aborted": sum(o.type == "fail" and conflict(o.error) is not None for o in writes),
+        "retry_rate": _rate(retried, len(attempts)),
+        "latency_p50_ms": _quantile(latencies, 0.5),
+        "latency_p99_ms": _quantile(latencies, 0.99),
+    }
+
+
+@dataclass(frozen=True)
+class Assertions:
+    """Whether the run kept the thresholds that its workload file asserts.
+
+    ``thresholds``: metric → comparison, such as ``{"retry_rate": "<5%"}``.
+    """
+
+    thresholds: Mapping[str, str]
+    name: str = "assert"
+
+    def check(self, evidence: Evidence) -> Verdict:
+        """One anomaly ``assertion-failed`` a threshold that was not kept."""
+        measured = measure(evidence)
+        failed, notes = [], []
+        verdicts: list[Validity] = []
+        for metric, threshold in sorted(self.thresholds.items()):
+            symbol, limit, percent = assertion(threshold)
+            value = measured[metric]
+            if value is None:
+                verdicts.append("unknown")
+                notes.append(f"{metric} {threshold}: the run has nothing to measure it by")
+                continue
+            verdicts.append(COMPARE[symbol](value, limit))
+            if verdicts[-1] is False:
+                shown = f"{value:.2%}" if percent else f"{value:g}"
+                failed.append(
+                    Anomaly(
+                        name="assertion-failed",
+                        checker=self.name,
+                        table=None,
+                        explanation=f"the workload asserts {metric} {threshold}, and the run measured {shown}.",
+                        evidence={"metric": metric, "threshold": threshold, "measured": value},
+                    )
+                )
+        return Verdict(self.name, worst(verdicts), tuple(failed), {k: v for k, v in measured.items()}, tuple(notes))

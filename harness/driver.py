@@ -1,0 +1,108 @@
+"""The driver process of a writer: a PySpark program of its own on the cluster, started and ended by the orchestrator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from compose.install import Installation
+from compose.ports import Ports
+from compose.process import LocalProcess, NotReady
+from compose.stack import Endpoints, spark_conf, writer_environment
+from harness.writers import Launch, Writer
+
+CATALOG = "c"
+"""The catalog's name in the writers' Spark sessions."""
+
+
+class Driver(LocalProcess):
+    """``python -m harness.writer``; it is there when its socket is.
+
+    Args:
+        name: such as ``w0``, or ``w0.1`` for the first replacement.
+        conf: the Spark properties of its session.
+        environment: all of its environment but the run's mark.
+        folder: for its properties file; ``socket`` lies beside it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        run_id: str,
+        python: Path,
+        conf: Mapping[str, str],
+        environment: Mapping[str, str],
+        folder: Path,
+        log: Path,
+    ) -> None:
+        super().__init__(name, run_id=run_id, ports=Ports(), port_names=(), folder=folder, log=log)
+        self._python = python
+        self._conf = dict(conf)
+        self._environment = dict(environment)
+        self.socket = folder.with_name(f"{folder.name}.sock")
+
+    def argv(self) -> Sequence[str]:
+        return [str(self._python), "-m", "harness.writer", str(self.folder / "conf.json"), str(self.socket)]
+
+    def environment(self) -> Mapping[str, str]:
+        return self._environment | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+
+    def prepare(self) -> None:
+        (self.folder / "conf.json").write_text(json.dumps(self._conf))
+
+    def probe(self, timeout: float) -> None:
+        if not self.socket.exists():
+            raise NotReady("its Spark session is not there yet")
+
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.running
+
+
+def launcher(
+    installation: Installation,
+    endpoints: Endpoints,
+    *,
+    run_id: str,
+    data: Path,
+    logs: Path,
+    catalog_uri: Callable[[str, Endpoints], str] = lambda _, e: e.catalog_uri,
+    warm: tuple[Path, ...] = (),
+) -> Launch:
+    """A function that launches the driver process of a writer (or, first, hands out a warm one).
+
+    Args:
+        run_id: marks the process, so that the watchdog ends it with the run.
+        data: folder for sockets and Spark's scratch files; short, since a Unix socket's path is limited to ~100 bytes.
+        logs: folder for the drivers' logs.
+        catalog_uri: the catalog's address for a writer of that name, such as a proxy's.
+        warm: sockets of writers that are up already; the n-th belongs to writer ``wn``.
+    """
+
+    def launch(name: str, generation: int) -> Writer:
+        n = int(name.removeprefix("w"))
+        if generation == 0 and n < len(warm):
+            return Writer(name, None, warm[n])
+        tag = name if generation == 0 else f"{name}.{generation}"
+        conf = spark_conf(
+            installation,
+            endpoints,
+            scratch=data / tag,
+            catalog_name=CATALOG,
+            catalog_uri=catalog_uri(name, endpoints),
+        )
+        driver = Driver(
+            tag,
+            run_id=run_id,
+            python=installation.python,
+            conf=conf | {"spark.app.name": f"icequake {tag}"},
+            environment=writer_environment(installation, endpoints),
+            folder=data / tag,
+            log=logs / f"writer-{tag}.log",
+        )
+        driver.start()
+        return Writer(name, driver, driver.socket)
+
+    return launch

@@ -1,0 +1,42 @@
+"""The versions of everything that took part in a run, for its plan and its page."""
+
+from __future__ import annotations
+
+import platform
+import re
+import subprocess
+from importlib import metadata
+
+from compose.install import Installation
+
+
+def versions(installation: Installation) -> dict[str, str]:
+    """Name → version: icequake, spark, iceberg, java, python, minio, postgres, system. ``unknown`` where it does not say."""
+    jars = " ".join(p.name for p in installation.jars.get("spark", ()))
+    iceberg = re.search(r"iceberg-spark-runtime-[\d.]+_[\d.]+-([\w.]+?)\.jar", jars)
+    return {
+        "icequake": _package("icequake"),
+        "spark": _package("pyspark"),
+        "iceberg": iceberg[1] if iceberg else "unknown",
+        "java": _first(r'version "([^"]+)"', [str(installation.java), "-version"]),
+        "python": platform.python_version(),
+        "minio": installation.minio.name.removeprefix("minio-"),
+        "postgres": _first(r"(\d+[\d.]*)", [str(installation.postgres_bin / "postgres"), "--version"]),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
+
+
+def _package(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "source checkout"
+
+
+def _first(pattern: str, command: list[str]) -> str:
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    match = re.search(pattern, answer.stdout + answer.stderr)
+    return (match[1] if match.re.groups else match[0]) if match else "unknown"

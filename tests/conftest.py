@@ -1,0 +1,57 @@
+"""What the tests on a real cluster share: one installation, one stack and one Spark session for the whole test session."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compose.install import Installation, ensure
+from compose.stack import Stack, spark_conf, writer_environment
+from compose.watchdog import Watchdog
+
+
+@pytest.fixture(scope="session")
+def installation() -> Installation:
+    """Everything that a run needs, from the cache."""
+    return ensure()
+
+
+@pytest.fixture(scope="session")
+def stack(installation: Installation) -> Iterator[Stack]:
+    """A running stack: MinIO, PostgreSQL, REST catalog, Spark master and one worker."""
+    data = Path(tempfile.mkdtemp(prefix="icequake-test-"))
+    data.chmod(0o755)
+    run_id = data.name
+    with Watchdog(run_id, remove=[data]):
+        with Stack(installation, run_id=run_id, data=data / "services", logs=data / "logs", workers=1) as running:
+            yield running
+    shutil.rmtree(data, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def spark(installation: Installation, stack: Stack) -> Iterator[Any]:
+    """A Spark session in this process, attached to the stack's cluster; its catalog is called ``c``."""
+    import os
+
+    from pyspark.sql import SparkSession
+
+    scratch = Path(tempfile.mkdtemp(prefix="icequake-test-spark-"))
+    kept = dict(os.environ)
+    os.environ.update(writer_environment(installation, stack.endpoints))
+    builder = SparkSession.builder.appName("icequake tests")
+    for key, value in spark_conf(installation, stack.endpoints, scratch=scratch).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()
+        os.environ.clear()
+        os.environ.update(kept)
+        shutil.rmtree(scratch, ignore_errors=True)

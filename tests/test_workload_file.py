@@ -1,0 +1,136 @@
+"""A workload file is understood, or its error names file, line, key and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.operations import KINDS
+from workloads.schema import LIBRARY, WorkloadError, assertion, find, load, parse, seconds
+
+GOOD = """\
+workload: small
+tables:
+  - name: orders
+    format_version: 3
+length: {ops: 10}
+operations:
+  insert: 2
+  delete: {weight: 1, keys: own}
+"""
+
+
+@pytest.mark.parametrize("path", sorted(LIBRARY.glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_workload_of_the_library_is_valid_and_says_what_it_does(path: Path) -> None:
+    workload = load(path)
+    assert workload.workload == path.stem
+    assert len(workload.description) > 20
+
+
+def test_what_is_not_said_has_a_default() -> None:
+    workload = parse(GOOD)
+    (phase,) = workload.resolved_phases()
+    assert (phase.name, phase.length.ops, phase.writers) == ("main", 10, 4)
+    assert workload.tables[0].isolation == "serializable"
+    assert workload.operations["insert"].weight == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "says"),
+    [
+        (("workload: small\n", ""), 1, "missing key 'workload'"),
+        (("format_version: 3", "format_version: 4"), 4, "format_version: 4 is not allowed; allowed: 2, 3"),
+        (("format_version", "formatversion"), 4, "unknown key 'formatversion' (did you mean format_version?)"),
+        (("length:", "lenght:"), 5, "unknown key 'lenght' (did you mean length?)"),
+        (("{ops: 10}", "{ops: many}"), 5, "ops: input should be a valid integer"),
+        (("{ops: 10}", "{ops: 0}"), 5, "ops: input should be greater than or equal to 1"),
+        (("{ops: 10}", "{time: 3 parsecs}"), 5, "time: must be a length of time such as 500ms, 90s, 2m or 1h"),
+        (("{ops: 10}", "{ops: 10, time: 2m}"), 5, "needs exactly one of: ops, time"),
+        (("length: {ops: 10}\n", ""), 1, "needs length"),
+        (("insert: 2", "insrt: 2"), 7, "unknown operation 'insrt' (did you mean insert?); allowed: insert, "),
+        (("insert: 2", "insert: lots"), 7, "insert: must be a mapping with the keys weight, keys, tables"),
+        (("insert: 2", "insert: -1"), 7, "weight: input should be greater than or equal to 0"),
+        (("insert: 2", "insert: 0\n  insert-select: 0"), 6, None),
+        (("weight: 1, keys: own", "weight: 1, keys: mine"), 8, "keys: 'mine' is not allowed; allowed: 'shared', 'own'"),
+        (("weight: 1, keys: own", "tables: [order]"), 8, "tables: unknown table 'order'; allowed: orders"),
+        (("weight: 1, keys: own", "retain_last: 3"), 8, "retain_last: delete has no such option; allowed: weight, keys"),
+        (("- name: orders", "- name: Orders"), 3, "name: 'Orders' must match"),
+        (("insert: 2", "insert: 2\n  insert: 3"), 8, "key 'insert' is there twice"),
+        (("tables:", "tables: 3\nextra:"), 3, "unknown key 'extra'"),
+        (("operations:", "assert: {retry: '<5%'}\noperations:"), 6, "unknown metric 'retry' (did you mean retry_rate?)"),
+        (("operations:", "assert: {retry_rate: '5'}\noperations:"), 6, 'retry_rate: must be a comparison such as "<5%"'),
+        (("operations:", "catalog: nessi\noperations:"), 6, "catalog: 'nessi' is not allowed"),
+        (("{ops: 10}", "{ops: 10"), 6, "not YAML"),
+    ],
+)
+def test_an_error_names_line_key_and_remedy(change: tuple[str, str], line: int, says: str | None) -> None:
+    text = GOOD.replace(*change)
+    assert text != GOOD
+    if says is None:
+        parse(text, "w.yaml")
+        return
+    with pytest.raises(WorkloadError) as error:
+        parse(text, "w.yaml")
+    message = str(error.value)
+    assert message.startswith(f"w.yaml:{line}: "), message
+    assert says in message
+    assert "\n" not in message
+
+
+def test_all_weights_zero_is_an_error() -> None:
+    with pytest.raises(WorkloadError, match="every weight is 0"):
+        parse(GOOD.replace("insert: 2", "insert: 0").replace("weight: 1", "weight: 0"))
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "- a list\n", "just words", "[" * 5000, "a: &a [*a]", "\x00"])
+def test_what_is_no_workload_at_all_is_one_clear_line(text: str) -> None:
+    with pytest.raises(WorkloadError) as error:
+        parse(text, "w.yaml")
+    assert str(error.value).startswith("w.yaml") and "\n" not in str(error.value)
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_a_workload_or_a_workload_error(text: str) -> None:
+    try:
+        parse(text)
+    except WorkloadError:
+        pass
+
+
+@given(st.integers(0, len(GOOD) - 1), st.text(max_size=5))
+def test_a_damaged_workload_is_a_workload_or_a_workload_error(at: int, scribble: str) -> None:
+    try:
+        parse(GOOD[:at] + scribble + GOOD[at + 1 :])
+    except WorkloadError:
+        pass
+
+
+def test_a_name_means_a_file_of_the_library_and_a_wrong_one_lists_them() -> None:
+    assert find("quick") == LIBRARY / "quick.yaml"
+    with pytest.raises(WorkloadError, match=r"did you mean quick\?.*in the library: .*mixed"):
+        find("quik")
+
+
+def test_quick_uses_every_operation() -> None:
+    assert set(load(find("quick")).operations) == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("90s", 90), ("2m", 120), ("1.5h", 5400), ("500ms", 0.5), (7, 7), ("7", 7)]
+)
+def test_lengths_of_time(text: object, value: float) -> None:
+    assert seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "m", "-3s", 0, "0s", True, None, "1d", float("nan"), float("inf")])
+def test_no_lengths_of_time(text: object) -> None:
+    with pytest.raises(ValueError):
+        seconds(text)
+
+
+def test_assertions_compare_numbers_and_percentages() -> None:
+    assert assertion("<5%") == ("<", 0.05, True)
+    assert assertion(" >= 200 ") == (">=", 200.0, False)
