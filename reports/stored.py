@@ -1,0 +1,258 @@
+"""A stored run: whatever its folder holds, read leniently.
+
+A report must also show the run that died, the folder somebody copied half of, and the file that another tool wrote. So nothing
+here raises for a file that is absent or broken: what could be read is there, what could not is a sentence in ``problems``.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from checkers.verdict import Anomaly, Validity, Verdict
+from harness import history, tablelog
+from harness.history import Event, Operation
+from harness.tablelog import Commit, TableLog
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of the run's folder: its path relative to the folder (``/`` between parts) and its size in bytes."""
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """All that a report needs of one run.
+
+    Attributes:
+        plan: ``plan.yaml``; ``run``: ``run.json``; both empty when absent.
+        results: ``results.json``; None when the run was never checked.
+        verdicts: the results' checkers, as far as they have the form of one.
+        problems: what could not be read, one sentence each.
+    """
+
+    folder: Path
+    plan: dict[str, Any]
+    run: dict[str, Any]
+    results: dict[str, Any] | None
+    verdicts: tuple[Verdict, ...]
+    header: dict[str, Any]
+    events: tuple[Event, ...]
+    operations: tuple[Operation, ...]
+    logs: dict[str, TableLog]
+    files: tuple[StoredFile, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def workload(self) -> str:
+        """The workload's name; the folder's parent when the plan does not say."""
+        name = self.plan.get("workload") or self.plan.get("name")
+        if isinstance(name, Mapping):
+            name = name.get("workload") or name.get("name")
+        return str(name or self.folder.resolve().parent.name or "run")
+
+    @property
+    def state(self) -> str:
+        """How the run ended, as ``run.json`` says: ``complete``, ``running``, ``failed`` …; ``unknown`` when it says nothing."""
+        return str(self.run.get("state") or "unknown")
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run went to its end. Without a ``run.json`` (an imported history) nothing says that it did not."""
+        return self.state == "complete" or not self.run
+
+    @property
+    def valid(self) -> Validity | None:
+        """The run's verdict; None when it was not checked."""
+        if self.results is None:
+            return None
+        valid = self.results.get("valid")
+        return valid if isinstance(valid, bool) else "unknown"
+
+    @property
+    def anomalies(self) -> list[Anomaly]:
+        """All anomalies, in the order of the checkers."""
+        return [a for v in self.verdicts for a in v.anomalies]
+
+    @property
+    def command(self) -> str | None:
+        """The command that repeats the run, as one would type it."""
+        command = self.plan.get("command") or self.run.get("command")
+        if isinstance(command, Sequence) and not isinstance(command, str):
+            return shlex.join(str(word) for word in command)
+        return str(command) if command else None
+
+    @property
+    def started(self) -> datetime | None:
+        """When the run began, wall clock."""
+        for source in (self.run, self.header, self.plan):
+            text = source.get("started")
+            if isinstance(text, datetime):
+                return text
+            if isinstance(text, str):
+                try:
+                    return datetime.fromisoformat(text)
+                except ValueError:
+                    continue
+        return None
+
+    @property
+    def writers(self) -> int:
+        """How many writers ran; from the plan, else from the processes that the history shows."""
+        planned = self.plan.get("writers")
+        if isinstance(planned, int) and not isinstance(planned, bool) and planned > 0:
+            return planned
+        return max(1, len({o.process for o in self.operations}))
+
+    @property
+    def end_ns(self) -> int:
+        """The time of the last event, ns since the start of the run."""
+        return max((e.time for e in self.events[-1:]), default=0)
+
+    def commits_by_op(self) -> dict[str, list[tuple[str, Commit]]]:
+        """Operation id → (table, commit) of every snapshot that it made."""
+        out: dict[str, list[tuple[str, Commit]]] = {}
+        for table, log in self.logs.items():
+            for c in log.commits:
+                if c.op is not None:
+                    out.setdefault(c.op, []).append((table, c))
+        return out
+
+
+def anomaly_names(anomalies: Iterable[Anomaly]) -> dict[str, int]:
+    """Anomaly name → how many, the most frequent first."""
+    counts: dict[str, int] = {}
+    for a in anomalies:
+        counts[a.name] = counts.get(a.name, 0) + 1
+    return dict(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0])))
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    return tuple(str(v) for v in value) if isinstance(value, list | tuple) else ()
+
+
+def _ints(value: object) -> tuple[int, ...]:
+    items = value if isinstance(value, list | tuple) else ()
+    return tuple(v for v in items if isinstance(v, int) and not isinstance(v, bool))
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {}
+
+
+def anomaly_from_json(r: Mapping[str, Any], checker: str) -> Anomaly:
+    """An anomaly as :meth:`checkers.verdict.Anomaly.to_json` wrote it; what is missing is empty."""
+    table, documented = r.get("table"), r.get("documented")
+    return Anomaly(
+        name=str(r.get("name") or "unnamed"),
+        checker=str(r.get("checker") or checker),
+        table=None if table is None else str(table),
+        explanation=str(r.get("explanation") or ""),
+        ops=_strings(r.get("ops")),
+        events=_ints(r.get("events")),
+        snapshots=_ints(r.get("snapshots")),
+        files=_strings(r.get("files")),
+        keys=_ints(r.get("keys")),
+        documented=str(documented) if documented else None,
+        evidence=_mapping(r.get("evidence")),
+    )
+
+
+def verdict_from_json(r: Mapping[str, Any]) -> Verdict:
+    """A verdict as :meth:`checkers.verdict.Verdict.to_json` wrote it; anything but true and false is ``unknown``."""
+    name = str(r.get("checker") or "unnamed")
+    valid = r.get("valid")
+    found = r.get("anomalies")
+    return Verdict(
+        checker=name,
+        valid=valid if isinstance(valid, bool) else "unknown",
+        anomalies=tuple(
+            anomaly_from_json(a, name) for a in (found if isinstance(found, list) else []) if isinstance(a, Mapping)
+        ),
+        stats=_mapping(r.get("stats")),
+        notes=_strings(r.get("notes")),
+    )
+
+
+def _read_mapping(path: Path, problems: list[str]) -> dict[str, Any] | None:
+    try:
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except FileNotFoundError:
+        return None
+    except OSError as e:
+        problems.append(f"{path.name}: cannot be read: {e.strerror}")
+        return None
+    except (ValueError, yaml.YAMLError, RecursionError) as e:
+        problems.append(f"{path.name}: cannot be parsed: {str(e).splitlines()[0] if str(e) else type(e).__name__}")
+        return None
+    if not isinstance(value, dict):
+        problems.append(f"{path.name}: not a mapping")
+        return None
+    return _mapping(value)
+
+
+REPORTS = ("report.html", "junit.xml")
+"""What this package writes into the folder itself."""
+
+
+def _files(folder: Path) -> tuple[StoredFile, ...]:
+    first = ("plan.yaml", "history.jsonl", "tablelog", "results.json", "run.json", "proxy.jsonl", "junit.xml", "logs")
+    found = []
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        if path.is_file() and not path.is_symlink() and relative.as_posix() != "report.html":
+            found.append(StoredFile(relative.as_posix(), path.stat().st_size))
+
+    def rank(f: StoredFile) -> tuple[int, str]:
+        top = f.path.split("/")[0]
+        return (first.index(top) if top in first else len(first), f.path)
+
+    return tuple(sorted(found, key=rank))
+
+
+def load(folder: Path) -> Stored:
+    """Read a run's folder.
+
+    Raises:
+        FileNotFoundError: ``folder`` is no folder.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: no such folder of a run")
+    problems: list[str] = []
+    plan = _read_mapping(folder / "plan.yaml", problems)
+    run = _read_mapping(folder / "run.json", problems)
+    results = _read_mapping(folder / "results.json", problems)
+    header: dict[str, Any] = {}
+    events: tuple[Event, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    try:
+        stored = history.read(folder / "history.jsonl")
+        header, events = stored.header, stored.events
+        problems += stored.problems
+        operations = tuple(stored.operations())
+    except history.HistoryError as e:
+        problems.append(str(e).replace(f"{folder}/", ""))
+    logs: dict[str, TableLog] = {}
+    for path in sorted((folder / "tablelog").glob("*.jsonl")):
+        try:
+            log = tablelog.read(path)
+            logs[log.table] = log
+            problems += log.problems
+        except tablelog.TableLogError as e:
+            problems.append(str(e).replace(f"{folder}/", ""))
+    checked = (results or {}).get("checkers")
+    verdicts = [verdict_from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, Mapping)]
+    return Stored(
+        folder, plan or {}, run or {}, results, tuple(verdicts), header, events, operations, logs, _files(folder), tuple(problems)
+    )

@@ -1,0 +1,124 @@
+"""Values as a person reads them: grouped numbers, sizes, arguments, results; everything bounded in length."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
+def printable(text: str) -> str:
+    """``text`` with what neither HTML nor XML may hold (control characters, lone surrogates) or what would reorder the text
+    around it (bidirectional overrides) replaced by U+FFFD."""
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def shorten(text: str, most: int) -> str:
+    """At most ``most`` characters, the cut marked."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def grouped(value: object) -> str:
+    """A number with its thousands apart (a thin space, as ISO 80000 has it); ``–`` for None; anything else as it is."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            return str(value)
+        text = f"{value:,.3f}".rstrip("0").rstrip(".") if abs(value) < 1000 else f"{value:,.0f}"
+    else:
+        text = f"{value:,}"
+    return text.replace(",", "\u202f")
+
+
+def share(part: float, whole: float) -> str:
+    """A percentage; ``–`` of nothing. Never rounds something to 0 % or all but something to 100 %."""
+    if not whole:
+        return "–"
+    percent = 100 * part / whole
+    if 0 < percent < 0.1:
+        return "<0.1 %"
+    if 99.9 < percent < 100:
+        return ">99.9 %"
+    return f"{percent:.1f}".removesuffix(".0") + " %"
+
+
+def size(count: float) -> str:
+    """Bytes, in units of 1000."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def duration(value_ms: float) -> str:
+    """A latency or length of time with its unit: ``340 ms``, ``1.2 s``, ``2 min 5 s``."""
+    if value_ms < 10:
+        return f"{value_ms:.1f}".removesuffix(".0") + " ms"
+    if value_ms < 999.5:
+        return f"{value_ms:.0f} ms"
+    if value_ms < 119_950:
+        return f"{value_ms / 1000:.{2 if value_ms < 10_000 else 1}f}".rstrip("0").rstrip(".") + " s"
+    minutes, s = divmod(round(value_ms / 1000), 60)
+    hours, m = divmod(minutes, 60)
+    return f"{hours} h {m} min" if hours else f"{m} min {s} s"
+
+
+def milliseconds(value_ms: float | None) -> str:
+    """A time for a column of numbers: whole ms, grouped; one decimal below 10."""
+    if value_ms is None:
+        return "–"
+    return grouped(round(value_ms, 1)) if value_ms < 10 else grouped(round(value_ms))
+
+
+def moment(value_ms: float) -> str:
+    """A time since the start of the run, in s to the ms."""
+    return f"{value_ms / 1000:.3f} s"
+
+
+def when(at: datetime | None) -> str | None:
+    """A wall clock time to the second with its zone."""
+    return None if at is None else at.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
+
+
+def compact(value: Any, most: int = 400) -> str:
+    """JSON on one line, bounded."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        text = f"({type(value).__name__})"
+    return shorten(text, most)
+
+
+def arguments(value: Any, most: int = 160) -> str:
+    """An operation's arguments: ``ids=[3, 7] part=2``."""
+    if value is None or value == {}:
+        return ""
+    if isinstance(value, Mapping):
+        parts = [f"{k}={v if isinstance(v, str) else compact(v, most)}" for k, v in list(value.items())[:20]]
+        return shorten(" ".join(parts), most)
+    return compact(value, most)
+
+
+def result(value: Any, most: int = 160) -> str:
+    """An operation's result: rows are counted, anything else is shown."""
+    if isinstance(value, Mapping) and isinstance(value.get("rows"), list):
+        rest = arguments({k: v for k, v in value.items() if k != "rows"}, most)
+        return f"{grouped(len(value['rows']))} rows {rest}".strip()
+    if isinstance(value, list) and value and isinstance(value[0], list | Mapping):
+        return f"{grouped(len(value))} rows"
+    if isinstance(value, list) and not value:
+        return "0 rows"
+    return "" if value is None else arguments(value, most)
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """``1 table``, ``2 tables``."""
+    return f"{grouped(count)} {one if count == 1 else many or one + 's'}"
