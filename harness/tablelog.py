@@ -9,11 +9,19 @@ metadata   one per metadata.json, in the order of the metadata chain (``n`` from
 commit     one per snapshot, in the order in which the chain first shows it: a :class:`Commit`
 capture    the reader followed the catalog's pointer to its end: everything acknowledged before ``time`` (ns since the
            start of the run) is in the records above; ``metadata`` is the location that the pointer had
-end        the last capture, after the final reads: the log is complete
+problem    ``text``: what the reader could not read and no other record has a place for
+end        the last capture, after the final reads: the log is complete; ``missing``: files that a snapshot of the last
+           metadata needs and that are not in the store
 ========== ====================================================================================================
 
-While a run is going on the reader appends to the file now and then (and before anything that deletes files), so a run that
-is killed leaves a log up to its last ``capture``.
+Metadata versions repeat each other, and a long run has as many snapshots in a version as it has versions. So a
+``metadata`` record says only what differs from the record before it: ``snapshots`` as ``{"drop": [...], "add":
+[...]}``, ``raw`` without the keys that are unchanged (``same`` names them), and a list of ``raw`` that only lost
+entries at its start and gained some at its end as ``{"skip": n, "keep": n, "add": [...]}`` under ``grown``. The first
+record says everything.
+
+While a run is going on the reader appends to the file now and then (and before anything that deletes files), so a run
+that is killed leaves a log up to its last ``capture``.
 
 A commit's rows are **net**: a copy-on-write rewrite carries unchanged rows into new files; those are neither added nor
 removed. Rows are multisets (a key may be there twice), so equal rows are repeated.
@@ -43,8 +51,11 @@ class TableLogError(ValueError):
 class FileEntry:
     """One file that a commit added to or removed from the table (Iceberg spec, manifest entries).
 
-    ``path`` is relative to the table's location where it lies below it. ``referenced`` is the data file a deletion vector (or
-    a file-scoped position delete file) belongs to; ``offset``/``length`` (bytes) locate a deletion vector's blob.
+    ``path`` is relative to the table's location where it lies below it. ``referenced`` is the data file a deletion
+    vector (or a file-scoped position delete file) belongs to; ``offset``/``length`` (bytes) locate a deletion
+    vector's blob. Sequence numbers and ``first_row_id`` are given with what the manifest entry inherits;
+    ``snapshot_id`` is the snapshot that the manifest says added the file (of a removed file: as its parent's
+    manifests said).
     """
 
     path: str
@@ -58,6 +69,8 @@ class FileEntry:
     offset: int | None = None
     length: int | None = None
     first_row_id: int | None = None
+    file_sequence_number: int | None = None
+    snapshot_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,10 @@ class Commit:
         metadata: ``n`` of the metadata version that first shows the snapshot.
         added, removed: net rows relative to the parent snapshot; None when they cannot be known (see ``problems``).
         problems: what could not be read, in words: a missing file, a parent that was never seen.
+        violations: what was read and breaks the spec, as ``code: words``, seen where the snapshot's manifests were
+            first read: ``duplicate-path``, ``several-dvs``, ``dangling-dv``, ``foreign-file`` (live, not in the
+            parent, and not added by this snapshot), ``manifest-count``, ``min-sequence-number``, ``sequence-number``,
+            ``null-sequence-number``, ``record-count``, ``delete-position`` (beyond the end of the data file).
     """
 
     snapshot_id: int
@@ -103,6 +120,7 @@ class Commit:
     first_row_id: int | None = None
     added_rows: int | None = None
     problems: tuple[str, ...] = ()
+    violations: tuple[str, ...] = ()
 
     @property
     def readable(self) -> bool:
@@ -115,7 +133,10 @@ class Metadata:
     """One metadata.json of the chain, without what the commits say already.
 
     ``current`` is main's snapshot (None: empty table), ``snapshots`` the ids listed, ``refs`` name → snapshot id,
-    ``raw`` the rest of the file (schemas, specs, properties, snapshot log), for the ``metadata`` checker.
+    ``raw`` the rest of the file (schemas, specs, properties, snapshot log), for the ``metadata`` checker; versions
+    share what is equal: do not change it. ``problems``: where the chain is broken at this version, in words (it does
+    not descend from the version before it, its predecessor is missing, it tells a snapshot differently than an
+    earlier version).
     """
 
     n: int
@@ -128,19 +149,31 @@ class Metadata:
     last_sequence_number: int
     next_row_id: int | None
     raw: dict[str, Any]
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """The reader saw everything up to here: ``time`` in ns since the start of the run, ``metadata`` the pointer's location."""
+    """The reader saw everything up to ``time`` (ns since the start of the run); ``metadata``: where the pointer was."""
 
     time: int
     metadata: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class MissingFile:
+    """A file that is not in the store although ``snapshots`` (ids, all listed by the last metadata) need it."""
+
+    path: str
+    snapshots: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class TableLog:
-    """A table's whole log. ``complete`` is False for a run that ended before the final reading."""
+    """A table's whole log. ``complete`` is False for a run that ended before the final reading.
+
+    ``missing_files`` is looked for once, at the end: a file that was read earlier and is gone now is in it.
+    """
 
     table: str
     identifier: str
@@ -151,10 +184,11 @@ class TableLog:
     captures: tuple[Capture, ...]
     complete: bool
     problems: tuple[str, ...] = ()
+    missing_files: tuple[MissingFile, ...] = ()
 
     @property
     def captured_until(self) -> int | None:
-        """Everything acknowledged before this time (ns since the start of the run) must be in the log; None: nothing read."""
+        """What was acknowledged before this (ns since the start of the run) must be in the log; None: nothing yet."""
         return self.captures[-1].time if self.captures else None
 
     def by_snapshot(self) -> dict[int, Commit]:
@@ -172,8 +206,8 @@ class TableLog:
     def main(self) -> list[Commit]:
         """Main's final ancestry, oldest first, as far back as the log knows parents.
 
-        Ancestry, not presence in ``commits``, decides whether a snapshot took effect: after a lost acknowledgement main can
-        be moved back below a snapshot that stays listed.
+        Ancestry, not presence in ``commits``, decides whether a snapshot took effect: after a lost acknowledgement
+        main can be moved back below a snapshot that stays listed.
         """
         current = self.metadata[-1].current if self.metadata else None
         known = self.by_snapshot()
@@ -216,20 +250,72 @@ def commit_from_json(r: Mapping[str, Any]) -> Commit:
         d[k] = None if d[k] is None else tuple(_change_from_json(v) for v in d[k])
     for k in ("added_files", "removed_files"):
         d[k] = tuple(FileEntry(**f) for f in d[k])
-    d["problems"] = tuple(d.get("problems", ()))
+    for k in ("problems", "violations"):
+        d[k] = tuple(d.get(k, ()))
     return Commit(**d)
 
 
-def metadata_to_json(m: Metadata) -> dict[str, Any]:
-    """A ``metadata`` record."""
-    return {"type": "metadata", **asdict(m)}
+def _grown(old: Any, new: Any) -> dict[str, Any] | None:
+    """``new`` as ``old`` without its first ``skip`` entries and with ``add`` at the end; None when it is not so."""
+    if not isinstance(old, list) or not isinstance(new, list) or not old or not new:
+        return None
+    try:
+        skip = old.index(new[0])
+    except ValueError:
+        return None
+    keep = len(old) - skip
+    if keep > len(new) or old[skip:] != new[:keep]:
+        return None
+    return {"skip": skip, "keep": keep, "add": new[keep:]}
 
 
-def metadata_from_json(r: Mapping[str, Any]) -> Metadata:
-    """The inverse of :func:`metadata_to_json`."""
-    d = {k: v for k, v in r.items() if k != "type"}
+def metadata_to_json(m: Metadata, previous: Metadata | None = None) -> dict[str, Any]:
+    """A ``metadata`` record: all of it, or what differs from ``previous`` (the record before it in the file)."""
+    out = {"type": "metadata", **{k: getattr(m, k) for k in Metadata.__slots__}}
+    if previous is None:
+        return out
+    before, now = set(previous.snapshots), set(m.snapshots)
+    add = [s for s in m.snapshots if s not in before]
+    if (*(s for s in previous.snapshots if s in now), *add) == m.snapshots:
+        out["snapshots"] = {"drop": [s for s in previous.snapshots if s not in now], "add": add}
+    same, grown, raw = [], {}, {}
+    for k, v in m.raw.items():
+        old = previous.raw.get(k)
+        if k in previous.raw and (old is v or old == v):
+            same.append(k)
+        elif (g := _grown(old, v)) is not None:
+            grown[k] = g
+        else:
+            raw[k] = v
+    out |= {"raw": raw, "same": same, "grown": grown}
+    return out
+
+
+def metadata_from_json(r: Mapping[str, Any], previous: Metadata | None = None) -> Metadata:
+    """The inverse of :func:`metadata_to_json`.
+
+    Raises:
+        ValueError: the record is a difference and there is no ``previous``.
+    """
+    d = {k: v for k, v in r.items() if k not in ("type", "same", "grown")}
+    if previous is None and (isinstance(d["snapshots"], dict) or "same" in r):
+        raise ValueError("a metadata record that is a difference, with none before it")
+    if previous is not None:
+        if isinstance(d["snapshots"], dict):
+            drop = set(d["snapshots"]["drop"])
+            d["snapshots"] = (*(s for s in previous.snapshots if s not in drop), *d["snapshots"]["add"])
+        d["raw"] = dict(d["raw"])
+        d["raw"] |= {k: previous.raw[k] for k in r.get("same", ())}
+        for k, g in r.get("grown", {}).items():
+            d["raw"][k] = previous.raw[k][g["skip"] :] + g["add"]
     d["snapshots"] = tuple(d["snapshots"])
+    d["problems"] = tuple(d.get("problems", ()))
     return Metadata(**d)
+
+
+def end_to_json(missing: Iterable[MissingFile]) -> dict[str, Any]:
+    """The ``end`` record."""
+    return {"type": "end", "missing": [[m.path, list(m.snapshots)] for m in missing]}
 
 
 def header_to_json(table: str, identifier: str, location: str, columns: Sequence[str]) -> dict[str, Any]:
@@ -249,8 +335,10 @@ def records(log: TableLog) -> Iterable[dict[str, Any]]:
     yield header_to_json(log.table, log.identifier, log.location, log.columns)
     commits = iter(log.commits)
     pending = next(commits, None)
+    previous: Metadata | None = None
     for m in log.metadata:
-        yield metadata_to_json(m)
+        yield metadata_to_json(m, previous)
+        previous = m
         while pending is not None and pending.metadata <= m.n:
             yield commit_to_json(pending)
             pending = next(commits, None)
@@ -259,8 +347,10 @@ def records(log: TableLog) -> Iterable[dict[str, Any]]:
         pending = next(commits, None)
     for c in log.captures:
         yield {"type": "capture", "time": c.time, "metadata": c.metadata}
+    for text in log.problems:
+        yield {"type": "problem", "text": text}
     if log.complete:
-        yield {"type": "end"}
+        yield end_to_json(log.missing_files)
 
 
 def dump(record: Mapping[str, Any]) -> bytes:
@@ -289,6 +379,7 @@ def read(path: Path) -> TableLog:
     commits: list[Commit] = []
     captures: list[Capture] = []
     complete = False
+    missing: tuple[MissingFile, ...] = ()
     problems = [f"{path.name}: the last line is torn ({len(torn)} bytes)"] if torn else []
     for number, line in enumerate(lines, 1):
         try:
@@ -299,13 +390,16 @@ def read(path: Path) -> TableLog:
                     raise ValueError(f"not the header of a table log of format {FORMAT}")
                 header = r
             elif kind == "metadata":
-                metadata.append(metadata_from_json(r))
+                metadata.append(metadata_from_json(r, metadata[-1] if metadata else None))
             elif kind == "commit":
                 commits.append(commit_from_json(r))
             elif kind == "capture":
                 captures.append(Capture(r["time"], r["metadata"]))
+            elif kind == "problem":
+                problems.append(r["text"])
             elif kind == "end":
                 complete = True
+                missing = tuple(MissingFile(p, tuple(ids)) for p, ids in r.get("missing", ()))
             else:
                 raise ValueError(f"unknown record type {kind!r}")
         except (ValueError, KeyError, TypeError, IndexError, RecursionError) as e:
@@ -322,6 +416,7 @@ def read(path: Path) -> TableLog:
         tuple(captures),
         complete,
         tuple(problems),
+        missing,
     )
 
 
