@@ -234,6 +234,16 @@ _STOP = re.compile(r"^(?:stop|end|heal|resume|restart|recover)[-_ :]?(.*)$")
 _START = re.compile(r"^(?:start|begin)[-_ :](.+)$")
 
 
+def phases(operations: Iterable[Operation]) -> list[Mark]:
+    """Where each phase began: the first invocation that names it (``phase`` in the event)."""
+    first: dict[str, float] = {}
+    for o in operations:
+        name = o.invoked.extra.get("phase")
+        if isinstance(name, str) and name not in first:
+            first[name] = o.start / 1e9
+    return [Mark(name, at) for name, at in first.items()]
+
+
 def nemesis(events: Iterable[Event], end_s: float) -> tuple[list[Band], list[Mark]]:
     """What the nemesis did, as bands and marks.
 

@@ -93,7 +93,8 @@ def banner(run: Stored) -> Banner:
 
 
 def _state(run: Stored) -> str:
-    return "still running or was killed" if run.state == "running" else run.state
+    reason = run.run.get("error")
+    return run.state + (f": {words.shorten(str(reason), 300)}" if reason else "")
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------
@@ -127,14 +128,17 @@ def _table_of(items: list[dict[str, Any]]) -> dict[str, Any] | None:
     return {"columns": [c.replace("_", " ") for c in columns], "rows": rows, "more": max(0, len(items) - MOST_TABLES)}
 
 
+def _weights(mix: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(kind): spec.get("weight", 1) if isinstance(spec, Mapping) else spec for kind, spec in mix.items()}
+
+
 def _mix(run: Stored) -> list[dict[str, str]]:
-    mix = run.plan.get("operations")
+    phases = run.plan.get("phases")
+    mixes = [p.get("operations") for p in phases if isinstance(p, Mapping)] if isinstance(phases, list) else []
+    mix = run.plan.get("operations") or next((m for m in mixes if m), None)
     if not isinstance(mix, Mapping):
         return []
-    weights = {}
-    for kind, spec in mix.items():
-        weight = spec.get("weight", 1) if isinstance(spec, Mapping) else spec
-        weights[str(kind)] = float(weight) if isinstance(weight, int | float) else 0.0
+    weights = {k: float(w) if isinstance(w, int | float) else 0.0 for k, w in _weights(mix).items()}
     total = sum(weights.values())
     out = []
     for kind, spec in list(mix.items())[:MOST_KINDS]:
@@ -156,15 +160,16 @@ def _phases(run: Stored) -> dict[str, Any] | None:
     phases = run.plan.get("phases")
     if not isinstance(phases, list):
         return None
-    items = [
-        {
-            str(k): f"mix of {len(v)} kinds" if k == "operations" and isinstance(v, Mapping) else v
-            for k, v in p.items()
-            if v is not None
-        }
-        for p in phases
-        if isinstance(p, Mapping)
-    ]
+    items: list[dict[str, Any]] = []
+    first = None
+    for p in phases:
+        if isinstance(p, Mapping):
+            item = {str(k): v for k, v in p.items() if v is not None}
+            mix = item.get("operations")
+            if isinstance(mix, Mapping):
+                first = first or mix
+                item["operations"] = "the mix below" if mix == first else words.arguments(_weights(mix), 240)
+            items.append(item)
     return _table_of(items)
 
 
@@ -186,9 +191,14 @@ def _timings(run: Stored) -> list[dict[str, Any]]:
         for k, v in timings.items()
         if isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v < 1e9
     }
-    longest = max(found.values(), default=0) or 1
+    whole = found.get("total") or sum(found.values()) or 1
     return [
-        {"stage": k, "took": words.duration(v * 1000), "percent": round(100 * v / longest, 1)}
+        {
+            "stage": k,
+            "took": words.duration(v * 1000),
+            # Sums over stages would be counted twice among the bars.
+            "percent": None if k in ("total", "first operation") else round(min(100, 100 * v / whole), 1),
+        }
         for k, v in list(found.items())[:40]
     ]
 
@@ -196,7 +206,7 @@ def _timings(run: Stored) -> list[dict[str, Any]]:
 def _run_rest(run: Stored) -> list[tuple[str, str]]:
     out = []
     for key, value in list(run.run.items())[:40]:
-        if key in ("state", "started", "timings", "command"):
+        if key in ("started", "timings", "command", "operations", "pid", "pid_started"):
             continue
         if key.endswith("_bytes") and isinstance(value, int | float):
             out.append((key.removesuffix("_bytes").replace("_", " "), words.size(float(value))))
@@ -250,7 +260,7 @@ def _conflicts(run: Stored, by_table: list[measure.Attempts]) -> dict[str, Any]:
 
 
 def _slowest(run: Stored, most: int = 8) -> list[anomalies.OpRow]:
-    done = sorted((o for o in run.operations if o.completed is not None), key=lambda o: -(measure.latency_ms(o) or 0))
+    done = sorted((o for o in run.operations if o.type == "ok"), key=lambda o: -(measure.latency_ms(o) or 0))
     commits = run.commits_by_op()
     return [anomalies.op_row(o, commits.get(o.op, ())) for o in done[:most]]
 
@@ -320,6 +330,7 @@ def view(run: Stored) -> dict[str, Any]:
     commits = run.commits_by_op()
     origin = measure.clock_origin_ms(run.operations, commits)
     bands, marks = measure.nemesis(run.events, end_s)
+    marks = sorted([*measure.phases(run.operations), *marks], key=lambda m: m.at)
     kinds = {o.op: o.f for o in run.operations}
     by_table = measure.attempts_by_table(run.logs)
     cards = anomalies.cards(run, origin)
@@ -363,6 +374,7 @@ def view(run: Stored) -> dict[str, Any]:
         "run_rest": _run_rest(run),
         "by_kind": measure.tallies(run.operations, lambda o: o.f)[:MOST_KINDS],
         "by_table": measure.tallies(run.operations, lambda o: o.table or "(none)")[:MOST_TABLES],
+        "by_phase": measure.tallies(run.operations, lambda o: str(o.invoked.extra.get("phase") or "(none)"))[:MOST_KINDS],
         "errors": _errors(groups),
         "errors_more": max(0, len(groups) - MOST_ERRORS),
         "bands": bands,

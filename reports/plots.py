@@ -173,7 +173,8 @@ def quantiles_over_time(
     operations: Sequence[Operation], bands: Sequence[Band], marks: Sequence[Mark], end_s: float
 ) -> tuple[Markup, float] | None:
     """Latency quantiles of acknowledged operations in windows; with a window's width in s. None when none was acknowledged."""
-    width = measure.bucket_width(end_s, 40)
+    acknowledged = sum(o.type == "ok" for o in operations)
+    width = measure.bucket_width(end_s, max(4, min(40, acknowledged // 25)))  # a p95 of fewer is just the maximum
     found = measure.windows(operations, end_s, width, [q for q, _ in QUANTILES])
     if not found:
         return None
@@ -319,8 +320,8 @@ def operations_timeline(operations: Sequence[Operation], commits: Sequence[Commi
     if not rows:
         return None
     spans = [(measure.ms(o.start), measure.ms((o.completed or o.invoked).time)) for o in rows]
-    lane, left, right = 26.0, 190.0, 96.0
-    frame = Frame(980, 34 + lane * len(rows) + 24, left, right, 30, 24)
+    lane, left, right = 26.0, 92.0, 96.0
+    frame = Frame(WIDTH, 34 + lane * len(rows) + 24, left, right, 30, 24)
     at = [m.at for m in commits]
     x = BrokenScale([*spans, *((m, m) for m in at)], left, frame.x1)
     parts: list[Markup] = []

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from checkers.verdict import Anomaly, Validity, Verdict
-from harness import history, tablelog
+from harness import history, store, tablelog
 from harness.history import Event, Operation
 from harness.tablelog import Commit, TableLog
 
@@ -232,6 +232,8 @@ def load(folder: Path) -> Stored:
     problems: list[str] = []
     plan = _read_mapping(folder / "plan.yaml", problems)
     run = _read_mapping(folder / "run.json", problems)
+    if run is not None and run.get("state") == "running":  # or it was killed: then the store calls it incomplete
+        run["state"] = store.RunFolder(folder).state().get("state")
     results = _read_mapping(folder / "results.json", problems)
     header: dict[str, Any] = {}
     events: tuple[Event, ...] = ()

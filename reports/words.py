@@ -46,7 +46,7 @@ def share(part: float, whole: float) -> str:
         return "<0.1 %"
     if 99.9 < percent < 100:
         return ">99.9 %"
-    return f"{percent:.1f}".removesuffix(".0") + " %"
+    return f"{percent:.1f} %"
 
 
 def size(count: float) -> str:

@@ -1,0 +1,121 @@
+"""The last lines on the terminal: the verdict, the anomalies by name, where the page is, what repeats the run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TextIO
+
+from reports import measure, page, stored, words
+
+_CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknown": "1;33", "incomplete": "1;33"}
+
+MOST_NAMES = 12
+MOST_EXPLAINED = 900
+
+
+def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether to colour what goes to ``stream``: a terminal that can, and nobody said no (https://no-color.org, CI)."""
+    if environment.get("NO_COLOR") or environment.get("CI") or environment.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def lines(run_folder: Path, *, width: int | None = None, colour: bool | None = None) -> list[str]:
+    """The summary of the run in ``run_folder``, one string a line, without line ends.
+
+    Args:
+        run_folder: what is missing in it is said, not raised.
+        width: columns to wrap explanations at; the terminal's (at most 110) when None. Commands and paths are never wrapped.
+        colour: whether to use terminal colours; decided by standard output and the environment when None.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+    """
+    if colour is None:
+        colour = wants_colour(sys.stdout, os.environ)
+    if width is None:
+        width = min(110, shutil.get_terminal_size((100, 24)).columns)
+    width = max(40, width)
+    run = stored.load(run_folder)
+    verdict = page.banner(run)
+
+    def paint(text: str, style: str) -> str:
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour else text
+
+    def wrap(text: str, indent: str) -> list[str]:
+        # A line at a time: explanations may be drawn in lines ("Let: … Then: …").
+        out: list[str] = []
+        for line in text.splitlines():
+            lead = indent + " " * (len(line) - len(line.lstrip()))
+            out += textwrap.wrap(
+                line.strip(), width, initial_indent=lead, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False
+            )
+        return out
+
+    out = ["", paint(f"{page.SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
+    out += wrap(verdict.sentence, "  ")
+    names = stored.anomaly_names(run.anomalies)
+    if names:
+        out.append("")
+        count_width = max(len(words.grouped(n)) for n in names.values())
+        for name, n in list(names.items())[:MOST_NAMES]:
+            of_name = [a for a in run.anomalies if a.name == name]
+            where = ", ".join(sorted({a.table for a in of_name if a.table})[:4])
+            by = ", ".join(sorted({a.checker for a in of_name})[:4])
+            details = ", ".join(
+                part
+                for part in (
+                    f"on {where}" if where else "",
+                    f"found by {by}",
+                    "documented" if all(a.documented for a in of_name) else "",
+                )
+                if part
+            )
+            out.append(f"  {words.grouped(n):>{count_width}} {paint(words.shorten(name, 60), 'bold')}  {paint(details, 'muted')}")
+        if len(names) > MOST_NAMES:
+            out.append(f"  {'':>{count_width}} and {words.plural(len(names) - MOST_NAMES, 'more name')}")
+        first = min(run.anomalies, key=lambda a: a.documented is not None)
+        if first.explanation:
+            out += ["", paint(f"  {words.shorten(first.name, 60)}, the first one:", "muted")]
+            out += wrap(words.shorten(first.explanation, MOST_EXPLAINED), "    ")
+    unknown = [v for v in run.verdicts if v.valid == "unknown"]
+    if unknown:
+        out.append("")
+        for v in unknown[:6]:
+            out += wrap(f"{v.checker}: unknown" + (f": {words.shorten(v.notes[0], 300)}" if v.notes else ""), "  ")
+    out.append("")
+    total = measure.tally("all", run.operations)
+    rows = [
+        (
+            "operations",
+            f"{words.grouped(total.count)}: {words.grouped(total.ok)} ok, {words.grouped(total.fail)} fail, "
+            f"{words.grouped(total.info)} info" + (f", in {words.duration(measure.ms(run.end_ns))}" if run.events else ""),
+        )
+    ]
+    attempts = measure.attempts_by_table(run.logs)
+    commits, retried = sum(a.commits for a in attempts), sum(a.retried for a in attempts)
+    if commits:
+        rows.append(("commits", f"{words.grouped(commits)}, {words.grouped(retried)} of them retried ({words.share(retried, commits)})"))
+    rows += [("problem", words.shorten(" ".join(p.split()), 300)) for p in run.problems[:3]]
+    report = run_folder / "report.html"
+    rows.append(("page", str(report)) if report.exists() else ("folder", str(run_folder)))
+    if run.command:
+        rows.append(("again", run.command))
+    label_width = max(len(label) for label, _ in rows)
+    out += [f"  {paint(label.ljust(label_width), 'muted')}  {text}" for label, text in rows]
+    return [words.printable(line) if not colour else _printable(line) for line in out]
+
+
+def _printable(line: str) -> str:
+    """As :func:`words.printable`, but our own colour codes stay."""
+    parts = []
+    rest = line
+    for code in ("\x1b[0m", *(f"\x1b[{c}m" for c in _CODES.values())):
+        rest = rest.replace(code, f"\ue000{code[2:-1]}\ue001")
+    parts.append(words.printable(rest))
+    return "".join(parts).replace("\ue000", "\x1b[").replace("\ue001", "m")
