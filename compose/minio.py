@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,9 +11,17 @@ from compose.process import LocalProcess, NotReady, base_environment, http_get
 
 ACCESS_KEY, SECRET_KEY, REGION, BUCKET = "admin", "password", "us-east-1", "warehouse"
 
+# For clients that use an AWS SDK: nothing of the user's own set-up, and no question to a metadata service.
+AWS_ENVIRONMENT = {
+    "AWS_REGION": REGION,
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
 
 class Minio(LocalProcess):
-    """MinIO with the bucket ``warehouse``. It survives SIGKILL: what it acknowledged is in the operating system's hands."""
+    """MinIO with the bucket ``warehouse``. SIGKILL loses nothing that it acknowledged: the kernel has it."""
 
     def __init__(self, binary: Path, *, run_id: str, ports: Ports, data: Path, log: Path):
         super().__init__("minio", run_id=run_id, ports=ports, port_names=["minio"], folder=data, log=log)

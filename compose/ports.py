@@ -1,8 +1,9 @@
 """Loopback ports for the services of one run.
 
 A free port can be taken by somebody else between the moment it is found and the moment a server binds it. So ports are
-drawn at random from below the range that the kernel gives to outgoing connections (two parallel runs rarely draw the same,
-no client socket ever sits on one, also not while a killed server is down), and a service that could not bind draws again.
+drawn at random from below the range that the kernel gives to outgoing connections: two parallel runs rarely draw the
+same, and no client's socket ever sits on one, also not while a killed server is down. A service that could not bind its
+port draws again.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def holder(port: int) -> str | None:
     """Who listens on the port, as ``java (pid 123)``; None if the operating system does not tell us."""
     try:
         for connection in psutil.net_connections(kind="tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            at = connection.laddr
+            if connection.status == psutil.CONN_LISTEN and at and at.port == port and connection.pid:
                 return f"{psutil.Process(connection.pid).name()} (pid {connection.pid})"
     except (psutil.Error, OSError):
         pass

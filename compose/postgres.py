@@ -1,4 +1,4 @@
-"""The catalogs' database: PostgreSQL on loopback, as small as it gets, from any installation's ``initdb`` and ``postgres``."""
+"""The catalogs' database: PostgreSQL on loopback, as small as it gets."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from compose.process import LocalProcess, NotReady, base_environment
 USER, DATABASE = "iceberg", "iceberg"
 _INITDB_SECONDS = 60
 
-# No fsync: the machine is not going to lose power in a way that matters here. Everything else that protects committed data
-# stays on: a fault may SIGKILL the server at any point, so each commit's log must have left the process (synchronous_commit)
-# and a page write cut in half must be repairable (full_page_writes).
+# No fsync: nobody needs a run's data after a power failure. Everything else that protects committed data stays on: a
+# fault may SIGKILL the server at any point, so the log of a commit must have left the process (synchronous_commit) and
+# a page write that was cut in half must be repairable (full_page_writes).
 _SETTINGS = {
     "listen_addresses": LOOPBACK,
     "unix_socket_directories": "",
@@ -160,7 +160,7 @@ def _until_ready_for_query(connection: socket.socket) -> list[tuple[str | None, 
         kind, length = struct.unpack("!cI", _receive(connection, 5))
         body = _receive(connection, length - 4)
         if kind == b"E":
-            fields = dict((field[:1], field[1:].decode("utf-8", "replace")) for field in body.split(b"\0") if field)
+            fields = {field[:1]: field[1:].decode("utf-8", "replace") for field in body.split(b"\0") if field}
             refusal = f"{fields.get(b'S', 'ERROR')}: {fields.get(b'M', '')} ({fields.get(b'C', '')})"
             if fields.get(b"S") == "FATAL":
                 raise NotReady(refusal)

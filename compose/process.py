@@ -1,4 +1,4 @@
-"""A service that is a local process: start, ready, stop, kill, pause, restart, and what to say when it does not work."""
+"""A service that is a local process: how it starts and ends, and what to say when it does not."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LocalProcess(ABC):
     stop_seconds: float = STOP_SECONDS
 
     def __init__(self, name: str, *, run_id: str, ports: Ports, port_names: Sequence[str], folder: Path, log: Path):
-        """``port_names``: what to call its ports in ``ports``; ``folder``: its data and working directory, made at start."""
+        """``port_names``: what to call its ports in ``ports``; ``folder``: its data and working directory."""
         self._name = name
         self._run_id = run_id
         self._ports = ports
@@ -136,13 +136,17 @@ class LocalProcess(ABC):
         deadline = time.monotonic() + timeout
         pause = _FIRST_POLL
         for attempt in range(1, _BIND_TRIES + 1):
-            problem = "it was not started"
-            while self._process is not None and self._process.poll() is None:
+            problem = "no answer yet"
+            process = self._process
+            if process is None:
+                raise self.error("it does not run")
+            while process.poll() is None:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise self.error(f"not ready after {timeout:.0f} s: {problem}")
                 try:
                     self.probe(min(left, 5.0))
+                    self._check_ports_are_its_own(process)
                 except (NotReady, OSError, http.client.HTTPException) as error:
                     problem = str(error) or type(error).__name__
                     time.sleep(min(pause, max(left, 0)))
@@ -152,10 +156,8 @@ class LocalProcess(ABC):
                     self.after_first_ready()
                     self._was_ready = True
                 return
-            if self._process is None:
-                raise self.error(problem)
             if attempt == _BIND_TRIES or not self._rebind():
-                raise self.error(f"{_how_it_ended(self._process.returncode)} before it was ready")
+                raise self.error(f"{_how_it_ended(process.returncode)} before it was ready")
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def stop(self) -> None:
@@ -165,7 +167,7 @@ class LocalProcess(ABC):
                 return
             tree = self._tree()
             if process.poll() is None:
-                _signal([psutil_of(process)], self.stop_signal)
+                process.send_signal(self.stop_signal)
                 _signal(tree, signal.SIGCONT)
                 try:
                     process.wait(self.stop_seconds)
@@ -184,7 +186,7 @@ class LocalProcess(ABC):
                 raise self.error("cannot be paused: it does not run")
             # The parent first: then it starts nobody while its children are looked up.
             _signal(self._tree()[:1], signal.SIGSTOP)
-            _signal(self._tree()[1:], signal.SIGSTOP)
+            _signal(self._tree(), signal.SIGSTOP)
             self._paused = True
 
     def resume(self) -> None:
@@ -261,17 +263,43 @@ class LocalProcess(ABC):
             self._spawn()
         return True
 
-    def _tree(self) -> list[psutil.Process]:
-        """The server and all its descendants, parents before children; empty if it does not run."""
+    def _check_ports_are_its_own(self, process: subprocess.Popen[bytes]) -> None:
+        """Another run's server may have won the race for the port, and answer in place of ours."""
         try:
-            leader = psutil_of(self._process) if self._process is not None else None
-            return [leader, *leader.children(recursive=True)] if leader is not None else []
-        except psutil.NoSuchProcess:
+            connections = psutil.Process(process.pid).net_connections(kind="tcp")
+        except psutil.Error:  # it ended (the caller sees it next), or we may not know
+            return
+        listens = {one.laddr.port for one in connections if one.status == psutil.CONN_LISTEN}
+        for name in self._port_names:
+            if self._ports.claim(name) not in listens:
+                raise NotReady(f"somebody answers on port {self._ports.claim(name)}, but it is not this process")
+
+    def _tree(self) -> list[psutil.Process]:
+        """The server (first, if it lives), all its descendants, and what is left of its session if it died."""
+        leader = self._process
+        if leader is None:
             return []
+        roots = [leader.pid] if leader.poll() is None else []
+        for pid in psutil.pids():
+            try:
+                if os.getsid(pid) == leader.pid and pid != leader.pid:  # no pid is reused while it names a session
+                    roots.append(pid)
+            except OSError:
+                pass
+        found: dict[int, psutil.Process] = {}
+        for pid in roots:
+            try:
+                root = psutil.Process(pid)
+                for process in [root, *root.children(recursive=True)]:
+                    found.setdefault(process.pid, process)
+            except psutil.NoSuchProcess:
+                pass
+        return list(found.values())
 
     def _destroy(self, known: Iterable[psutil.Process]) -> None:
         """SIGKILL what is left of the tree, and of processes known to have belonged to it; wait for their end."""
-        _signal(self._tree()[:1], signal.SIGSTOP)  # it starts nobody while we look
+        if self.running:
+            _signal(self._tree()[:1], signal.SIGSTOP)  # it starts nobody while we look
         victims = {process.pid: process for process in [*known, *self._tree()]}
         _signal(victims.values(), signal.SIGKILL)
         process, self._process, self._paused = self._process, None, False
@@ -282,10 +310,6 @@ class LocalProcess(ABC):
                 self._process = process
                 raise self.error(f"process {process.pid} does not even end on SIGKILL") from None
         psutil.wait_procs([one for one in victims.values() if process is None or one.pid != process.pid], STOP_SECONDS)
-
-
-def psutil_of(process: subprocess.Popen[bytes]) -> psutil.Process:
-    return psutil.Process(process.pid)
 
 
 def _signal(processes: Iterable[psutil.Process], number: int) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from compose.minio import ACCESS_KEY, REGION, SECRET_KEY
+from compose.minio import ACCESS_KEY, AWS_ENVIRONMENT, REGION, SECRET_KEY
 from compose.ports import LOOPBACK, Ports
 from compose.postgres import USER
 from compose.process import LocalProcess, NotReady, base_environment, http_get
@@ -31,7 +31,7 @@ class RestCatalog(LocalProcess):
         s3_endpoint: Callable[[], str],
         warehouse: str,
     ):
-        """``database`` (a JDBC URL) and ``s3_endpoint`` are asked for at every start, when these services have their ports."""
+        """``database`` (a JDBC URL) and ``s3_endpoint`` are asked for at every start: by then they have ports."""
         super().__init__("rest", run_id=run_id, ports=ports, port_names=["rest"], folder=data, log=log)
         self._java = java
         self._class_path = tuple(class_path)
@@ -68,7 +68,7 @@ class RestCatalog(LocalProcess):
             "CATALOG_S3_SECRET__ACCESS__KEY": SECRET_KEY,
             "CATALOG_CLIENT_REGION": REGION,
             "CATALOG_REST_PORT": str(self.port()),
-            "AWS_REGION": REGION,
+            **AWS_ENVIRONMENT,
         }
 
     def probe(self, timeout: float) -> None:

@@ -58,7 +58,7 @@ class Service(Protocol):
 
 
 class ServiceError(RuntimeError):
-    """A service did not do what it must. The message is one line: service, problem, log, what the log says last, remedy."""
+    """A service did not do what it must. One line: service, problem, what its log says last, the log, remedy."""
 
     def __init__(
         self, service: str, problem: str, *, log: Path | None = None, last_line: str | None = None, remedy: str = ""

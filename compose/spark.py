@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from compose.minio import AWS_ENVIRONMENT
 from compose.ports import LOOPBACK, Ports
 from compose.process import LocalProcess, NotReady, base_environment, http_get
 
@@ -47,6 +48,7 @@ def spark_environment(*, java: Path, spark_home: Path, python: Path) -> dict[str
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),
         "PYTHONUNBUFFERED": "1",
+        **AWS_ENVIRONMENT,
     }
 
 
@@ -159,6 +161,9 @@ class SparkWorker(SparkDaemon):
         self._master = master
         self._cores = cores
         self._memory_mb = memory_mb
+
+    def properties(self) -> Mapping[str, str]:
+        return {**super().properties(), "spark.worker.cleanup.enabled": "false"}  # the executors' logs are ours
 
     @property
     def work_dir(self) -> Path:

@@ -81,11 +81,11 @@ class Stack:
         ports: Mapping[str, int] | None = None,
         on_event: Callable[[str], None] | None = None,
     ):
-        """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` is told what became ready
-        and after how long; it may be called from other threads, one call at a time.
+        """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` is told what became
+        ready and after how long; it may be called from other threads, one call at a time.
 
-        Under root PostgreSQL runs as the user nobody, so ``data`` must be in a place that everybody may enter: below the
-        system's temporary folder.
+        Under root PostgreSQL runs as the user nobody, so ``data`` must be in a place that everybody may enter: below
+        the system's temporary folder.
 
         Raises ValueError for a number of workers below 1, or a port for a service that is not there.
         """
@@ -262,7 +262,7 @@ def writer_environment(installation: Installation, endpoints: Endpoints) -> dict
     """The whole environment of a PySpark driver process (add the run's mark: compose.watchdog.marked_environment)."""
     return {
         **spark_environment(java=installation.java, spark_home=installation.spark_home, python=installation.python),
-        "AWS_REGION": endpoints.region,
+        "AWS_REGION": endpoints.region,  # also of an object store that is not ours
     }
 
 
@@ -277,6 +277,7 @@ def spark_conf(
     driver_memory_mb: int = 512,
     executor_memory_mb: int = 512,
     cache_enabled: bool = False,
+    rest_socket_timeout_ms: int = SOCKET_TIMEOUT_MS,
 ) -> dict[str, str]:
     """All Spark properties of one writer's driver: one executor of one core on the stack's cluster.
 
@@ -290,6 +291,7 @@ def spark_conf(
         driver_memory_mb: Heap of the driver; Spark refuses less than 450.
         executor_memory_mb: Heap of the executor; Spark refuses less than 450.
         cache_enabled: Whether Iceberg may answer with tables it loaded before: reads are stale then, by design.
+        rest_socket_timeout_ms: How long a request to the catalog may go unanswered; its outcome is unknown then.
     """
     catalog = f"spark.sql.catalog.{catalog_name}"
     class_path = join_class_path(installation.jars["spark"])
@@ -323,7 +325,7 @@ def spark_conf(
         f"{catalog}.warehouse": endpoints.warehouse,
         f"{catalog}.cache-enabled": str(cache_enabled).lower(),
         # Neither has a default: a request whose answer never comes would wait for ever.
-        f"{catalog}.rest.client.socket-timeout-ms": str(SOCKET_TIMEOUT_MS),
+        f"{catalog}.rest.client.socket-timeout-ms": str(rest_socket_timeout_ms),
         f"{catalog}.rest.client.connection-timeout-ms": str(CONNECT_TIMEOUT_MS),
         f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         f"{catalog}.s3.endpoint": s3_endpoint or endpoints.s3,
@@ -337,8 +339,8 @@ def spark_conf(
 def table_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float = 10.0) -> str | None:
     """The location of a table's current metadata.json, asked from the catalog itself (REST ``loadTable``).
 
-    Returns None if there is no such table (or namespace: ``namespace`` separates its levels by dots). Raises ServiceError
-    if the catalog gives no such answer within ``timeout`` seconds.
+    Returns None if there is no such table (or namespace: ``namespace`` separates its levels by dots). Raises
+    ServiceError if the catalog gives no such answer within ``timeout`` seconds.
     """
     levels = quote("\x1f".join(namespace.split(".")), safe="")
     url = f"{endpoints.catalog_uri.rstrip('/')}/v1/namespaces/{levels}/tables/{quote(table, safe='')}"

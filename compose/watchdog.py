@@ -1,11 +1,11 @@
 """The process that cleans up after a run, however the run ended.
 
-The harness starts it before anything else and holds the only write end of a pipe that the watchdog reads. When the harness
-is gone for whatever reason (normal end, exception, Ctrl-C, ``kill -9``) the kernel closes the pipe, and the watchdog ends
-every process that carries the run's mark in its environment, then removes the run's temporary folders. The mark
-``ICEQUAKE_RUN=<run id>`` is inherited by all descendants, so a process that left its group and its session (a Spark
-executor, a PostgreSQL backend) is found as well; some (PostgreSQL again) overwrite their environment to show a title in
-``ps``, so children of a marked process count as marked.
+The harness starts it before anything else and holds the only write end of a pipe that the watchdog reads. When the
+harness is gone for whatever reason (normal end, exception, Ctrl-C, ``kill -9``) the kernel closes the pipe. Then the
+watchdog ends every process that carries the run's mark in its environment, and removes the run's temporary folders.
+The mark ``ICEQUAKE_RUN=<run id>`` is inherited by all descendants, so a process that left its group and its session (a
+Spark executor, a PostgreSQL backend) is found as well; some (PostgreSQL again) overwrite their environment to show a
+title in ``ps``, so children of a marked process count as marked.
 
 A child that was forked from the harness without an exec would hold a copy of the write end, so the watchdog also looks
 whether the harness still is its parent.
@@ -28,7 +28,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 MARK = "ICEQUAKE_RUN"
 
@@ -148,7 +147,7 @@ class Watchdog:
 
 
 @dataclass(frozen=True)
-class _Found:
+class Found:
     """A process: ``started`` tells it from a later one with the same pid."""
 
     pid: int
@@ -164,12 +163,11 @@ def clean_up(run_id: str, folders: Iterable[str] = ()) -> Cleanup:
     seen: dict[tuple[int, float], str] = {}
     sent: dict[tuple[int, float], int] = {}
     deadline = begin + GRACE_SECONDS + KILL_SECONDS
-    left: list[_Found] = []
+    polite = ((TERM_SECONDS, signal.SIGTERM), (GRACE_SECONDS, signal.SIGINT))
+    left: list[Found] = []
     while (left := of_run(run_id)) and (now := time.monotonic()) < deadline:
         waited = now - begin
-        wanted = (
-            signal.SIGTERM if waited < TERM_SECONDS else signal.SIGINT if waited < GRACE_SECONDS else signal.SIGKILL
-        )
+        wanted = next((number for limit, number in polite if waited < limit), signal.SIGKILL)
         for process in left:
             key = (process.pid, process.started)
             seen[key] = f"{process.name} ({process.pid})"
@@ -185,16 +183,16 @@ def clean_up(run_id: str, folders: Iterable[str] = ()) -> Cleanup:
     )
 
 
-def of_run(run_id: str) -> list[Any]:
+def of_run(run_id: str) -> list[Found]:
     """Every living process of the run but this one: those that carry the mark, and their descendants."""
     everyone = list(
         _processes_of_proc(run_id) if os.path.exists("/proc/self/environ") else _processes_of_psutil(run_id)
     )
-    children: dict[int, list[_Found]] = {}
+    children: dict[int, list[Found]] = {}
     for process in everyone:
         children.setdefault(process.parent, []).append(process)
     todo = [process for process in everyone if process.marked]
-    found: dict[int, _Found] = {}
+    found: dict[int, Found] = {}
     while todo:
         process = todo.pop()
         if process.pid not in found:
@@ -204,7 +202,7 @@ def of_run(run_id: str) -> list[Any]:
     return list(found.values())
 
 
-def _processes_of_proc(run_id: str) -> Iterable[_Found]:
+def _processes_of_proc(run_id: str) -> Iterable[Found]:
     mark = f"{MARK}={run_id}".encode()
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -221,12 +219,12 @@ def _processes_of_proc(run_id: str) -> Iterable[_Found]:
                     marked = mark in handle.read().split(b"\0")
             except PermissionError:  # another user's process is not ours
                 pass
-            yield _Found(int(entry), float(fields[19]), int(fields[1]), name.decode("utf-8", "replace"), marked)
+            yield Found(int(entry), float(fields[19]), int(fields[1]), name.decode("utf-8", "replace"), marked)
         except (OSError, IndexError, ValueError):  # it ended while we looked
             continue
 
 
-def _processes_of_psutil(run_id: str) -> Iterable[_Found]:
+def _processes_of_psutil(run_id: str) -> Iterable[Found]:
     import psutil
 
     for process in psutil.process_iter():
@@ -238,7 +236,7 @@ def _processes_of_psutil(run_id: str) -> Iterable[_Found]:
                     marked = process.environ().get(MARK) == run_id
                 except psutil.AccessDenied:
                     marked = False
-                yield _Found(process.pid, process.create_time(), process.ppid(), process.name(), marked)
+                yield Found(process.pid, process.create_time(), process.ppid(), process.name(), marked)
         except (psutil.Error, OSError):
             continue
 
