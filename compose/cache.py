@@ -39,11 +39,17 @@ def exclusive(path: Path) -> Iterator[None]:
         yield
 
 
+def sweep(folder: Path) -> None:
+    """Remove what killed calls of ``arriving`` left in ``folder``. Only while holding the lock they would have held."""
+    for scrap in folder.glob(".arriving-*"):
+        shutil.rmtree(scrap, ignore_errors=True)
+
+
 @contextmanager
 def arriving(final: Path) -> Iterator[Path]:
     """Yield a new folder beside ``final`` that takes its name when the block ends well, and vanishes otherwise."""
     final.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{final.name}-", dir=final.parent))
+    scratch = Path(tempfile.mkdtemp(prefix=f".arriving-{final.name}-", dir=final.parent))
     try:
         yield scratch
         scratch.chmod(0o755)

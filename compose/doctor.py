@@ -210,23 +210,28 @@ def docker() -> Iterator[Finding]:
     import docker as sdk
     from docker.errors import DockerException
 
+    address = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     try:
+        if address.startswith("unix://"):  # the SDK leaves its socket open when nobody answers
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(address.removeprefix("unix://"))
         client = sdk.from_env(timeout=3)
         try:
             version = client.version()["Version"]
         finally:
             client.close()
     except (DockerException, OSError) as error:
-        reason = str(error).split("(")[0].strip(" :") or type(error).__name__
-        yield Finding("docker", "missing", f"no engine answers ({reason}); --stack docker needs one", "", False)
+        reason = f"{address}: {getattr(error, 'strerror', None) or error}"
+        yield Finding("docker", "missing", f"no engine answers ({reason}); only --stack docker needs one", "", False)
         return
     yield Finding("docker", "ok", f"engine {version}", required=False)
 
 
 def _runs(command: list[str], user: tuple[int, int] | None = None) -> bool:
-    identity = {"user": user[0], "group": user[1]} if user else {}
+    uid, gid = user or (None, None)
     try:
-        return subprocess.run(command, capture_output=True, timeout=20, cwd="/", **identity).returncode == 0  # type: ignore[call-overload, no-any-return]
+        result = subprocess.run(command, user=uid, group=gid, cwd="/", capture_output=True, timeout=20)
+        return result.returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compose import jars, jdk, minio_build, postgres_files
-from compose.cache import SetupError, arriving, exclusive, home
+from compose.cache import SetupError, arriving, exclusive, home, sweep
 from compose.progress import Progress, for_stream
 
 __all__ = ["REST_MAIN", "Installation", "SetupError", "ensure", "home"]
@@ -77,6 +77,8 @@ def ensure(*, confs: Sequence[str] = CONFS, progress: Progress | None = None) ->
 
     progress = progress or for_stream()
     with exclusive(place / "install.lock"):
+        sweep(place)
+        sweep(place / "jars")
         jars.provide(needed, place, jars.Ivy(kit.java, installation.spark_home, place), progress)
         compile_java(kit.javac, paths["rest"], classes)
         minio_build.provide(place, progress)

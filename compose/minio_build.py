@@ -151,20 +151,19 @@ def build(go: Path, source: Path, output: Path, environment: Mapping[str, str], 
 
 def _lines(command: list[str], folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     """What a command says, as it says it; SetupError with its last words if it fails."""
-    process = subprocess.Popen(
-        command, cwd=folder, env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
     said = deque[str](maxlen=5)
-    try:
-        assert process.stdout
-        for line in process.stdout:
-            said.append(line.strip())
-            yield said[-1]
-        if process.wait() != 0:
-            raise SetupError(f"{' '.join(command[:2])} of MinIO failed: {' | '.join(said)}; {RETRY}")
-    finally:
-        process.kill()
-        process.wait()
+    with subprocess.Popen(
+        command, cwd=folder, env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            assert process.stdout
+            for line in process.stdout:
+                said.append(line.strip())
+                yield said[-1]
+            if process.wait() != 0:
+                raise SetupError(f"{' '.join(command[:2])} of MinIO failed: {' | '.join(said)}; {RETRY}")
+        finally:
+            process.kill()
 
 
 def _run(command: list[str], purpose: str) -> None:
