@@ -10,6 +10,7 @@ catalog, nothing else. It runs in a thread of its own with an event loop of its 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import threading
@@ -18,6 +19,7 @@ from types import TracebackType
 
 import aiohttp
 from aiohttp import web
+from yarl import URL
 
 COMMIT_PATH = re.compile(r"/v1/(?:[^/]+/)*namespaces/[^/]+/tables/[^/]+$")
 SUMMARY_KEY = "icequake-op"
@@ -27,6 +29,8 @@ HOP_BY_HOP = frozenset(
 """Headers that belong to one connection and are not passed on (RFC 9110 §7.6.1)."""
 
 MAX_BODY = 256 << 20
+LAST_ANSWERS = 5.0
+"""Seconds that requests which are under way get when the gate is left."""
 
 
 def committed_ops(body: bytes) -> set[str]:
@@ -75,6 +79,7 @@ class CatalogGate:
         self._thread = threading.Thread(target=self._serve, name="catalog-gate", daemon=True)
         self._error: BaseException | None = None
         self._port = 0
+        self._open = 0
 
     @property
     def address(self) -> str:
@@ -117,18 +122,28 @@ class CatalogGate:
         async with aiohttp.ClientSession(auto_decompress=False, timeout=timeout) as client:
 
             async def handle(request: web.Request) -> web.StreamResponse:
-                return await self._pass(request, client)
+                self._open += 1
+                try:
+                    answer = await self._pass(request, client)
+                    await answer.prepare(request)
+                    await answer.write_eof()
+                    return answer
+                finally:
+                    self._open -= 1
 
             app = web.Application(client_max_size=MAX_BODY)
             app.router.add_route("*", "/{path:.*}", handle)
-            runner = web.AppRunner(app, access_log=None, auto_decompress=False)
+            runner = web.AppRunner(app, access_log=None, auto_decompress=False, shutdown_timeout=1)
             await runner.setup()
             try:
-                site = web.TCPSite(runner, "127.0.0.1", 0, shutdown_timeout=1)
+                site = web.TCPSite(runner, "127.0.0.1", 0)
                 await site.start()
                 self._port = runner.addresses[0][1]
                 self._ready.set()
                 await self._stopping.wait()
+                ends = self._loop.time() + LAST_ANSWERS
+                while self._open and self._loop.time() < ends:
+                    await asyncio.sleep(0.01)
             finally:
                 await runner.cleanup()
 
@@ -137,9 +152,14 @@ class CatalogGate:
         if request.method == "POST" and COMMIT_PATH.search(request.path):
             await self._wait(committed_ops(body))
         headers = [(k, v) for k, v in request.headers.items() if k.lower() not in HOP_BY_HOP]
-        target = self._upstream + request.raw_path
+        target = URL(self._upstream + request.raw_path, encoded=True)  # as it came: a%1Fb stays a%1Fb
         async with client.request(
-            request.method, target, headers=headers, data=body or None, allow_redirects=False, skip_auto_headers=_AUTO
+            request.method,
+            target,
+            headers=headers,
+            data=io.BytesIO(body) if body else None,
+            allow_redirects=False,
+            skip_auto_headers=_AUTO,
         ) as answer:
             kept = [(k, v) for k, v in answer.headers.items() if k.lower() not in HOP_BY_HOP | {"content-length"}]
             return web.Response(status=answer.status, reason=answer.reason, headers=_multi(kept), body=await answer.read())
