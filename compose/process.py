@@ -265,6 +265,8 @@ class LocalProcess(ABC):
 
     def _check_ports_are_its_own(self, process: subprocess.Popen[bytes]) -> None:
         """Another run's server may have won the race for the port, and answer in place of ours."""
+        if not self._port_names:
+            return
         try:
             connections = psutil.Process(process.pid).net_connections(kind="tcp")
         except psutil.Error:  # it ended (the caller sees it next), or we may not know
@@ -309,7 +311,9 @@ class LocalProcess(ABC):
             except subprocess.TimeoutExpired:
                 self._process = process
                 raise self.error(f"process {process.pid} does not even end on SIGKILL") from None
-        psutil.wait_procs([one for one in victims.values() if process is None or one.pid != process.pid], STOP_SECONDS)
+        deadline = time.monotonic() + STOP_SECONDS
+        while any(_lives(victim) for victim in victims.values()) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
 
 def _signal(processes: Iterable[psutil.Process], number: int) -> None:
@@ -318,6 +322,14 @@ def _signal(processes: Iterable[psutil.Process], number: int) -> None:
             process.send_signal(number)  # checks that the pid still is the same process
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             pass
+
+
+def _lives(process: psutil.Process) -> bool:
+    """False for a zombie too: orphans wait for an init process to take note of them, and nothing of them runs."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _how_it_ended(code: int) -> str:
