@@ -25,7 +25,8 @@ from compose.watchdog import marked_environment
 READY_SECONDS = 60.0
 STOP_SECONDS = 5.0
 _BIND_TRIES = 4
-_FIRST_POLL, _SLOWEST_POLL = 0.02, 0.2
+_FIRST_POLL, _SLOWEST_POLL = 0.02, 0.2  # s between two probes
+_FIRST_PATIENCE, _MOST_PATIENCE = 0.5, 5.0  # s for one probe: short at first, so that an early death is seen soon
 _CANNOT_BIND = re.compile(
     r"address already in use|BindException|could not bind|Failed to bind|port is already in use", re.I
 )
@@ -134,7 +135,7 @@ class LocalProcess(ABC):
 
     def ready(self, timeout: float = READY_SECONDS) -> None:
         deadline = time.monotonic() + timeout
-        pause = _FIRST_POLL
+        pause, patience = _FIRST_POLL, _FIRST_PATIENCE
         for attempt in range(1, _BIND_TRIES + 1):
             problem = "no answer yet"
             process = self._process
@@ -145,12 +146,12 @@ class LocalProcess(ABC):
                 if left <= 0:
                     raise self.error(f"not ready after {timeout:.0f} s: {problem}")
                 try:
-                    self.probe(min(left, 5.0))
+                    self.probe(min(left, patience))
                     self._check_ports_are_its_own(process)
                 except (NotReady, OSError, http.client.HTTPException) as error:
                     problem = str(error) or type(error).__name__
                     time.sleep(min(pause, max(left, 0)))
-                    pause = min(pause * 1.5, _SLOWEST_POLL)
+                    pause, patience = min(pause * 1.5, _SLOWEST_POLL), min(patience * 1.5, _MOST_PATIENCE)
                     continue
                 if not self._was_ready:
                     self.after_first_ready()
@@ -186,8 +187,10 @@ class LocalProcess(ABC):
                 raise self.error("cannot be paused: it does not run")
             # The parent first: then it starts nobody while its children are looked up.
             _signal(self._tree()[:1], signal.SIGSTOP)
-            _signal(self._tree(), signal.SIGSTOP)
+            tree = self._tree()
+            _signal(tree, signal.SIGSTOP)
             self._paused = True
+            _wait_while(lambda: any(_acts(process) for process in tree))
 
     def resume(self) -> None:
         with self._lock:
@@ -311,9 +314,7 @@ class LocalProcess(ABC):
             except subprocess.TimeoutExpired:
                 self._process = process
                 raise self.error(f"process {process.pid} does not even end on SIGKILL") from None
-        deadline = time.monotonic() + STOP_SECONDS
-        while any(_lives(victim) for victim in victims.values()) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        _wait_while(lambda: any(_lives(victim) for victim in victims.values()))
 
 
 def _signal(processes: Iterable[psutil.Process], number: int) -> None:
@@ -322,6 +323,17 @@ def _signal(processes: Iterable[psutil.Process], number: int) -> None:
             process.send_signal(number)  # checks that the pid still is the same process
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             pass
+
+
+def _wait_while(condition: Callable[[], bool]) -> None:
+    """Wait for the kernel to deliver a signal that cannot be ignored; ``STOP_SECONDS`` at most."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def _acts(process: psutil.Process) -> bool:
+    return _lives(process) and process.status() not in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
 
 def _lives(process: psutil.Process) -> bool:

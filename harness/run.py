@@ -317,7 +317,7 @@ class Run:
         slots = []
         for n in range(self._workload.writers):
             slot = WriterSlot(f"w{n}", launch, WRITER_START_S)
-            stack.callback(slot.close)
+            stack.callback(slot.kill)
             slots.append(slot)
         for slot in slots:
             slot.connect()

@@ -200,8 +200,13 @@ class WriterSlot:
         self._writer.interrupt()
 
     def close(self) -> None:
-        """Drop the connection."""
+        """Drop the connection; the driver goes on, warm for others."""
         self._writer.close()
+
+    def kill(self) -> None:
+        """Drop the connection and end the driver, unless it belongs to a kept stack."""
+        self._stopped.set()
+        self._writer.kill()
 
 
 def outcome(f: str, value: Arguments, answer: Mapping[str, Any]) -> str:

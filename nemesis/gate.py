@@ -73,6 +73,7 @@ class CatalogGate:
         self._upstream = upstream.rstrip("/")
         self._longest = longest_hold
         self._holds: dict[str, Hold] = {}
+        self._made: list[Hold] = []
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._stopping: asyncio.Event | None = None
@@ -89,6 +90,7 @@ class CatalogGate:
     def hold(self, op: str) -> Hold:
         """Hold the first commit request of operation ``op``."""
         self._holds[op] = hold = Hold(op)
+        self._made.append(hold)
         return hold
 
     def __enter__(self) -> CatalogGate:
@@ -101,7 +103,7 @@ class CatalogGate:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for hold in list(self._holds.values()):
+        for hold in self._made:
             hold.release()
         if self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)

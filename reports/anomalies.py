@@ -1,4 +1,5 @@
-"""The anomalies of a run as cards: what was found, why it is a contradiction, and what the operations involved did when."""
+"""The anomalies of a run as cards: what was found, why it is a contradiction, and what the operations involved did
+when."""
 
 from __future__ import annotations
 
@@ -188,9 +189,7 @@ def snapshot_row(c: Commit, log: TableLog, keys: Sequence[int], origin_ms: float
 
 
 def _listed(items: Sequence[object]) -> Listed:
-    return Listed(
-        tuple(words.shorten(str(i), 160) for i in items[:MOST_NAMES]), max(0, len(items) - MOST_NAMES)
-    )
+    return Listed(tuple(words.shorten(str(i), 160) for i in items[:MOST_NAMES]), max(0, len(items) - MOST_NAMES))
 
 
 def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
@@ -225,7 +224,9 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
                 cut=len(a.explanation) > MOST_TEXT,
                 ops=tuple(op_row(o, commits.get(o.op, ())) for o in sorted(known[:MOST_OPS], key=lambda o: o.start)),
                 ops_more=max(0, len(known) - MOST_OPS),
-                ops_absent=tuple(words.shorten(op, 60) for op in dict.fromkeys(a.ops) if op not in operations)[:MOST_OPS],
+                ops_absent=tuple(words.shorten(op, 60) for op in dict.fromkeys(a.ops) if op not in operations)[
+                    :MOST_OPS
+                ],
                 snapshots=tuple(lines),
                 snapshots_more=max(0, len(involved) - MOST_SNAPSHOTS),
                 files=_listed(a.files),

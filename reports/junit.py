@@ -1,7 +1,7 @@
 """JUnit XML: one test case a checker, for the CI that knows no other language.
 
-The schema is the one that Jenkins publishes (junit-10.xsd). A violated checker is a failure, an unknown one is skipped (with the
-reason), a run that did not come to its end or was never checked is an error of the case ``run``.
+The schema is the one that Jenkins publishes (junit-10.xsd). A violated checker is a failure, an unknown one is skipped
+(with the reason), a run that did not come to its end or was never checked is an error of the case ``run``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,16 @@ def _explained(v: Verdict) -> str:
         if a.documented:
             out.append(f"  documented: {a.documented}")
     if len(v.anomalies) > MOST_EXPLAINED:
-        out.append(f"and {words.plural(len(v.anomalies) - MOST_EXPLAINED, 'more anomaly', 'more anomalies')}, in results.json")
+        out.append(
+            f"and {words.plural(len(v.anomalies) - MOST_EXPLAINED, 'more anomaly', 'more anomalies')}, in results.json"
+        )
     return "\n".join(out)
 
 
 def _case(suite: ET.Element, name: str, run: Stored) -> ET.Element:
-    return ET.SubElement(suite, "testcase", name=words.printable(name), classname=words.printable(f"icequake.{run.workload}"), time="0")
+    return ET.SubElement(
+        suite, "testcase", name=words.printable(name), classname=words.printable(f"icequake.{run.workload}"), time="0"
+    )
 
 
 def _put(case: ET.Element, tag: str, message: str, text: str = "", type: str | None = None) -> None:
@@ -43,13 +47,14 @@ def _put(case: ET.Element, tag: str, message: str, text: str = "", type: str | N
     ET.SubElement(case, tag, attributes).text = words.printable(text)
 
 
-def render(run_folder: Path) -> str:
+def render(run_folder: Path | Stored) -> str:
     """The XML of the run in ``run_folder``.
 
     Raises:
-        FileNotFoundError: there is no such folder. Anything missing or broken in it becomes an error of the case ``run``.
+        FileNotFoundError: there is no such folder. Anything missing or broken in it becomes an error of the case
+        ``run``.
     """
-    run = stored.load(run_folder)
+    run = stored.of(run_folder)
     verdict = page.banner(run)
     seconds = f"{run.end_ns / 1e9:.3f}"
     root = ET.Element("testsuites", name="icequake", time=seconds)
@@ -101,8 +106,9 @@ def render(run_folder: Path) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def write(run_folder: Path) -> Path:
+def write(run_folder: Path | Stored) -> Path:
     """Save :func:`render` as ``junit.xml`` in the folder and return its path."""
-    path = run_folder / "junit.xml"
-    path.write_text(render(run_folder), encoding="utf-8")
+    run = stored.of(run_folder)
+    path = run.folder / "junit.xml"
+    path.write_text(render(run), encoding="utf-8")
     return path

@@ -95,7 +95,8 @@ CLASSES = ("read", "insert", "update", "delete", "merge", "overwrite", "maintena
 
 
 def operation_class(f: str) -> str:
-    """The class of an operation's kind: the first word of its name where that is one of SQL's verbs, else ``maintenance``."""
+    """The class of an operation's kind: the first word of its name where that is one of SQL's verbs, else
+    ``maintenance``."""
     return _CLASSES.get(f.split("-")[0], "maintenance")
 
 
@@ -178,18 +179,17 @@ def error_groups(operations: Iterable[Operation]) -> list[ErrorGroup]:
 # --- over time --------------------------------------------------------------------------------------------------------
 
 
+_WIDTHS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+
+
 def bucket_width(span_s: float, most: int) -> float:
-    """A round number of seconds (1, 2 or 5 times a power of ten) that divides ``span_s`` into at most ``most`` buckets."""
-    width = 0.1
-    while True:
-        for step in (1, 2, 5):
-            if span_s / (width * step) <= most:
-                return round(width * step, 6)
-        width *= 10
+    """A length of time that people count in (s): the smallest that divides ``span_s`` into at most ``most`` buckets."""
+    return next((w for w in _WIDTHS if span_s / w <= most), ceil(span_s / most / 86400) * 86400.0)
 
 
 def rates(operations: Iterable[Operation], span_s: float, width_s: float) -> list[dict[str, float]]:
-    """Completions per second and outcome in consecutive buckets; an operation that never completed counts where it began."""
+    """Completions per second and outcome in consecutive buckets; an operation that never completed counts where it
+    began."""
     buckets = [dict.fromkeys(OUTCOMES, 0.0) for _ in range(max(1, int(span_s / width_s) + 1))]
     for o in operations:
         at = (o.completed or o.invoked).time / 1e9
@@ -200,7 +200,8 @@ def rates(operations: Iterable[Operation], span_s: float, width_s: float) -> lis
 def windows(
     operations: Iterable[Operation], span_s: float, width_s: float, quantiles: Sequence[float]
 ) -> list[tuple[float, list[float]]]:
-    """(middle of the window in s, latency quantiles in ms) of acknowledged operations by invocation; empty windows left out."""
+    """(middle of the window in s, latency quantiles in ms) of acknowledged operations by invocation; empty windows
+    left out."""
     values: dict[int, list[float]] = {}
     for o in operations:
         t = latency_ms(o)
@@ -247,9 +248,9 @@ def phases(operations: Iterable[Operation]) -> list[Mark]:
 def nemesis(events: Iterable[Event], end_s: float) -> tuple[list[Band], list[Mark]]:
     """What the nemesis did, as bands and marks.
 
-    ``start-x`` (or just ``x``) opens a band named x; it ends at ``stop-x``/``heal-x``/…, at a bare ``heal`` (which ends all and
-    is a mark itself), at ``x``'s own completion when its invocation opened it, or at the end of the run. ``phase`` events are
-    marks, named by their value.
+    ``start-x`` (or just ``x``) opens a band named x; it ends at ``stop-x``/``heal-x``/…, at a bare ``heal`` (which
+    ends all and is a mark itself), at ``x``'s own completion when its invocation opened it, or at the end of the run.
+    ``phase`` events are marks, named by their value.
     """
     open_at: dict[str, tuple[float, str]] = {}
     bands: list[Band] = []
@@ -421,8 +422,8 @@ def table_figures(log: TableLog) -> TableFigures:
 def clock_origin_ms(operations: Iterable[Operation], commits: Mapping[str, list[tuple[str, Commit]]]) -> float | None:
     """The writers' wall clock (epoch ms) at time 0 of the run, from the snapshots' own timestamps; None without any.
 
-    An acknowledged operation stamped its snapshot between its invocation and its completion, so each bounds the origin from
-    both sides; the middle of what all of them allow is taken (of the tightest ones, where clocks disagree).
+    An acknowledged operation stamped its snapshot between its invocation and its completion, so each bounds the origin
+    from both sides; the middle of what all of them allow is taken (of the tightest ones, where clocks disagree).
     """
     low: list[float] = []
     high: list[float] = []

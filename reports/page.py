@@ -1,8 +1,9 @@
 """The run's page: one HTML file that answers the question on its first screen and holds up the evidence below.
 
-It needs nothing but itself: style, script and drawings are inline, and a Content-Security-Policy forbids the rest. Whatever came
-from outside (error messages, operation ids, file names) is escaped by Jinja's autoescape; drawings are Markup made of escaped
-parts. Its size is bounded: plots are sampled, tables and texts are cut, and each cut is stated where it was made.
+It needs nothing but itself: style, script and drawings are inline, and a Content-Security-Policy forbids the rest.
+Whatever came from outside (error messages, operation ids, file names) is escaped by Jinja's autoescape; drawings are
+Markup made of escaped parts. Its size is bounded: plots are sampled, tables and texts are cut, and each cut is stated
+where it was made.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ def banner(run: Stored) -> Banner:
         return Banner("invalid", f"{count} found", sentence)
     if not run.complete:
         checked = (
-            "It was not checked." if run.results is None else "What was recorded before that was checked; absence proves little."
+            "It was not checked."
+            if run.results is None
+            else "What was recorded before that was checked; absence proves little."
         )
         return Banner("incomplete", "Incomplete", f"The run is {_state(run)}. It recorded {scope}. {checked}")
     if run.results is None:
@@ -105,7 +108,11 @@ def table_specs(run: Stored) -> list[dict[str, Any]]:
     tables = run.plan.get("tables")
     if isinstance(tables, Mapping):
         tables = [{"name": k, **(v if isinstance(v, Mapping) else {})} for k, v in tables.items()]
-    return [{str(k): v for k, v in t.items()} for t in tables if isinstance(t, Mapping)] if isinstance(tables, list) else []
+    return (
+        [{str(k): v for k, v in t.items()} for t in tables if isinstance(t, Mapping)]
+        if isinstance(tables, list)
+        else []
+    )
 
 
 def _cell(value: Any) -> str:
@@ -174,12 +181,26 @@ def _phases(run: Stored) -> dict[str, Any] | None:
 
 
 _SHOWN_ELSEWHERE = frozenset(
-    ("workload", "name", "description", "tables", "operations", "phases", "versions", "command", "catalog", "seed", "writers")
+    (
+        "workload",
+        "name",
+        "description",
+        "tables",
+        "operations",
+        "phases",
+        "versions",
+        "command",
+        "catalog",
+        "seed",
+        "writers",
+    )
 )
 
 
 def _plan_rest(run: Stored) -> list[tuple[str, str]]:
-    return [(k, _cell(v)) for k, v in list(run.plan.items())[:40] if k not in _SHOWN_ELSEWHERE and v not in (None, {}, [])]
+    return [
+        (k, _cell(v)) for k, v in list(run.plan.items())[:40] if k not in _SHOWN_ELSEWHERE and v not in (None, {}, [])
+    ]
 
 
 def _timings(run: Stored) -> list[dict[str, Any]]:
@@ -344,7 +365,9 @@ def view(run: Stored) -> dict[str, Any]:
     for name, count in stored.anomaly_names(found).items():
         first = next((c for c in cards if c.anomaly.name == name), None)
         documented = all(a.documented for a in found if a.name == name)
-        names.append({"name": name, "count": count, "href": f"#anomaly-{first.n}" if first else None, "documented": documented})
+        names.append(
+            {"name": name, "count": count, "href": f"#anomaly-{first.n}" if first else None, "documented": documented}
+        )
     catalog = run.plan.get("catalog")
     seed = run.plan.get("seed", run.header.get("seed"))
     return {
@@ -374,7 +397,9 @@ def view(run: Stored) -> dict[str, Any]:
         "run_rest": _run_rest(run),
         "by_kind": measure.tallies(run.operations, lambda o: o.f)[:MOST_KINDS],
         "by_table": measure.tallies(run.operations, lambda o: o.table or "(none)")[:MOST_TABLES],
-        "by_phase": measure.tallies(run.operations, lambda o: str(o.invoked.extra.get("phase") or "(none)"))[:MOST_KINDS],
+        "by_phase": measure.tallies(run.operations, lambda o: str(o.invoked.extra.get("phase") or "(none)"))[
+            :MOST_KINDS
+        ],
         "errors": _errors(groups),
         "errors_more": max(0, len(groups) - MOST_ERRORS),
         "bands": bands,
@@ -390,6 +415,9 @@ def view(run: Stored) -> dict[str, Any]:
         "conflicts": _conflicts(run, by_table),
         "commit_plot": plots.commits_over_time(run.logs, origin, bands, marks, end_s),
         "commit_shapes": plots.COMMIT_SHAPES,
+        "commit_states": dict(
+            zip(plots.COMMIT_STATES, ("first attempt", "retried", "not on main at the end"), strict=True)
+        ),
         "table_figures": [measure.table_figures(log) for log in list(run.logs.values())[:MOST_TABLES]],
         "checkers": [_checker(v) for v in run.verdicts],
         "lanes": lanes,
@@ -400,7 +428,11 @@ def view(run: Stored) -> dict[str, Any]:
 
 def _environment() -> Environment:
     env = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     env.filters.update(
         n=words.grouped,
@@ -416,23 +448,25 @@ def _environment() -> Environment:
     return env
 
 
-def render(run_folder: Path) -> str:
-    """The page of the run in ``run_folder``.
+def render(run_folder: Path | Stored) -> str:
+    """The page of the run in ``run_folder`` (or of one that was loaded by :func:`reports.stored.load`).
 
     Raises:
         FileNotFoundError: there is no such folder. Anything missing or broken in it is stated on the page instead.
     """
-    run = stored.load(run_folder)
+    run = stored.of(run_folder)
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = _environment().get_template("page.html").render(
-        style=Markup(style), script=Markup(script), script_hash=f"sha256-{digest}", **view(run)
+    page = (
+        _environment()
+        .get_template("page.html")
+        .render(style=Markup(style), script=Markup(script), script_hash=f"sha256-{digest}", **view(run))
     )
     return words.printable(page)
 
 
-def write(run_folder: Path) -> Path:
+def write(run_folder: Path | Stored) -> Path:
     """Render the page and save it as ``report.html`` in the folder.
 
     Returns:
@@ -441,6 +475,7 @@ def write(run_folder: Path) -> Path:
     Raises:
         FileNotFoundError: as :func:`render`.
     """
-    path = run_folder / "report.html"
-    path.write_text(render(run_folder), encoding="utf-8")
+    run = stored.of(run_folder)
+    path = run.folder / "report.html"
+    path.write_text(render(run), encoding="utf-8")
     return path

@@ -1,11 +1,13 @@
 """The plots of a run's page: from operations, commits and faults to drawings.
 
-Colour says the outcome, shape the class of operation, and filling repeats the outcome for eyes and printers without colour (ok
-is filled, fail is an outline, info is filled with an outline). The plots over time share one x axis, one above the other.
+Colour says the outcome, shape the class of operation, and filling repeats the outcome for eyes and printers without
+colour (ok is filled, fail is an outline, info is filled with an outline). The plots over time share one x axis, one
+above the other.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,8 +36,9 @@ SHAPES = {
 COMMIT_SHAPES = {"append": "triangle", "overwrite": "square", "delete": "down", "replace": "circle"}
 
 MOST_POINTS = 5000
-MOST_COMMITS = 4000
+MOST_MARKED_COMMITS = 1200
 MOST_BARS = 12
+MOST_BANDS = 300
 
 
 def legend_mark(shape: str, class_: str) -> Markup:
@@ -54,45 +57,61 @@ def _time_scale(frame: Frame, end_s: float) -> tuple[Scale, list[tuple[float, st
     return Scale(0, end_s, frame.left, frame.x1), labels, f"time since start, {name}"
 
 
-def _nemesis(frame: Frame, x: Scale, bands: Sequence[Band], marks: Sequence[Mark], names: bool) -> list[Markup]:
+def _nemesis(frame: Frame, x: Scale, bands: Sequence[Band], marks: Sequence[Mark]) -> list[Markup]:
     """Faults as translucent bars stacked from the top edge, a twelfth of the height each; phases as dashed lines."""
-    rows = {name: n for n, name in enumerate(dict.fromkeys(b.name for b in bands))}
+    rows = _rows(bands)
     height = (frame.y1 - frame.top) / 12
     out: list[Markup] = []
-    labelled: set[str] = set()
-    for b in bands[:400]:
+    for b in bands[:MOST_BANDS]:
         y = frame.top + (rows[b.name] % 12) * height
         x0, x1 = x(b.start), x(b.end)
-        kind = f"band b{rows[b.name] % 6}"
-        out.append(svg.rect(x0, y, max(1.5, x1 - x0), height, kind, svg.title(f"{b.name}: {b.start:.1f} to {b.end:.1f} s")))
+        what = svg.title(f"{b.name}: {b.start:.1f} to {b.end:.1f} s")
+        out.append(svg.rect(x0, y, max(1.5, x1 - x0), height, f"band b{rows[b.name] % 6}", what))
         out += [svg.line(at, frame.top, at, frame.y1, "band-edge") for at in (x0, x1)]
-        if names and b.name not in labelled:
-            labelled.add(b.name)
-            inside = x0 < frame.x1 - 140
-            out.append(svg.text(x0 + 4 if inside else x0 - 4, y + height / 2 + 3.5, b.name, "band-name", None if inside else "end"))
-    last = -100.0
-    for m in marks[:60]:
-        at = x(m.at)
-        out.append(svg.line(at, frame.top, at, frame.y1, "phase"))
-        if names and at - last > 60:
-            right = at > frame.x1 - 60
-            out.append(svg.text(at - 3 if right else at + 3, frame.top - 4, m.name, "phase-name", "end" if right else None))
-            last = at
+    out += [svg.line(x(m.at), frame.top, x(m.at), frame.y1, "phase") for m in marks[:MOST_BANDS]]
     return out
 
 
+def _nemesis_names(frame: Frame, x: Scale, bands: Sequence[Band], marks: Sequence[Mark]) -> list[Markup]:
+    """The names that belong to :func:`_nemesis`, to be drawn above everything else: each fault's once, phases' where
+    room is."""
+    height = (frame.y1 - frame.top) / 12
+    out: list[Markup] = []
+    for name, row in _rows(bands).items():
+        at = x(next(b.start for b in bands if b.name == name))
+        right = at > frame.x1 - 160
+        y = frame.top + (row % 12 + 0.5) * height + 3.5
+        out.append(svg.text(at - 4 if right else at + 4, y, shorten(name, 40), "band-name", "end" if right else None))
+    free = -100.0
+    for m in marks[:MOST_BANDS]:
+        at, name = x(m.at), shorten(m.name, 24)
+        if at < free:
+            continue
+        right = at > frame.x1 - 80
+        out.append(svg.text(at - 3 if right else at + 3, frame.top - 4, name, "phase-name", "end" if right else None))
+        free = at + 10 + 6 * len(name)
+    return out
+
+
+def _rows(bands: Sequence[Band]) -> dict[str, int]:
+    return {name: n for n, name in enumerate(dict.fromkeys(b.name for b in bands[:MOST_BANDS]))}
+
+
 def sample(operations: Sequence[Operation], most: int) -> list[Operation]:
-    """At most about ``most`` operations that completed: the slowest and what went wrong first, the rest at even distances."""
+    """At most about ``most`` operations that completed: the slowest, then each outcome at even distances in its
+    proportion.
+
+    Of an outcome that is rare at least a tenth of ``most`` are taken: they are what one looks for.
+    """
     done = [o for o in operations if o.completed is not None]
     if len(done) <= most:
         return done
-    slowest = sorted(done, key=lambda o: -(measure.latency_ms(o) or 0))[: most // 20]
+    slowest = sorted(done, key=lambda o: -(measure.latency_ms(o) or 0))[: most // 50]
     kept = {o.op for o in slowest}
-    for kind, room in (("info", most // 4), ("fail", most // 4), ("ok", most)):
-        group = [o for o in done if o.type == kind and o.op not in kept]
-        room = min(room, most - len(kept))
-        stride = max(1, -(-len(group) // max(1, room)))
-        kept.update(o.op for o in group[::stride])
+    for outcome in OUTCOMES:
+        group = [o for o in done if o.type == outcome and o.op not in kept]
+        room = max(most // 10, most * len(group) // len(done))
+        kept.update(o.op for o in group[:: -(-len(group) // room) or 1])
     return [o for o in done if o.op in kept]
 
 
@@ -118,7 +137,7 @@ def latency_over_time(
     x, labels, name = _time_scale(frame, end_s)
     y = Scale(min(values) * 0.8, max(values) * 1.25, frame.y1, frame.top, log=True)
     parts = [
-        *_nemesis(frame, x, bands, marks, names=True),
+        *_nemesis(frame, x, bands, marks),
         svg.axis_x(frame, x, labels, name),
         svg.axis_y(frame, y, [(v, duration(v)) for v in svg.log_ticks(y.low, y.high)], "latency"),
     ]
@@ -130,6 +149,7 @@ def latency_over_time(
         for kind in measure.CLASSES:
             if (outcome, kind) in groups:
                 parts.append(svg.marks(SHAPES[kind], groups[outcome, kind], radius, f"pt {outcome}"))
+    parts += _nemesis_names(frame, x, bands, marks)
     return Sampled(svg.drawing(frame.width, frame.height, "Latency of operations over time", parts), len(shown), total)
 
 
@@ -146,7 +166,7 @@ def throughput(
     highest = max(sum(b.values()) for b in buckets) or 1.0
     y = Scale(0, highest * 1.05, frame.y1, frame.top)
     parts = [
-        *_nemesis(frame, x, bands, marks, names=False),
+        *_nemesis(frame, x, bands, marks),
         svg.axis_x(frame, x, labels, name),
         svg.axis_y(frame, y, [(v, f"{v:g}") for v in svg.ticks(0, highest * 1.05, 4)], "ops/s"),
     ]
@@ -156,11 +176,7 @@ def throughput(
         x0, x1 = x(n * width), x((n + 1) * width)
         for outcome in OUTCOMES:
             if bucket[outcome]:
-                top = y(below + bucket[outcome])
-                areas[outcome].append(
-                    f"M{svg.number(x0)} {svg.number(top)}H{svg.number(max(x0 + 1, x1 - 0.8))}V{svg.number(y(below))}"
-                    f"H{svg.number(x0)}z"
-                )
+                areas[outcome].append(_bar(x0, max(x0 + 1, x1 - 0.8), y(below + bucket[outcome]), y(below)))
                 below += bucket[outcome]
     parts += [svg.element("path", d="".join(d), class_=f"area {o}") for o, d in areas.items() if d]
     return svg.drawing(frame.width, frame.height, "Throughput over time", parts), width
@@ -172,7 +188,8 @@ QUANTILES = ((0.5, "p50"), (0.95, "p95"), (0.99, "p99"), (1.0, "max"))
 def quantiles_over_time(
     operations: Sequence[Operation], bands: Sequence[Band], marks: Sequence[Mark], end_s: float
 ) -> tuple[Markup, float] | None:
-    """Latency quantiles of acknowledged operations in windows; with a window's width in s. None when none was acknowledged."""
+    """Latency quantiles of acknowledged operations in windows; with a window's width in s. None when none was
+    acknowledged."""
     acknowledged = sum(o.type == "ok" for o in operations)
     width = measure.bucket_width(end_s, max(4, min(40, acknowledged // 25)))  # a p95 of fewer is just the maximum
     found = measure.windows(operations, end_s, width, [q for q, _ in QUANTILES])
@@ -183,7 +200,7 @@ def quantiles_over_time(
     values = [max(0.1, v) for _, vs in found for v in vs]
     y = Scale(min(values) * 0.8, max(values) * 1.25, frame.y1, frame.top, log=True)
     parts = [
-        *_nemesis(frame, x, bands, marks, names=False),
+        *_nemesis(frame, x, bands, marks),
         svg.axis_x(frame, x, labels, name),
         svg.axis_y(frame, y, [(v, duration(v)) for v in svg.log_ticks(y.low, y.high)], "latency"),
     ]
@@ -204,40 +221,85 @@ def quantiles_over_time(
 # --- commits ----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """A drawing of commits; ``bucket_s`` is the width of a bar where there are too many for a mark each, else None."""
+
+    drawing: Markup
+    bucket_s: float | None
+
+
+COMMIT_STATES = ("first", "retried", "off")
+"""What colours a commit: won at the first attempt, at a later one, not on main at the end."""
+
+
 def commits_over_time(
     logs: Mapping[str, TableLog], origin_ms: float | None, bands: Sequence[Band], marks: Sequence[Mark], end_s: float
-) -> Sampled | None:
-    """One lane a table, one mark a snapshot: shape is its operation, colour whether it was retried or left main."""
+) -> Commits | None:
+    """One lane a table: a mark a snapshot (its shape is the operation), or bars that count them where they are many.
+
+    None when there is no commit, or none that could be placed on the run's clock.
+    """
     total = sum(len(log.commits) for log in logs.values())
     if not total or origin_ms is None:
         return None
-    lane = 30.0
-    left = 150.0
+    bucket = None if total <= MOST_MARKED_COMMITS else measure.bucket_width(end_s, 120)
+    lane = 30.0 if bucket is None else 46.0
+    left = max(LEFT, 22 + 6.6 * max(min(20, len(table)) for table in logs))
     frame = Frame(WIDTH, 30 + lane * len(logs) + 36, left, RIGHT, 24, 36)
     x, labels, name = _time_scale(frame, end_s)
-    parts = [*_nemesis(frame, x, bands, marks, names=False), svg.axis_x(frame, x, labels, name)]
-    stride = -(-total // MOST_COMMITS)
-    shown = 0
-    for n, (table, log) in enumerate(logs.items()):
-        y = frame.top + lane * (n + 0.6)
+    parts = [*_nemesis(frame, x, bands, marks), svg.axis_x(frame, x, labels, name)]
+    lanes = {table: _by_state(log, origin_ms) for table, log in logs.items()}
+    counts = {table: _count(found, bucket) for table, found in lanes.items()} if bucket else {}
+    highest = max((sum(n.values()) for c in counts.values() for n in c.values()), default=1)
+    for n, (table, found) in enumerate(lanes.items()):
+        y = frame.top + lane * (n + (0.6 if bucket is None else 0.98))
         parts.append(svg.line(left, y, frame.x1, y, "grid"))
-        parts.append(svg.text(left - 12, y + 4, shorten(table, 20), "lane", "end"))
-        on_main = {c.snapshot_id for c in log.main()}
-        groups: dict[tuple[str, str], list[svg.Point]] = {}
-        for k, c in enumerate(log.commits):
-            lost = c.snapshot_id not in on_main
-            retried = (c.attempt or 1) > 1
-            if k % stride and not lost:
-                continue
-            shown += 1
-            state = "off" if lost else "retried" if retried else "first"
-            at = (c.timestamp_ms - origin_ms) / 1000
-            groups.setdefault((COMMIT_SHAPES.get(c.operation, "plus"), state), []).append((x(at), y))
-        for state in ("first", "retried", "off"):
-            for (shape, s), points in groups.items():
-                if s == state:
-                    parts.append(svg.marks(shape, points, 3.6, f"commit {state}"))
-    return Sampled(svg.drawing(frame.width, frame.height, "Commits per table over time", parts), shown, total)
+        parts.append(svg.text(left - 12, y + (4 if bucket is None else -6), shorten(table, 20), "lane", "end"))
+        if bucket is None:
+            groups: dict[tuple[str, str], list[svg.Point]] = {}
+            for state, at, operation in found:
+                groups.setdefault((state, COMMIT_SHAPES.get(operation, "plus")), []).append((x(at), y))
+            for key in sorted(groups, key=lambda k: COMMIT_STATES.index(k[0])):
+                parts.append(svg.marks(key[1], groups[key], 3.6, f"commit {key[0]}"))
+        else:
+            parts += _bars(counts[table], bucket, x, y, (lane - 6) / highest)
+    return Commits(svg.drawing(frame.width, frame.height, "Commits per table over time", parts), bucket)
+
+
+def _by_state(log: TableLog, origin_ms: float) -> list[tuple[str, float, str]]:
+    on_main = {c.snapshot_id for c in log.main()}
+
+    def state(c: Commit) -> str:
+        return "off" if c.snapshot_id not in on_main else "retried" if (c.attempt or 1) > 1 else "first"
+
+    return [(state(c), max(0.0, c.timestamp_ms - origin_ms) / 1000, c.operation) for c in log.commits]
+
+
+def _count(found: Iterable[tuple[str, float, str]], bucket_s: float) -> dict[int, Counter[str]]:
+    out: dict[int, Counter[str]] = {}
+    for state, at, _ in found:
+        out.setdefault(int(at / bucket_s), Counter())[state] += 1
+    return out
+
+
+def _bars(
+    counts: Mapping[int, Counter[str]], bucket_s: float, x: Scale, base: float, per_commit: float
+) -> list[Markup]:
+    areas: dict[str, list[str]] = {state: [] for state in COMMIT_STATES}
+    for n, states in sorted(counts.items()):
+        below = base
+        x0, x1 = x(n * bucket_s), x((n + 1) * bucket_s)
+        for state in COMMIT_STATES:
+            if states[state]:
+                top = below - states[state] * per_commit
+                areas[state].append(_bar(x0, max(x0 + 1, x1 - 0.8), top, below))
+                below = top
+    return [svg.element("path", d="".join(d), class_=f"area {state}") for state, d in areas.items() if d]
+
+
+def _bar(x0: float, x1: float, top: float, bottom: float) -> str:
+    return f"M{svg.number(x0)} {svg.number(top)}H{svg.number(x1)}V{svg.number(bottom)}H{svg.number(x0)}z"
 
 
 def sparkline(values: Sequence[int]) -> Markup:
@@ -299,9 +361,9 @@ class BrokenScale:
         """Round times within the segments, about 90 px apart."""
         out: list[float] = []
         for (a, b), (p, q) in zip(self.segments, self.pixels, strict=True):
-            most = int((q - p) / 90)
-            if most:
-                out += svg.ticks(a, b, most)
+            found = svg.ticks(a, b, int((q - p) / 90)) if q - p >= 90 else []
+            # A label is 50 px wide: none may reach into a cut. A stretch without a round time shows its middle.
+            out += [t for t in found if p + 22 <= self(t) <= q - 22] or [(a + b) / 2]
         return out
 
 
@@ -315,7 +377,8 @@ class CommitMark:
 
 
 def operations_timeline(operations: Sequence[Operation], commits: Sequence[CommitMark], label: str) -> Markup | None:
-    """A bar an operation from invocation to completion, its commits marked, in the order of invocation. None without any."""
+    """A bar an operation from invocation to completion, its commits marked, in the order of invocation. None without
+    any."""
     rows = sorted(operations, key=lambda o: o.start)[:MOST_BARS]
     if not rows:
         return None
@@ -331,7 +394,7 @@ def operations_timeline(operations: Sequence[Operation], commits: Sequence[Commi
     parts.append(svg.line(left, frame.y1, frame.x1, frame.y1, "axis"))
     for (_, a), (b, _) in zip(x.pixels, x.pixels[1:], strict=False):
         parts.append(svg.rect(a, frame.top - 4, b - a, frame.y1 - frame.top + 8, "cut"))
-        parts.append(svg.text((a + b) / 2, frame.y1 + 15, "⋯", "tick", "middle"))
+        parts.append(svg.text((a + b) / 2, (frame.top + frame.y1) / 2 + 4, "⋯", "tick", "middle"))
     y_of = {}
     for n, (o, (a, b)) in enumerate(zip(rows, spans, strict=True)):
         y = frame.top + lane * (n + 0.5)
@@ -348,7 +411,7 @@ def operations_timeline(operations: Sequence[Operation], commits: Sequence[Commi
         if inside:
             parts.append(svg.text(x0 + 6, y + 3.8, name, "bar-name"))
         elif x1 + len(name) * 6.2 < frame.x1:
-            parts.append(svg.text(max(x0 + 3, x1) + 7, y + 3.8, name, "bar-name out"))
+            parts.append(svg.text(max(x0 + 3, x1) + 10, y + 3.8, name, "bar-name out"))
         else:
             parts.append(svg.text(x0 - 7, y + 3.8, name, "bar-name out", "end"))
     last = -100.0

@@ -1,7 +1,8 @@
 """A stored run: whatever its folder holds, read leniently.
 
-A report must also show the run that died, the folder somebody copied half of, and the file that another tool wrote. So nothing
-here raises for a file that is absent or broken: what could be read is there, what could not is a sentence in ``problems``.
+A report must also show the run that died, the folder somebody copied half of, and the file that another tool wrote. So
+nothing here raises for a file that is absent or broken: what could be read is there, what could not is a sentence in
+``problems``.
 """
 
 from __future__ import annotations
@@ -63,12 +64,14 @@ class Stored:
 
     @property
     def state(self) -> str:
-        """How the run ended, as ``run.json`` says: ``complete``, ``running``, ``failed`` …; ``unknown`` when it says nothing."""
+        """How the run ended, as ``run.json`` says: ``complete``, ``running``, ``failed`` …; ``unknown`` when it says
+        nothing."""
         return str(self.run.get("state") or "unknown")
 
     @property
     def complete(self) -> bool:
-        """Whether the run went to its end. Without a ``run.json`` (an imported history) nothing says that it did not."""
+        """Whether the run went to its end. Without a ``run.json`` (an imported history) nothing says that it did
+        not."""
         return self.state == "complete" or not self.run
 
     @property
@@ -221,6 +224,12 @@ def _files(folder: Path) -> tuple[StoredFile, ...]:
     return tuple(sorted(found, key=rank))
 
 
+def of(run: Path | Stored) -> Stored:
+    """A run that is loaded already, or the run of a folder: so that page, summary and JUnit file may share one
+    reading."""
+    return run if isinstance(run, Stored) else load(run)
+
+
 def load(folder: Path) -> Stored:
     """Read a run's folder.
 
@@ -256,5 +265,15 @@ def load(folder: Path) -> Stored:
     checked = (results or {}).get("checkers")
     verdicts = [verdict_from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, Mapping)]
     return Stored(
-        folder, plan or {}, run or {}, results, tuple(verdicts), header, events, operations, logs, _files(folder), tuple(problems)
+        folder,
+        plan or {},
+        run or {},
+        results,
+        tuple(verdicts),
+        header,
+        events,
+        operations,
+        logs,
+        _files(folder),
+        tuple(problems),
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from reports import measure, page, stored, words
+from reports.stored import Stored
 
 _CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknown": "1;33", "incomplete": "1;33"}
 
@@ -25,13 +26,13 @@ def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
     return stream.isatty()
 
 
-def lines(run_folder: Path, *, width: int | None = None, colour: bool | None = None) -> list[str]:
+def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool | None = None) -> list[str]:
     """The summary of the run in ``run_folder``, one string a line, without line ends.
 
     Args:
         run_folder: what is missing in it is said, not raised.
-        width: columns to wrap explanations at; the terminal's (at most 110) when None. Commands and paths are never wrapped.
-        colour: whether to use terminal colours; decided by standard output and the environment when None.
+        width: columns to wrap explanations at; the terminal's (at most 110) when None. Commands and paths are never
+        wrapped. colour: whether to use terminal colours; decided by standard output and the environment when None.
 
     Raises:
         FileNotFoundError: there is no such folder.
@@ -41,7 +42,7 @@ def lines(run_folder: Path, *, width: int | None = None, colour: bool | None = N
     if width is None:
         width = min(110, shutil.get_terminal_size((100, 24)).columns)
     width = max(40, width)
-    run = stored.load(run_folder)
+    run = stored.of(run_folder)
     verdict = page.banner(run)
 
     def paint(text: str, style: str) -> str:
@@ -53,7 +54,12 @@ def lines(run_folder: Path, *, width: int | None = None, colour: bool | None = N
         for line in text.splitlines():
             lead = indent + " " * (len(line) - len(line.lstrip()))
             out += textwrap.wrap(
-                line.strip(), width, initial_indent=lead, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False
+                line.strip(),
+                width,
+                initial_indent=lead,
+                subsequent_indent=lead,
+                break_long_words=False,
+                break_on_hyphens=False,
             )
         return out
 
@@ -76,7 +82,9 @@ def lines(run_folder: Path, *, width: int | None = None, colour: bool | None = N
                 )
                 if part
             )
-            out.append(f"  {words.grouped(n):>{count_width}} {paint(words.shorten(name, 60), 'bold')}  {paint(details, 'muted')}")
+            out.append(
+                f"  {words.grouped(n):>{count_width}} {paint(words.shorten(name, 60), 'bold')}  {paint(details, 'muted')}"
+            )
         if len(names) > MOST_NAMES:
             out.append(f"  {'':>{count_width}} and {words.plural(len(names) - MOST_NAMES, 'more name')}")
         first = min(run.anomalies, key=lambda a: a.documented is not None)
@@ -94,16 +102,22 @@ def lines(run_folder: Path, *, width: int | None = None, colour: bool | None = N
         (
             "operations",
             f"{words.grouped(total.count)}: {words.grouped(total.ok)} ok, {words.grouped(total.fail)} fail, "
-            f"{words.grouped(total.info)} info" + (f", in {words.duration(measure.ms(run.end_ns))}" if run.events else ""),
+            f"{words.grouped(total.info)} info"
+            + (f", in {words.duration(measure.ms(run.end_ns))}" if run.events else ""),
         )
     ]
     attempts = measure.attempts_by_table(run.logs)
     commits, retried = sum(a.commits for a in attempts), sum(a.retried for a in attempts)
     if commits:
-        rows.append(("commits", f"{words.grouped(commits)}, {words.grouped(retried)} of them retried ({words.share(retried, commits)})"))
+        rows.append(
+            (
+                "commits",
+                f"{words.grouped(commits)}, {words.grouped(retried)} of them retried ({words.share(retried, commits)})",
+            )
+        )
     rows += [("problem", words.shorten(" ".join(p.split()), 300)) for p in run.problems[:3]]
-    report = run_folder / "report.html"
-    rows.append(("page", str(report)) if report.exists() else ("folder", str(run_folder)))
+    report = run.folder / "report.html"
+    rows.append(("page", str(report)) if report.exists() else ("folder", str(run.folder)))
     if run.command:
         rows.append(("again", run.command))
     label_width = max(len(label) for label, _ in rows)

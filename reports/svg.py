@@ -1,7 +1,7 @@
 """SVG, drawn by hand: elements, scales, axes and marks. Knows nothing of runs.
 
-Everything is inline in the page and takes its colours from the page's style sheet (classes, never colour values), so that light,
-dark and print need no second drawing. Coordinates are pixels of the viewBox, y down.
+Everything is inline in the page and takes its colours from the page's style sheet (classes, never colour values), so
+that light, dark and print need no second drawing. Coordinates are pixels of the viewBox, y down.
 """
 
 from __future__ import annotations
@@ -46,10 +46,19 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     return element("line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), class_=class_)
 
 
-def rect(x: float, y: float, width: float, height: float, class_: str, *children: str, rx: float | None = None) -> Markup:
+def rect(
+    x: float, y: float, width: float, height: float, class_: str, *children: str, rx: float | None = None
+) -> Markup:
     """A rectangle; a child may be its ``title``."""
     return element(
-        "rect", *children, x=float(x), y=float(y), width=float(max(0, width)), height=float(max(0, height)), class_=class_, rx=rx
+        "rect",
+        *children,
+        x=float(x),
+        y=float(y),
+        width=float(max(0, width)),
+        height=float(max(0, height)),
+        class_=class_,
+        rx=rx,
     )
 
 
@@ -71,7 +80,8 @@ def _r(value: float) -> str:
 
 
 def mark(shape: str, x: float, y: float, r: float) -> str:
-    """Path data of one mark around (x, y): circle, square, diamond, triangle, down, plus or cross, of about radius ``r``."""
+    """Path data of one mark around (x, y): circle, square, diamond, triangle, down, plus or cross, of about radius
+    ``r``."""
     if shape == "circle":
         return f"M{number(x - r)} {number(y)}a{_r(r)} {_r(r)} 0 1 0 {_r(2 * r)} 0a{_r(r)} {_r(r)} 0 1 0 {_r(-2 * r)} 0z"
     if shape == "square":

@@ -1,4 +1,5 @@
-"""The timeline of operations: a column per writer, time downwards in the order of events (not to scale), a box an operation.
+"""The timeline of operations: a column per writer, time downwards in the order of events (not to scale), a box an
+operation.
 
 Boxes have ``op-<id>`` anchors, so that an anomaly's table leads to its operations among their neighbours.
 """
@@ -27,6 +28,7 @@ class Box:
     height: int
     outcome: str
     label: str
+    second: str
     title: str
     marked: bool
 
@@ -119,6 +121,7 @@ def timeline(
             height=max(ROW, bottom.get(k, top[k]) - top[k]) - 1,
             outcome=o.type,
             label=words.shorten(f"{o.f} {words.arguments(o.value, 60)}".strip(), 72),
+            second=_second(o) if bottom.get(k, 0) - top[k] >= 2 * ROW else "",
             title=_title(o, commits.get(o.op, [])),
             marked=o.op in marked,
         )
@@ -129,11 +132,21 @@ def timeline(
     )
 
 
+def _second(o: Operation) -> str:
+    took = measure.latency_ms(o)
+    parts = [o.op, o.table or "", "never completed" if took is None else words.duration(took)]
+    if o.type != "ok" and o.error:
+        parts.append(measure.short_class(measure.telling(o.error)[0]))
+    return words.shorten(" · ".join(p for p in parts if p), 90)
+
+
 def _title(o: Operation, commits: Sequence[tuple[str, Commit]]) -> str:
     took = measure.latency_ms(o)
     lines = [
         f"{o.op} · process {o.process} · {o.f} {words.arguments(o.value)}".strip(),
-        f"{o.type}" + (f" on {o.table}" if o.table else "") + (f" after {words.duration(took)}" if took is not None else ", never completed"),
+        f"{o.type}"
+        + (f" on {o.table}" if o.table else "")
+        + (f" after {words.duration(took)}" if took is not None else ", never completed"),
         f"invoked {words.moment(measure.ms(o.start))}, events {', '.join(map(str, o.indices))}",
     ]
     if o.type == "ok" and o.result is not None:
