@@ -1,5 +1,4 @@
-"""The anomalies of a run as cards: what was found, why it is a contradiction, and what the operations involved did
-when."""
+"""The anomalies of a run as cards: what was found, why it is a contradiction, what the operations involved did."""
 
 from __future__ import annotations
 

@@ -95,8 +95,7 @@ CLASSES = ("read", "insert", "update", "delete", "merge", "overwrite", "maintena
 
 
 def operation_class(f: str) -> str:
-    """The class of an operation's kind: the first word of its name where that is one of SQL's verbs, else
-    ``maintenance``."""
+    """The class of a kind: the first word of its name where that is one of SQL's verbs, else ``maintenance``."""
     return _CLASSES.get(f.split("-")[0], "maintenance")
 
 
@@ -188,8 +187,7 @@ def bucket_width(span_s: float, most: int) -> float:
 
 
 def rates(operations: Iterable[Operation], span_s: float, width_s: float) -> list[dict[str, float]]:
-    """Completions per second and outcome in consecutive buckets; an operation that never completed counts where it
-    began."""
+    """Completions per second by outcome, bucket by bucket; an operation that never completed counts where it began."""
     buckets = [dict.fromkeys(OUTCOMES, 0.0) for _ in range(max(1, int(span_s / width_s) + 1))]
     for o in operations:
         at = (o.completed or o.invoked).time / 1e9
@@ -200,8 +198,11 @@ def rates(operations: Iterable[Operation], span_s: float, width_s: float) -> lis
 def windows(
     operations: Iterable[Operation], span_s: float, width_s: float, quantiles: Sequence[float]
 ) -> list[tuple[float, list[float]]]:
-    """(middle of the window in s, latency quantiles in ms) of acknowledged operations by invocation; empty windows
-    left out."""
+    """Latency quantiles of acknowledged operations by invocation, window by window.
+
+    Returns:
+        (middle of the window in s, the quantiles in ms); empty windows are left out.
+    """
     values: dict[int, list[float]] = {}
     for o in operations:
         t = latency_ms(o)

@@ -73,8 +73,7 @@ def _nemesis(frame: Frame, x: Scale, bands: Sequence[Band], marks: Sequence[Mark
 
 
 def _nemesis_names(frame: Frame, x: Scale, bands: Sequence[Band], marks: Sequence[Mark]) -> list[Markup]:
-    """The names that belong to :func:`_nemesis`, to be drawn above everything else: each fault's once, phases' where
-    room is."""
+    """The names that belong to :func:`_nemesis`, to be drawn last: each fault's once, phases' where there is room."""
     height = (frame.y1 - frame.top) / 12
     out: list[Markup] = []
     for name, row in _rows(bands).items():
@@ -188,8 +187,7 @@ QUANTILES = ((0.5, "p50"), (0.95, "p95"), (0.99, "p99"), (1.0, "max"))
 def quantiles_over_time(
     operations: Sequence[Operation], bands: Sequence[Band], marks: Sequence[Mark], end_s: float
 ) -> tuple[Markup, float] | None:
-    """Latency quantiles of acknowledged operations in windows; with a window's width in s. None when none was
-    acknowledged."""
+    """Latency quantiles of acknowledged operations in windows; with a window's width in s. None without any."""
     acknowledged = sum(o.type == "ok" for o in operations)
     width = measure.bucket_width(end_s, max(4, min(40, acknowledged // 25)))  # a p95 of fewer is just the maximum
     found = measure.windows(operations, end_s, width, [q for q, _ in QUANTILES])
@@ -377,8 +375,7 @@ class CommitMark:
 
 
 def operations_timeline(operations: Sequence[Operation], commits: Sequence[CommitMark], label: str) -> Markup | None:
-    """A bar an operation from invocation to completion, its commits marked, in the order of invocation. None without
-    any."""
+    """A bar an operation from invocation to completion, its commits marked. None without operations."""
     rows = sorted(operations, key=lambda o: o.start)[:MOST_BARS]
     if not rows:
         return None

@@ -64,14 +64,12 @@ class Stored:
 
     @property
     def state(self) -> str:
-        """How the run ended, as ``run.json`` says: ``complete``, ``running``, ``failed`` …; ``unknown`` when it says
-        nothing."""
+        """How the run ended, as ``run.json`` says (``complete``, ``failed`` …); ``unknown`` when it says nothing."""
         return str(self.run.get("state") or "unknown")
 
     @property
     def complete(self) -> bool:
-        """Whether the run went to its end. Without a ``run.json`` (an imported history) nothing says that it did
-        not."""
+        """Whether the run went to its end; without a ``run.json`` (an imported history) it is taken to have."""
         return self.state == "complete" or not self.run
 
     @property
@@ -205,10 +203,6 @@ def _read_mapping(path: Path, problems: list[str]) -> dict[str, Any] | None:
     return _mapping(value)
 
 
-REPORTS = ("report.html", "junit.xml")
-"""What this package writes into the folder itself."""
-
-
 def _files(folder: Path) -> tuple[StoredFile, ...]:
     first = ("plan.yaml", "history.jsonl", "tablelog", "results.json", "run.json", "proxy.jsonl", "junit.xml", "logs")
     found = []
@@ -225,8 +219,7 @@ def _files(folder: Path) -> tuple[StoredFile, ...]:
 
 
 def of(run: Path | Stored) -> Stored:
-    """A run that is loaded already, or the run of a folder: so that page, summary and JUnit file may share one
-    reading."""
+    """A run that is loaded already, or that of a folder: page, summary and JUnit file can share one reading."""
     return run if isinstance(run, Stored) else load(run)
 
 

@@ -82,9 +82,8 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
                 )
                 if part
             )
-            out.append(
-                f"  {words.grouped(n):>{count_width}} {paint(words.shorten(name, 60), 'bold')}  {paint(details, 'muted')}"
-            )
+            label = paint(words.shorten(name, 60), "bold")
+            out.append(f"  {words.grouped(n):>{count_width}} {label}  {paint(details, 'muted')}")
         if len(names) > MOST_NAMES:
             out.append(f"  {'':>{count_width}} and {words.plural(len(names) - MOST_NAMES, 'more name')}")
         first = min(run.anomalies, key=lambda a: a.documented is not None)

@@ -80,8 +80,7 @@ def _r(value: float) -> str:
 
 
 def mark(shape: str, x: float, y: float, r: float) -> str:
-    """Path data of one mark around (x, y): circle, square, diamond, triangle, down, plus or cross, of about radius
-    ``r``."""
+    """Path data of one mark of about radius ``r``: circle, square, diamond, triangle, down, plus or cross."""
     if shape == "circle":
         return f"M{number(x - r)} {number(y)}a{_r(r)} {_r(r)} 0 1 0 {_r(2 * r)} 0a{_r(r)} {_r(r)} 0 1 0 {_r(-2 * r)} 0z"
     if shape == "square":
@@ -102,13 +101,11 @@ def mark(shape: str, x: float, y: float, r: float) -> str:
         m, n = _r(t - s), _r(-2 * t)
         return f"M{number(x - t)} {number(y - s)}h{b}v{a}h{a}v{b}h{m}v{a}h{n}v{m}h{m}v{n}h{a}z"
     if shape == "cross":
-        s, t = r * 1.1, r * 0.5
-        u = s - t
-        return (
-            f"M{number(x - s)} {number(y - s + t / 2)}l{_r(t / 2)} {_r(-t / 2)} {_r(u + t / 2)} {_r(u)} {_r(u + t / 2)} {_r(-u)} "
-            f"{_r(t / 2)} {_r(t / 2)} {_r(-u)} {_r(u + t / 2)} {_r(u)} {_r(u + t / 2)} {_r(-t / 2)} {_r(t / 2)} "
-            f"{_r(-u - t / 2)} {_r(-u)} {_r(-u - t / 2)} {_r(u)} {_r(-t / 2)} {_r(-t / 2)} {_r(u)} {_r(-u - t / 2)}z"
-        )
+        s, t = r * 1.1, r * 0.25
+        u = s - t  # from the tip of an arm to the notch between two
+        arms = [(t, -t), (u, u), (u, -u), (t, t), (-u, u), (u, u), (-t, t), (-u, -u), (-u, u), (-t, -t), (u, -u)]
+        steps = " ".join(f"{_r(dx)} {_r(dy)}" for dx, dy in arms)
+        return f"M{number(x - s)} {number(y - s + t)}l{steps}z"
     raise ValueError(f"no such shape: {shape!r}")
 
 

@@ -12,8 +12,11 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u20
 
 
 def printable(text: str) -> str:
-    """``text`` with what neither HTML nor XML may hold (control characters, lone surrogates) or what would reorder the
-    text around it (bidirectional overrides) replaced by U+FFFD."""
+    """``text`` with every character that would do harm replaced by U+FFFD.
+
+    These are the ones that neither HTML nor XML may hold (control characters, lone surrogates) and those that reorder the
+    text around them (bidirectional overrides).
+    """
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
