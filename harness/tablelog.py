@@ -55,7 +55,7 @@ class FileEntry:
     vector (or a file-scoped position delete file) belongs to; ``offset``/``length`` (bytes) locate a deletion
     vector's blob. Sequence numbers and ``first_row_id`` are given with what the manifest entry inherits;
     ``snapshot_id`` is the snapshot that the manifest says added the file (of a removed file: as its parent's
-    manifests said).
+    manifests said). A file from before version 3 gets its row ids at a later commit, which does not list it.
     """
 
     path: str
