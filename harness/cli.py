@@ -13,10 +13,17 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
 BAD_INPUT, HARNESS_FAILED = 254, 255
+
+_TyperError = typer.BadParameter.__mro__[2]
+"""Click's ClickException, which newer Typers carry inside and do not export."""
+
+
+class BadArgument(ValueError):
+    """An argument that Typer cannot know to be wrong."""
+
 
 app = typer.Typer(
     name="icequake",
@@ -43,7 +50,7 @@ def _ports(pairs: list[str]) -> dict[str, int]:
     for pair in pairs:
         name, _, number = pair.partition("=")
         if name not in allowed or not number.isdecimal() or not 1 <= int(number) <= 65535:
-            raise click.UsageError(f"--port {pair}: give SERVICE=PORT; services: {', '.join(allowed)}")
+            raise BadArgument(f"--port {pair}: give SERVICE=PORT; services: {', '.join(allowed)}")
         ports[name] = int(number)
     return ports
 
@@ -52,7 +59,7 @@ def _overridden(workload: Any, writers: int | None, ops: int | None, time: str |
     from workloads.schema import Length, seconds
 
     if ops is not None and time is not None:
-        raise click.UsageError("--ops and --time: give one of them")
+        raise BadArgument("--ops and --time: give one of them")
     update: dict[str, Any] = {}
     if writers is not None:
         update["writers"] = writers
@@ -63,7 +70,7 @@ def _overridden(workload: Any, writers: int | None, ops: int | None, time: str |
         try:
             length = Length(ops=ops) if ops is not None else Length(time=seconds(time))
         except ValueError as e:
-            raise click.UsageError(f"--time {time}: {e}") from None
+            raise BadArgument(f"--time {time}: {e}") from None
         update |= {"length": length, "phases": ()}
     return workload.model_copy(update=update)
 
@@ -174,7 +181,7 @@ def list_(
 
         columns, rows = ("run", "state", "verdict"), [_run_row(r) for r in stored.runs(store)]
     else:
-        raise click.UsageError(f"list {what}: allowed: workloads, operations, checks, catalogs, runs")
+        raise BadArgument(f"list {what}: allowed: workloads, operations, checks, catalogs, runs")
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row)
@@ -266,14 +273,14 @@ def _main() -> int:
     try:
         code = app(standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except click.exceptions.Abort:
-        return _fail("stopped", HARNESS_FAILED)
-    except click.ClickException as e:
-        hint = f"; see `{command()} --help`" if isinstance(e, click.UsageError) else ""
-        return _fail(f"{e.format_message()}{hint}", BAD_INPUT)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         return _fail("stopped; the run's folder keeps what there is", HARNESS_FAILED)
+    except BadArgument as e:
+        return _fail(f"{e}; see `{command()} --help`", BAD_INPUT)
     except Exception as e:
+        if isinstance(e, _TyperError):
+            text = str(e.format_message()).rstrip(".")  # type: ignore[attr-defined]
+            return _fail(f"{text}; see `{command()} --help`", BAD_INPUT)
         return _explain(e)
 
 

@@ -1,0 +1,24 @@
+"""``python -m bench [NAME ...]``: run all benchmarks, or those named."""
+
+from __future__ import annotations
+
+import sys
+
+from bench import overhead
+
+BENCHMARKS = {"overhead": overhead.main}
+
+
+def main(names: list[str]) -> int:
+    """Run them one after the other; 254 for a name that is none."""
+    for name in names:
+        if name not in BENCHMARKS:
+            print(f"bench: no benchmark {name!r}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
+            return 254
+    for name in names or BENCHMARKS:
+        BENCHMARKS[name]()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

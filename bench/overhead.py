@@ -1,0 +1,148 @@
+"""What the harness costs: operations/s of a run, against a bare loop of the same statements in the same writers.
+
+Both sides use the same warm drivers on one stack, the same seed, fresh tables with the same rows. The run records its history
+(fsynced), follows the table logs and talks to each driver operation by operation; the bare side hands each driver its whole
+list of statements at once and waits. Rounds alternate which side comes first. Only the main phase counts on both sides, from
+the first operation's start to the last one's end. ``expire-snapshots`` is left out: its statement depends on the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from compose.install import Installation, ensure
+from compose.stack import Endpoints, Stack
+from compose.watchdog import Watchdog
+from harness import history, store
+from harness.driver import CATALOG, launcher
+from harness.run import Kept, Run, Settings, create_table
+from harness.writers import Writer, request
+from workloads import generator, schema
+from workloads.operations import KINDS
+from workloads.schema import Workload
+
+WRITERS, OPERATIONS, ROUNDS = 2, 80, 6
+CALL_S = 600.0
+
+
+class _Silent:
+    def say(self, text: str) -> None:
+        pass
+
+    def progress(self, done: int, total: int | None) -> None:
+        pass
+
+
+def workload() -> Workload:
+    """``quick`` without expiry, shorter, with as many writers as the machine has cores to drive."""
+    quick = schema.load(schema.find("quick"))
+    operations = {k: v for k, v in quick.operations.items() if k != "expire-snapshots"}
+    return quick.model_copy(
+        update={"operations": operations, "writers": WRITERS, "length": schema.Length(ops=OPERATIONS)}
+    )
+
+
+@contextlib.contextmanager
+def warm(installation: Installation) -> Iterator[tuple[Endpoints, tuple[Path, ...]]]:
+    """A stack with warm drivers; where it is, and the drivers' sockets."""
+    data = Path(tempfile.mkdtemp(prefix="icequake-bench-"))
+    data.chmod(0o755)
+    run_id = data.name
+    with contextlib.ExitStack() as up:
+        up.callback(shutil.rmtree, data, ignore_errors=True)
+        up.enter_context(Watchdog(run_id, remove=[data]))
+        stack = up.enter_context(Stack(installation, run_id=run_id, data=data / "s", logs=data / "logs"))
+        launch = launcher(installation, stack.endpoints, run_id=run_id, data=data, logs=data / "logs")
+        writers = [launch(f"w{n}", 0) for n in range(WRITERS)]
+        for w in writers:
+            up.callback(w.kill)
+            w.connect(240)
+            w.close()
+        yield stack.endpoints, tuple(data / f"w{n}.sock" for n in range(WRITERS))
+
+
+def harness_rate(
+    spec: Workload, seed: int, installation: Installation, endpoints: Endpoints, sockets: tuple[Path, ...], into: Path
+) -> float:
+    """Operations/s of the main phase of a run."""
+    folder = store.create(into, spec.workload)
+    settings = Settings(seed=seed, command="bench")
+    Run(spec, folder, installation, settings, kept=Kept(endpoints, sockets), watcher=_Silent()).execute()
+    main = [o for o in history.read(folder.history).operations() if o.invoked.extra.get("phase") == "main"]
+    ends = [o.completed.time for o in main if o.completed is not None]
+    return len(ends) / ((max(ends) - min(o.start for o in main)) / 1e9)
+
+
+def bare_rate(spec: Workload, seed: int, sockets: tuple[Path, ...]) -> float:
+    """Operations/s of the same statements in a bare loop in the same drivers."""
+    namespace = f"bare_{secrets.token_hex(4)}"
+    writers = [Writer(f"w{n}", None, path) for n, path in enumerate(sockets)]
+    (phase,) = spec.resolved_phases()
+    loops = []
+    for n, w in enumerate(writers):
+        w.connect(60)
+        planned = generator.operations(spec, phase, n, seed)
+        loops.append(
+            [
+                request(
+                    f"w{n}-{i}",
+                    KINDS[p.f].statements(p.value, f"w{n}-{i}", p.table),
+                    catalog=CATALOG,
+                    namespace=namespace,
+                    table=p.table.name,
+                )
+                for i, p in enumerate(planned)
+            ]
+        )
+    try:
+        for table in spec.tables:
+            made = request("setup", create_table(table), catalog=CATALOG, namespace=namespace, table=table.name)
+            assert writers[0].call(made, CALL_S)["ok"]
+        for p in generator.seed_rows(spec):
+            statements = KINDS[p.f].statements(p.value, "seed", p.table)
+            filled = request("seed", statements, catalog=CATALOG, namespace=namespace, table=p.table.name)
+            assert writers[0].call(filled, CALL_S)["ok"]
+        began = time.monotonic()
+        with ThreadPoolExecutor(len(writers)) as pool:
+            list(pool.map(lambda pair: pair[0].call({"loop": pair[1]}, CALL_S), zip(writers, loops, strict=True)))
+        return sum(map(len, loops)) / (time.monotonic() - began)
+    finally:
+        for w in writers:
+            w.close()
+
+
+def main() -> None:
+    """Measure, and print each round and the ratio."""
+    installation, spec = ensure(), workload()
+    into = Path(tempfile.mkdtemp(prefix="icequake-bench-store-"))
+    print(f"harness overhead: {WRITERS} writers, {OPERATIONS} operations a side, {ROUNDS} rounds, after one to warm up")
+    pairs = []
+    try:
+        with warm(installation) as (endpoints, sockets):
+            for n in range(-1, ROUNDS):
+                seed = 100 + n
+                if n % 2:
+                    bare = bare_rate(spec, seed, sockets)
+                    run = harness_rate(spec, seed, installation, endpoints, sockets, into)
+                else:
+                    run = harness_rate(spec, seed, installation, endpoints, sockets, into)
+                    bare = bare_rate(spec, seed, sockets)
+                if n >= 0:
+                    pairs.append((run, bare))
+                    print(f"  round {n + 1}: run {run:.2f} ops/s, bare {bare:.2f} ops/s, ratio {run / bare:.3f}", flush=True)
+    finally:
+        shutil.rmtree(into, ignore_errors=True)
+    ratios = sorted(r / b for r, b in pairs)
+    total = statistics.harmonic_mean([r for r, _ in pairs]) / statistics.harmonic_mean([b for _, b in pairs])
+    print(
+        f"run / bare: {total:.3f} over all rounds; per round median {statistics.median(ratios):.3f}, "
+        f"{ratios[0]:.3f} to {ratios[-1]:.3f}"
+    )

@@ -1,0 +1,103 @@
+"""What a person types: wrong input is one line with a remedy and exit code 254, what the harness cannot do is 255."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.runs import ROOT, environment, icequake
+
+SMALL = "workload: small\ntables: [{name: t}]\nlength: {ops: 3}\noperations: {insert: 1}\n"
+
+
+def last_line(stderr: str) -> str:
+    assert "Traceback" not in stderr
+    lines = stderr.strip().splitlines()
+    assert lines[-1].startswith("icequake: ")
+    return lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run"], "Missing argument"),
+        (["run", "quik"], "did you mean quick?"),
+        (["run", "quick", "--ops", "none"], "not a valid int"),
+        (["run", "quick", "--ops", "3", "--time", "3s"], "give one of them"),
+        (["run", "quick", "--time", "soon"], "must be a length of time"),
+        (["run", "quick", "--port", "rest"], "give SERVICE=PORT"),
+        (["run", "quick", "--port", "web=80"], "services: minio"),
+        (["run", "quick", "--writers", "0"], "not in the range"),
+        (["run", "quick", "--nemesis", "all"], "No such option"),
+        (["dance"], "No such command"),
+        (["list", "songs"], "allowed: workloads, operations"),
+        (["check", "nowhere"], "no such run"),
+        (["report", "nowhere"], "no such run"),
+    ],
+)
+def test_bad_arguments_are_one_line_and_254(arguments: list[str], says: str, tmp_path: Path) -> None:
+    done = icequake(*arguments, cwd=tmp_path)
+    assert done.returncode == 254, done.stdout + done.stderr
+    assert says in last_line(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("insert: 1", "insrt: 1"), ":4: unknown operation 'insrt' (did you mean insert?)"),
+        (("workload: small\n", ""), ":1: missing key 'workload'"),
+        (("ops: 3", "ops: three"), ":3: ops: input should be a valid integer"),
+        (("tables: [{name: t}]", "tables: 7"), ":2: tables: must be a list"),
+    ],
+)
+def test_a_bad_workload_file_names_file_line_and_key(change: tuple[str, str], says: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(SMALL.replace(*change))
+    done = icequake("run", file, "--store", tmp_path / "store")
+    assert done.returncode == 254
+    assert f"{file}{says}" in last_line(done.stderr)
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_folder_that_is_no_run_is_said(tmp_path: Path) -> None:
+    done = icequake("check", tmp_path)
+    assert done.returncode == 254 and "not the folder of a run" in last_line(done.stderr)
+
+
+def test_a_store_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = icequake("run", "quick", "--store", tmp_path / "file" / "store")
+    assert done.returncode in (254, 255)
+    assert "--store" in last_line(done.stderr)
+
+
+def test_without_java_the_command_that_gets_one_is_said(tmp_path: Path) -> None:
+    hide = "import compose.jdk as jdk; jdk.installed = lambda: iter(()); from harness.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", hide, "run", "quick", "--store", str(tmp_path / "store")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(),
+        cwd=ROOT,
+    )
+    assert done.returncode == 255
+    message = last_line(done.stderr)
+    assert "needs a JDK 17 or 21, found none; get one: " in message
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("what", ["workloads", "operations", "checks", "catalogs", "runs"])
+def test_lists(what: str, tmp_path: Path) -> None:
+    done = icequake("list", what, "--store", tmp_path)
+    assert done.returncode == 0, done.stderr
+    if what != "runs":
+        assert len(done.stdout.splitlines()) > 1
+
+
+def test_down_without_up_has_nothing_to_do(tmp_path: Path) -> None:
+    done = icequake("down", env=environment(ICEQUAKE_HOME=str(tmp_path)))
+    assert done.returncode == 0 and "nothing was up" in done.stdout
