@@ -52,14 +52,16 @@ class Ports:
         return name in self._chosen
 
     def claim(self, name: str) -> int:
-        """The port of ``name``: the same one at every call.
-
-        Raises PortInUse if the user chose it and something listens on it at the first call.
-        """
+        """The port of ``name``: the same one at every call."""
         with self._lock:
             if name not in self._taken:
                 self._taken[name] = self._draw()
             return self._taken[name]
+
+    def check_chosen(self) -> None:
+        """Raise PortInUse if something listens on a port that the user chose."""
+        for name in self._chosen:
+            self.check(name)
 
     def check(self, name: str) -> None:
         """Raise PortInUse if something listens on the port of ``name``."""

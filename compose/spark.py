@@ -95,6 +95,19 @@ class SparkDaemon(LocalProcess):
     def environment(self) -> Mapping[str, str]:
         return self._environment
 
+    def status(self, timeout: float = 5.0) -> dict[str, Any]:
+        """What it says of itself, and the master of workers and applications (``/json/`` of its user interface).
+
+        Raises NotReady, OSError or http.client.HTTPException.
+        """
+        code, body = http_get(f"http://{LOOPBACK}:{self.ui_port}/json/", timeout)
+        if code != 200:
+            raise NotReady(f"/json/ answers {code}")
+        try:
+            return dict(json.loads(body))
+        except ValueError as error:
+            raise NotReady(f"/json/ is no JSON: {error}") from error
+
 
 class SparkMaster(SparkDaemon):
     """The standalone master. What it knows of workers and applications survives a kill in its recovery folder."""
@@ -115,17 +128,6 @@ class SparkMaster(SparkDaemon):
             "spark.deploy.maxExecutorRetries": "-1",
         }
 
-    def status(self, timeout: float = 5.0) -> dict[str, Any]:
-        """What the master says of itself, its workers and its applications (``/json/``). Raises NotReady or OSError."""
-        code, body = http_get(f"http://{LOOPBACK}:{self.ui_port}/json/", timeout)
-        if code != 200:
-            raise NotReady(f"/json/ answers {code}")
-        try:
-            answer = json.loads(body)
-        except ValueError as error:
-            raise NotReady(f"/json/ is no JSON: {error}") from error
-        return dict(answer)
-
     def probe(self, timeout: float) -> None:
         status = self.status(timeout)
         if status.get("url") != self.url:
@@ -135,7 +137,7 @@ class SparkMaster(SparkDaemon):
 
 
 class SparkWorker(SparkDaemon):
-    """A worker. It is ready when the master counts it as alive. Its executors are its children."""
+    """A worker. It is ready when it answers and the master counts it as alive. Its executors are its children."""
 
     main_class = "org.apache.spark.deploy.worker.Worker"
 
@@ -185,11 +187,10 @@ class SparkWorker(SparkDaemon):
         ]
 
     def probe(self, timeout: float) -> None:
-        known = self._master.status(timeout).get("workers", [])
-        mine = [worker for worker in known if worker.get("port") == self.port()]
-        if not any(worker.get("state") == "ALIVE" for worker in mine):
-            states = ", ".join(str(worker.get("state")) for worker in mine)
-            raise NotReady(f"the master says it is {states}" if states else "the master does not know it")
+        me = self.status(timeout).get("id")
+        known = {worker.get("id"): worker.get("state") for worker in self._master.status(timeout).get("workers", [])}
+        if known.get(me) != "ALIVE":
+            raise NotReady(f"the master says it is {known[me]}" if me in known else "the master does not know it yet")
 
 
 def join_class_path(jars: Sequence[Path]) -> str:

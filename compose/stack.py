@@ -178,6 +178,8 @@ class Stack:
         """
         self._given_up.clear()
         begin = time.monotonic()
+        if not any(service.running for service in self._all()):
+            self._ports.check_chosen()  # before anything is started
         try:
             self._data.mkdir(parents=True, exist_ok=True)
             self._data.chmod(0o711)  # PostgreSQL's user must get through
