@@ -15,11 +15,14 @@ from reports import measure, plots, words
 from reports.stored import Stored
 
 MOST_CARDS = 50
+FULL_CARDS = 10
+"""Cards whose texts get all the room; those of later ones are cut at half of it."""
 MOST_OPS = 12
 MOST_SNAPSHOTS = 8
 MOST_ROWS = 6
-MOST_NAMES = 24
-MOST_TEXT = 4000
+MOST_NAMES = 12
+MOST_TEXT = 2400
+MOST_EVIDENCE = 1200
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,14 @@ def link(target: str | None) -> str | None:
     return target if parts.scheme in ("http", "https") and parts.netloc else None
 
 
+def anchor_id(op: str) -> str:
+    """The id of an operation's box in the page (ids hold no white space)."""
+    return "op-" + "_".join(words.printable(op).split())
+
+
 def anchor(op: str) -> str:
-    """The fragment that an operation has in the page, as it stands in a link."""
-    return "#op-" + quote(op, safe="")
+    """The same as a link's target."""
+    return "#" + quote(anchor_id(op))
 
 
 def choose(anomalies: Sequence[Anomaly], most: int = MOST_CARDS) -> list[Anomaly]:
@@ -204,6 +212,7 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
             sharing.setdefault(op, []).append(n)
     out = []
     for n, a in enumerate(chosen, 1):
+        room = 1 if n <= FULL_CARDS else 2
         known = [operations[op] for op in dict.fromkeys(a.ops) if op in operations]
         ids = dict.fromkeys(a.snapshots)
         for o in known[:MOST_OPS]:  # what the operations committed belongs to the story, named by the checker or not
@@ -219,8 +228,8 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
                 n=n,
                 anomaly=a,
                 link=link(a.documented),
-                explanation=a.explanation[:MOST_TEXT],
-                cut=len(a.explanation) > MOST_TEXT,
+                explanation=a.explanation[: MOST_TEXT // room],
+                cut=len(a.explanation) > MOST_TEXT // room,
                 ops=tuple(op_row(o, commits.get(o.op, ())) for o in sorted(known[:MOST_OPS], key=lambda o: o.start)),
                 ops_more=max(0, len(known) - MOST_OPS),
                 ops_absent=tuple(words.shorten(op, 60) for op in dict.fromkeys(a.ops) if op not in operations)[
@@ -230,7 +239,7 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
                 snapshots_more=max(0, len(involved) - MOST_SNAPSHOTS),
                 files=_listed(a.files),
                 keys=_listed(a.keys),
-                evidence=words.compact(a.evidence, 2000) if a.evidence else "",
+                evidence=words.compact(a.evidence, MOST_EVIDENCE // room) if a.evidence else "",
                 timeline=plots.operations_timeline(
                     known[:MOST_OPS], _marks(known[:MOST_OPS], commits, origin_ms), f"Operations of anomaly {n}"
                 ),

@@ -443,7 +443,11 @@ def _environment() -> Environment:
         plural=words.plural,
     )
     env.globals.update(
-        share=words.share, anchor=anomalies.anchor, legend_mark=plots.legend_mark, sparkline=plots.sparkline
+        share=words.share,
+        anchor=anomalies.anchor,
+        anchor_id=anomalies.anchor_id,
+        legend_mark=plots.legend_mark,
+        sparkline=plots.sparkline,
     )
     return env
 

@@ -1,5 +1,4 @@
-"""The timeline of operations: a column per writer, time downwards in the order of events (not to scale), a box an
-operation.
+"""The timeline of operations: a column a writer, time downwards in the order of events, a box an operation.
 
 Boxes have ``op-<id>`` anchors, so that an anomaly's table leads to its operations among their neighbours.
 """
@@ -143,7 +142,7 @@ def _second(o: Operation) -> str:
 def _title(o: Operation, commits: Sequence[tuple[str, Commit]]) -> str:
     took = measure.latency_ms(o)
     lines = [
-        f"{o.op} · process {o.process} · {o.f} {words.arguments(o.value)}".strip(),
+        f"{o.op} · process {o.process} · {o.f} {words.arguments(o.value, 120)}".strip(),
         f"{o.type}"
         + (f" on {o.table}" if o.table else "")
         + (f" after {words.duration(took)}" if took is not None else ", never completed"),
@@ -156,4 +155,4 @@ def _title(o: Operation, commits: Sequence[tuple[str, Commit]]) -> str:
     if o.error:
         name, message = measure.telling(o.error)
         lines.append(words.shorten(f"{measure.short_class(name)}: {' '.join(message.split())}", 200))
-    return "\n".join(words.shorten(line, 260) for line in lines)
+    return "\n".join(words.shorten(line, 200) for line in lines)

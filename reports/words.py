@@ -14,8 +14,8 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u20
 def printable(text: str) -> str:
     """``text`` with every character that would do harm replaced by U+FFFD.
 
-    These are the ones that neither HTML nor XML may hold (control characters, lone surrogates) and those that reorder the
-    text around them (bidirectional overrides).
+    These are the ones that neither HTML nor XML may hold (control characters, lone surrogates) and those that reorder
+    the text around them (bidirectional overrides).
     """
     return _UNPRINTABLE.sub("\ufffd", text)
 
@@ -71,7 +71,8 @@ def duration(value_ms: float) -> str:
         return f"{value_ms / 1000:.{2 if value_ms < 10_000 else 1}f}".rstrip("0").rstrip(".") + " s"
     minutes, s = divmod(round(value_ms / 1000), 60)
     hours, m = divmod(minutes, 60)
-    return f"{hours} h {m} min" if hours else f"{m} min {s} s"
+    parts = ((hours, "h"), (m, "min")) if hours else ((m, "min"), (s, "s"))
+    return " ".join(f"{n} {unit}" for n, unit in parts if n)
 
 
 def milliseconds(value_ms: float | None) -> str:
