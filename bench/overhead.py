@@ -137,7 +137,10 @@ def main() -> None:
                     bare = bare_rate(spec, seed, sockets)
                 if n >= 0:
                     pairs.append((run, bare))
-                    print(f"  round {n + 1}: run {run:.2f} ops/s, bare {bare:.2f} ops/s, ratio {run / bare:.3f}", flush=True)
+                    print(
+                        f"  round {n + 1}: run {run:.2f} ops/s, bare {bare:.2f} ops/s, ratio {run / bare:.3f}",
+                        flush=True,
+                    )
     finally:
         shutil.rmtree(into, ignore_errors=True)
     ratios = sorted(r / b for r, b in pairs)

@@ -8,6 +8,7 @@ import random
 import shlex
 import signal
 import sys
+import tempfile
 import traceback
 from contextlib import nullcontext
 from pathlib import Path
@@ -159,12 +160,14 @@ def list_(
     from rich.console import Console
     from rich.table import Table
 
+    columns: tuple[str, ...]
     rows: list[tuple[str, ...]]
     if what == "workloads":
         from workloads import schema
 
         loaded = [(p, schema.load(p)) for p in sorted(schema.LIBRARY.glob("*.yaml"))]
-        columns, rows = ("workload", "what it does"), [(p.stem, w.description) for p, w in loaded]
+        columns = ("workload", "what it does")
+        rows = [(p.stem, w.description) for p, w in loaded]
     elif what == "operations":
         from workloads.operations import KINDS
 
@@ -304,7 +307,7 @@ def _explain(error: Exception) -> int:
 
     if isinstance(error, SetupError | ServiceError | KeptError | RunError | WriterError):
         return _fail(str(error), HARNESS_FAILED)
-    log = Path(os.environ.get("ICEQUAKE_TRACE", "icequake-error.log"))
+    log = Path(tempfile.gettempdir()) / f"icequake-error-{os.getpid()}.log"
     text = "".join(traceback.format_exception(error))
     try:
         log.write_text(text)

@@ -194,7 +194,16 @@ def pair(events: Iterable[Event]) -> Iterator[Operation]:
         c = completed.get(op)
         kind: Literal["ok", "fail", "info"] = "info" if c is None or c.type == "invoke" else c.type
         yield Operation(
-            op, i.process, i.f, i.table, kind, i.value, None if c is None else c.value, None if c is None else c.error, i, c
+            op,
+            i.process,
+            i.f,
+            i.table,
+            kind,
+            i.value,
+            None if c is None else c.value,
+            None if c is None else c.error,
+            i,
+            c,
         )
 
 
@@ -226,12 +235,16 @@ def read(path: Path) -> History:
                 raise HistoryError("not an object")
             if header is None:
                 if record.get("format") != FORMAT:
-                    raise HistoryError(f"format {record.get('format')!r} is not known; this version reads format {FORMAT}")
+                    raise HistoryError(
+                        f"format {record.get('format')!r} is not known; this version reads format {FORMAT}"
+                    )
                 header = record
                 continue
             event = Event.from_json(record)
             if event.index != len(events):
-                raise HistoryError(f"index {event.index} where {len(events)} was due: events are missing or out of order")
+                raise HistoryError(
+                    f"index {event.index} where {len(events)} was due: events are missing or out of order"
+                )
             events.append(event)
         except (ValueError, RecursionError) as e:
             raise HistoryError(f"{path}:{number}: {e}") from None

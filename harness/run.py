@@ -332,7 +332,9 @@ class Run:
 
     def _create(self, slot: WriterSlot, tables: list[TableSpec]) -> None:
         for table in tables:
-            message = request("setup", create_table(table), catalog=CATALOG, namespace=self._namespace, table=table.name)
+            message = request(
+                "setup", create_table(table), catalog=CATALOG, namespace=self._namespace, table=table.name
+            )
             try:
                 answer = slot.call(message, self._workload.op_timeout)
             except (WriterDied, WriterTimeout) as e:
@@ -447,7 +449,7 @@ class Run:
             older_than=older_than,
         )
         process, table = self._processes[n], planned.table.name
-        extra = {"phase": phase} if older_than is None else {"phase": phase, "older_than": older_than}
+        extra: dict[str, Any] = {"phase": phase} if older_than is None else {"phase": phase, "older_than": older_than}
         context.recorder.record("invoke", process, planned.f, table=table, value=planned.value, op=op, **extra)
         died: WriterDied | WriterTimeout | None = None
         try:

@@ -95,7 +95,9 @@ class RunFolder:
         try:
             plan = yaml.safe_load(self.plan.read_text())
         except OSError as e:
-            raise StoreError(f"{self.plan}: cannot be read: {e.strerror}; is {self.path} the folder of a run?") from None
+            raise StoreError(
+                f"{self.plan}: cannot be read: {e.strerror}; is {self.path} the folder of a run?"
+            ) from None
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as e:
             raise StoreError(f"{self.plan}: not YAML: {str(e).splitlines()[0]}") from None
         if not isinstance(plan, dict):
@@ -148,7 +150,9 @@ def create(store: Path, workload: str) -> RunFolder:
         _link(store / workload / "latest", Path(stamp))
         _link(store / "latest", Path(workload) / stamp)
     except OSError as e:
-        raise StoreError(f"{folder}: cannot be written: {e.strerror}; free some space or give another --store") from None
+        raise StoreError(
+            f"{folder}: cannot be written: {e.strerror}; free some space or give another --store"
+        ) from None
     return run
 
 

@@ -24,7 +24,16 @@ from yarl import URL
 COMMIT_PATH = re.compile(r"/v1/(?:[^/]+/)*namespaces/[^/]+/tables/[^/]+$")
 SUMMARY_KEY = "icequake-op"
 HOP_BY_HOP = frozenset(
-    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"}
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
 )
 """Headers that belong to one connection and are not passed on (RFC 9110 §7.6.1)."""
 
@@ -164,7 +173,9 @@ class CatalogGate:
             skip_auto_headers=_AUTO,
         ) as answer:
             kept = [(k, v) for k, v in answer.headers.items() if k.lower() not in HOP_BY_HOP | {"content-length"}]
-            return web.Response(status=answer.status, reason=answer.reason, headers=_multi(kept), body=await answer.read())
+            return web.Response(
+                status=answer.status, reason=answer.reason, headers=_multi(kept), body=await answer.read()
+            )
 
     async def _wait(self, ops: set[str]) -> None:
         for op in sorted(ops):

@@ -152,7 +152,10 @@ def test_a_writer_that_dies_is_noticed_recorded_as_unknown_and_replaced(tmp_path
     wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w1-3"', process, 240)
     mark = run_id(tmp_path / "latest")
     (driver,) = [
-        p for p in psutil.process_iter() if "harness.writer" in _arguments(p) and "/w1/" in " ".join(_arguments(p))
+        p
+        for p in psutil.process_iter()
+        if "harness.writer" in _arguments(p)
+        and "/w1/" in " ".join(_arguments(p))
         and mark in (p.environ().get(MARK) or "")
     ]
     for p in [driver, *driver.children(recursive=True)]:

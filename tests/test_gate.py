@@ -64,7 +64,9 @@ def upstream() -> Iterator[Upstream]:
 def ask(gate: CatalogGate, method: str, path: str, body: bytes = b"") -> tuple[int, bytes, dict[str, str]]:
     connection = http.client.HTTPConnection(gate.address.removeprefix("http://"), timeout=30)
     try:
-        connection.request(method, path, body, {"Authorization": "x y", "Content-Encoding": "gzip", "X-Odd": "ä".encode()})
+        connection.request(
+            method, path, body, {"Authorization": "x y", "Content-Encoding": "gzip", "X-Odd": "ä".encode()}
+        )
         answer = connection.getresponse()
         return answer.status, answer.read(), {k.lower(): v for k, v in answer.headers.items()}
     finally:
@@ -124,7 +126,9 @@ def test_leaving_releases_what_is_held(upstream: Upstream) -> None:
     assert answers == [200]
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"3", b'{"updates": 3}', b'{"updates": [{"action": "add-snapshot"}]}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"3", b'{"updates": 3}', b'{"updates": [{"action": "add-snapshot"}]}']
+)
 def test_what_adds_no_marked_snapshot_names_no_operation(body: bytes) -> None:
     assert committed_ops(body) == set()
 

@@ -14,7 +14,9 @@ from harness.history import Event, HistoryError, Recorder, read
 
 
 def line(index: int, type: str, process: int = 0, op: str = "a", **more: object) -> str:
-    return json.dumps({"index": index, "time": index, "type": type, "process": process, "f": "insert", "op": op, **more})
+    return json.dumps(
+        {"index": index, "time": index, "type": type, "process": process, "f": "insert", "op": op, **more}
+    )
 
 
 def write(path: Path, *lines: str, end: str = "\n") -> Path:
@@ -122,7 +124,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda v: st.lists(v, max_size=3))
 
 
-@given(st.dictionaries(st.sampled_from(["index", "time", "type", "process", "f", "op", "error", "table", "x"]), json_values))
+@given(
+    st.dictionaries(
+        st.sampled_from(["index", "time", "type", "process", "f", "op", "error", "table", "x"]), json_values
+    )
+)
 def test_any_record_is_an_event_or_a_history_error(record: dict[str, object]) -> None:
     try:
         event = Event.from_json(record)

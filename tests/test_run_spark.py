@@ -176,8 +176,12 @@ def test_two_rows_with_each_others_values_are_wrong_rows(recorded: RunFolder, ta
 def test_a_read_that_returns_an_older_state_is_a_stale_read(recorded: RunFolder) -> None:
     e = evidence(recorded)
     done = {o.op: o for o in e.history.operations()}
-    final = next(o for o in done.values() if o.f == "read" and o.table == "orders" and o.invoked.extra["phase"] == "final-reads")
-    seed = next(o for o in done.values() if o.f == "insert" and o.table == "orders" and o.invoked.extra["phase"] == "setup")
+    final = next(
+        o for o in done.values() if o.f == "read" and o.table == "orders" and o.invoked.extra["phase"] == "final-reads"
+    )
+    seed = next(
+        o for o in done.values() if o.f == "insert" and o.table == "orders" and o.invoked.extra["phase"] == "setup"
+    )
     old = sorted([c.row for c in e.logs["orders"].main()[0].added or ()])
     assert seed.op == e.logs["orders"].main()[0].op
 

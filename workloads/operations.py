@@ -381,9 +381,7 @@ class _Merge(Kind):
         if self.deletes:
             sql += " WHEN MATCHED THEN DELETE"
         if self.inserts:
-            sql += (
-                f" WHEN NOT MATCHED THEN INSERT (id, val, cnt, log, part) VALUES (s.id, '{op}', 0L, '{op}', s.part)"
-            )
+            sql += f" WHEN NOT MATCHED THEN INSERT (id, val, cnt, log, part) VALUES (s.id, '{op}', 0L, '{op}', s.part)"
         return [Statement(sql)]
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
@@ -524,8 +522,7 @@ class RewriteDataFiles(_Maintenance):
         sort = ", strategy => 'sort', sort_order => 'id ASC NULLS LAST'" if value["strategy"] == "sort" else ""
         return [
             Statement(
-                "CALL {catalog}.system.rewrite_data_files(table => '{identifier}', "
-                f"options => map({pairs}){sort})",
+                f"CALL {{catalog}}.system.rewrite_data_files(table => '{{identifier}}', options => map({pairs}){sort})",
                 result=True,
             )
         ]

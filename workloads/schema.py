@@ -193,7 +193,7 @@ def _plain(node: yaml.Node, loader: yaml.SafeLoader, at: Path_, lines: dict[Path
     if isinstance(node, yaml.MappingNode):
         out: dict[Any, Any] = {}
         for key_node, value_node in node.value:
-            key = loader.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = loader.construct_object(key_node, deep=True)
             line = key_node.start_mark.line + 1
             if not isinstance(key, str):
                 raise WorkloadError(f"{file}:{line}: key {key!r} must be a word")
@@ -204,7 +204,7 @@ def _plain(node: yaml.Node, loader: yaml.SafeLoader, at: Path_, lines: dict[Path
         return out
     if isinstance(node, yaml.SequenceNode):
         return [_plain(n, loader, (*at, i), lines, file) for i, n in enumerate(node.value)]
-    return loader.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+    return loader.construct_object(node, deep=True)
 
 
 def _parse_yaml(text: str, file: str) -> tuple[Any, dict[Path_, int]]:
@@ -226,7 +226,7 @@ def _parse_yaml(text: str, file: str) -> tuple[Any, dict[Path_, int]]:
     except RecursionError:
         raise WorkloadError(f"{file}: nested too deeply") from None
     finally:
-        loader.dispose()  # type: ignore[no-untyped-call]
+        loader.dispose()
 
 
 def _allowed_keys(location: Path_) -> list[str]:
@@ -358,7 +358,10 @@ def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
             fail(("phases", i, "writers"), f"writers: the workload has only {w.writers}; raise writers at the top")
     for metric, threshold in w.assertions.items():
         if metric not in METRICS:
-            fail(("assert", metric), f"unknown metric {metric!r}{_suggest(metric, METRICS)}; allowed: {', '.join(METRICS)}")
+            fail(
+                ("assert", metric),
+                f"unknown metric {metric!r}{_suggest(metric, METRICS)}; allowed: {', '.join(METRICS)}",
+            )
         try:
             assertion(threshold)
         except ValueError as e:
