@@ -21,8 +21,8 @@ MOST_OPS = 12
 MOST_SNAPSHOTS = 8
 MOST_ROWS = 6
 MOST_NAMES = 12
-MOST_TEXT = 2400
-MOST_EVIDENCE = 1200
+MOST_TEXT = 2000
+MOST_EVIDENCE = 800
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class OpRow:
     ended: float | None
     latency: float | None
     outcome: str
+    resolution: str
     result: str
     snapshot: str
     error: str
@@ -126,8 +127,8 @@ def choose(anomalies: Sequence[Anomaly], most: int = MOST_CARDS) -> list[Anomaly
     return [a for name, group in names.items() for a in group[: taken[name]]]
 
 
-def op_row(o: Operation, commits: Sequence[tuple[str, Commit]]) -> OpRow:
-    """The line of one operation."""
+def op_row(o: Operation, commits: Sequence[tuple[str, Commit]], resolution: str = "") -> OpRow:
+    """The line of one operation; ``resolution`` is what became of it when its outcome was unknown."""
     made = [f"seq {c.sequence_number}" + (f", attempt {c.attempt}" if (c.attempt or 1) > 1 else "") for _, c in commits]
     error = ""
     if o.error:
@@ -144,6 +145,7 @@ def op_row(o: Operation, commits: Sequence[tuple[str, Commit]]) -> OpRow:
         ended=None if o.completed is None else measure.ms(o.completed.time),
         latency=measure.latency_ms(o),
         outcome=o.type,
+        resolution=resolution if o.type == "info" else "",
         result=words.result(o.result) if o.type == "ok" else "",
         snapshot="; ".join(made[:4]) + (f"; {len(made) - 4} more" if len(made) > 4 else ""),
         error=error,
@@ -206,6 +208,7 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
     snapshots = {c.snapshot_id: (log, c) for log in stored.logs.values() for c in log.commits}
     mains = {table: {c.snapshot_id for c in log.main()} for table, log in stored.logs.items()}
     chosen = choose(stored.anomalies)
+    resolved = stored.resolutions
     sharing: dict[str, list[int]] = {}
     for n, a in enumerate(chosen, 1):
         for op in a.ops:
@@ -230,7 +233,10 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
                 link=link(a.documented),
                 explanation=a.explanation[: MOST_TEXT // room],
                 cut=len(a.explanation) > MOST_TEXT // room,
-                ops=tuple(op_row(o, commits.get(o.op, ())) for o in sorted(known[:MOST_OPS], key=lambda o: o.start)),
+                ops=tuple(
+                    op_row(o, commits.get(o.op, ()), resolved.get(o.op, ""))
+                    for o in sorted(known[:MOST_OPS], key=lambda o: o.start)
+                ),
                 ops_more=max(0, len(known) - MOST_OPS),
                 ops_absent=tuple(words.shorten(op, 60) for op in dict.fromkeys(a.ops) if op not in operations)[
                     :MOST_OPS

@@ -286,26 +286,48 @@ def _slowest(run: Stored, most: int = 8) -> list[anomalies.OpRow]:
     return [anomalies.op_row(o, commits.get(o.op, ())) for o in done[:most]]
 
 
-def flat(stats: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Statistics as (name, value) pairs, two levels of mappings unfolded."""
-    out: list[tuple[str, str]] = []
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """A checker's statistics: figures by name, and tables (name, columns, rows) where there are figures for many things."""
+
+    figures: tuple[tuple[str, str], ...]
+    tables: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]], ...]
+    more: int
+
+
+def _name(key: object) -> str:
+    return words.shorten(str(key).replace("_", " "), 80)
+
+
+def statistics(stats: Mapping[str, Any]) -> Statistics:
+    """What a checker counted, in the form that suits it.
+
+    A mapping to mappings is a table, a mapping to words is how often each word occurs, any other is unfolded one level.
+    """
+    figures: list[tuple[str, str]] = []
+    tables = []
     for key, value in stats.items():
-        name = f"{prefix}{str(key).replace('_', ' ')}"
-        if isinstance(value, Mapping) and value and not prefix and len(value) <= 12:
-            out += flat(value, f"{name} · ")
+        inner = list(value.values()) if isinstance(value, Mapping) else []
+        if inner and all(isinstance(v, Mapping) for v in inner):
+            columns = list(dict.fromkeys(str(c) for v in inner for c in v))[:16]
+            rows = [(_name(k), *(_cell(v.get(c)) for c in columns)) for k, v in list(value.items())[:MOST_TABLES]]
+            tables.append((_name(key), tuple(_name(c) for c in columns), tuple(rows)))
+        elif inner and all(isinstance(v, str) for v in inner):
+            counts = Counter(inner).most_common(8)
+            figures.append((_name(key), ", ".join(f"{words.shorten(k, 60)} {words.grouped(n)}" for k, n in counts)))
+        elif 0 < len(inner) <= 12:
+            figures += [(f"{_name(key)}: {_name(k)}", _cell(v)) for k, v in value.items()]
         else:
-            out.append((words.shorten(name, 80), _cell(value)))
-    return out
+            figures.append((_name(key), _cell(value)))
+    return Statistics(tuple(figures[:MOST_STATS]), tuple(tables[:8]), max(0, len(figures) - MOST_STATS))
 
 
 def _checker(v: Verdict) -> dict[str, Any]:
-    stats = flat(v.stats)
     return {
         "v": v,
         "status": {True: "valid", False: "invalid"}.get(v.valid, "unknown") if isinstance(v.valid, bool) else "unknown",
         "names": list(stored.anomaly_names(v.anomalies).items()),
-        "stats": stats[:MOST_STATS],
-        "stats_more": max(0, len(stats) - MOST_STATS),
+        "stats": statistics(v.stats),
         "notes": [words.shorten(n, 1000) for n in v.notes[:MOST_NOTES]],
         "notes_more": max(0, len(v.notes) - MOST_NOTES),
     }

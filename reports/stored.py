@@ -86,6 +86,19 @@ class Stored:
         return [a for v in self.verdicts for a in v.anomalies]
 
     @property
+    def resolutions(self) -> dict[str, str]:
+        """What became of operations whose outcome was unknown, as a checker found out: op id → ``applied``, ….
+
+        Read from the statistics ``resolutions`` of any checker (``commits`` has them).
+        """
+        out: dict[str, str] = {}
+        for v in self.verdicts:
+            found = v.stats.get("resolutions")
+            if isinstance(found, Mapping):
+                out |= {str(op): str(what).replace("-", " ") for op, what in found.items() if isinstance(what, str)}
+        return out
+
+    @property
     def command(self) -> str | None:
         """The command that repeats the run, as one would type it."""
         command = self.plan.get("command") or self.run.get("command")

@@ -83,8 +83,8 @@ def milliseconds(value_ms: float | None) -> str:
 
 
 def moment(value_ms: float) -> str:
-    """A time since the start of the run, in s to the ms."""
-    return f"{value_ms / 1000:.3f} s"
+    """A time since the start of the run, in ms as everywhere in explanations."""
+    return f"{grouped(round(value_ms))} ms"
 
 
 def when(at: datetime | None) -> str | None:

@@ -63,7 +63,10 @@ def commit(
     removed: tuple[tuple[Any, ...], ...] = (),
 ) -> Commit:
     """A snapshot whose id is its sequence number times 100, child of the one before."""
-    change = lambda row: RowChange(row, f"data/{sequence}.parquet", 0)  # noqa: E731
+
+    def changes(rows: tuple[tuple[Any, ...], ...]) -> tuple[RowChange, ...]:
+        return tuple(RowChange(row, f"data/{sequence}.parquet", 0) for row in rows)
+
     return Commit(
         snapshot_id=sequence * 100,
         parent_id=(sequence - 1) * 100 or None,
@@ -76,8 +79,8 @@ def commit(
         manifest_list=f"metadata/snap-{sequence * 100}-{attempt}-u.avro",
         schema_id=0,
         metadata=sequence,
-        added=tuple(change(r) for r in added),
-        removed=tuple(change(r) for r in removed),
+        added=changes(added),
+        removed=changes(removed),
         added_files=(FileEntry(f"data/{sequence}.parquet", "data", "parquet", 1, 100, {}, sequence),),
         removed_files=(),
     )
@@ -107,7 +110,7 @@ def undelete(**changes: Any) -> Anomaly:
         "checker": "replay",
         "table": "orders",
         "explanation": "The delete w1-0 was acknowledged, yet id 7 is still there.",
-        "ops": ("w1-0", "w0-0"),
+        "ops": ("w1-0", "w0-0", "w1-1"),
         "snapshots": (200,),
         "files": ("data/2.parquet",),
         "keys": (7,),
@@ -151,7 +154,8 @@ def write_run(folder: Path) -> Path:
         folder,
         False,
         [
-            Verdict("replay", False, (undelete(),), {"commits": 2}),
+            Verdict("replay", False, (undelete(),), {"tables": {"orders": {"commits": 2, "share": 0.25}}}),
+            Verdict("commits", True, (), {"resolutions": {"w1-1": "not-applied"}}),
             Verdict("liveness", "unknown", notes=("no fault-free window",)),
             Verdict("metadata", True),
         ],
@@ -267,13 +271,16 @@ def test_a_page_answers_the_question_first_and_shows_the_evidence(run: Path) -> 
     text = seen.text
     assert text.index("1 anomaly found") < text.index("What ran")
     for expected in (
-        "In 5 operations on 1 table, 3 checkers found undelete. It is documented as possible.",
+        "In 5 operations on 1 table, 4 checkers found undelete. It is documented as possible.",
         "icequake run mixed --seed 42",
         "2026-01-02 03:04:05 UTC",
         "3 ok · 1 fail · 1 info",
         "The delete w1-0 was acknowledged, yet id 7 is still there.",
         "ids=[7]",
         "seq 1, attempt 3",
+        "? info , not applied",
+        "orders 2 0.25",
+        "100 ms",
         "− id=7 val=seed cnt=0 log=seed part=3",
         "+ id=7 val=w0-0 cnt=0 log=seed part=3",
         "Found conflicting files: …",
