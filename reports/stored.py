@@ -221,8 +221,11 @@ def _files(folder: Path) -> tuple[StoredFile, ...]:
     found = []
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
-        if path.is_file() and not path.is_symlink() and relative.as_posix() != "report.html":
-            found.append(StoredFile(relative.as_posix(), path.stat().st_size))
+        try:
+            if path.is_file() and not path.is_symlink() and relative.as_posix() != "report.html":
+                found.append(StoredFile(relative.as_posix(), path.stat().st_size))
+        except OSError:  # gone meanwhile: a writer's log of a run that is still going on
+            continue
 
     def rank(f: StoredFile) -> tuple[int, str]:
         top = f.path.split("/")[0]

@@ -566,9 +566,9 @@ def test_a_hundred_thousand_operations_fit_into_a_small_page_that_says_what_was_
     assert len(html.encode()) < BOUND
     text = read(html).text
     drawn = plots.sample(run.operations, plots.MOST_POINTS)
-    assert f"{words.grouped(len(drawn))} of 100\u202f000 completed operations are drawn" in text
-    assert "2\u202f000 of 100\u202f000 operations are shown" in text
-    assert "50 of 10\u202f000 anomalies are shown" in text
+    assert f"{len(drawn):,} of 100,000 completed operations are drawn".replace(",", " ") in text
+    assert "2 000 of 100 000 operations are shown" in text
+    assert "50 of 10 000 anomalies are shown" in text
     assert "more operations, in results.json" in text
     assert "(cut; the whole text is in results.json)" in text
 
