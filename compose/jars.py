@@ -216,8 +216,11 @@ class Ivy:
                     process.wait()
             if process.returncode == 0:
                 return
+        said = log.read_text(errors="replace")
+        reason = re.search(r"\((java\.\S+Exception: .*)\)$", said, re.MULTILINE)
         raise SetupError(
-            f"could not fetch {_named_in(log, jars)}; the reason is in {log}. Run the same command again to go on"
+            f"could not fetch {_blamed(said, jars)}{f' ({reason[1]})' if reason else ''}; "
+            f"the reason is in {log}. Run the same command again to go on"
         )
 
     def _ivy_jar(self) -> Path:
@@ -295,13 +298,9 @@ def _downloaded(folder: Path) -> int:
     return total
 
 
-def _named_in(log: Path, jars: Sequence[Jar]) -> str:
-    """The jars that the failure section of Ivy's log is about; all of them if it names none."""
-    text = log.read_text(errors="replace")
-    blamed = set(re.findall(r"(?:::|FAILED\s+\]) ([^\s#]+)#([^;]+);([^\s!:]+)(?::| )", text))
-    names = [jar.coordinates for jar in jars if (jar.group, jar.artifact, jar.version) in blamed]
-    return (
-        ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        if names
-        else f"{len(jars)} jars"
-    )
+def _blamed(said: str, jars: Sequence[Jar]) -> str:
+    """The jars that Ivy's output reports a failure of; all of them if it names none."""
+    failed = set(re.findall(r"(?:::|FAILED\s+\]) ([^\s#]+)#([^;]+);([^\s!:]+)(?::| )", said))
+    names = [jar.coordinates for jar in jars if (jar.group, jar.artifact, jar.version) in failed]
+    names = names or [jar.coordinates for jar in jars]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

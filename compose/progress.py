@@ -63,12 +63,8 @@ class _Line:
         if now - self.said < self.lines.every:
             return
         self.said = now
-        share = (
-            f"{amount(done, self.unit)} of {amount(self.total, self.unit)}"
-            if self.total
-            else f"{now - self.began:.0f} s"
-        )
-        self.lines.say(f"{self.name}: {share}" + (f", {note}" if note else ""))
+        share = f"{amount(done, self.unit)} of {amount(self.total, self.unit)}, " if self.total else ""
+        self.lines.say(f"{self.name}: {share}{now - self.began:.0f} s" + (f", {note}" if note else ""))
 
 
 @dataclass(frozen=True)
