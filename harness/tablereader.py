@@ -239,6 +239,10 @@ class TableReader:
             return
         locations, base, read = self._chain(pointer)
         problems: list[str] = []
+        if not read and normalise(pointer) not in self._known:
+            _parse(pointer, self._store.read_many([pointer])[pointer], problems)
+            self._problem(f"the pointer leads nowhere: {problems[0] if problems else pointer}")
+            return
         if last is not None and base != last.n:
             origin = "no version seen before" if base is None else f"{self._metadata[base].location} (metadata {base})"
             problems.append(
