@@ -63,7 +63,7 @@ def banner(run: Stored) -> Banner:
     tables = max(len(run.logs), len(table_specs(run)))
     if tables:
         scope += f" on {words.plural(tables, 'table')}"
-    early = "" if run.complete else f" The run itself is incomplete (it is {_state(run)}), so more may be missing."
+    early = "" if run.complete else f" {_ended(run)} Later anomalies may be missing."
     if run.valid is False:
         if not found:
             failed = ", ".join(v.checker for v in run.verdicts if v.valid is False) or "the run"
@@ -82,7 +82,7 @@ def banner(run: Stored) -> Banner:
             if run.results is None
             else "What was recorded before that was checked; absence proves little."
         )
-        return Banner("incomplete", "Incomplete", f"The run is {_state(run)}. It recorded {scope}. {checked}")
+        return Banner("incomplete", "Incomplete", f"{_ended(run)} It recorded {scope}. {checked}")
     if run.results is None:
         return Banner("incomplete", "Not checked", f"There is no results.json yet; {scope} are recorded.")
     if run.valid == "unknown":
@@ -95,9 +95,19 @@ def banner(run: Stored) -> Banner:
     return Banner("valid", "Valid", f"{checkers} found no broken promise in {scope}.")
 
 
-def _state(run: Stored) -> str:
-    reason = run.run.get("error")
-    return run.state + (f": {words.shorten(str(reason), 300)}" if reason else "")
+_ENDS = {
+    "failed": "The run failed",
+    "interrupted": "The run was interrupted",
+    "incomplete": "The run ended before it was done",
+    "running": "The run is still going on",
+}
+
+
+def _ended(run: Stored) -> str:
+    """A sentence on how a run that is not complete ended."""
+    end = _ENDS.get(run.state, f"The run's state is {words.shorten(run.state, 80)}")
+    reason = str(run.run.get("error") or "").rstrip(". ")
+    return end + (f": {words.shorten(reason, 300)}." if reason else ".")
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------

@@ -338,7 +338,7 @@ def test_the_banner(run: Path, valid: Any, state: str, checkers: list[Verdict], 
 def test_a_run_whose_process_is_gone_is_incomplete(run: Path) -> None:
     (run / "run.json").write_text(json.dumps({"state": "running", "pid": 1, "pid_started": 0.5}))
     assert page.banner(stored.load(run)).status == "invalid"  # an anomaly is one, also in a run that died
-    assert "the run itself is incomplete" in page.banner(stored.load(run)).sentence.lower()
+    assert "The run ended before it was done." in page.banner(stored.load(run)).sentence
     (run / "results.json").unlink()
     assert page.banner(stored.load(run)).headline == "Incomplete"
 
