@@ -40,9 +40,12 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed calls of ``arriving`` left in ``folder``. Only while holding the lock they would have held."""
+    """Remove what killed set-ups left in ``folder``. Only while holding the lock that they held."""
     for scrap in folder.glob(".arriving-*"):
-        shutil.rmtree(scrap, ignore_errors=True)
+        if scrap.is_dir():
+            shutil.rmtree(scrap, ignore_errors=True)
+        else:
+            scrap.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -77,8 +77,8 @@ def ensure(*, confs: Sequence[str] = CONFS, progress: Progress | None = None) ->
 
     progress = progress or for_stream()
     with exclusive(place / "install.lock"):
-        sweep(place)
-        sweep(place / "jars")
+        for folder in (place, place / "jars", place / "bin"):
+            sweep(folder)
         jars.provide(needed, place, jars.Ivy(kit.java, installation.spark_home, place), progress)
         compile_java(kit.javac, paths["rest"], classes)
         minio_build.provide(place, progress)

@@ -54,7 +54,7 @@ def provide(home: Path, progress: Progress) -> Path:
         shutil.rmtree(source, ignore_errors=True)
         shutil.copytree(verified_source(go, work, environment), source)
     final.parent.mkdir(parents=True, exist_ok=True)
-    scratch = final.with_name(f".{final.name}-{os.getpid()}")
+    scratch = final.with_name(f".arriving-{final.name}-{os.getpid()}")
     try:
         build(go, source, scratch, environment, progress)
         scratch.replace(final)

@@ -422,6 +422,8 @@ def test_two_calls_at_once_wait_for_each_other(machine: list[str], silent: Lines
 def test_what_a_killed_set_up_left_is_swept_away(machine: list[str], silent: Lines, home: Path) -> None:
     for scrap in (home / "jars" / ".arriving-x", home / ".arriving-classes-y"):
         scrap.mkdir(parents=True)
+    (home / "bin").mkdir()
+    (home / "bin" / ".arriving-minio").touch()
     install.ensure(progress=silent)
     assert not list(home.rglob(".arriving-*"))
 
