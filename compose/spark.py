@@ -64,6 +64,8 @@ class SparkDaemon(LocalProcess):
         java: Path,
         spark_home: Path,
         python: Path,
+        class_path: str,
+        jvm_options: Sequence[str] = (),
         run_id: str,
         ports: Ports,
         data: Path,
@@ -71,7 +73,8 @@ class SparkDaemon(LocalProcess):
     ):
         super().__init__(name, run_id=run_id, ports=ports, port_names=[name, f"{name}-ui"], folder=data, log=log)
         self._java = java
-        self._spark_home = spark_home
+        self._class_path = class_path
+        self._jvm_options = tuple(jvm_options)
         self._environment = spark_environment(java=java, spark_home=spark_home, python=python)
 
     @property
@@ -87,9 +90,9 @@ class SparkDaemon(LocalProcess):
 
     def argv(self) -> Sequence[str]:
         return [
-            *(str(self._java), f"-Xmx{DAEMON_HEAP_MB}m", *SMALL_JVM, *_MODULES),
+            *(str(self._java), f"-Xmx{DAEMON_HEAP_MB}m", *SMALL_JVM, *self._jvm_options, *_MODULES),
             *(f"-D{key}={value}" for key, value in self.properties().items()),
-            *("-cp", f"{self._spark_home}/jars/*", self.main_class, *self.arguments()),
+            *("-cp", self._class_path, self.main_class, *self.arguments()),
         ]
 
     def environment(self) -> Mapping[str, str]:
@@ -151,6 +154,8 @@ class SparkWorker(SparkDaemon):
         java: Path,
         spark_home: Path,
         python: Path,
+        class_path: str,
+        jvm_options: Sequence[str] = (),
         run_id: str,
         ports: Ports,
         data: Path,
@@ -158,7 +163,16 @@ class SparkWorker(SparkDaemon):
     ):
         """``cores`` and ``memory_mb`` only count what executors may ask for; they reserve nothing."""
         super().__init__(
-            name, java=java, spark_home=spark_home, python=python, run_id=run_id, ports=ports, data=data, log=log
+            name,
+            java=java,
+            spark_home=spark_home,
+            python=python,
+            class_path=class_path,
+            jvm_options=jvm_options,
+            run_id=run_id,
+            ports=ports,
+            data=data,
+            log=log,
         )
         self._master = master
         self._cores = cores

@@ -24,6 +24,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+from compose import classdata
+from compose.classdata import spark_class_path
 from compose.install import Installation
 from compose.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
 from compose.ports import LOOPBACK, Ports
@@ -80,12 +82,16 @@ class Stack:
         worker_memory_mb: int = 8192,
         ports: Mapping[str, int] | None = None,
         on_event: Callable[[str], None] | None = None,
+        jvm_options: Callable[[str], Sequence[str]] | None = None,
     ):
         """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` is told what became
         ready and after how long; it may be called from other threads, one call at a time.
 
         Under root PostgreSQL runs as the user nobody, so ``data`` must be in a place that everybody may enter: below
         the system's temporary folder.
+
+        ``jvm_options``: more options for Spark's master and workers, by their name. Without it they use the class-data
+        archive, if there is one.
 
         Raises ValueError for a number of workers below 1, or a port for a service that is not there.
         """
@@ -101,6 +107,8 @@ class Stack:
         self._given_up = Event()
         self._ports = Ports(ports)
         java, home, python = installation.java, installation.spark_home, installation.python
+        class_path = spark_class_path(installation)
+        jvm_options = jvm_options or (lambda _: classdata.use(installation))
 
         def place(name: str) -> tuple[Path, Path]:
             return data / name, logs / f"{name}.log"
@@ -127,6 +135,8 @@ class Stack:
             java=java,
             spark_home=home,
             python=python,
+            class_path=class_path,
+            jvm_options=jvm_options("spark-master"),
             run_id=run_id,
             ports=self._ports,
             data=folder,
@@ -143,6 +153,8 @@ class Stack:
                 java=java,
                 spark_home=home,
                 python=python,
+                class_path=class_path,
+                jvm_options=jvm_options(f"spark-worker-{number}"),
                 run_id=run_id,
                 ports=self._ports,
                 data=folder,
@@ -280,6 +292,7 @@ def spark_conf(
     executor_memory_mb: int = 512,
     cache_enabled: bool = False,
     rest_socket_timeout_ms: int = SOCKET_TIMEOUT_MS,
+    jvm_options: Callable[[str], Sequence[str]] | None = None,
 ) -> dict[str, str]:
     """All Spark properties of one writer's driver: one executor of one core on the stack's cluster.
 
@@ -294,22 +307,25 @@ def spark_conf(
         executor_memory_mb: Heap of the executor; Spark refuses less than 450.
         cache_enabled: Whether Iceberg may answer with tables it loaded before: reads are stale then, by design.
         rest_socket_timeout_ms: How long a request to the catalog may go unanswered; its outcome is unknown then.
+        jvm_options: More options for the JVMs, called with ``driver`` and ``executor``. Without it they use the
+            class-data archive, if there is one.
     """
     catalog = f"spark.sql.catalog.{catalog_name}"
     class_path = join_class_path(installation.jars["spark"])
-    jvm = " ".join([*SMALL_JVM, "-Duser.timezone=UTC"])
+    more = jvm_options or (lambda _: classdata.use(installation))
+    small = [*SMALL_JVM, "-Duser.timezone=UTC"]
     return {
         "spark.master": endpoints.spark_master,
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.memory": f"{driver_memory_mb}m",
         "spark.driver.extraClassPath": class_path,
-        "spark.driver.extraJavaOptions": f"{jvm} -Dderby.system.home={scratch}",
+        "spark.driver.extraJavaOptions": " ".join([*small, *more("driver"), f"-Dderby.system.home={scratch}"]),
         "spark.executor.memory": f"{executor_memory_mb}m",
         "spark.executor.cores": "1",
         "spark.cores.max": "1",
         "spark.executor.extraClassPath": class_path,
-        "spark.executor.extraJavaOptions": jvm,
+        "spark.executor.extraJavaOptions": " ".join([*small, *more("executor")]),
         "spark.executorEnv.AWS_REGION": endpoints.region,
         "spark.local.dir": str(scratch / "local"),
         "spark.ui.enabled": "false",
