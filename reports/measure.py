@@ -74,11 +74,11 @@ def tally(name: str, operations: Sequence[Operation]) -> Tally:
 
 
 def tallies(operations: Iterable[Operation], key: Callable[[Operation], str]) -> list[Tally]:
-    """One tally for each value of ``key``, by name."""
+    """One tally for each value of ``key``, in the order in which they first occur."""
     groups: dict[str, list[Operation]] = {}
     for o in operations:
         groups.setdefault(key(o), []).append(o)
-    return [tally(name, groups[name]) for name in sorted(groups)]
+    return [tally(name, groups[name]) for name in groups]
 
 
 _CLASSES = {
@@ -131,7 +131,7 @@ def family(message: str) -> str:
     line = next((x.strip() for x in message.splitlines() if x.strip()), "")[:2000]
     for pattern in (_UUID, _URI, _MANY, _NUMBER):
         line = pattern.sub("…", line)
-    line = re.sub(r"…(?:\s*,\s*…)+", "…", line)
+    line = re.sub(r"\[?…(?:\s*,\s*…)*\]?", "…", line)  # a list of one looks like a list of many
     return line if len(line) <= 200 else f"{line[:199]}…"
 
 

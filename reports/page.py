@@ -209,7 +209,9 @@ _SHOWN_ELSEWHERE = frozenset(
 
 def _plan_rest(run: Stored) -> list[tuple[str, str]]:
     return [
-        (k, _cell(v)) for k, v in list(run.plan.items())[:40] if k not in _SHOWN_ELSEWHERE and v not in (None, {}, [])
+        (k.replace("_", " "), _cell(v))
+        for k, v in list(run.plan.items())[:40]
+        if k not in _SHOWN_ELSEWHERE and v not in (None, {}, [])
     ]
 
 
@@ -427,8 +429,10 @@ def view(run: Stored) -> dict[str, Any]:
         "plan_rest": _plan_rest(run),
         "timings": _timings(run),
         "run_rest": _run_rest(run),
-        "by_kind": measure.tallies(run.operations, lambda o: o.f)[:MOST_KINDS],
-        "by_table": measure.tallies(run.operations, lambda o: o.table or "(none)")[:MOST_TABLES],
+        "by_kind": sorted(measure.tallies(run.operations, lambda o: o.f), key=lambda t: t.name)[:MOST_KINDS],
+        "by_table": sorted(measure.tallies(run.operations, lambda o: o.table or "(none)"), key=lambda t: t.name)[
+            :MOST_TABLES
+        ],
         "by_phase": measure.tallies(run.operations, lambda o: str(o.invoked.extra.get("phase") or "(none)"))[
             :MOST_KINDS
         ],

@@ -81,14 +81,17 @@ def _nemesis_names(frame: Frame, x: Scale, bands: Sequence[Band], marks: Sequenc
         right = at > frame.x1 - 160
         y = frame.top + (row % 12 + 0.5) * height + 3.5
         out.append(svg.text(at - 4 if right else at + 4, y, shorten(name, 40), "band-name", "end" if right else None))
-    free = -100.0
-    for m in marks[:MOST_BANDS]:
+    # From the right: of marks close together the last is where the stretch that follows got its name.
+    free = frame.x1
+    for m in reversed(marks[:MOST_BANDS]):
         at, name = x(m.at), shorten(m.name, 24)
-        if at < free:
-            continue
-        right = at > frame.x1 - 80
-        out.append(svg.text(at - 3 if right else at + 3, frame.top - 4, name, "phase-name", "end" if right else None))
-        free = at + 10 + 6 * len(name)
+        length = 8 + 5.6 * len(name)
+        if at + length <= free:
+            out.append(svg.text(at + 3, frame.top - 4, name, "phase-name"))
+            free = at
+        elif free == frame.x1 and at - length > frame.left:
+            out.append(svg.text(at - 3, frame.top - 4, name, "phase-name", "end"))
+            free = at - length
     return out
 
 

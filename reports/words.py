@@ -112,14 +112,13 @@ def arguments(value: Any, most: int = 160) -> str:
 
 
 def result(value: Any, most: int = 160) -> str:
-    """An operation's result: rows are counted, anything else is shown."""
+    """An operation's result: few rows are shown, many are counted, anything else is shown."""
     if isinstance(value, Mapping) and isinstance(value.get("rows"), list):
         rest = arguments({k: v for k, v in value.items() if k != "rows"}, most)
-        return f"{grouped(len(value['rows']))} rows {rest}".strip()
-    if isinstance(value, list) and value and isinstance(value[0], list | Mapping):
-        return f"{grouped(len(value))} rows"
-    if isinstance(value, list) and not value:
-        return "0 rows"
+        return f"{result(value['rows'], most)} {rest}".strip()
+    if isinstance(value, list) and all(isinstance(v, list | Mapping) for v in value):
+        count = plural(len(value), "row")
+        return f"{count}: {compact(value, most)}" if 0 < len(value) <= 3 else count
     return "" if value is None else arguments(value, most)
 
 

@@ -292,7 +292,7 @@ def test_a_page_answers_the_question_first_and_shows_the_evidence(run: Path) -> 
         "5.5 s",
         "3.4 GB",
         "All 5 operations are shown.",
-        "returned 1 rows",
+        'returned 1 row: [[7, "w0-0", 0, "x", 3]]',
     ):
         assert expected in text, expected
     assert {"history.jsonl", "plan.yaml", "results.json", "tablelog/orders.jsonl", "logs/a%20b%26c.log"} <= set(
@@ -612,6 +612,7 @@ def test_quantiles_are_nearest_rank(values: list[float], q: float, expected: flo
         ("missing s3://b/x-1.parquet", "missing s3://b/y.parquet"),
         ("files [a.parquet, b.parquet]", "files [c.parquet, d.parquet, e.parquet]"),
         ("table 0a1b2c3d-0a1b-2c3d-4e5f-0a1b2c3d4e5f gone", "table ffffffff-0a1b-2c3d-4e5f-0a1b2c3d4e5f gone"),
+        ("true: [s3://b/a.parquet]", "true: [s3://b/a.parquet, s3://b/b.parquet]"),
         ("first line\nsecond", "first line\nanother"),
     ],
 )
