@@ -222,7 +222,7 @@ def docker() -> Iterator[Finding]:
             client.close()
     except (DockerException, OSError) as error:
         reason = f"{address}: {getattr(error, 'strerror', None) or error}"
-        yield Finding("docker", "missing", f"no engine answers ({reason}); only --stack docker needs one", "", False)
+        yield Finding("docker", "missing", f"no engine answers ({reason}); only stacks in containers need one", "", False)
         return
     yield Finding("docker", "ok", f"engine {version}", required=False)
 
