@@ -222,7 +222,8 @@ def docker() -> Iterator[Finding]:
             client.close()
     except (DockerException, OSError) as error:
         reason = f"{address}: {getattr(error, 'strerror', None) or error}"
-        yield Finding("docker", "missing", f"no engine answers ({reason}); only stacks in containers need one", "", False)
+        detail = f"no engine answers ({reason}); only stacks in containers need one"
+        yield Finding("docker", "missing", detail, required=False)
         return
     yield Finding("docker", "ok", f"engine {version}", required=False)
 
