@@ -116,7 +116,7 @@ def telling(error: ErrorChain | None) -> tuple[str, str]:
     """The (class, message) of a chain that says most: the outermost of Iceberg's own, else the outermost."""
     chain = [(e[0], e[1] if len(e) > 1 else "") for e in error or [] if e]
     for name, message in chain:
-        if name.startswith("org.apache.iceberg.") and not name.endswith("RESTException"):
+        if name.startswith("org.apache.iceberg."):
             return name, message
     return chain[0] if chain else ("(no error recorded)", "")
 

@@ -22,6 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from checkers.verdict import Verdict
+from harness import outcome
 from harness.history import Operation
 from reports import anomalies, measure, plots, stored, timeline, words
 from reports.measure import Tally
@@ -280,12 +281,21 @@ def _attempts(found: list[measure.Attempts]) -> dict[str, Any] | None:
 
 def _conflicts(run: Stored, by_table: list[measure.Attempts]) -> dict[str, Any]:
     writes = [o for o in run.operations if measure.is_write(o.f)]
-    aborted = [o for o in writes if o.type == "fail"]
-    classes = Counter(measure.short_class(measure.telling(o.error)[0]) for o in aborted)
+    aborted: Counter[str] = Counter()
+    otherwise: Counter[str] = Counter()
+    for o in writes:
+        if o.type == "fail":
+            conflict = outcome.conflict([e for e in o.error or [] if len(e) == 2])
+            if conflict is not None:
+                aborted[conflict] += 1
+            else:
+                otherwise[measure.short_class(measure.telling(o.error)[0])] += 1
     return {
         "writes": len(writes),
-        "aborted": len(aborted),
-        "classes": classes.most_common(8),
+        "aborted": aborted.total(),
+        "classes": aborted.most_common(8),
+        "otherwise": otherwise.total(),
+        "other_classes": otherwise.most_common(8),
         "commits": sum(a.commits for a in by_table),
         "retried": sum(a.retried for a in by_table),
         "extra": sum(a.extra for a in by_table),

@@ -285,7 +285,7 @@ def test_a_page_answers_the_question_first_and_shows_the_evidence(run: Path) -> 
         "+ id=7 val=w0-0 cnt=0 log=seed part=3",
         "Found conflicting files: …",
         "1 of 2 commits (50.0 %) needed more than one attempt; 2 attempts were wasted.",
-        "1 of 4 writes (25.0 %) aborted: ValidationException 1.",
+        "1 of 4 writes (25.0 %) was aborted by a conflict: ValidationException 1.",
         "no fault-free window",
         "merge-on-read",
         "1.12.0",
