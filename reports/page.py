@@ -329,6 +329,8 @@ def statistics(stats: Mapping[str, Any]) -> Statistics:
     figures: list[tuple[str, str]] = []
     tables = []
     for key, value in stats.items():
+        if value is None or value in ({}, [], ""):
+            continue
         inner = list(value.values()) if isinstance(value, Mapping) else []
         if inner and all(isinstance(v, Mapping) for v in inner):
             columns = list(dict.fromkeys(str(c) for v in inner for c in v))[:16]
