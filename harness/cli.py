@@ -117,15 +117,17 @@ def run(
 
 def _judge(folder: Any) -> int:
     """Check a run's folder, write results, page and JUnit file, print the last lines; the exit code."""
-    from checkers.check import check, load_evidence, write_results
+    from checkers.check import ALL, check, load_evidence, load_promises, write_results
     from checkers.verdict import exit_code
     from reports import junit, page, summary
+    from reports.stored import load
 
-    results = check(load_evidence(folder.path))
+    results = check(load_evidence(folder.path), ALL, load_promises(folder.path))
     write_results(results, folder.results)
-    page.write(folder.path)
     junit.write(folder.path)
-    for line in summary.lines(folder.path):
+    stored = load(folder.path)
+    page.write(stored)
+    for line in summary.lines(stored):
         typer.echo(line)
     return exit_code(results.valid)
 

@@ -1,0 +1,132 @@
+"""All checkers over one run: from the run's folder to verdicts, and to the bytes of ``results.json``.
+
+The run's validity is the worst of the verdicts (false > unknown > true). A checker that raises is ``unknown`` with the reason,
+never a crash: one checker's bug must not hide what the others found. Nothing here looks at a clock, so the same folder gives
+the same bytes again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from checkers.assertions import Assertions
+from checkers.commits import Commits
+from checkers.reads import Reads
+from checkers.replay import Replay
+from checkers.verdict import Anomaly, Checker, Evidence, Validity, Verdict, worst
+from harness import history, tablelog
+from harness.store import RunFolder, StoreError
+from workloads.tables import TableSpec
+
+ALL: tuple[Checker, ...] = (Commits(), Replay(), Reads())
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The verdicts of one run, in the order of the checkers, and the run's validity."""
+
+    verdicts: tuple[Verdict, ...]
+    valid: Validity
+    complete: bool = True
+    expected: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of ``results.json``."""
+        return {
+            "valid": self.valid,
+            "complete": self.complete,
+            "expected": list(self.expected),
+            "checkers": [v.to_json() for v in self.verdicts],
+        }
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What the workload file says of the verdict: anomalies it expects, thresholds it asserts."""
+
+    expect: tuple[str, ...] = ()
+    thresholds: Mapping[str, str] = field(default_factory=dict)
+
+
+def check(evidence: Evidence, checkers: Sequence[Checker] = ALL, promises: Promises = Promises()) -> Results:  # noqa: B008
+    """Run checkers over the evidence.
+
+    With ``expect`` the run is valid if exactly those anomalies were found; one that was not is reported as ``expected-not-found``:
+    a scenario that no longer shows its bug must be noticed.
+    """
+    verdicts = [_one(c, evidence) for c in checkers]
+    if promises.thresholds:
+        verdicts.append(_one(Assertions(promises.thresholds), evidence))
+    if not promises.expect:
+        return Results(tuple(verdicts), worst(v.valid for v in verdicts), evidence.complete)
+    expected = frozenset(promises.expect)
+    found = {a.name for v in verdicts for a in v.anomalies}
+    missing = sorted(expected - found)
+    verdicts.append(_expectation(missing, sorted(expected & found)))
+    surprised = any(a.name not in expected for v in verdicts for a in v.anomalies)
+    undecided = any(v.valid == "unknown" for v in verdicts)
+    valid: Validity = False if surprised or missing else "unknown" if undecided else True
+    return Results(tuple(verdicts), valid, evidence.complete, tuple(sorted(expected)))
+
+
+def _expectation(missing: Sequence[str], found: Sequence[str]) -> Verdict:
+    anomalies = tuple(
+        Anomaly(
+            "expected-not-found",
+            "expect",
+            None,
+            f"the workload expects the anomaly {name}, and no checker found it: what it was written to show is no longer there.",
+            evidence={"expected": name},
+        )
+        for name in missing
+    )
+    return Verdict("expect", not missing, anomalies, {"found": list(found)})
+
+
+def _one(checker: Checker, evidence: Evidence) -> Verdict:
+    try:
+        return checker.check(evidence)
+    except Exception as e:
+        return Verdict(checker.name, "unknown", notes=(f"the checker failed: {type(e).__name__}: {e}",))
+
+
+def load_evidence(folder: Path) -> Evidence:
+    """Read a run's folder: history, table logs, what the plan says of the tables, and whether the run came to its end.
+
+    Raises:
+        StoreError, HistoryError, TableLogError: something in it cannot be read.
+    """
+    run = RunFolder(folder)
+    plan = run.read_plan()
+    try:
+        tables = {t["name"]: TableSpec.model_validate(t) for t in plan["tables"]}
+    except (KeyError, TypeError, ValidationError) as e:
+        raise StoreError(f"{run.plan}: tables: not the tables of a plan: {str(e).splitlines()[0]}") from None
+    complete = run.state().get("state") == "complete"
+    return Evidence(history.read(run.history), tablelog.read_all(run.tablelog), tables, complete)
+
+
+def load_promises(folder: Path) -> Promises:
+    """What a run's plan says of the verdict.
+
+    Raises:
+        StoreError: the plan cannot be read.
+    """
+    run = RunFolder(folder)
+    plan = run.read_plan()
+    expect, thresholds = plan.get("expect") or [], plan.get("assert") or {}
+    if not isinstance(expect, list) or not isinstance(thresholds, dict):
+        raise StoreError(f"{run.plan}: expect must be a list and assert a mapping")
+    return Promises(tuple(map(str, expect)), {str(k): str(v) for k, v in thresholds.items()})
+
+
+def write_results(results: Results, path: Path) -> None:
+    """Write ``results.json``: the same bytes for the same results."""
+    text = json.dumps(results.to_json(), indent=1, sort_keys=True, ensure_ascii=False, default=str)
+    path.write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,359 @@
+"""The ``commits`` checker: is every acknowledged write on main exactly once, no failed one, and all in an order that can be?
+
+An acknowledgement is a promise that the operation's snapshot is on main. What is on main is decided by ancestry, not by presence
+in the list of snapshots: after a lost acknowledgement Iceberg can re-apply its *own old* snapshot
+(``SnapshotProducer.apply`` takes a snapshot id that the base already has for a rollback), and main moves back below a commit that
+stays listed and was acknowledged. Every acknowledged INSERT, UPDATE, DELETE and MERGE leaves exactly one snapshot, also when it
+matched no row; a procedure leaves none, one or several.
+
+The order of main is read from the system under test, so it is checked before other checkers build on it: an operation that was
+acknowledged before another was invoked must come first in the chain. (Jepsen's ``set-full`` asks the same of a set: lost, duplicated,
+stale. Elle's recoverability: each snapshot names its operation.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers import explain
+from checkers.timeline import Timeline, kind_of, timelines
+from checkers.verdict import Anomaly, Evidence, Validity, Verdict
+from harness.history import Operation
+from harness.tablelog import Commit
+from workloads.tables import State
+
+
+@dataclass
+class _Findings:
+    """What one table showed."""
+
+    anomalies: list[Anomaly] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    undecided: bool = False
+    stats: dict[str, Any] = field(default_factory=dict)
+
+
+class Commits:
+    """Acknowledged writes that are lost or there twice, failed ones that are there, snapshots out of order or of nobody."""
+
+    name = "commits"
+
+    def check(self, evidence: Evidence) -> Verdict:
+        """Anomalies ``lost-commit``, ``duplicate-commit``, ``false-failure``, ``unknown-commit``, ``commit-order``, ``lost-table``.
+
+        ``stats``: per table the counts, and under ``resolutions`` what became of each operation whose outcome was unknown.
+        """
+        found, notes = timelines(evidence)
+        anomalies: list[Anomaly] = []
+        undecided = bool(notes)
+        stats: dict[str, Any] = {"tables": {}, "resolutions": {}}
+        for t in found:
+            f = _check_table(t, self.name)
+            anomalies += f.anomalies
+            notes += [f"{t.name}: {n}" for n in f.notes]
+            undecided |= f.undecided
+            stats["tables"][t.name] = f.stats
+            stats["resolutions"] |= {o.op: t.resolve(o) for o in t.ops if o.type == "info" and _writes(o)}
+        valid: Validity = False if anomalies else "unknown" if undecided else True
+        return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
+
+
+def _writes(o: Operation) -> bool:
+    kind = kind_of(o)
+    return kind is not None and kind.writes
+
+
+def _check_table(t: Timeline, checker: str) -> _Findings:
+    f = _Findings()
+    last = t.log.captures[-1] if t.log.captures else None
+    if last is not None and last.metadata is None:
+        f.anomalies.append(
+            Anomaly(
+                "lost-table",
+                checker,
+                t.name,
+                f"the catalog had no table {t.log.identifier} when the table log was read last, at {explain.ms(last.time)}, "
+                f"though it had pointed at {t.log.metadata[-1].location} before and no operation dropped it.",
+                files=(t.log.metadata[-1].location,),
+            )
+        )
+    elif not t.read_to_pointer:
+        f.undecided = True
+        f.notes.append("the metadata that the catalog points at could not be read; judged up to the last that could")
+    if not t.rooted:
+        f.undecided = True
+        start = t.main[0].parent_id if t.main else t.log.metadata[-1].current
+        f.notes.append(f"main is not known down to its root: snapshot {start} is in no metadata that was read")
+    unknown_kinds = sorted({o.f for o in t.ops if kind_of(o) is None})
+    if unknown_kinds:
+        f.undecided = True
+        f.notes.append(f"operations of unknown kinds were not judged: {', '.join(unknown_kinds)}")
+    f.anomalies += _foreign(t, checker, f)
+    empty = _Emptiness(t)
+    counts = {"acknowledged": 0, "lost": 0, "duplicate": 0, "false_failures": 0, "undecided": 0, "left_none": 0}
+    for o in t.ops:
+        if not _writes(o):
+            continue
+        counts["acknowledged"] += o.type == "ok"
+        on_main = t.on_main(o.op)
+        if len(on_main) > 1 and _is_dml(o):
+            counts["duplicate"] += 1
+            f.anomalies.append(_duplicate(t, o, on_main, checker))
+        if o.type == "fail" and on_main:
+            counts["false_failures"] += 1
+            f.anomalies.append(_false_failure(t, o, on_main, checker))
+        if o.type != "ok":
+            continue
+        dropped = [c for c in t.commits.get(o.op, ()) if c.snapshot_id not in t.position]
+        dropped = [c for c in dropped if c.snapshot_id in t.ever_current or not on_main]
+        if dropped and (not on_main or not _is_dml(o)):
+            if not t.rooted and not any(c.snapshot_id in t.ever_current for c in dropped):
+                counts["undecided"] += 1
+                continue
+            counts["lost"] += 1
+            f.anomalies.append(_dropped(t, o, dropped, checker))
+        elif not on_main and _is_dml(o):
+            if not _must_be_seen(t, o):
+                counts["undecided"] += 1
+            elif empty.at_some_state(o):
+                counts["left_none"] += 1
+            else:
+                counts["lost"] += 1
+                f.anomalies.append(_never_seen(t, o, checker))
+    if counts["undecided"]:
+        f.undecided = True
+        f.notes.append(
+            f"{counts['undecided']} acknowledged operations left no snapshot in the log, but the log need not have them: "
+            "it ends before they were acknowledged, or begins after"
+        )
+    if counts["left_none"]:
+        f.notes.append(f"{counts['left_none']} acknowledged operations left no snapshot, and had nothing to change")
+    f.anomalies += _out_of_order(t, checker)
+    moves = sum(
+        not (b.snapshot in t.snapshots and t.snapshots[b.snapshot].parent_id == a.snapshot)
+        for a, b in zip(t.versions, t.versions[1:], strict=False)
+    )
+    f.stats = {"snapshots": len(t.log.commits), "main": len(t.main), "main_set_back": moves, **counts}
+    return f
+
+
+def _is_dml(o: Operation) -> bool:
+    """Whether it leaves exactly one snapshot; procedures leave any number."""
+    kind = kind_of(o)
+    return kind is not None and kind.writes and kind.changes_rows
+
+
+def _must_be_seen(t: Timeline, o: Operation) -> bool:
+    """Whether the log must have the operation's snapshot if there ever was one on main."""
+    assert o.completed is not None
+    if o.completed.time >= t.seen_until:
+        return False
+    return t.rooted or t.settled(o.invoked.index) > 0
+
+
+class _Emptiness:
+    """Whether an operation had nothing to change at some state that it can have seen. Iceberg then need not commit anything."""
+
+    def __init__(self, t: Timeline) -> None:
+        self._t = t
+
+    def at_some_state(self, o: Operation) -> bool:
+        """False too when the states are not known."""
+        t, kind = self._t, kind_of(o)
+        assert kind is not None and o.completed is not None
+        if not t.rooted:
+            return False
+        first, last = t.settled(o.invoked.index), self._reached(o.completed.index)
+        state = State()
+        for k in range(last + 1):
+            if k:
+                changes = t.changes(t.main[k - 1])
+                if changes is None:
+                    return False
+                try:
+                    state.apply(*changes)
+                except KeyError:
+                    return False
+            if k >= first and kind.writeset(state, o.value, o.op, t.spec) == ([], []):
+                return True
+        return False
+
+    def _reached(self, event: int) -> int:
+        """The greatest position that can have been reached before an event: all makers so far were invoked."""
+        t = self._t
+        for k, c in enumerate(t.main):
+            if c.op is not None and c.op in t.everything and t.everything[c.op].invoked.index > event:
+                return k
+        return len(t.main)
+
+
+def _keys(t: Timeline, commits: list[Commit]) -> tuple[int, ...]:
+    rows = {r.id for c in commits for part in (t.changes(c) or ()) for r in part}
+    return tuple(sorted(rows, key=lambda id: (str(type(id)), id)))[:100]
+
+
+def _argument_keys(o: Operation) -> tuple[int, ...]:
+    value = o.value if isinstance(o.value, dict) else {}
+    ids = [*(value.get("ids") or ()), *(value[k] for k in ("id", "from", "to") if k in value)]
+    return tuple(sorted({i for i in ids if isinstance(i, int)}))[:100]
+
+
+def _duplicate(t: Timeline, o: Operation, on_main: list[Commit], checker: str) -> Anomaly:
+    which = ", ".join(explain.snapshot(c) for c in on_main)
+    return Anomaly(
+        "duplicate-commit",
+        checker,
+        t.name,
+        f"the {explain.operation(o)} was invoked once, at {explain.ms(o.start)}, and {explain.outcome(o)}, yet main has "
+        f"{len(on_main)} snapshots of it: {which}. A statement commits at most once.",
+        ops=(o.op,),
+        events=o.indices,
+        snapshots=tuple(c.snapshot_id for c in on_main),
+        keys=_keys(t, on_main),
+    )
+
+
+def _false_failure(t: Timeline, o: Operation, on_main: list[Commit], checker: str) -> Anomaly:
+    why = f" ({o.error[0][0]}: {o.error[0][1].splitlines()[0] if o.error[0][1] else ''})" if o.error else ""
+    return Anomaly(
+        "false-failure",
+        checker,
+        t.name,
+        f"the {explain.operation(o)} was {explain.outcome(o)}{why}, which says that it certainly had no effect, yet main has its "
+        f"{', '.join(explain.snapshot(c) for c in on_main)}. A client that repeats the operation does it twice, and an engine that cleans "
+        "up after the failure deletes files that the table needs.",
+        ops=(o.op,),
+        events=o.indices,
+        snapshots=tuple(c.snapshot_id for c in on_main),
+        keys=_keys(t, on_main),
+    )
+
+
+def _dropped(t: Timeline, o: Operation, dropped: list[Commit], checker: str) -> Anomaly:
+    c = dropped[0]
+    text = (
+        f"the {explain.operation(o)} was {explain.outcome(o)} and made {explain.snapshot(c)}, first shown by metadata version "
+        f"{c.metadata}, yet that snapshot is not in the ancestry of main's last snapshot {t.log.metadata[-1].current}"
+    )
+    ops, snapshots, files, events = [o.op], [c.snapshot_id], [], list(o.indices)
+    moved = t.dropped_at(c.snapshot_id)
+    if moved is None:
+        text += ": no metadata version ever had it on main."
+    else:
+        before, after = moved
+        files = [before.location, after.location]
+        new = t.snapshots.get(after.current) if after.current is not None else None
+        text += f": metadata version {before.n} had main at snapshot {before.current}, version {after.n} moved it to "
+        if new is None:
+            text += f"{'no snapshot at all' if after.current is None else f'snapshot {after.current}'}."
+        else:
+            who = explain.maker(new, t.everything)
+            if new.metadata == after.n:
+                parent = "no parent" if new.parent_id is None else f"parent {new.parent_id}"
+                text += f"{explain.snapshot(new)}, which {who} had just made on {parent}: past the lost commit."
+            else:
+                text += (
+                    f"{explain.snapshot(new)}, which {who} had made earlier, in version {new.metadata}: back below the lost commit, as "
+                    "when that operation's commit is applied a second time."
+                )
+            snapshots.append(new.snapshot_id)
+            mover = t.everything.get(new.op) if new.op is not None else None
+            if mover is not None and mover.op != o.op:
+                ops.append(mover.op)
+                events += mover.indices
+    return Anomaly(
+        "lost-commit",
+        checker,
+        t.name,
+        text,
+        ops=tuple(ops),
+        events=tuple(events),
+        snapshots=tuple(snapshots),
+        files=tuple(files),
+        keys=_keys(t, [c]),
+        evidence={"seen": True},
+    )
+
+
+def _never_seen(t: Timeline, o: Operation, checker: str) -> Anomaly:
+    return Anomaly(
+        "lost-commit",
+        checker,
+        t.name,
+        f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, yet no snapshot of it was ever seen: "
+        f"none of the {len(t.log.commits)} snapshots in the {len(t.log.metadata)} metadata versions read up to "
+        f"{explain.ms(t.seen_until)} names it, and at every state that it can have seen it had rows to change.",
+        ops=(o.op,),
+        events=o.indices,
+        keys=_argument_keys(o),
+        evidence={"seen": False},
+    )
+
+
+def _foreign(t: Timeline, checker: str, f: _Findings) -> Iterator[Anomaly]:
+    """Snapshots on main that no operation of the history can have made."""
+    unnamed = [c for c in t.main if c.op is None]
+    if unnamed:
+        f.undecided = True
+        f.notes.append(f"snapshots on main that name no operation: {explain.listing(c.snapshot_id for c in unnamed)}")
+    for c in t.main:
+        if c.op is None:
+            continue
+        o = t.everything.get(c.op)
+        if o is None:
+            if not t.complete:
+                f.undecided = True
+                f.notes.append(f"{explain.snapshot(c)} names {c.op}, which the incomplete history does not have")
+                continue
+            why = "no operation of that id was ever invoked"
+        elif o.table != t.name:
+            why = f"the {explain.operation(o)} was invoked on {'no table' if o.table is None else f'table {o.table}'}"
+        elif kind_of(o) is not None and not _writes(o):
+            why = f"the {explain.operation(o)} commits nothing"
+        else:
+            continue
+        yield Anomaly(
+            "unknown-commit",
+            checker,
+            t.name,
+            f"main has {explain.snapshot(c)}, which says that {c.op} made it, yet {why}.",
+            ops=(c.op,),
+            events=() if o is None else o.indices,
+            snapshots=(c.snapshot_id,),
+            keys=_keys(t, [c]),
+        )
+
+
+def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
+    """Pairs of operations that main has in the other order than real time; one anomaly a late commit, with its first victim.
+
+    Walks the chain from its end with the earliest acknowledgement so far: the operation at position k must not have been invoked after
+    an operation at a later position was acknowledged.
+    """
+    earliest: tuple[int, Commit, Operation] | None = None
+    pairs: dict[str, tuple[Commit, Operation, Commit, Operation, int]] = {}
+    for c in reversed(t.main):
+        o = t.everything.get(c.op) if c.op is not None else None
+        if o is None or o.table != t.name:
+            continue
+        if earliest is not None and earliest[0] < o.invoked.index:
+            _, late, first = earliest
+            pairs[first.op] = (c, o, late, first, pairs[first.op][4] + 1 if first.op in pairs else 1)
+        if o.type == "ok" and o.completed is not None and (earliest is None or o.completed.index < earliest[0]):
+            earliest = o.completed.index, c, o
+    for early, second, late, first, count in sorted(pairs.values(), key=lambda p: t.position[p[0].snapshot_id]):
+        more = f" The same holds of {count - 1} more operations between the two." if count > 1 else ""
+        yield Anomaly(
+            "commit-order",
+            checker,
+            t.name,
+            f"the {explain.operation(first)} was {explain.outcome(first)}, before the {explain.operation(second)} was invoked at "
+            f"{explain.ms(second.start)}, so its snapshot must come first; yet main has {explain.snapshot(early)} of the second "
+            f"before {explain.snapshot(late)} of the first.{more}",
+            ops=(first.op, second.op),
+            events=(*first.indices, *second.indices),
+            snapshots=(early.snapshot_id, late.snapshot_id),
+            evidence={"pairs": count},
+        )

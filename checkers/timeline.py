@@ -1,0 +1,290 @@
+"""What the checkers share of one table: who was told what when, the chain of commits, and which snapshots were ever current.
+
+Two orders meet here. **Real time** is the order of the history's events: an operation acknowledged at event i came before one
+that was invoked at event j > i, and nothing else is known of two operations. **Commit order** is main's ancestry in the table log.
+Positions on main are counted in commits: position k is the state after main's k-th commit, position 0 the empty table::
+
+    position      0 ──► 1 ──► 2 ──► 3 ──► 4          main, by parent links
+    snapshot     none   s1    s2    s3    s4
+    operation           a     b     c     d          acknowledged before event 40: a, c
+                                    ▲
+                  settled(40) ──────┘                an operation invoked at event 40 finds at least c's commit
+
+``settled`` is sound because commits become current in chain order: when c was acknowledged its snapshot was there, and so was
+everything below it. Operations that ended ``info`` say nothing about when they took effect, only that it was after their invocation.
+
+Main's final ancestry is what survived. What readers may have seen is more: every snapshot that some metadata version had as
+current (:attr:`Timeline.versions`), also one that main was later set back below.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from checkers.verdict import Evidence
+from harness.history import Operation
+from harness.tablelog import Commit, Metadata, RowChange, TableLog
+from workloads.operations import KINDS, Kind
+from workloads.tables import COLUMNS, Row, TableSpec
+
+Resolution = Literal["applied", "dropped", "not-applied", "unknown"]
+"""What became of an operation: ``applied`` (a snapshot of it is on main), ``dropped`` (one was main's and is no longer), ``not-applied``
+(none ever was, as far as the complete log shows), ``unknown`` (the log cannot tell)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A snapshot that was current for a while: its id (None: the empty table), and the metadata version that made it so."""
+
+    snapshot: int | None
+    metadata: int
+
+
+class Changes(NamedTuple):
+    """The net rows of a commit, equal ones repeated."""
+
+    removed: tuple[Row, ...]
+    added: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One table of the evidence.
+
+    Attributes:
+        spec: what the table promises.
+        log: what its files say.
+        everything: all operations of the history by id, of whatever table.
+        ops: this table's operations in invocation order.
+        complete: whether the run came to its end.
+    """
+
+    spec: TableSpec
+    log: TableLog
+    everything: Mapping[str, Operation]
+    ops: tuple[Operation, ...]
+    complete: bool
+
+    @property
+    def name(self) -> str:
+        """The table's name in the workload file."""
+        return self.spec.name
+
+    # --- the chain
+
+    @cached_property
+    def main(self) -> tuple[Commit, ...]:
+        """Main's final ancestry, oldest first; position k is after ``main[k - 1]``."""
+        return tuple(self.log.main())
+
+    @cached_property
+    def position(self) -> dict[int, int]:
+        """Snapshot id on main → its position, from 1."""
+        return {c.snapshot_id: k for k, c in enumerate(self.main, 1)}
+
+    @cached_property
+    def snapshots(self) -> dict[int, Commit]:
+        """Snapshot id → commit, of the whole log."""
+        return self.log.by_snapshot()
+
+    @cached_property
+    def commits(self) -> dict[str, list[Commit]]:
+        """Operation id → its commits, on main or not."""
+        return self.log.by_op()
+
+    def on_main(self, op: str) -> list[Commit]:
+        """The commits of an operation that main has, in chain order."""
+        found = [c for c in self.commits.get(op, ()) if c.snapshot_id in self.position]
+        return sorted(found, key=lambda c: self.position[c.snapshot_id])
+
+    @cached_property
+    def rooted(self) -> bool:
+        """Whether main is known down to the empty table."""
+        if not self.log.metadata:
+            return False
+        if not self.main:
+            return self.log.metadata[-1].current is None
+        return self.main[0].parent_id is None
+
+    @cached_property
+    def read_to_pointer(self) -> bool:
+        """Whether the last capture could read the metadata that the catalog's pointer named."""
+        last = self.log.captures[-1] if self.log.captures else None
+        return last is not None and last.metadata is not None and self._recorded(last.metadata)
+
+    def _recorded(self, location: str) -> bool:
+        return _path(location) in self._locations
+
+    @cached_property
+    def _locations(self) -> frozenset[str]:
+        return frozenset(_path(m.location) for m in self.log.metadata)
+
+    @cached_property
+    def seen_until(self) -> int:
+        """Everything acknowledged before this (ns since the start of the run) is in the log; -1: nothing is sure to be."""
+        read = (c.time for c in self.log.captures if c.metadata is not None and self._recorded(c.metadata))
+        return max(read, default=-1)
+
+    @cached_property
+    def _columns(self) -> tuple[int, ...] | None:
+        """Where the columns of a row are in the log's rows; None: where they belong."""
+        at = tuple(self.log.columns.index(c) for c in COLUMNS)
+        return None if at == tuple(range(len(self.log.columns))) else at
+
+    def row(self, change: RowChange) -> Row:
+        """The row of a change, in the order of ``COLUMNS``."""
+        at = self._columns
+        return Row._make(change.row if at is None else (change.row[n] for n in at))
+
+    def changes(self, c: Commit) -> Changes | None:
+        """The rows that a commit removed and added, net; None when they are not known."""
+        if c.added is None or c.removed is None:
+            return None
+        removed, added = Counter(map(self.row, c.removed)), Counter(map(self.row, c.added))
+        both = removed & added
+        return Changes(tuple((removed - both).elements()), tuple((added - both).elements()))
+
+    # --- real time
+
+    @cached_property
+    def _settled(self) -> tuple[list[int], list[int]]:
+        """Event indices of acknowledgements, ascending, and the greatest position acknowledged up to each."""
+        acks = sorted(
+            (o.completed.index, max(self.position[c.snapshot_id] for c in self.on_main(o.op)))
+            for o in self.ops
+            if o.type == "ok" and o.completed is not None and self.on_main(o.op)
+        )
+        return [i for i, _ in acks], _prefix_max(p for _, p in acks)
+
+    def settled(self, event: int) -> int:
+        """The greatest position that had been reached for certain before the event with this index."""
+        indices, positions = self._settled
+        at = bisect_left(indices, event)
+        return positions[at - 1] if at else 0
+
+    # --- what was ever current
+
+    @cached_property
+    def versions(self) -> tuple[Version, ...]:
+        """What main was, in order, without repetitions; where metadata versions are missing, what lay between by parent links."""
+        out: list[Version] = []
+        visited: set[int] = set()
+        for m in self.log.metadata:
+            line: list[int] = []
+            at = m.current
+            while at is not None and at not in visited and at in self.snapshots:
+                visited.add(at)
+                line.append(at)
+                at = self.snapshots[at].parent_id
+            gap = m.n == self.log.metadata[0].n or bool(m.problems)
+            if not out and (at is None or m.current is None):
+                out.append(Version(None, m.n))
+            if gap:
+                out += [Version(s, m.n) for s in reversed(line[1:])]
+            if not out or out[-1].snapshot != m.current:
+                out.append(Version(m.current, m.n))
+        return tuple(out)
+
+    @cached_property
+    def ever_current(self) -> frozenset[int]:
+        """Snapshots that were on main at some time: current in a metadata version, or an ancestor of such a one."""
+        found: set[int] = set()
+        for v in self.versions:
+            at = v.snapshot
+            while at is not None and at not in found and at in self.snapshots:
+                found.add(at)
+                at = self.snapshots[at].parent_id
+        return frozenset(found)
+
+    def ancestors(self, snapshot: int | None) -> Iterator[Commit]:
+        """A snapshot's commit, its parent's, and so on, as far as the log knows them."""
+        seen: set[int] = set()
+        while snapshot is not None and snapshot in self.snapshots and snapshot not in seen:
+            seen.add(snapshot)
+            yield self.snapshots[snapshot]
+            snapshot = self.snapshots[snapshot].parent_id
+
+    def dropped_at(self, snapshot: int) -> tuple[Metadata, Metadata] | None:
+        """The last metadata version that had the snapshot on main, and the one after it, which had not; None if it was never lost."""
+        last: tuple[Metadata, Metadata] | None = None
+        before: Metadata | None = None
+        had, current = False, None
+        for m in self.log.metadata:
+            if before is None or m.current != current:
+                if had and m.current is not None and self._child_of(m.current, current):
+                    has = True
+                else:
+                    has = any(c.snapshot_id == snapshot for c in self.ancestors(m.current))
+                if had and not has and before is not None:
+                    last = before, m
+                had, current = has, m.current
+            before = m
+        return last if not had else None
+
+    def _child_of(self, snapshot: int, parent: int | None) -> bool:
+        c = self.snapshots.get(snapshot)
+        return c is not None and c.parent_id == parent
+
+    # --- outcomes
+
+    def resolve(self, o: Operation) -> Resolution:
+        """What became of an operation of this table, by the log."""
+        commits = self.commits.get(o.op, [])
+        if any(c.snapshot_id in self.position for c in commits):
+            return "applied"
+        if any(c.snapshot_id in self.ever_current for c in commits):
+            return "dropped"
+        if not self.rooted or not self.read_to_pointer:
+            return "unknown"
+        if o.end is None:
+            return "not-applied" if self.log.complete else "unknown"
+        return "not-applied" if o.end < self.seen_until else "unknown"
+
+
+def _path(location: str) -> str:
+    return location.partition("://")[2] or location
+
+
+def _prefix_max(values: Iterable[int]) -> list[int]:
+    out: list[int] = []
+    for v in values:
+        out.append(max(v, out[-1]) if out else v)
+    return out
+
+
+def kind_of(o: Operation) -> Kind | None:
+    """The operation's kind; None for one that this version does not know."""
+    return KINDS.get(o.f)
+
+
+def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
+    """The tables that can be judged, by name, and notes on those that cannot."""
+    everything = {o.op: o for o in evidence.history.operations()}
+    by_table: dict[str, list[Operation]] = {}
+    for o in everything.values():
+        if o.table is not None:
+            by_table.setdefault(o.table, []).append(o)
+    found: list[Timeline] = []
+    notes: list[str] = []
+    for name in sorted({*evidence.tables, *evidence.logs, *by_table}):
+        spec, log = evidence.tables.get(name), evidence.logs.get(name)
+        if spec is None:
+            notes.append(f"{name}: the plan does not describe this table, so nothing is known of what it promises")
+        elif log is None or not log.metadata:
+            notes.append(f"{name}: there is no table log to check against")
+        elif not set(COLUMNS) <= set(log.columns):
+            notes.append(f"{name}: the table log has the columns {', '.join(log.columns)}, not {', '.join(COLUMNS)}")
+        else:
+            found.append(Timeline(spec, log, everything, tuple(by_table.get(name, ())), evidence.complete))
+    return found, notes
+
+
+def resolutions(evidence: Evidence) -> dict[str, Resolution]:
+    """Operation id → what became of it, for every operation that can leave a snapshot on a table that can be judged."""
+    found, _ = timelines(evidence)
+    return {o.op: t.resolve(o) for t in found for o in t.ops if (kind := kind_of(o)) is not None and kind.writes}
