@@ -9,20 +9,23 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from compose import classdata
 from compose.install import Installation
 from compose.ports import FIRST, LAST, LOOPBACK, PortInUse, Ports, in_use
 from compose.process import LocalProcess, NotReady, http_get
 from compose.service import Service, ServiceError, last_meaningful_line
 from compose.stack import Endpoints, Stack, port_names, spark_conf, table_pointer, writer_environment
-from compose.watchdog import MARK, Watchdog, marked_environment
+from compose.watchdog import MARK, Watchdog, marked_environment, of_run
 
 # A server with a child, that says what is in its file. The child's pid is its first line of output.
 SERVER = r"""
@@ -227,7 +230,7 @@ class TestPorts:
     def test_somebody_else_answering_on_its_port_does_not_make_it_ready(self, tmp_path: Path, toy: Toy) -> None:
         with toy:
             thief = Toy(tmp_path / "other", code="import time; time.sleep(60)", ports=Ports({"toy": toy.port()}))
-            thief._ports.check = lambda _: None  # type: ignore[method-assign] # the race: it was free a moment ago
+            thief._ports.check = lambda _: None  # type: ignore[assignment, method-assign] # the race: it was free a moment ago
             thief.start()
             with pytest.raises(ServiceError, match="somebody answers on port"):
                 thief.ready(0.5)
@@ -330,6 +333,27 @@ class TestStackArguments:
         assert not any(service.running for service in stack.services.values() if isinstance(service, LocalProcess))
 
 
+class TestClassDataArchive:
+    def test_lists_of_several_jvms_are_merged_without_what_holds_in_one_list_only(self, tmp_path: Path) -> None:
+        (tmp_path / "a.classes").write_text("# made by java\njava/lang/Object id: 0\n@lambda-proxy a/B run\n")
+        (tmp_path / "b.classes").write_text("a/B id: 7\nx/Y id: 9 super: 7 source: x.jar\njava/lang/Object id: 0\n")
+        assert classdata.merge(tmp_path.iterdir()) == ["java/lang/Object", "@lambda-proxy a/B run", "a/B"]
+
+    def test_without_one_the_jvms_are_told_nothing(self, tmp_path: Path) -> None:
+        assert classdata.use(replace(plain_installation(), home=tmp_path)) == ()
+
+    def test_another_jar_means_another_archive(self, tmp_path: Path) -> None:
+        jar = tmp_path / "a.jar"
+        jar.write_text("1.11")
+        installation = replace(plain_installation(), home=tmp_path, jars={"spark": (jar,)})
+        before = classdata.archive(installation)
+        before.touch()
+        assert any(str(before) in option for option in classdata.use(installation))
+        jar.write_text("1.12.0")
+        assert classdata.archive(installation) != before
+        assert classdata.use(installation) == ()
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The real services.
 
@@ -337,12 +361,11 @@ class TestStackArguments:
 @pytest.fixture(scope="module")
 def running(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack with one worker that tests may hurt; all of them leave it ready."""
+    classdata.build(installation)
     yield from _stack(installation, "hurt", tmp_path_factory)
 
 
 def _stack(installation: Installation, name: str, folders: pytest.TempPathFactory) -> Iterator[Stack]:
-    import tempfile
-
     data = Path(tempfile.mkdtemp(prefix=f"icequake-test-{name}-"))
     logs = folders.mktemp(f"logs-{name}")
     with Watchdog(data.name, remove=[data]):
@@ -444,6 +467,20 @@ class TestRealStack:
             service.ready(60)
         writer.sql(f"INSERT INTO {table} VALUES (2)")
         assert writer.sql(f"SELECT * FROM {table} ORDER BY id") == [[1], [2]]
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+    def test_every_jvm_of_spark_maps_the_class_data_archive(
+        self, installation: Installation, running: Stack, writer: Writer
+    ) -> None:
+        writer.sql("SELECT 1")
+        spark = [
+            process
+            for process in of_run(_run_id(running))
+            if process.name == "java" and "org.apache.spark" in Path(f"/proc/{process.pid}/cmdline").read_text()
+        ]
+        assert len(spark) == 4, "master, worker, executor, driver"
+        for process in spark:
+            assert classdata.archive(installation).name in Path(f"/proc/{process.pid}/maps").read_text()
 
     def test_a_second_stack_beside_it_is_another_world(
         self, installation: Installation, running: Stack, tmp_path_factory: pytest.TempPathFactory
