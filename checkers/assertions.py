@@ -96,4 +96,4 @@ class Assertions:
                         evidence={"metric": metric, "threshold": threshold, "measured": value},
                     )
                 )
-        return Verdict(self.name, worst(verdicts), tuple(failed), {k: v for k, v in measured.items()}, tuple(notes))
+        return Verdict(self.name, worst(verdicts), tuple(failed), dict(measured), tuple(notes))

@@ -54,7 +54,7 @@ class Promises:
     thresholds: Mapping[str, str] = field(default_factory=dict)
 
 
-def check(evidence: Evidence, checkers: Sequence[Checker] = ALL, promises: Promises = Promises()) -> Results:  # noqa: B008
+def check(evidence: Evidence, checkers: Sequence[Checker] = ALL, promises: Promises = Promises()) -> Results:
     """Run checkers over the evidence.
 
     With ``expect`` the run is valid if exactly those anomalies were found; one that was not is reported as ``expected-not-found``:

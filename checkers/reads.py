@@ -194,7 +194,7 @@ class _Judge:
     def _add(
         self, name: str, o: Operation, text: str, commits: Iterable[Commit] = (), keys: Iterable[int] = (), **more: Any
     ) -> None:
-        made = [c for c in commits]
+        made = list(commits)
         others = [self.t.everything[c.op] for c in made if c.op is not None and c.op in self.t.everything]
         ops = [o, *more.pop("ops", ()), *others]
         unique = {x.op: x for x in ops}
@@ -259,7 +259,7 @@ class _Judge:
 
     def _future(self, o: Operation, position: int) -> None:
         c = self.t.main[position - 1]
-        owner = self.t.everything[c.op] if c.op in self.t.everything else None  # type: ignore[index]
+        owner = self.t.everything.get(c.op or "")
         when = f", which was invoked only at {explain.ms(owner.start)}" if owner is not None else ""
         self._add(
             "future-read",

@@ -225,7 +225,7 @@ def read(path: Path) -> History:
     except OSError as e:
         raise HistoryError(f"{path}: cannot be read: {e.strerror}") from None
     lines = raw.split(b"\n")
-    torn = lines.pop() if lines[-1:] != [b""] else lines.pop()
+    torn = lines.pop()  # empty when the last line ended as it should
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

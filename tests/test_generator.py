@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads import generator, schema
-from workloads.operations import KINDS, OWN_KEYS, Keys, owner, own_key, part_of
+from workloads.operations import KINDS, OWN_KEYS, Keys, own_key, owner, part_of
 from workloads.schema import Phase, Workload
 
 
