@@ -227,8 +227,7 @@ def setup() -> int:
     """Get everything that a run needs into the cache; `run` does the same by itself."""
     from compose import install
 
-    typer.echo(f"ready: {install.ensure(progress=None).home}")
-    return 0
+    return install.main([])
 
 
 @app.command()
