@@ -91,6 +91,43 @@ def plain(value: Any) -> Any:
 
 # --- metadata.json ----------------------------------------------------------------------------------------------------
 
+_SNAPSHOT_TYPES: dict[str, type | tuple[type, ...]] = {
+    "snapshot-id": int,
+    "parent-snapshot-id": (int, type(None)),
+    "sequence-number": (int, type(None)),
+    "timestamp-ms": (int, type(None)),
+    "manifest-list": (str, type(None)),
+    "summary": (dict, type(None)),
+}
+_FIELD_TYPES: dict[str, type | tuple[type, ...]] = {"id": int, "name": str, "type": object}
+
+
+def _check_shape(m: Mapping[str, Any]) -> None:
+    """Raises CorruptFile when something that is read of a metadata.json is not of the type that the spec gives it."""
+
+    def each(what: str, items: Any, types: Mapping[str, type | tuple[type, ...]]) -> None:
+        if not isinstance(items, list):
+            raise CorruptFile(f"not a table's metadata.json: {what} is no list")
+        for item in items:
+            for key, type in types.items():
+                if (
+                    not isinstance(item, dict)
+                    or not isinstance(item.get(key), type)
+                    or (type is object and key not in item)
+                ):
+                    raise CorruptFile(f"not a table's metadata.json: {what} has an entry with a wrong {key}")
+
+    schemas = [*(m.get("schemas") or ()), *([m["schema"]] if "schema" in m else ())]
+    refs = m.get("refs") or {}
+    if not isinstance(refs, dict):
+        raise CorruptFile("not a table's metadata.json: refs is no object")
+    each("snapshots", m.get("snapshots") or [], _SNAPSHOT_TYPES)
+    each("metadata-log", m.get("metadata-log") or [], {"metadata-file": str})
+    each("refs", list(refs.values()), {"snapshot-id": int})
+    each("schemas", schemas, {"fields": list})
+    for schema in schemas:
+        each("a schema", schema["fields"], _FIELD_TYPES)
+
 
 def read_metadata(content: bytes) -> dict[str, Any]:
     """A metadata.json, plain or gzipped.
@@ -102,8 +139,9 @@ def read_metadata(content: bytes) -> dict[str, Any]:
         parsed = orjson.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
     except (ValueError, OSError, EOFError, zlib.error) as e:
         raise CorruptFile(f"not a metadata.json: {e}") from None
-    if not isinstance(parsed, dict) or "format-version" not in parsed or "location" not in parsed:
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("location"), str) or "format-version" not in parsed:
         raise CorruptFile("not a table's metadata.json: format-version or location is missing")
+    _check_shape(parsed)
     return parsed
 
 
@@ -381,7 +419,9 @@ def _parquet(content: bytes) -> pa.Table:
     try:
         # One thread: files are small and cores are shared with the writers under test.
         with pq.ParquetFile(pa.BufferReader(content)) as f:
-            return f.read(use_threads=False)
+            table = f.read(use_threads=False)
+            table.validate(full=True)
+            return table
     except (pa.ArrowException, OSError, ValueError) as e:
         raise CorruptFile(f"not a readable Parquet file: {' '.join(str(e).split())[:200]}") from None
 

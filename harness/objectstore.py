@@ -35,7 +35,7 @@ class ObjectStore:
     Args:
         endpoint: ``http://host:port`` of the S3 service; None: Amazon's own.
         access_key, secret_key, region: credentials; None: what the environment gives.
-        timeout: bound of one request in seconds; there are up to three tries.
+        timeout: bound of one request in seconds; there are up to four tries.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ObjectStore:
         access_key: str | None = None,
         secret_key: str | None = None,
         region: str | None = "us-east-1",
-        timeout: float = 20.0,
+        timeout: float = 10.0,
     ) -> None:
         self._endpoint = endpoint
         self._s3_options: dict[str, Any] = {
@@ -110,7 +110,12 @@ class ObjectStore:
         if len(wanted) < 2:
             return {p: get(p) for p in wanted}
         with ThreadPoolExecutor(min(threads, len(wanted)), "objectstore") as pool:
-            return dict(zip(wanted, pool.map(get, wanted), strict=True))
+            pending = [pool.submit(get, p) for p in wanted]
+            try:
+                return {p: f.result() for p, f in zip(wanted, pending, strict=True)}
+            except BaseException:  # a store that is down takes its time for each object: do not ask for the rest
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
 
     def exists(self, path: str) -> bool:
         """Whether there is an object at ``path``.

@@ -32,7 +32,6 @@ a store that does not answer raises :class:`TableReadError`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +39,11 @@ from threading import RLock
 from typing import Any
 
 from harness import tablelog
-from harness.icebergfiles import Column, CorruptFile, Entry, ManifestFile, attempt_of, projection, read_metadata
+from harness.icebergfiles import Column, Entry, ManifestFile, attempt_of, projection
+from harness.metadatachain import LONGEST, OutsideTheChain, Snapshot, folder, metadata_files, parse, predecessors, trace
 from harness.objectstore import ObjectStore, TableReadError, normalise
-from harness.snapshottree import Change, SnapshotTree, TableFiles, Unknown
+from harness.snapshottree import Change, SnapshotTree
+from harness.tablefiles import TableFiles, Unknown
 from harness.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog
 
 __all__ = ["ObjectStore", "TableReadError", "TableReader"]
@@ -52,8 +53,6 @@ _BATCH = 32
 """Metadata versions that are read and recorded together."""
 _SNAPSHOT_BATCH = 128
 """Snapshots whose files are fetched together."""
-_CHAIN = 1_000_000
-"""Bound of walks along a chain, whatever the files say."""
 _SAID = frozenset(
     {
         "format-version",
@@ -66,10 +65,6 @@ _SAID = frozenset(
     }
 )
 """Keys of metadata.json that a :class:`Metadata` record has fields for."""
-_METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$")
-
-Snapshot = Mapping[str, Any]
-"""A snapshot as metadata.json has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +111,7 @@ class TableReader:
         self._fields: dict[int, Column] = {}
         self._files = TableFiles(store, self._relative)
         self._tree = SnapshotTree(self._files, lambda id: self._fields.get(id, Column(f"field {id}", id)))
-        self._folder_unread = True
-        self._folder_read: set[str] = set()
-        self._folder_snapshots: dict[int, tuple[Snapshot, str]] = {}
+        self._outside = OutsideTheChain(store)
 
     @property
     def newest_timestamp_ms(self) -> int | None:
@@ -138,7 +131,7 @@ class TableReader:
         """
         with self._lock:
             if pointer is not None:
-                self._folder_unread = True
+                self._outside.look_again()
                 try:
                     self._follow(pointer)
                 finally:
@@ -187,8 +180,8 @@ class TableReader:
             TableReadError: the store cannot be read.
         """
         with self._lock:
-            folders = dict.fromkeys(_folder(m.location) for m in self._metadata)
-            return [p for f in folders for p in self._metadata_files(f) if normalise(p) not in self._known]
+            folders = dict.fromkeys(folder(m.location) for m in self._metadata)
+            return [p for f in folders for p in metadata_files(self._store, f) if normalise(p) not in self._known]
 
     # --- the log file
 
@@ -237,11 +230,11 @@ class TableReader:
         last = self._metadata[-1] if self._metadata else None
         if last is not None and normalise(last.location) == normalise(pointer):
             return
-        locations, base, read = self._chain(pointer)
+        traced = trace(self._store, pointer, self._known)
+        base, read = traced.base, traced.contents
         problems: list[str] = []
         if not read and normalise(pointer) not in self._known:
-            _parse(pointer, self._store.read_many([pointer])[pointer], problems)
-            self._problem(f"the pointer leads nowhere: {problems[0] if problems else pointer}")
+            self._problem(f"the pointer leads nowhere: {'; '.join(traced.problems)}")
             return
         if last is not None and base != last.n:
             origin = "no version seen before" if base is None else f"{self._metadata[base].location} (metadata {base})"
@@ -250,14 +243,14 @@ class TableReader:
                 f"but from {origin}"
             )
         previous = self._metadata[base].location if base is not None else None
-        for at in range(0, len(locations), _BATCH):
-            batch = locations[at : at + _BATCH]
+        for at in range(0, len(traced.locations), _BATCH):
+            batch = traced.locations[at : at + _BATCH]
             raw = self._store.read_many(p for p in batch if p not in read)
             versions: list[_Version] = []
             for location in batch:
-                content = read.pop(location, None) or _parse(location, raw.get(location), problems)
+                content = read.pop(location, None) or parse(location, raw.get(location), problems)
                 if content is not None:
-                    log = _predecessors(content)
+                    log = predecessors(content)
                     if log and previous is not None and normalise(log[-1]) != normalise(previous):
                         problems.append(f"its metadata-log says that it follows {log[-1]}, the chain says {previous}")
                     versions.append(_Version(location, content, tuple(problems)))
@@ -266,54 +259,6 @@ class TableReader:
             self._record_all(versions)
         for text in problems:
             self._problem(f"pointer at {pointer}: {text}")
-
-    def _chain(self, pointer: str) -> tuple[list[str], int | None, dict[str, dict[str, Any]]]:
-        """Locations to record, oldest first; ``n`` of the recorded version they descend from; contents already read."""
-        if normalise(pointer) in self._known:  # set back to a recorded version, which is recorded again as the newest
-            base = self._metadata[self._known[normalise(pointer)]]
-            return [pointer], base.n - 1 if base.n else None, {}
-        newest_first = [pointer]
-        seen = {normalise(pointer)}
-        read: dict[str, dict[str, Any]] = {}
-        current = pointer
-        for _ in range(_CHAIN):
-            try:
-                raw: bytes | None = self._store.read(current)
-            except FileNotFoundError:
-                raw = None
-            content = _parse(current, raw, [])
-            if content is None:
-                break
-            read[current] = content
-            oldest = None
-            for location in reversed(_predecessors(content)):
-                if normalise(location) in self._known:
-                    return newest_first[::-1], self._known[normalise(location)], read
-                if normalise(location) not in seen:
-                    seen.add(normalise(location))
-                    newest_first.append(location)
-                    oldest = location
-            if oldest is None:
-                break
-            current = oldest
-        return newest_first[::-1], None, read
-
-    def _metadata_files(self, folder: str) -> list[str]:
-        return [p for p in self._store.list(folder) if _METADATA_FILE.search(p)]
-
-    def _search_folder(self, snapshot_id: int, beside: str) -> tuple[Snapshot, str] | None:
-        """A snapshot that no version of the chain lists, from a metadata file outside the chain; and which file."""
-        if self._folder_unread:
-            self._folder_unread = False
-            files = self._metadata_files(_folder(beside))
-            unread = [p for p in files if normalise(p) not in self._known and p not in self._folder_read]
-            for at in range(0, len(unread), _BATCH):
-                for location, raw in self._store.read_many(unread[at : at + _BATCH]).items():
-                    content = _parse(location, raw, []) or {}
-                    self._folder_read.add(location)
-                    for s in content.get("snapshots") or ():
-                        self._folder_snapshots.setdefault(s["snapshot-id"], (s, location))
-        return self._folder_snapshots.get(snapshot_id)
 
     # --- versions
 
@@ -352,7 +297,7 @@ class TableReader:
         listed: list[Snapshot] = c.get("snapshots") or []
         for s in listed:
             before = self._told.get(s["snapshot-id"])
-            if before is not None and _identity(before) != _identity(s):
+            if before is not None and before != s and _identity(before) != _identity(s):
                 problems.append(f"tells snapshot {s['snapshot-id']} differently than the version that first showed it")
         for schema in _schemas(c):
             names = [f["name"] for f in schema.get("fields", ())]
@@ -394,11 +339,11 @@ class TableReader:
         """``s`` after those of its ancestors that only metadata files outside the chain list, and which files."""
         line: list[tuple[Snapshot, str | None]] = [(s, None)]
         seen = {s["snapshot-id"]}
-        for _ in range(_CHAIN):
+        for _ in range(LONGEST):
             parent = line[-1][0].get("parent-snapshot-id")
             if parent is None or parent in self._commits or parent in recording or parent in seen:
                 break
-            found = self._search_folder(parent, beside)
+            found = self._outside.find(parent, beside, self._known)
             if found is None:
                 break
             line.append(found)
@@ -502,27 +447,6 @@ class TableReader:
             if manifest_list in gone:
                 users.setdefault(manifest_list, []).append(id)
         return tuple(MissingFile(self._relative(p), tuple(ids)) for p, ids in sorted(users.items()))
-
-
-def _folder(location: str) -> str:
-    return location.rpartition("/")[0]
-
-
-def _parse(location: str, raw: bytes | None, problems: list[str]) -> dict[str, Any] | None:
-    """A metadata.json; None and a problem when it is missing or corrupt."""
-    if raw is None:
-        problems.append(f"metadata file {location} is missing")
-        return None
-    try:
-        return read_metadata(raw)
-    except CorruptFile as e:
-        problems.append(f"metadata file {location} is corrupt: {e}")
-        return None
-
-
-def _predecessors(content: Mapping[str, Any]) -> list[str]:
-    """What ``metadata-log`` names, oldest first."""
-    return [e["metadata-file"] for e in content.get("metadata-log") or () if e.get("metadata-file")]
 
 
 def _schemas(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -416,6 +416,41 @@ def test_merged_manifests_branches_and_replaced_tables(subject: Callable[..., Su
     assert [c for c in log.commits if c.parent_id is None][1:], "the replaced table starts anew"
 
 
+def test_version_1_and_its_upgrade(subject: Callable[..., Subject]) -> None:
+    t = subject("version_1", ddl=ddl(1, "copy-on-write", True))
+    t.sql(f"INSERT INTO {{t}} VALUES {values(range(6))}")
+    t.sql("UPDATE {t} SET val = 'u' WHERE id = 3")
+    t.sql("DELETE FROM {t} WHERE part = 1")
+    t.capture()
+    t.sql("ALTER TABLE {t} SET TBLPROPERTIES ('format-version' = '2', 'write.delete.mode' = 'merge-on-read')")
+    t.sql("DELETE FROM {t} WHERE id = 5")  # a delete of a row of version 1
+    t.sql(f"INSERT INTO {{t}} VALUES {values([5, 7])}")
+    t.sql("CALL c.system.rewrite_manifests('{n}')")
+    t.sql("DELETE FROM {t} WHERE id = 2")
+    t.sql("CALL c.system.rewrite_data_files(table => '{n}', options => map('rewrite-all', 'true'))")
+    log = t.check()
+    assert [c.sequence_number for c in log.commits][:4] == [0, 0, 0, 1]
+
+
+def test_staged_and_picked_snapshots(subject: Callable[..., Subject]) -> None:
+    t = subject("staged", ddl=ddl(2, "merge-on-read", True, write_wap_enabled="true"))
+    t.sql(f"INSERT INTO {{t}} VALUES {values(range(6))}")
+    for wap in ("one", "two"):
+        t.spark.conf.set("spark.wap.id", wap)
+        try:
+            t.sql(f"INSERT INTO {{t}} VALUES {values([10, 11], wap)}")
+        finally:
+            t.spark.conf.unset("spark.wap.id")
+    t.sql("DELETE FROM {t} WHERE id = 1")
+    t.sql("CALL c.system.publish_changes('{n}', 'one')")  # makes a new snapshot of the same files
+    t.sql("ALTER TABLE {t} CREATE BRANCH b")
+    t.as_op(lambda: t.spark.sql(f"INSERT INTO {t.full}.branch_b VALUES {values([20])}"))
+    t.sql("CALL c.system.fast_forward('{n}', 'main', 'b')")
+    t.sql("UPDATE {t} SET val = 'u' WHERE id = 10")
+    staged = [c for c in t.check().commits if c.summary.get("wap.id") == "two"]
+    assert len(staged) == 1, "a staged snapshot that was never published is a commit all the same"
+
+
 def test_attempts_are_counted(subject: Callable[..., Subject]) -> None:
     t = subject("attempts", ddl=ddl(2, "copy-on-write", False))
     t.sql(f"INSERT INTO {{t}} VALUES {values([1])}")

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -18,8 +19,10 @@ from hypothesis import strategies as st
 
 from harness import icebergfiles, tablelog
 from harness.icebergfiles import ADDED, DELETED, EXISTING, CorruptFile, Entry, ManifestFile, Partition
+from harness.livefiles import in_scope
 from harness.objectstore import ObjectStore, TableReadError, normalise
-from harness.snapshottree import TableFiles, in_scope, net
+from harness.snapshottree import net
+from harness.tablefiles import TableFiles
 from harness.tablelog import Commit, Metadata, RowChange, TableLog
 from harness.tablereader import TableReader
 from tests.icebergtable import COLUMNS, File, HandMadeTable
@@ -550,6 +553,31 @@ def test_what_breaks_the_spec_is_told(tmp_path: Path, code: str) -> None:
     c = read(t).commits[-1]
     assert code in {v.split(":")[0] for v in c.violations}
     assert added(c) == expect
+
+
+def test_no_damage_of_any_file_is_an_exception(tmp_path: Path) -> None:
+    t = HandMadeTable(tmp_path / "t", version=3)
+    a, b = t.data([(1, "a", 0), (2, "b", 0), (7, "g", 0)]), t.data([(3, "c", 1), (4, "d", 1)])
+    t.commit(add=[a, b])
+    pos = t.positions({a: [0]})
+    t.commit(add=[pos])
+    t.commit(add=[t.equality([1], [(3,)], part=1)])
+    t.commit(add=t.vectors({a: [0, 1]}), remove=[pos])
+    t.commit(add=[t.data([(5, "e", 0)])], merge=True)
+    whole = read(t)
+    random = Random(1)
+    for path in sorted(p for p in t.root.rglob("*") if p.is_file()):
+        content = path.read_bytes()
+        damaged = [content[: random.randrange(len(content))] for _ in range(3)]
+        for _ in range(6):
+            flipped = bytearray(content)
+            flipped[random.randrange(len(flipped))] = random.randrange(256)
+            damaged.append(bytes(flipped))
+        for d in damaged:
+            path.write_bytes(d)
+            assert read(t).complete
+        path.write_bytes(content)
+    assert read(t) == whole
 
 
 # --- the chain of metadata --------------------------------------------------------------------------------------------
