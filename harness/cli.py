@@ -18,6 +18,9 @@ import typer
 
 BAD_INPUT, HARNESS_FAILED = 254, 255
 
+TYPER_INTERRUPTED = 130
+"""What Typer returns in place of a KeyboardInterrupt."""
+
 _TyperError = typer.BadParameter.__mro__[2]
 """Click's ClickException, which newer Typers carry inside and do not export."""
 
@@ -276,6 +279,8 @@ def _fail(message: str, code: int) -> int:
 def _main() -> int:
     try:
         code = app(standalone_mode=False)
+        if code == TYPER_INTERRUPTED:
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return _fail("stopped; the run's folder keeps what there is", HARNESS_FAILED)
