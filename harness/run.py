@@ -170,9 +170,9 @@ class Run:
                 data = Path(tempfile.mkdtemp(prefix="icequake-"))
                 data.chmod(0o755)  # PostgreSQL of a root user runs under another uid
                 stack.callback(shutil.rmtree, data, ignore_errors=True)
-                watchdog = Watchdog(self._run_id, remove=[data])
-                watchdog.start()
-                stack.callback(watchdog.close)
+                self._watchdog = Watchdog(self._run_id, remove=[data])
+                self._watchdog.start()
+                stack.callback(self._watchdog.close)
                 stack.enter_context(self._memory())
                 self._inside(stack, data)
             final = "complete"
@@ -242,6 +242,7 @@ class Run:
             follower.finish()
         for problem in follower.errors:
             self._say(f"table log: {problem}")
+        self._state["capture_errors"] = list(follower.errors)
         self._state["writer_replacements"] = sum(s.replacements for s in slots)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
@@ -282,7 +283,7 @@ class Run:
 
     @contextlib.contextmanager
     def _memory(self) -> Iterator[None]:
-        """Sample the memory of this process and all below it every two seconds; keep the peak (bytes, sum of RSS)."""
+        """Sample the memory of this process and all below it every five seconds; keep the peak (bytes, sum of RSS)."""
         stop = threading.Event()
 
         def sample() -> None:
@@ -293,7 +294,7 @@ class Run:
                     with contextlib.suppress(psutil.Error):
                         total += p.memory_info().rss
                 self._peak = max(self._peak, total)
-                if stop.wait(2.0):
+                if stop.wait(5.0):
                     return
 
         thread = threading.Thread(target=sample, name="memory", daemon=True)
@@ -417,6 +418,7 @@ class Run:
             for t in threads:
                 while t.is_alive():
                     t.join(0.2)
+                    self._watchdog.start()  # another one, if somebody killed it
                     if self._stop.is_set():
                         for slot in context.slots:
                             slot.interrupt()

@@ -1,0 +1,145 @@
+"""A writer answers, dies, or says nothing in time; each is noticed, and the dead are replaced."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from harness.writers import Writer, WriterDied, WriterError, WriterSlot, WriterTimeout, request
+from workloads.operations import KINDS
+from workloads.tables import TableSpec
+
+DRIVER = """
+import json, os, socket, sys, time
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+listener.bind(sys.argv[1] + ".new")
+listener.listen(1)
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+while True:
+    connection, _ = listener.accept()
+    with connection, connection.makefile("rwb") as stream:
+        for line in stream:
+            asked = json.loads(line)
+            if asked.get("die"):
+                os._exit(1)
+            time.sleep(asked.get("sleep", 0))
+            stream.write(json.dumps({"ok": True, "result": asked, "pid": os.getpid()}).encode() + b"\\n")
+            stream.flush()
+"""
+
+
+class Process:
+    """A driver process without Spark: it speaks the writers' protocol and does as it is told."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._process = subprocess.Popen([sys.executable, "-c", DRIVER, str(path)])
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def logs(self) -> Path:
+        return self.path.with_suffix(".log")
+
+
+@pytest.fixture
+def slot(tmp_path: Path) -> Iterator[WriterSlot]:
+    def launch(name: str, generation: int) -> Writer:
+        path = tmp_path / f"{name}.{generation}"
+        return Writer(name, Process(path), path)
+
+    with ExitStack() as stack:
+        slot = WriterSlot("w0", launch, 30)
+        stack.callback(slot.kill)
+        slot.connect()
+        yield slot
+
+
+def test_requests_are_answered_one_after_the_other(slot: WriterSlot) -> None:
+    pids = {slot.call({"n": n, "text": "ä\n" * 100_000}, 10)["pid"] for n in range(3)}
+    assert len(pids) == 1
+
+
+def test_a_writer_that_dies_is_noticed_and_replaced(slot: WriterSlot) -> None:
+    before = slot.call({}, 10)["pid"]
+    with pytest.raises(WriterDied):
+        slot.call({"die": True}, 10)
+    slot.replace()
+    assert slot.call({}, 10)["pid"] != before
+    assert slot.replacements == 1
+
+
+def test_no_answer_in_time_is_a_timeout_and_its_late_answer_is_never_taken_for_another(slot: WriterSlot) -> None:
+    with pytest.raises(WriterTimeout, match="no answer within"):
+        slot.call({"sleep": 30}, 0.2)
+    slot.replace()
+    assert slot.call({"n": 7}, 10)["result"] == {"n": 7}
+
+
+def test_an_interrupt_from_another_thread_ends_a_call(slot: WriterSlot) -> None:
+    threading.Timer(0.2, slot.interrupt).start()
+    began = time.monotonic()
+    with pytest.raises(WriterDied):
+        slot.call({"sleep": 60}, 60)
+    assert time.monotonic() - began < 30
+    with pytest.raises(WriterError, match="was stopped"):
+        slot.replace()
+
+
+def test_a_driver_that_ends_while_starting_is_said_with_its_log(tmp_path: Path) -> None:
+    class Stillborn(Process):
+        def alive(self) -> bool:
+            return False
+
+    process = Stillborn(tmp_path / "elsewhere")
+    try:
+        with pytest.raises(WriterError, match=r"died while starting; see .*\.log"):
+            Writer("w0", process, tmp_path / "never").connect(10)
+    finally:
+        process.kill()
+
+
+def test_a_session_that_never_comes_is_said(tmp_path: Path) -> None:
+    with pytest.raises(WriterError, match="no Spark session after 0 s"):
+        Writer("w0", None, tmp_path / "never").connect(0.2)
+
+
+def test_an_answer_that_comes_in_pieces_is_one_answer(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen(1)
+
+        def dribble() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1000)
+                for byte in json.dumps({"ok": True, "result": "ä"}).encode() + b"\n":
+                    connection.send(bytes([byte]))
+
+        thread = threading.Thread(target=dribble)
+        thread.start()
+        writer = Writer("w0", None, tmp_path / "s")
+        writer.connect(10)
+        assert writer.call({}, 10) == {"ok": True, "result": "ä"}
+        writer.close()
+        thread.join()
+
+
+def test_a_request_names_catalog_table_and_identifier() -> None:
+    statements = KINDS["rewrite-manifests"].statements({}, "w0-1", TableSpec(name="t"))
+    asked = request("w0-1", statements, catalog="c", namespace="n", table="t")
+    sql = asked["statements"][0]["sql"].format_map(asked["names"])
+    assert sql == "CALL c.system.rewrite_manifests(table => 'n.t')"
