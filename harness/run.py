@@ -102,16 +102,16 @@ def table_properties(table: TableSpec) -> dict[str, str]:
     return properties | table.properties
 
 
+CREATE_NAMESPACE = [Statement("CREATE NAMESPACE IF NOT EXISTS {catalog}.{namespace}")]
+
+
 def create_table(table: TableSpec) -> list[Statement]:
-    """The DDL of one table under test."""
+    """The DDL of one table under test; its namespace is there."""
     quoted = ", ".join(
         f"'{k}' = '{v}'" for k, v in ((_quote(k), _quote(v)) for k, v in table_properties(table).items())
     )
     partitioning = " PARTITIONED BY (part)" if table.partitioned else ""
-    return [
-        Statement("CREATE NAMESPACE IF NOT EXISTS {catalog}.{namespace}"),
-        Statement(f"CREATE TABLE {{table}} ({SQL_COLUMNS}) USING iceberg{partitioning} TBLPROPERTIES ({quoted})"),
-    ]
+    return [Statement(f"CREATE TABLE {{table}} ({SQL_COLUMNS}) USING iceberg{partitioning} TBLPROPERTIES ({quoted})")]
 
 
 def _quote(text: str) -> str:
@@ -325,7 +325,8 @@ class Run:
         return slots
 
     def _create_tables(self, slots: list[WriterSlot]) -> None:
-        """All tables, shared out among the writers: a driver's first statements are slow, and so they are warm together."""
+        """The namespace, by one writer; then all tables, shared out: a driver's first statements are slow, so they warm together."""
+        self._define(slots[0], "namespace " + self._namespace, CREATE_NAMESPACE, table="")
         with ThreadPoolExecutor(len(slots)) as pool:
             shares = self._split(list(self._workload.tables))
             for done in [pool.submit(self._create, slot, tables) for slot, tables in zip(slots, shares, strict=True)]:
@@ -333,16 +334,17 @@ class Run:
 
     def _create(self, slot: WriterSlot, tables: list[TableSpec]) -> None:
         for table in tables:
-            message = request(
-                "setup", create_table(table), catalog=CATALOG, namespace=self._namespace, table=table.name
-            )
-            try:
-                answer = slot.call(message, self._workload.op_timeout)
-            except (WriterDied, WriterTimeout) as e:
-                raise RunError(f"table {table.name} could not be created: {e}; see {self._folder.logs}") from None
-            if not answer["ok"]:
-                kind, text = answer["error"][0]
-                raise RunError(f"table {table.name} could not be created: {kind.rsplit('.', 1)[-1]}: {text}")
+            self._define(slot, f"table {table.name}", create_table(table), table=table.name)
+
+    def _define(self, slot: WriterSlot, what: str, statements: list[Statement], *, table: str) -> None:
+        message = request("setup", statements, catalog=CATALOG, namespace=self._namespace, table=table)
+        try:
+            answer = slot.call(message, self._workload.op_timeout)
+        except (WriterDied, WriterTimeout) as e:
+            raise RunError(f"{what} could not be created: {e}; see {self._folder.logs}") from None
+        if not answer["ok"]:
+            kind, text = answer["error"][0]
+            raise RunError(f"{what} could not be created: {kind.rsplit('.', 1)[-1]}: {text}; see {self._folder.logs}")
 
     def _follower(self, endpoints: Endpoints, recorder: Recorder) -> Follower:
         store = ObjectStore(
