@@ -3,8 +3,8 @@
 Both sides use the same warm drivers on one stack, the same seed, fresh tables with the same rows. The run records its history
 (fsynced), follows the table logs and talks to each driver operation by operation; the bare side hands each driver its whole
 list of statements at once and waits. Rounds alternate which side comes first. Only the main phase counts on both sides, from
-the first operation's start to the last one's end. The writers use keys of their own in partitions of their own and no statement
-that reads beyond them: under conflicts the two sides would do different work (who aborts whom is a matter of luck).
+the first operation's start to the last one's end. Each writer has a table to itself: under conflicts the two sides would do
+different work (who aborts whom is a matter of luck). ``expire-snapshots`` is left out: its statement depends on the run.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from compose.install import Installation, ensure
@@ -27,20 +28,11 @@ from harness.driver import CATALOG, launcher
 from harness.run import CREATE_NAMESPACE, Kept, Run, Settings, create_table
 from harness.writers import Writer, request
 from workloads import generator, schema
+from workloads.generator import Planned
 from workloads.operations import KINDS
-from workloads.schema import Workload
+from workloads.schema import Phase, Workload
 
 WRITERS, OPERATIONS, ROUNDS = 2, 120, 8
-KINDS_WITHOUT_CONFLICT = (
-    "insert",
-    "insert-select",
-    "update-register",
-    "update-counter",
-    "update-append",
-    "delete",
-    "read",
-    "read-key",
-)
 CALL_S = 600.0
 
 
@@ -53,16 +45,24 @@ class _Silent:
 
 
 def workload() -> Workload:
-    """The tables of ``quick`` that are partitioned, and operations that never meet those of another writer."""
+    """``quick`` without expiry, and with one table a writer."""
     quick = schema.load(schema.find("quick"))
     return quick.model_copy(
         update={
-            "tables": tuple(t for t in quick.tables if t.partitioned),
-            "operations": {k: schema.OperationSpec(keys="own") for k in KINDS_WITHOUT_CONFLICT},
+            "tables": quick.tables[:WRITERS],
+            "operations": {
+                k: v.model_copy(update={"tables": None}) for k, v in quick.operations.items() if k != "expire-snapshots"
+            },
             "writers": WRITERS,
             "length": schema.Length(ops=OPERATIONS),
         }
     )
+
+
+def operations(spec: Workload, phase: Phase, writer: int, seed: int) -> Iterator[Planned]:
+    """What the generator draws, on the writer's own table."""
+    for p in generator.operations(spec, phase, writer, seed):
+        yield replace(p, table=spec.tables[writer])
 
 
 @contextlib.contextmanager
@@ -89,7 +89,7 @@ def harness_rate(
 ) -> float:
     """Operations/s of the main phase of a run."""
     folder = store.create(into, spec.workload)
-    settings = Settings(seed=seed, command="bench")
+    settings = Settings(seed=seed, command="bench", operations=operations)
     Run(spec, folder, installation, settings, kept=Kept(endpoints, sockets), watcher=_Silent()).execute()
     main = [o for o in history.read(folder.history).operations() if o.invoked.extra.get("phase") == "main"]
     ends = [o.completed.time for o in main if o.completed is not None]
@@ -104,7 +104,7 @@ def bare_rate(spec: Workload, seed: int, sockets: tuple[Path, ...]) -> float:
     loops = []
     for n, w in enumerate(writers):
         w.connect(60)
-        planned = generator.operations(spec, phase, n, seed)
+        planned = operations(spec, phase, n, seed)
         loops.append(
             [
                 request(
