@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,11 @@ import pytest
 from compose.install import Installation, ensure
 from compose.stack import Stack, spark_conf, writer_environment
 from compose.watchdog import Watchdog
+
+
+def pytest_configure() -> None:
+    """A program started in the background of a shell ignores Ctrl-C, and so do its children; the tests send it to theirs."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
