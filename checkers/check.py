@@ -1,8 +1,8 @@
 """All checkers over one run: from the run's folder to verdicts, and to the bytes of ``results.json``.
 
-The run's validity is the worst of the verdicts (false > unknown > true). A checker that raises is ``unknown`` with the reason,
-never a crash: one checker's bug must not hide what the others found. Nothing here looks at a clock, so the same folder gives
-the same bytes again.
+The run's validity is the worst of the verdicts (false > unknown > true), and of a run that did not come to its end never better
+than ``unknown``. A checker that raises is ``unknown`` with the reason, never a crash: one checker's bug must not hide what the
+others found. Nothing here looks at a clock, so the same folder gives the same bytes again.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from harness.store import RunFolder, StoreError
 from workloads.tables import TableSpec
 
 ALL: tuple[Checker, ...] = (Commits(), Replay(), Reads())
+"""The checkers that every run is judged by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Promises:
 
 
 def check(evidence: Evidence, checkers: Sequence[Checker] = ALL, promises: Promises = Promises()) -> Results:
-    """Run checkers over the evidence.
+    """Run checkers over the evidence. A run that ended early is ``unknown`` at best.
 
     With ``expect`` the run is valid if exactly those anomalies were found; one that was not is reported as ``expected-not-found``:
     a scenario that no longer shows its bug must be noticed.
@@ -63,14 +64,15 @@ def check(evidence: Evidence, checkers: Sequence[Checker] = ALL, promises: Promi
     verdicts = [_one(c, evidence) for c in checkers]
     if promises.thresholds:
         verdicts.append(_one(Assertions(promises.thresholds), evidence))
+    ended: Validity = True if evidence.complete else "unknown"
     if not promises.expect:
-        return Results(tuple(verdicts), worst(v.valid for v in verdicts), evidence.complete)
+        return Results(tuple(verdicts), worst((*(v.valid for v in verdicts), ended)), evidence.complete)
     expected = frozenset(promises.expect)
     found = {a.name for v in verdicts for a in v.anomalies}
     missing = sorted(expected - found)
     verdicts.append(_expectation(missing, sorted(expected & found)))
     surprised = any(a.name not in expected for v in verdicts for a in v.anomalies)
-    undecided = any(v.valid == "unknown" for v in verdicts)
+    undecided = ended == "unknown" or any(v.valid == "unknown" for v in verdicts)
     valid: Validity = False if surprised or missing else "unknown" if undecided else True
     return Results(tuple(verdicts), valid, evidence.complete, tuple(sorted(expected)))
 

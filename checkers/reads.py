@@ -1,48 +1,54 @@
-"""The ``reads`` checker: did every read return a state that was committed, and one that its reader was owed?
+"""The ``reads`` checker: did every completed read return a state that the table had, and one that it could still have had?
 
-A completed read of the whole table, or of one key, must equal the state after some commit of main. *Which* positions it equals is
-looked up by a multiset hash of the rows (a sum, so it follows commits in time proportional to what they change); then real time and
-session order say which of those it may have been::
+A table is a register whose values are its states; commits write it, reads read it. States are numbered in the order in which they were
+current (:attr:`Timeline.versions`, also those that main was later set back below). For a read invoked at event i and answered at e::
 
-    position     0 … lo … c1 … c2 … hi … n
-                     │               └ the last commit whose operation was invoked before the read completed
-                     └ the last commit acknowledged before the read was invoked (also its process's own), or what the process
-                       read before: the read may be no older
+    state      0 ──── 1 ──── 2 ──── 3 ──── 4 ──── 5 ──── 6
+                      │      └──── may be read ───┘      │
+       a read or write that had ended before i           its operation was invoked after e
+       proves state 2 by then: lower is *stale*          so higher is a *future read*
 
-The smallest position that fits is taken as what the process has now seen, which is the most charitable choice for its later reads.
-Adya's G1a is ``dirty-read``, Jepsen's stale and non-monotonic reads and Terry's session guarantees (PDIS 1994) give the other names.
+Reads are taken in the order in which they ended, and each is given the **lowest** state that it can have seen: that state had then
+been reached for certain, which is a bound for every read invoked later. (Linearizability of a register whose order of writes is known
+can be decided greedily, read by read.) A read of one key is the same with that key's rows.
+
+A read that equals no state is named by what it contains: a value of an operation that never committed (``dirty-read``, Adya's G1a), a
+value that nobody wrote (``phantom-value``, "thin air"), or rows of different states (``fractured-read``). One that equals only states
+out of bounds: ``read-your-writes``, ``non-monotonic-read``, ``stale-read``, ``future-read``: the weakest promise that it breaks.
+
+States are compared by a hash: the sum over rows of a 128-bit hash each, so that a commit costs its own rows and a read costs its own.
 """
 
 from __future__ import annotations
 
-import hashlib
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 from checkers import explain
 from checkers.timeline import Timeline, timelines
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
-from harness.history import Operation, Process
+from harness.history import Operation
 from harness.tablelog import Commit
-from workloads.tables import Row, State
+from workloads.tables import COLUMNS, Row
 
-FULL, KEY, SNAPSHOT = "read", "read-key", "read-snapshot"
-MODULUS = 1 << 128
+_BITS = 1 << 128
 
 
 class Reads:
-    """Reads that equal no committed state, or one older than their reader was owed."""
+    """Reads that equal no state the table had, or one that it no longer or not yet had."""
 
     name = "reads"
 
     def check(self, evidence: Evidence) -> Verdict:
-        """Anomalies ``dirty-read``, ``fractured-read``, ``phantom-value``, ``stale-read``, ``read-your-writes``,
-        ``non-monotonic-read``, ``future-read``, ``vanished-read``, ``wrong-time-travel``.
+        """Anomalies ``dirty-read``, ``fractured-read``, ``phantom-value``, ``stale-read``, ``non-monotonic-read``,
+        ``read-your-writes``, ``future-read``, ``vanished-read``, ``wrong-time-travel``.
 
-        ``stats``: per table how many reads were judged, and how many could not be (``undecided``).
+        ``stats``: per table how many reads were judged, how many could not be, and how many saw a commit that main has lost.
         """
         found, notes = timelines(evidence)
         anomalies: list[Anomaly] = []
@@ -52,352 +58,593 @@ class Reads:
             judge = _Judge(t, self.name)
             judge.run()
             anomalies += judge.anomalies
-            notes += [f"{t.name}: {n}" for n in judge.notes]
-            undecided |= judge.undecided > 0
-            stats["tables"][t.name] = {"reads": judge.judged, "undecided": judge.undecided}
+            notes += [f"{t.name}: {n}" for n in judge.notes()]
+            undecided |= bool(judge.undecided)
+            stats["tables"][t.name] = judge.stats()
         valid: Validity = False if anomalies else "unknown" if undecided else True
         return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
 
 
-def _hash(row: Row) -> int:
-    return int.from_bytes(hashlib.blake2b(repr(tuple(row)).encode(), digest_size=16).digest(), "big")
+def row_hash(row: Sequence[Any]) -> int:
+    """128 bits of a row; the hash of a multiset is the sum of its rows' modulo 2^128 (Python's own would make -1 and -2 equal)."""
+    return int.from_bytes(blake2b(repr(tuple(row)).encode(), digest_size=16).digest(), "big")
 
 
-def _total(rows: Iterable[Row]) -> int:
-    return sum(map(_hash, rows)) % MODULUS
+def rows_hash(rows: Iterable[Sequence[Any]]) -> int:
+    """The hash of a multiset of rows."""
+    return sum(map(row_hash, rows)) % _BITS
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Positions ``start`` … ``stop - 1``."""
+
+    start: int
+    stop: int
+
+
+class States:
+    """The states that a table had, by hash: of the whole table and of each key. Positions count :attr:`Timeline.versions` from 0."""
+
+    def __init__(self, t: Timeline) -> None:
+        self._t = t
+        self.count = len(t.versions)
+        self.unknown: list[int] = []
+        """Positions whose rows are not known, ascending."""
+        self._whole: dict[int, list[_Span]] = {}
+        self._keys: dict[int, dict[int, list[_Span]]] = {}
+        self._changed: dict[int, list[int]] = {}
+        self._build()
+
+    @cached_property
+    def of_snapshot(self) -> dict[int, int]:
+        """Snapshot id → hash of its rows, for every snapshot whose rows are known, on main or not."""
+        out: dict[int, int] = {}
+        for c in self._t.log.commits:
+            line: list[Commit] = []
+            for a in self._t.ancestors(c.snapshot_id):
+                if a.snapshot_id in out:
+                    break
+                line.append(a)
+            for a in reversed(line):
+                changes = self._t.changes(a)
+                base = 0 if a.parent_id is None else out.get(a.parent_id)
+                if changes is not None and base is not None:
+                    out[a.snapshot_id] = (base + rows_hash(changes.added) - rows_hash(changes.removed)) % _BITS
+        return out
+
+    def _steps(self, old: int | None, new: int | None) -> Iterator[tuple[Commit, int]]:
+        """The commits between two snapshots, 1 for one to be done, -1 for one to be undone."""
+        t = self._t
+        if new is not None and t.snapshots[new].parent_id == old:
+            yield t.snapshots[new], 1
+            return
+        up = list(t.ancestors(old))
+        passed = {c.snapshot_id for c in up}
+        down: list[Commit] = []
+        meet = None
+        for c in t.ancestors(new):
+            if c.snapshot_id in passed:
+                meet = c.snapshot_id
+                break
+            down.append(c)
+        for c in up:
+            if c.snapshot_id == meet:
+                break
+            yield c, -1
+        for c in reversed(down):
+            yield c, 1
+
+    def _build(self) -> None:
+        whole, keys = 0, dict[int, int]()
+        whole_since = 0
+        key_since: dict[int, int] = {}
+        cursor: int | None = None
+        known = self.of_snapshot
+        for p, version in enumerate(self._t.versions):
+            if version.snapshot is not None and version.snapshot not in known:
+                self.unknown.append(p)
+                continue
+            before, touched = whole, dict[int, int]()
+            for c, sign in self._steps(cursor, version.snapshot):
+                changes = self._t.changes(c)
+                assert changes is not None
+                for rows, way in ((changes.added, sign), (changes.removed, -sign)):
+                    for r in rows:
+                        h = way * row_hash(r)
+                        whole = (whole + h) % _BITS
+                        touched.setdefault(r.id, keys.get(r.id, 0))
+                        keys[r.id] = (keys.get(r.id, 0) + h) % _BITS
+            cursor = version.snapshot
+            if whole != before:
+                self._whole.setdefault(before, []).append(_Span(whole_since, p))
+                whole_since = p
+            for id, was in touched.items():
+                if keys[id] != was:
+                    self._keys.setdefault(id, {}).setdefault(was, []).append(_Span(key_since.get(id, 0), p))
+                    key_since[id] = p
+                    self._changed.setdefault(id, []).append(p)
+        self._whole.setdefault(whole, []).append(_Span(whole_since, self.count))
+        for id, h in keys.items():
+            self._keys.setdefault(id, {}).setdefault(h, []).append(_Span(key_since.get(id, 0), self.count))
+
+    def spans(self, rows: Sequence[Row], key: int | None) -> list[_Span]:
+        """Where the table (or its rows of ``key``) had exactly these rows; ascending. Positions that are unknown may lie inside."""
+        h = rows_hash(rows)
+        if key is None:
+            return self._whole.get(h, [])
+        if key not in self._keys:
+            return [_Span(0, self.count)] if not rows else []
+        return self._keys[key].get(h, [])
+
+    def any_unknown(self, first: int, last: int) -> bool:
+        """Whether the rows of a position ``first`` … ``last`` are not known."""
+        at = bisect_left(self.unknown, first)
+        return at < len(self.unknown) and self.unknown[at] <= last
+
+    def changes_of(self, key: int | None, first: int, last: int) -> list[int]:
+        """Positions in ``first`` … ``last`` where the table, or the key, became different."""
+        if key is None:
+            return [p for p in range(max(first, 1), last + 1) if p not in self._same]
+        at = self._changed.get(key, [])
+        return at[bisect_left(at, first) : bisect_right(at, last)]
+
+    @cached_property
+    def _same(self) -> frozenset[int]:
+        starts = {s.start for spans in self._whole.values() for s in spans}
+        return frozenset(p for p in range(self.count) if p not in starts)
+
+
+class _Floor:
+    """What is certain at each event: the greatest position that had been reached, and what proves it."""
+
+    def __init__(self) -> None:
+        self._events: list[int] = []
+        self._best: list[tuple[int, Operation]] = []
+
+    def add(self, event: int, position: int, proof: Operation) -> None:
+        """``position`` had been reached before ``event``; events must come in ascending order."""
+        best = (position, proof)
+        if self._best and self._best[-1][0] >= position:
+            best = self._best[-1]
+        self._events.append(event)
+        self._best.append(best)
+
+    def before(self, event: int) -> tuple[int, Operation | None]:
+        """The greatest position certain before an event (0 when nothing is), and the operation that proves it."""
+        at = bisect_left(self._events, event)
+        return self._best[at - 1] if at else (0, None)
 
 
 @dataclass
-class _States:
-    """Where each state of main is: hashes of the whole table and of each key, by position, as far as commits are readable."""
-
-    full: list[int] = field(default_factory=lambda: [0])
-    by_full: dict[int, list[int]] = field(default_factory=lambda: {0: [0]})
-    by_key: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-
-    @property
-    def last(self) -> int:
-        """The last position whose state is known."""
-        return len(self.full) - 1
-
-    def extend(self, removed: Sequence[Row], added: Sequence[Row]) -> None:
-        """The next position."""
-        position = len(self.full)
-        total = (self.full[-1] - _total(removed) + _total(added)) % MODULUS
-        self.full.append(total)
-        self.by_full.setdefault(total, []).append(position)
-        for key in {r.id for r in (*removed, *added)}:
-            changes = self.by_key.setdefault(key, [(0, 0)])
-            delta = _total(r for r in added if r.id == key) - _total(r for r in removed if r.id == key)
-            changes.append((position, (changes[-1][1] + delta) % MODULUS))
-
-    def of_table(self, total: int) -> list[range]:
-        """Positions at which the whole table has this hash."""
-        return [range(p, p + 1) for p in self.by_full.get(total, ())]
-
-    def of_key(self, key: int, total: int) -> list[range]:
-        """Positions at which the key has this hash."""
-        changes = self.by_key.get(key, [(0, 0)])
-        ends = [p for p, _ in changes[1:]] + [self.last + 1]
-        return [range(p, end) for (p, h), end in zip(changes, ends, strict=True) if h == total]
-
-
-def _smallest(ranges: Sequence[range], lo: int, hi: int) -> int | None:
-    """The smallest position in ``ranges`` within ``lo … hi``; None: there is none."""
-    for r in ranges:
-        at = max(r.start, lo)
-        if at < r.stop and at <= hi:
-            return at
-    return None
-
-
 class _Judge:
-    """The reads of one table, in the order of their invocation."""
+    """All reads of one table."""
 
-    def __init__(self, t: Timeline, checker: str) -> None:
-        self.t = t
-        self.checker = checker
-        self.anomalies: list[Anomaly] = []
-        self.notes: list[str] = []
-        self.judged = 0
-        self.undecided = 0
-        self.states = _States()
-        self._seen: dict[Process, tuple[int, Operation]] = {}
-        self._rows_ever: Counter[Row] = Counter()
+    t: Timeline
+    checker: str
+    anomalies: list[Anomaly] = field(default_factory=list)
+    judged: int = 0
+    vanished: int = 0
+    undecided: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        t = self.t
+        self.states = States(t)
+        self.writes, self.reads = _Floor(), _Floor()
+        self.own_writes: dict[Any, _Floor] = {}
+        self.own_reads: dict[Any, _Floor] = {}
+        self.invoked: list[int] = []
+        """Position → the earliest event by which it can have been reached: all operations up to it were invoked."""
+        acks: list[tuple[int, int, Operation]] = []
+        shown: set[int] = set()
+        latest = -1
+        for p, version in enumerate(t.versions):
+            c = t.snapshots.get(version.snapshot) if version.snapshot is not None else None
+            o = t.everything.get(c.op) if c is not None and c.op is not None else None
+            if c is not None and o is not None and c.snapshot_id not in shown:
+                shown.add(c.snapshot_id)
+                latest = max(latest, o.invoked.index)
+                if o.type == "ok" and o.completed is not None:
+                    acks.append((o.completed.index, p, o))
+            self.invoked.append(latest)
+        for event, p, o in sorted(acks, key=lambda a: a[:2]):
+            self.writes.add(event, p, o)
+            self.own_writes.setdefault(o.process, _Floor()).add(event, p, o)
+
+    def stats(self) -> dict[str, Any]:
+        """Counts."""
+        return {
+            "reads": self.judged + sum(self.undecided.values()),
+            "judged": self.judged,
+            "undecided": sum(self.undecided.values()),
+            "of_lost_commits": self.vanished,
+            "states": self.states.count,
+        }
+
+    def notes(self) -> list[str]:
+        """What could not be decided, and why."""
+        out = [f"{n} reads could not be judged: {why}" for why, n in sorted(self.undecided.items())]
+        if self.vanished:
+            out.append(f"{self.vanished} reads saw the effects of commits that main has lost since")
+        return out
 
     def run(self) -> None:
-        """Judge all completed reads."""
-        reads = [o for o in self.t.ops if o.f in (FULL, KEY, SNAPSHOT) and o.type == "ok"]
-        if not self.t.rooted:
-            self.undecided = len(reads)
-            self.notes.append("main is not known down to its root, so no state is: reads were not judged")
-            return
-        self._walk()
-        for o in reads:
-            if o.f == SNAPSHOT:
-                self._time_travel(o)
-            else:
-                self._read(o)
+        """Judge every completed read, in the order in which they ended."""
+        done = [o for o in self.t.ops if o.type == "ok" and o.completed is not None]
+        for o in sorted(done, key=lambda o: o.completed.index if o.completed is not None else 0):
+            if o.f in ("read", "read-key"):
+                rows = _rows(o.result)
+                key = o.value.get("id") if o.f == "read-key" and isinstance(o.value, dict) else None
+                if rows is None or (o.f == "read-key" and not isinstance(key, int)):
+                    self.undecided["the result is not a list of rows"] += 1
+                else:
+                    self._read(o, rows, key)
+            elif o.f == "read-snapshot":
+                result = o.result if isinstance(o.result, dict) else {}
+                rows, snapshot = _rows(result.get("rows")), result.get("snapshot")
+                if rows is None or not isinstance(snapshot, int):
+                    self.undecided["the result is not a snapshot with a list of rows"] += 1
+                else:
+                    self._time_travel(o, snapshot, rows)
 
-    def _walk(self) -> None:
-        for c in self.t.main:
-            changes = self.t.changes(c)
-            if changes is None:
-                self.notes.append(
-                    f"the rows of {explain.snapshot(c)} are not known: reads after it were judged as far as possible"
-                )
-                break
-            self.states.extend(changes.removed, changes.added)
-            self._rows_ever.update(changes.added)
-        invoked = [self.t.everything[c.op].invoked.index if c.op in self.t.everything else -1 for c in self.t.main]  # type: ignore[index]
-        latest = -1
-        self._invoked: list[int] = []
-        for i in invoked:
-            latest = max(latest, i)
-            self._invoked.append(latest)
+    # --- one read
 
-    # --- reads of the present
-
-    def _read(self, o: Operation) -> None:
+    def _bounds(self, o: Operation) -> tuple[int, int]:
+        """The lowest and the highest position that a read can have seen, by real time."""
         assert o.completed is not None
-        rows = _rows(o.result)
-        if rows is None:
-            self._malformed(o)
-            return
-        key = o.value.get("id") if o.f == KEY and isinstance(o.value, dict) else None
-        ranges = self.states.of_table(_total(rows)) if key is None else self.states.of_key(key, _total(rows))
-        if key is not None and any(r.id != key for r in rows):
-            ranges = []
-        settled = self.t.settled(o.invoked.index)
-        floor, before = self._seen.get(o.process, (0, None))
-        hi = bisect_left(self._invoked, o.completed.index)  # positions up to hi were invoked before the read completed
-        at = _smallest(ranges, max(settled, floor), hi)
-        if at is not None:
-            self.judged += 1
-            self._seen[o.process] = (at, o)
-            return
-        if o.completed.time >= self.t.seen_until or (self.states.last < len(self.t.main) and hi > self.states.last):
-            self.undecided += 1  # it may have seen a commit that the log does not have, or whose rows are not known
-            return
-        self.judged += 1
-        best = max((min(r.stop - 1, hi) for r in ranges if r.start <= hi), default=None)
-        if not ranges:
-            self._no_state(o, rows, key, settled)
-        elif best is None:
-            self._future(o, ranges[0].start)
-        elif best < settled:
-            self._stale(o, best, settled)
-        else:
-            assert before is not None
-            self._backwards(o, best, before, floor)
+        floor = max(self.writes.before(o.invoked.index)[0], self.reads.before(o.invoked.index)[0])
+        return floor, bisect_left(self.invoked, o.completed.index) - 1
 
-    def _add(
-        self, name: str, o: Operation, text: str, commits: Iterable[Commit] = (), keys: Iterable[int] = (), **more: Any
-    ) -> None:
-        made = list(commits)
-        others = [self.t.everything[c.op] for c in made if c.op is not None and c.op in self.t.everything]
-        ops = [o, *more.pop("ops", ()), *others]
-        unique = {x.op: x for x in ops}
+    def _read(self, o: Operation, rows: list[Row], key: int | None) -> None:
+        assert o.completed is not None
+        floor, ceiling = self._bounds(o)
+        spans = self.states.spans(rows, key)
+        seen = next((max(s.start, floor) for s in spans if s.stop > floor and s.start <= ceiling), None)
+        if seen is not None and seen <= ceiling:
+            self.judged += 1
+            self.reads.add(o.completed.index, seen, o)
+            self.own_reads.setdefault(o.process, _Floor()).add(o.completed.index, seen, o)
+            in_bounds = [_Span(max(x.start, floor), min(x.stop - 1, ceiling)) for x in spans]
+            self._vanished(o, key, [x for x in in_bounds if x.start <= x.stop])
+            return
+        if not self.t.rooted:
+            self.undecided["main is not known down to its root"] += 1
+        elif self.states.any_unknown(floor, ceiling):
+            self.undecided["the rows of a snapshot that it may have seen are not known"] += 1
+        elif o.completed.time >= self.t.seen_until:
+            self.undecided["it ended after the table log was read last"] += 1
+        else:
+            self.judged += 1
+            found = self._misplaced(o, rows, key, spans, floor, ceiling) or self._no_state(o, rows, key, floor, ceiling)
+            if found is not None:
+                self.anomalies.append(found)
+
+    @cached_property
+    def _kept(self) -> list[int]:
+        """Positions that main's final ancestry has, ascending."""
+        kept = self.t.position
+        return [p for p, v in enumerate(self.t.versions) if v.snapshot is None or v.snapshot in kept]
+
+    def _vanished(self, o: Operation, key: int | None, seen: list[_Span]) -> None:
+        """A read that only states explain which main has lost: reported where no lost acknowledged commit says it already.
+
+        ``seen``: positions that it may have seen, each span's ends included.
+        """
+        if any(bisect_right(self._kept, x.stop) > bisect_left(self._kept, x.start) for x in seen):
+            return
+        lost = self._off_main(seen[0].start)
+        self.vanished += 1
+        makers = [self.t.everything[c.op] for c in lost if c.op is not None and c.op in self.t.everything]
+        if any(m.type == "ok" for m in makers):
+            return  # the commits checker reports the lost commit
+        c = lost[0]
         self.anomalies.append(
             Anomaly(
-                name,
+                "vanished-read",
                 self.checker,
                 self.t.name,
-                text,
-                ops=tuple(unique),
-                events=tuple(sorted({i for x in unique.values() for i in x.indices})),
-                snapshots=tuple(dict.fromkeys(c.snapshot_id for c in made)),
-                keys=tuple(sorted(set(keys))),
-                evidence=more,
+                f"the {explain.operation(o)} returned the rows of {explain.snapshot(c)} of {explain.maker(c, self.t.everything)}, which "
+                f"main had then and has no longer: what a client saw committed was taken back.",
+                ops=(o.op, *(m.op for m in makers)),
+                events=(*o.indices, *(i for m in makers for i in m.indices)),
+                snapshots=tuple(x.snapshot_id for x in reversed(lost)),
+                keys=() if key is None else (key,),
             )
         )
 
-    def _at(self, position: int) -> str:
-        if position == 0:
-            return "the empty table"
-        return f"the state after {explain.snapshot(self.t.main[position - 1])}"
+    def _off_main(self, p: int) -> list[Commit]:
+        """The commits of a position that main's final ancestry does not have, newest first."""
+        out: list[Commit] = []
+        for c in self.t.ancestors(self.t.versions[p].snapshot):
+            if c.snapshot_id in self.t.position:
+                break
+            out.append(c)
+        return out
 
-    def _stale(self, o: Operation, best: int, settled: int) -> None:
-        missed = self._acknowledged(o, best)
-        owner = self.t.everything[missed.op] if missed.op is not None else None
-        assert owner is not None
-        name = "read-your-writes" if owner.process == o.process else "stale-read"
-        whose = "its own process's" if owner.process == o.process else "the"
-        self._add(
-            name,
-            o,
-            f"the {explain.operation(o)}, invoked at {explain.ms(o.start)}, returned {self._at(best)} at the newest, although {whose} "
-            f"{explain.operation(owner)} had been {explain.outcome(owner)}, before the read began, and its "
-            f"{explain.snapshot(missed)} comes later on main ({settled - best} commits that were certain by then are missing).",
-            [missed],
-            _keys(o),
+    # --- states out of bounds
+
+    def _commit(self, p: int) -> Commit | None:
+        snapshot = self.t.versions[p].snapshot
+        return self.t.snapshots.get(snapshot) if snapshot is not None else None
+
+    def _state(self, p: int) -> str:
+        c = self._commit(p)
+        return (
+            "the empty table"
+            if c is None
+            else f"the state of {explain.snapshot(c)} by {explain.maker(c, self.t.everything)}"
         )
 
-    def _acknowledged(self, o: Operation, best: int) -> Commit:
-        """A commit after position ``best`` that was acknowledged before ``o`` began; its process's own where there is one."""
-        found = [
-            c
-            for c in self.t.main[best:]
-            if c.op in self.t.everything
-            and (w := self.t.everything[c.op]).type == "ok"  # type: ignore[index]
-            and w.completed is not None
-            and w.completed.index < o.invoked.index
-        ]
-        own = [c for c in found if self.t.everything[c.op].process == o.process]  # type: ignore[index]
-        return (own or found)[-1]
+    def _misplaced(
+        self, o: Operation, rows: list[Row], key: int | None, spans: list[_Span], floor: int, ceiling: int
+    ) -> Anomaly | None:
+        older = [s for s in spans if s.start < floor]
+        if older:
+            return self._old(o, rows, key, min(older[-1].stop, floor) - 1, floor)
+        newer = [s for s in spans if s.start > ceiling]
+        return self._early(o, rows, key, newer[0].start) if newer else None
 
-    def _backwards(self, o: Operation, best: int, before: Operation, floor: int) -> None:
-        self._add(
-            "non-monotonic-read",
-            o,
-            f"the {explain.operation(o)}, invoked at {explain.ms(o.start)}, returned {self._at(best)} at the newest, although the same "
-            f"process's {explain.operation(before)}, {explain.outcome(before)}, had seen {self._at(floor)} at the oldest.",
-            [self.t.main[floor - 1]] if floor else [],
-            _keys(o),
-            ops=[before],
-        )
-
-    def _future(self, o: Operation, position: int) -> None:
-        c = self.t.main[position - 1]
-        owner = self.t.everything.get(c.op or "")
-        when = f", which was invoked only at {explain.ms(owner.start)}" if owner is not None else ""
-        self._add(
-            "future-read",
-            o,
-            f"the {explain.operation(o)}, {explain.outcome(o)}, returned {self._at(position)}, made by "
-            f"{explain.maker(c, self.t.everything)}{when}: after the read had completed.",
-            [c],
-            _keys(o),
-        )
-
-    def _no_state(self, o: Operation, rows: list[Row], key: int | None, settled: int) -> None:
-        nearest = self._state(min(settled, self.states.last))
-        there = Counter(nearest.rows() if key is None else nearest.by_id(key))
-        got = Counter(rows)
-        extra, missing = list((got - there).elements()), list((there - got).elements())
-        difference = (
-            f"Compared with {self._at(min(settled, self.states.last))}, which it could not be older than, it has {explain.rows(extra)} "
-            f"too many and {explain.rows(missing)} too few."
-        )
-        told = f"the {explain.operation(o)}, {explain.outcome(o)}, returned {len(rows)} rows that are no committed state of the table"
-        keys = {r.id for r in (*extra, *missing)}
-        if any(self._matches(v, rows, key) for v in self._dropped()):
-            self._add(
-                "vanished-read",
-                o,
-                f"{told}'s main as it is now, but of snapshots that main was later moved back below. {difference}",
-                (),
-                keys,
-            )
-            return
-        foreign = [r for r in extra if r not in self._rows_ever]
-        if not foreign:
-            self._add(
-                "fractured-read",
-                o,
-                f"{told}: each of its rows was committed, but never together. {difference}",
-                (),
-                keys,
-            )
-            return
-        writers = [w for r in foreign for w in self._never_applied(r)]
-        if writers:
-            w = writers[0]
-            self._add(
-                "dirty-read",
-                o,
-                f"{told}: {explain.row(foreign[0])} was written by the {explain.operation(w)}, {explain.outcome(w)}, which has no "
-                f"snapshot on main. {difference}",
-                (),
-                keys,
-                ops=[w],
-            )
+    def _old(self, o: Operation, rows: list[Row], key: int | None, p: int, floor: int) -> Anomaly:
+        """The newest state that it equals is older than one that had been reached when it was invoked."""
+        at = o.invoked.index
+        missed = self.states.changes_of(key, p + 1, floor)
+        mine = self.own_writes[o.process].before(at) if o.process in self.own_writes else (0, None)
+        own = [q for q in missed if (c := self._commit(q)) is not None and self._by(c) is o.process and q <= mine[0]]
+        before = self.own_reads[o.process].before(at) if o.process in self.own_reads else (0, None)
+        wrote, read = self.writes.before(at), self.reads.before(at)
+        if own:
+            name, miss, (position, proof) = "read-your-writes", own[-1], mine
+        elif before[0] > p:
+            name, miss, (position, proof) = "non-monotonic-read", missed[0] if missed else floor, before
+        elif wrote[0] > p:
+            name, (position, proof) = "stale-read", wrote
+            miss = next((q for q in missed if q <= position), floor)
         else:
-            self._add(
-                "phantom-value", o, f"{told}: no commit ever made {explain.row(foreign[0])}. {difference}", (), keys
+            name, miss, (position, proof) = "stale-read", missed[0] if missed else floor, read
+        c = self._commit(miss)
+        what = "the whole table" if key is None else f"id {key}"
+        text = (
+            f"the {explain.operation(o)}, invoked at {explain.ms(o.start)}, returned {what} as it was before "
+            f"{'the table was emptied' if c is None else f'{explain.snapshot(c)} of {explain.maker(c, self.t.everything)}'}: "
+            f"it equals {self._state(p)} and nothing later. "
+        )
+        maker = self.t.everything.get(c.op) if c is not None and c.op is not None else None
+        if name == "read-your-writes":
+            text += f"That was a write of the same process, {explain.outcome(maker) if maker is not None else 'acknowledged'} before."
+        elif proof is not None and proof.f.startswith("read"):
+            who = "the same process" if proof.process == o.process else f"process {proof.process}"
+            text += (
+                f"But {who} had read {self._state(position)} or a later one by {proof.op}, {explain.outcome(proof)}."
             )
+        elif proof is not None:
+            same = maker is not None and proof.op == maker.op
+            text += (
+                f"That write was {explain.outcome(proof)}, before the read was invoked."
+                if same
+                else f"But {explain.operation(proof)}, whose snapshot is later still, was {explain.outcome(proof)}, before the read "
+                "was invoked."
+            )
+        broken = [
+            *(["read-your-writes"] if own else []),
+            *(["non-monotonic-read"] if before[0] > p else []),
+            *(["stale-read"] if max(wrote[0], read[0]) > p else []),
+        ]
+        return self._make(name, text, o, rows, key, [self._commit(p), c], [maker, proof], {"broken": broken})
 
-    def _never_applied(self, row: Row) -> list[Operation]:
-        """Operations that the row names (in ``val`` or ``log``) and that have no commit on main."""
-        names = dict.fromkeys([str(row.val), *str(row.log).split(",")])
-        ops = [self.t.everything[n] for n in names if n in self.t.everything]
-        return [o for o in ops if o.table == self.t.name and not self.t.on_main(o.op)]
+    def _by(self, c: Commit) -> Any:
+        o = self.t.everything.get(c.op) if c.op is not None else None
+        return None if o is None else o.process
 
-    def _dropped(self) -> list[int]:
-        return [v.snapshot for v in self.t.versions if v.snapshot is not None and v.snapshot not in self.t.position]
+    def _early(self, o: Operation, rows: list[Row], key: int | None, p: int) -> Anomaly:
+        """The oldest state that it equals was made by an operation invoked after the read had ended."""
+        c = self._commit(p)
+        late = next(
+            (
+                x
+                for q in range(p + 1)
+                if (m := self._commit(q)) is not None
+                and (x := self.t.everything.get(m.op or "")) is not None
+                and o.completed is not None
+                and x.invoked.index > o.completed.index
+            ),
+            None,
+        )
+        who = "" if late is None else f" only after the {explain.operation(late)}, invoked at {explain.ms(late.start)}"
+        text = (
+            f"the {explain.operation(o)} {explain.outcome(o)} with rows that equal {self._state(p)} and nothing earlier: the table had "
+            f"them{who}, after the read had ended."
+        )
+        return self._make("future-read", text, o, rows, key, [c], [late])
 
-    def _matches(self, snapshot: int, rows: list[Row], key: int | None) -> bool:
-        state = self._of_snapshot(snapshot)
-        return state is not None and (state.rows() if key is None else state.by_id(key)) == sorted(rows)
+    # --- no state at all
 
-    def _state(self, position: int) -> State:
-        state = State()
-        for c in self.t.main[:position]:
-            changes = self.t.changes(c)
-            assert changes is not None
-            state.apply(changes.removed, changes.added)
-        return state
+    @cached_property
+    def _written(self) -> frozenset[Row]:
+        """Every row that some commit in the log made."""
+        return frozenset(r for c in self.t.log.commits if (x := self.t.changes(c)) is not None for r in x.added)
 
-    # --- reads of the past
-
-    def _of_snapshot(self, snapshot: int) -> State | None:
-        """The state of any snapshot; None when it, or one below it, is not known."""
-        chain = list(self.t.ancestors(snapshot))
-        if not chain or chain[-1].parent_id is not None:
+    def _no_state(self, o: Operation, rows: list[Row], key: int | None, floor: int, ceiling: int) -> Anomaly | None:
+        strange = [r for r in rows if r not in self._written]
+        thin: list[Row] = []
+        uncommitted: dict[str, Row] = {}
+        lost: dict[str, Row] = {}
+        for r in strange:
+            for w in sorted({str(r.val), *str(r.log).split(",")}) + self._uncounted(o, r):
+                x = self.t.everything.get(w)
+                if x is None or x.table != self.t.name:
+                    thin.append(r)
+                elif not self.t.commits.get(w):
+                    (lost if x.type == "ok" else uncommitted).setdefault(w, r)
+        if thin:
+            text = (
+                f"the {explain.operation(o)}, {explain.outcome(o)}, returned {explain.rows(thin)}, with a value that no operation on this "
+                "table writes."
+            )
+            return self._make("phantom-value", text, o, thin, key, [], [])
+        if uncommitted:
+            writers_ = [self.t.everything[w] for w in sorted(uncommitted)]
+            text = (
+                f"the {explain.operation(o)}, {explain.outcome(o)}, returned {explain.rows(uncommitted[w.op] for w in writers_)}, "
+                f"written by the {explain.listing(f'{explain.operation(w)}, {explain.outcome(w)}' for w in writers_)}: no snapshot of it "
+                "was ever committed, so nobody may see it (Adya's G1a)."
+            )
+            return self._make("dirty-read", text, o, list(uncommitted.values()), key, [], writers_)
+        if lost:  # acknowledged, and no snapshot in the log: the commits checker reports the lost commit
+            self.vanished += 1
             return None
-        state = State()
-        for c in reversed(chain):
-            changes = self.t.changes(c)
-            if changes is None:
-                return None
-            try:
-                state.apply(changes.removed, changes.added)
-            except KeyError:
-                return None
-        return state
+        if strange:
+            text = f"the {explain.operation(o)}, {explain.outcome(o)}, returned {explain.rows(strange)}, which no commit ever made."
+            return self._make("phantom-value", text, o, strange, key, [], [])
+        if key is None and (staged := self._staged(rows)) is not None:
+            c = self.t.snapshots[staged]
+            maker = self.t.everything.get(c.op or "")
+            text = (
+                f"the {explain.operation(o)}, {explain.outcome(o)}, returned the rows of {explain.snapshot(c)} of "
+                f"{explain.maker(c, self.t.everything)}, which was never main's."
+            )
+            return self._make("dirty-read", text, o, rows, key, [c], [maker])
+        return self._fractured(o, rows, key, floor, ceiling)
 
-    def _time_travel(self, o: Operation) -> None:
-        result = o.result if isinstance(o.result, dict) else {}
-        snapshot, rows = result.get("snapshot"), _rows(result.get("rows"))
-        if not isinstance(snapshot, int) or rows is None:
-            self._malformed(o)
-            return
-        position = self.t.position.get(snapshot)
-        if position is not None and position <= self.states.last and self.states.full[position] == _total(rows):
-            self.judged += 1
-            return
-        state = self._of_snapshot(snapshot)
-        if state is None:
-            self.undecided += 1
+    def _uncounted(self, read: Operation, row: Row) -> list[str]:
+        """Increments that never committed and may have made the row: a counter does not say who wrote it."""
+        assert read.completed is not None
+        return [
+            o.op
+            for o in self.t.ops
+            if o.f.startswith("update-counter")
+            and o.type != "ok"
+            and not self.t.commits.get(o.op)
+            and o.invoked.index < read.completed.index
+            and isinstance(o.value, dict)
+            and (row.id in o.value.get("ids", ()) or o.value.get("part") == row.part)
+        ]
+
+    def _staged(self, rows: list[Row]) -> int | None:
+        h = rows_hash(rows)
+        return next((s for s, x in self.states.of_snapshot.items() if x == h and s not in self.t.ever_current), None)
+
+    def _fractured(self, o: Operation, rows: list[Row], key: int | None, floor: int, ceiling: int) -> Anomaly:
+        p, more, less = self._nearest(Counter(rows), key, floor, ceiling)
+        text = (
+            f"the {explain.operation(o)}, invoked at {explain.ms(o.start)} and {explain.outcome(o)}, equals no state that the table ever "
+            f"had. The nearest that it can have seen is {self._state(p)}; against that it has {explain.rows(more)} too much and "
+            f"lacks {explain.rows(less)}."
+        )
+        commits: list[Commit | None] = []
+        for r in [*more, *less][: explain.MOST]:
+            life = self._life(r)
+            if life:
+                text += f" {explain.row(r)} was there {life[0]}."
+                commits += life[1]
+        makers = [self.t.everything.get(c.op or "") for c in commits if c is not None]
+        return self._make("fractured-read", text, o, [*more, *less], key, commits, makers)
+
+    def _nearest(
+        self, rows: Counter[Row], key: int | None, floor: int, ceiling: int
+    ) -> tuple[int, list[Row], list[Row]]:
+        """The position in bounds that differs least from ``rows``, and the rows too many and too few against it."""
+        off = Counter(rows)  # rows read minus rows of the state
+        size = sum(off.values())
+        best: tuple[int, int, list[Row], list[Row]] | None = None
+        cursor: int | None = None
+        for p in range(ceiling + 1):
+            version = self.t.versions[p]
+            if p in self.states.unknown:
+                continue
+            for c, sign in self.states._steps(cursor, version.snapshot):
+                changes = self.t.changes(c)
+                assert changes is not None
+                for part, way in ((changes.added, -sign), (changes.removed, sign)):
+                    for r in part:
+                        if key is None or r.id == key:
+                            size += abs(off[r] + way) - abs(off[r])
+                            off[r] += way
+            cursor = version.snapshot
+            if p >= floor and (best is None or size <= best[0]):
+                more = sorted((+off).elements(), key=str)
+                best = size, p, more, sorted((+Counter({r: -n for r, n in off.items()})).elements(), key=str)
+        return (best[1], best[2], best[3]) if best is not None else (floor, sorted(rows, key=str), [])
+
+    def _life(self, row: Row) -> tuple[str, list[Commit | None]] | None:
+        """When a row was in the table: from which snapshot, until which."""
+        born = next((c for c in self.t.log.commits if (x := self.t.changes(c)) is not None and row in x.added), None)
+        if born is None:
+            return None
+        died = next((c for c in self.t.log.commits if (x := self.t.changes(c)) is not None and row in x.removed), None)
+        text = f"from {explain.snapshot(born)} of {explain.maker(born, self.t.everything)}"
+        text += (
+            " on" if died is None else f" until {explain.snapshot(died)} of {explain.maker(died, self.t.everything)}"
+        )
+        return text, [born, died]
+
+    # --- time travel
+
+    def _time_travel(self, o: Operation, snapshot: int, rows: list[Row]) -> None:
+        c = self.t.snapshots.get(snapshot)
+        want = self.states.of_snapshot.get(snapshot)
+        if want is None:
+            why = (
+                "the rows of the snapshot that it asked for are not known"
+                if c
+                else "the log does not have the snapshot that it asked for"
+            )
+            self.undecided[why] += 1
             return
         self.judged += 1
-        if state.rows() == sorted(rows):
+        assert c is not None
+        if rows_hash(rows) == want:
             return
-        there, got = Counter(state.rows()), Counter(rows)
-        extra, missing = list((got - there).elements()), list((there - got).elements())
-        c = self.t.snapshots[snapshot]
-        self._add(
-            "wrong-time-travel",
-            o,
-            f"the {explain.operation(o)}, {explain.outcome(o)}, asked for {explain.snapshot(c)} and got rows that this snapshot does not "
-            f"have: {explain.rows(extra)} too many, {explain.rows(missing)} too few.",
-            [c],
-            {r.id for r in (*extra, *missing)},
+        state: Counter[Row] = Counter()
+        for a in reversed(list(self.t.ancestors(snapshot))):
+            changes = self.t.changes(a)
+            assert changes is not None
+            state.update(changes.added)
+            state.subtract(changes.removed)
+        read = Counter(rows)
+        more, less = sorted((read - state).elements(), key=str), sorted((+state - read).elements(), key=str)
+        same = [s for s, h in self.states.of_snapshot.items() if h == rows_hash(rows)]
+        also = f" It returned the rows of {explain.snapshot(self.t.snapshots[same[0]])} instead." if same else ""
+        text = (
+            f"the {explain.operation(o)}, {explain.outcome(o)}, asked for {explain.snapshot(c)} of {explain.maker(c, self.t.everything)}; "
+            f"a snapshot never changes, yet against its files the read has {explain.rows(more)} too much and lacks {explain.rows(less)}.{also}"
+        )
+        others = [c, *(self.t.snapshots[s] for s in same[:1])]
+        self.anomalies.append(
+            self._make("wrong-time-travel", text, o, [*more, *less], None, others, [self.t.everything.get(c.op or "")])
         )
 
-    def _malformed(self, o: Operation) -> None:
-        self.undecided += 1
-        self.notes.append(f"the result of {o.op} is not a list of rows of the table's columns")
+    # --- pieces
 
-
-def _keys(o: Operation) -> list[int]:
-    return [o.value["id"]] if isinstance(o.value, dict) and isinstance(o.value.get("id"), int) else []
+    def _make(
+        self,
+        name: str,
+        text: str,
+        o: Operation,
+        rows: Sequence[Row],
+        key: int | None,
+        commits: Sequence[Commit | None],
+        others: Sequence[Operation | None],
+        evidence: dict[str, Any] | None = None,
+    ) -> Anomaly:
+        ops: dict[str, Operation] = {x.op: x for x in (o, *others) if x is not None}
+        snapshots = {c.snapshot_id: c for c in commits if c is not None}
+        ordered = sorted(snapshots.values(), key=lambda c: (c.metadata, c.sequence_number, c.snapshot_id))
+        keys = {r.id for r in rows} if key is None else {key}
+        return Anomaly(
+            name,
+            self.checker,
+            self.t.name,
+            text,
+            ops=tuple(ops),
+            events=tuple(i for x in ops.values() for i in x.indices),
+            snapshots=tuple(c.snapshot_id for c in ordered),
+            keys=tuple(sorted(keys))[:100],
+            evidence={"returned": [list(r) for r in rows[:50]], **(evidence or {})},
+        )
 
 
 def _rows(result: Any) -> list[Row] | None:
-    """The rows of a result; None when it is not a list of rows."""
-    if not isinstance(result, list) or any(not isinstance(r, list) or len(r) != len(Row._fields) for r in result):
+    """A read's rows; None when the result has not their form."""
+    if not isinstance(result, list) or not all(isinstance(r, list | tuple) and len(r) == len(COLUMNS) for r in result):
         return None
-    if any(isinstance(v, list | dict) for r in result for v in r):
-        return None
-    return [Row(*r) for r in result]
+    return [Row._make(r) for r in result]

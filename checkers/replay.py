@@ -54,7 +54,7 @@ class Replay:
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies ``undelete``, ``lost-update``, ``resurrected-row``, ``duplicate-row``, ``write-skew``, ``stale-scan``,
-        ``compaction-changed-rows``, ``wrong-rows``, ``missing-file``.
+        ``vanished-read``, ``compaction-changed-rows``, ``wrong-rows``, ``missing-file``.
 
         ``stats``: per table the commits replayed, and the operations that only an older scan explains (``write_skew``, legal under
         snapshot isolation) or that deleted a row together with another delete (``overlapping_deletes``).
@@ -280,6 +280,24 @@ class _Walk:
                 state.apply(change.removed, change.added)
                 j += 1
 
+    def lost_scan(self, o: Operation, kind: Kind, real: Changes) -> Commit | None:
+        """A snapshot that was main's once, is no longer, and explains the commit."""
+        for version in self.t.versions:
+            if version.snapshot is None or version.snapshot in self.t.position:
+                continue
+            line = list(self.t.ancestors(version.snapshot))
+            changes = [self.t.changes(c) for c in reversed(line)]
+            if not line or line[-1].parent_id is not None or any(x is None for x in changes):
+                continue
+            state = State()
+            for x in changes:
+                assert x is not None
+                state.apply(*x)
+            scan = self._scan(kind, o, state, real, 0)
+            if scan is not None and scan.exact:
+                return line[0]
+        return None
+
     def removed_before(self, k: int, rows: Sequence[Row]) -> dict[Row, int]:
         """For each of the rows that a commit before position k removed, the position of the last that did."""
         wanted = set(rows)
@@ -434,6 +452,9 @@ class _Naming:
             found = self.undelete(s) or self.lost_update(s) or self.revived(s)
             if found is not None:
                 return found
+        vanished = self.walk.lost_scan(self.o, self.kind, self.real)
+        if vanished is not None:
+            return self.vanished_read(vanished)
         old = next((s for s in self.scans if s.exact), None)
         if old is not None:
             return self.stale_scan(old)
@@ -504,15 +525,18 @@ class _Naming:
         return out
 
     def revived(self, s: _Scan) -> Anomaly | None:
-        """An update at an old scan whose row had been deleted (``resurrected-row``) or changed (``duplicate-row``) since."""
+        """An update at an old scan whose row was deleted (``resurrected-row``), changed or moved (``duplicate-row``) since."""
         if not s.adds or s.over or s.made or s.unmade or not s.gone:
             return None
-        fates = [(r, *self.fate(r, s.j)) for r in s.gone]
-        if any(at is None for _, at, _ in fates):
-            return None
-        row, at, left = next((f for f in fates if f[2] is not None), fates[0])
-        assert at is not None
-        other = self.walk.t.main[at - 1]
+        fates = []
+        for r in s.gone:
+            at, left = self.fate(r, s.j)
+            position = at if at is not None else self._moved(r, s.j)
+            if position is None:
+                return None
+            fates.append((r, at, position, left))
+        row, at, position, left = next((f for f in fates if f[3] is not None), fates[0])
+        other = self.walk.t.main[position - 1]
         who = explain.maker(other, self.walk.t.everything)
         new = [r for r in self.real.added if r.id == row.id] or list(self.real.added)
         start = (
@@ -525,11 +549,12 @@ class _Naming:
                 "the two is it there."
             )
             return self._make("resurrected-row", text, [other], [row, *new], None, scan=s)
+        what = "moved that row to another data file" if at is None else f"made {explain.row(left)} of that row"
         text = start + (
-            f"made {explain.row(left)} of that row in {explain.snapshot(other)}, committed before, and that one is still there: what "
+            f"{what} in {explain.snapshot(other)}, committed before, and that one is still there: what "
             "was one row is two. In any order of the two, the second changes what the first left."
         )
-        return self._make("duplicate-row", text, [other], [row, left, *new], None, scan=s)
+        return self._make("duplicate-row", text, [other], list(dict.fromkeys([row, left, *new])), None, scan=s)
 
     def write_skew(self, s: _Scan) -> Anomaly:
         """A serializable table's commit that only an older scan explains."""
@@ -577,6 +602,16 @@ class _Naming:
             f"{explain.snapshot(c)} was there" if o is None else f"the {explain.operation(o)} was {explain.outcome(o)}"
         )
 
+    def vanished_read(self, lost: Commit) -> Anomaly:
+        """A commit that only a state explains which main had and has no longer."""
+        text = (
+            f"the {explain.operation(self.o)} committed {explain.snapshot(self.c)}, which removes {explain.rows(self.real.removed)} and "
+            f"adds {explain.rows(self.real.added)}: what it means in {explain.snapshot(lost)} of "
+            f"{explain.maker(lost, self.walk.t.everything)}, and at no state that main still has. Main had that snapshot once and was set "
+            "back below it, so what is there now was computed from rows that were never written."
+        )
+        return self._make("vanished-read", text, [lost], [*self.real.removed, *self.real.added], None)
+
     def other(self, s: _Scan) -> Anomaly:
         """No scan explains it at all: named by the difference at its parent."""
         if s.made and not (s.over or s.unmade):
@@ -589,9 +624,7 @@ class _Naming:
                 )
                 return self._make("resurrected-row", text, [remover], s.made, None, scan=s)
             assert self.walk.state is not None
-            there = Counter(
-                self.walk.state.by_id(r.id)[n] for r in set(s.made) for n in range(len(self.walk.state.by_id(r.id)))
-            )
+            there = {x for r in s.made for x in self.walk.state.by_id(r.id)}
             if all(r in there or self.real.added.count(r) > 1 for r in s.made):
                 text = (
                     f"the {explain.operation(self.o)} committed {explain.snapshot(self.c)} with {explain.rows(s.made)} more often than it "
