@@ -109,7 +109,8 @@ def _check_table(t: Timeline, checker: str) -> _Findings:
         dropped = [c for c in t.commits.get(o.op, ()) if c.snapshot_id not in t.position]
         dropped = [c for c in dropped if c.snapshot_id in t.ever_current or not on_main]
         if dropped and (not on_main or not _is_dml(o)):
-            if not t.rooted and not any(c.snapshot_id in t.ever_current for c in dropped):
+            shown = any(c.snapshot_id in t.ever_current for c in dropped)
+            if not all(t.is_off_main(c.snapshot_id) for c in dropped) or not (shown or _must_be_seen(t, o)):
                 counts["undecided"] += 1
                 continue
             counts["lost"] += 1

@@ -456,7 +456,7 @@ class _Naming:
         if vanished is not None:
             return self.vanished_read(vanished)
         old = next((s for s in self.scans if s.exact), None)
-        if old is not None:
+        if old is not None and (self.real.removed or self.real.added):  # no effect is what it means at many a state
             return self.stale_scan(old)
         return self.other(self.scans[0]) if self.scans else self.wrong_rows(None)
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -209,6 +209,12 @@ class Timeline:
             yield self.snapshots[snapshot]
             snapshot = self.snapshots[snapshot].parent_id
 
+    def is_off_main(self, snapshot: int) -> bool:
+        """Whether it is certain that main has not this snapshot: its ancestry is known down to the root or to where they part."""
+        if snapshot in self.position:
+            return False
+        return self.rooted or any(c.snapshot_id in self.position for c in self.ancestors(snapshot))
+
     def dropped_at(self, snapshot: int) -> tuple[Metadata, Metadata] | None:
         """The last metadata version that had the snapshot on main, and the one after it, which had not; None if it was never lost."""
         last: tuple[Metadata, Metadata] | None = None
@@ -237,7 +243,7 @@ class Timeline:
         commits = self.commits.get(o.op, [])
         if any(c.snapshot_id in self.position for c in commits):
             return "applied"
-        if any(c.snapshot_id in self.ever_current for c in commits):
+        if any(c.snapshot_id in self.ever_current and self.is_off_main(c.snapshot_id) for c in commits):
             return "dropped"
         if not self.rooted or not self.read_to_pointer:
             return "unknown"
@@ -280,8 +286,22 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
         elif not set(COLUMNS) <= set(log.columns):
             notes.append(f"{name}: the table log has the columns {', '.join(log.columns)}, not {', '.join(COLUMNS)}")
         else:
-            found.append(Timeline(spec, log, everything, tuple(by_table.get(name, ())), evidence.complete))
+            found.append(Timeline(spec, _whole(log), everything, tuple(by_table.get(name, ())), evidence.complete))
     return found, notes
+
+
+def _whole(log: TableLog) -> TableLog:
+    """A log without the version at its end whose snapshots were not written any more when its reader was killed."""
+    if log.complete:
+        return log
+    known = log.by_snapshot()
+    metadata = list(log.metadata)
+    while len(metadata) > 1 and metadata[-1].current is not None and metadata[-1].current not in known:
+        metadata.pop()
+    if len(metadata) == len(log.metadata):
+        return log
+    last = metadata[-1].n
+    return replace(log, metadata=tuple(metadata), commits=tuple(c for c in log.commits if c.metadata <= last))
 
 
 def resolutions(evidence: Evidence) -> dict[str, Resolution]:
