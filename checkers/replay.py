@@ -412,10 +412,23 @@ class _Naming:
             if change is None or now not in change.removed:
                 continue
             at = at or position
-            now = next((r for r in change.added if r.id == row.id), None)
+            now = self._successor(now, position, change.added)
             if now is None:
                 break
         return at, now
+
+    def _successor(self, row: Row, position: int, added: Sequence[Row]) -> Row | None:
+        """What the commit at ``position`` made of a row it removed: by its operation's meaning (a key may be there more than once)."""
+        same = [r for r in added if r.id == row.id]
+        o = self.walk.t.everything.get(self.walk.t.main[position - 1].op or "")
+        kind = kind_of(o) if o is not None else None
+        if o is not None and kind is not None and len(same) > 1:
+            try:
+                meant = kind.writeset(State([row]), o.value, o.op, self.walk.t.spec).added
+            except (TypeError, AttributeError, KeyError):
+                meant = []
+            same = [r for r in same if r in meant] or same
+        return same[0] if same else None
 
     def overlap_of_deletes(self, s: _Scan) -> bool:
         """Whether the commit is a delete's at scan ``s`` but for rows that concurrent commits had deleted, too."""

@@ -143,6 +143,13 @@ class Timeline:
 
     def changes(self, c: Commit) -> Changes | None:
         """The rows that a commit removed and added, net; None when they are not known."""
+        return self._changes[c.snapshot_id]
+
+    @cached_property
+    def _changes(self) -> dict[int, Changes | None]:
+        return {c.snapshot_id: self._net(c) for c in self.log.commits}
+
+    def _net(self, c: Commit) -> Changes | None:
         if c.added is None or c.removed is None:
             return None
         removed, added = Counter(map(self.row, c.removed)), Counter(map(self.row, c.added))

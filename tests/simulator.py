@@ -134,6 +134,7 @@ class Table:
         """Places whose row a DELETE took, as opposed to an update, or a compaction that put it elsewhere."""
         self._rng = rng
         self._names = 0
+        self._sequence = 0
         self._version(WALL_MS)
 
     def state(self, snapshot: int | None) -> State:
@@ -183,7 +184,8 @@ class Table:
         """
         before = dict(self.contents[parent])
         files = dict(self.files[parent])
-        sequence = 1 + max((c.sequence_number for c in self.commits.values()), default=0)
+        self._sequence += 1
+        sequence = self._sequence
         snapshot = self._rng.randrange(1, 2**63)
         incoming = list(add)
         taken = [(p, before.pop(p)) for p in remove]
@@ -290,7 +292,7 @@ class Table:
                 current=self.current,
                 snapshots=tuple(self.listed),
                 refs={} if self.current is None else {"main": self.current},
-                last_sequence_number=max((c.sequence_number for c in self.commits.values()), default=0),
+                last_sequence_number=self._sequence,
                 next_row_id=None,
                 raw={},
             )

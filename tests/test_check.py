@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -75,7 +76,7 @@ def as_the_reader_writes(log: TableLog) -> bytes:
     return b"".join(map(tablelog.dump, out))
 
 
-def stored(run: Simulation, folder: Path, *, state: str = "complete", **plan: object) -> Path:
+def stored(run: Simulation, folder: Path, *, state: str = "complete", plan: Mapping[str, object] | None = None) -> Path:
     """The run as the harness stores it."""
     (folder / "tablelog").mkdir(parents=True)
     events = [json.dumps(e.to_json()) for e in run.history.events]
@@ -83,7 +84,7 @@ def stored(run: Simulation, folder: Path, *, state: str = "complete", **plan: ob
     for name, log in run.logs.items():
         tablelog.write(log, folder / "tablelog" / f"{name}.jsonl")
     tables = [t.model_dump() for t in run.tables.values()]
-    (folder / "plan.yaml").write_text(yaml.safe_dump({"workload": "simulated", "tables": tables, **plan}))
+    (folder / "plan.yaml").write_text(yaml.safe_dump({"workload": "simulated", "tables": tables, **(plan or {})}))
     (folder / "run.json").write_text(json.dumps({"state": state}))
     return folder
 
@@ -170,7 +171,7 @@ def test_a_stored_run_is_judged_as_it_was_in_memory(tmp_path: Path) -> None:
 
 def test_judging_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     run = simulate(7, SPECS, ops=30, defects=Defects(lose=0.2, overwrite=0.5, stale_read=0.3, false_failure=0.1))
-    folder = stored(run, tmp_path / "run", expect=["lost-commit"], **{"assert": {"ok_rate": ">1%"}})
+    folder = stored(run, tmp_path / "run", plan={"expect": ["lost-commit"], "assert": {"ok_rate": ">1%"}})
     for name in ("first.json", "second.json"):
         write_results(check(load_evidence(folder), ALL, load_promises(folder)), tmp_path / name)
     first = (tmp_path / "first.json").read_bytes()
@@ -256,6 +257,6 @@ def test_a_folder_that_is_no_runs_says_which_file_is_wrong(
 
 
 def test_expectations_of_another_form_are_refused(tmp_path: Path) -> None:
-    folder = stored(simulate(3, SPECS), tmp_path / "run", expect="undelete")
+    folder = stored(simulate(3, SPECS), tmp_path / "run", plan={"expect": "undelete"})
     with pytest.raises(StoreError, match=r"plan\.yaml"):
         load_promises(folder)

@@ -195,4 +195,4 @@ def test_a_read_that_returns_an_older_state_is_a_stale_read(recorded: RunFolder)
 
     edited = History(e.history.header, tuple(edit(x) for x in e.history.events))
     found = anomalies(replace(e, history=edited))
-    assert found["reads"] & {"stale-read", "read-your-writes"}
+    assert found["reads"] & {"stale-read", "non-monotonic-read", "read-your-writes"}
