@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -241,6 +242,37 @@ def test_an_undelete_says_who_changed_the_row_and_where_it_lives() -> None:
         "the update-register of id 1 (u, process 102)",
     ):
         assert words in a.explanation
+
+
+def test_an_undelete_of_a_key_with_several_rows_names_what_became_of_the_row_that_was_scanned() -> None:
+    d = Drawing("snapshot")
+    first, second = row(1, "a", log="a"), row(1, "b", log="b")
+    d.did("a", "insert", ids=[1], add=[first])
+    d.did("b", "insert", ids=[1], add=[second])
+    d.invoke("d", "delete", ids=[1])
+    d.did("u", "update-register", ids=[1], remove=[first, second], add=[r._replace(val="u") for r in (first, second)])
+    d.commit("d")
+    d.ok("d")
+    (a,) = verdict(REPLAY, d.evidence()).anomalies
+    for scanned in ("a", "b"):
+        if f"It scanned (id 1, val '{scanned}'" in a.explanation:
+            assert f"made (id 1, val 'u', cnt 0, log '{scanned}', part 1) of it" in a.explanation
+            return
+    raise AssertionError(a.explanation)
+
+
+def test_every_row_of_a_key_is_paired_by_meaning() -> None:
+    naming_rows = [row(1, v, log=v) for v in "wxyz"]
+    d = Drawing("snapshot")
+    for r in naming_rows:
+        d.did(r.val, "insert", ids=[1], add=[r])
+    d.invoke("d", "delete", ids=[1])
+    d.did("u", "update-append", ids=[1], remove=naming_rows, add=[r._replace(log=r.log + ",u") for r in naming_rows])
+    d.commit("d")
+    d.ok("d")
+    (a,) = verdict(REPLAY, d.evidence()).anomalies
+    scanned, made = re.findall(r"log '([^']*)'", a.explanation.partition("It scanned")[2])[:2]
+    assert made == f"{scanned},u"
 
 
 @pytest.mark.parametrize(
