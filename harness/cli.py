@@ -219,7 +219,8 @@ def doctor() -> int:
     findings = examine()
     marks = {"ok": "[green]ok     [/]", "missing": "[yellow]missing[/]", "wrong": "[red]wrong  [/]"}
     for f in findings:
-        console.print(f"{marks[f.state]} {f.name:<12} {f.detail}", soft_wrap=True)
+        mark = marks[f.state] if f.required or f.state == "ok" else "[dim]absent [/]"
+        console.print(f"{mark} {f.name:<12} {f.detail}{'' if f.required else ' (optional)'}", soft_wrap=True)
         if f.state != "ok" and f.remedy:
             console.print(f"        {'':<12} → {f.remedy}", soft_wrap=True)
     return HARNESS_FAILED if any(f.state == "wrong" for f in findings) else 0
