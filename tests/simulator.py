@@ -414,6 +414,9 @@ class _Run:
             if not certain and self.chance(self.spurious / 2):
                 return self._complete("fail", process, kind, table, op, error=[["java.io.IOException", "read"]])
             result = yield from self.read(op, kind, table, value)
+            if result is None:
+                error = [["org.apache.spark.sql.AnalysisException", "no snapshot to travel to"]]
+                return self._complete("fail", process, kind, table, op, error=error)
             return self._complete("ok", process, kind, table, op, result)
         if not certain and self.chance(self.unknown):
             fate = self.rng.choice(["never", "before", "after"])
@@ -473,13 +476,13 @@ class _Run:
     # --- reads
 
     def read(self, op: str, kind: Kind, table: Table, value: Arguments) -> Steps:
-        """A read: its rows, in an order of its own."""
+        """A read: its rows, in an order of its own; None for time travel in a table that has no snapshot."""
         snapshot = table.current
         yield
         if kind.name == "read-snapshot":
             line = table.ancestry()
             if not line:
-                return {"snapshot": None, "rows": []}
+                return None
             asked = line[min(value["back"], len(line) - 1)]
             seen = asked
             if self.chance(self.defects.wrong_travel):
