@@ -10,6 +10,9 @@ and answers are lines of JSON:
 * ``{"loop": [request, ...]}`` → ``{"ok": true, "seconds": s, "failed": n}``: the requests back to back, nothing recorded;
   what the harness is measured against.
 
+The JVM under the session can die alone (it is what the kernel's OOM killer takes), or its context can be stopped. Python would live on
+and answer every request with an error at once, so the process then ends without an answer: the orchestrator sees a dead writer.
+
 It imports nothing but pyspark and the standard library, so it runs in an environment of any Spark version.
 """
 
@@ -84,6 +87,13 @@ class Session:
             return {"ok": False, "error": error_chain(e), "bound": bound}
         return {"ok": True, "result": result, "bound": bound}
 
+    def alive(self) -> bool:
+        """Whether the JVM still answers and its context is not stopped."""
+        try:
+            return not self._spark.sparkContext._jsc.sc().isStopped()
+        except Exception:
+            return False
+
     def loop(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
         """Run requests back to back; seconds that took, and how many failed."""
         started = time.monotonic()
@@ -92,7 +102,11 @@ class Session:
 
 
 def serve(session: Session, listener: socket.socket) -> None:
-    """Serve connections, one at a time, until the process is killed."""
+    """Serve connections, one at a time, until the process is killed.
+
+    Raises:
+        SystemExit: the session is dead; the request that showed it is left without an answer.
+    """
     while True:
         connection, _ = listener.accept()
         with connection, connection.makefile("rwb") as stream:
@@ -100,6 +114,8 @@ def serve(session: Session, listener: socket.socket) -> None:
                 for line in stream:
                     request = json.loads(line)
                     answer = session.loop(request["loop"]) if "loop" in request else session.execute(request)
+                    if not answer["ok"] and not session.alive():
+                        raise SystemExit(f"the session is dead: {answer['error']}")
                     stream.write(json.dumps(answer, default=str).encode() + b"\n")
                     stream.flush()
 

@@ -11,9 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
+from harness.writer import Session, serve
 from harness.writers import Writer, WriterDied, WriterError, WriterSlot, WriterTimeout, request
 from workloads.operations import KINDS
 from workloads.tables import TableSpec
@@ -143,3 +146,45 @@ def test_a_request_names_catalog_table_and_identifier() -> None:
     asked = request("w0-1", statements, catalog="c", namespace="n", table="t")
     sql = asked["statements"][0]["sql"].format_map(asked["names"])
     assert sql == "CALL c.system.rewrite_manifests(table => 'n.t')"
+
+
+@pytest.mark.parametrize(
+    ("stopped", "dead"),
+    [
+        ({"return_value": False}, False),  # a statement failed, the session goes on
+        ({"return_value": True}, True),
+        ({"side_effect": ConnectionRefusedError()}, True),  # the JVM is gone, Python is not
+    ],
+)
+def test_a_session_without_its_jvm_ends_its_process_and_answers_nothing(
+    tmp_path: Path, stopped: dict[str, Any], dead: bool
+) -> None:
+    spark = MagicMock()
+    spark.sql.side_effect = RuntimeError("no")
+    spark.sparkContext._jsc.sc().isStopped = MagicMock(**stopped)
+    ended = threading.Event()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen(1)
+
+        def driver() -> None:
+            try:
+                serve(Session(spark), listener)
+            except (SystemExit, OSError):  # the session's end, or the test's
+                ended.set()
+
+        thread = threading.Thread(target=driver)
+        thread.start()
+        writer = Writer("w0", None, tmp_path / "s")
+        writer.connect(10)
+        asked = {"op": "w0-1", "statements": [{"sql": "SELECT 1"}], "names": {}}
+        if dead:
+            with pytest.raises(WriterDied):
+                writer.call(asked, 10)
+            assert ended.wait(10)
+        else:
+            assert [writer.call(asked, 10)["ok"] for _ in range(2)] == [False, False]
+            assert not ended.is_set()
+        writer.close()
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
