@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers import explain
-from checkers.timeline import Timeline, kind_of, timelines
+from checkers.timeline import Timeline, kind_of, meaning, timelines
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
 from harness.history import Operation
 from harness.tablelog import Commit
@@ -162,8 +162,8 @@ class _Emptiness:
 
     def at_some_state(self, o: Operation) -> bool:
         """False too when the states are not known."""
-        t, kind = self._t, kind_of(o)
-        assert kind is not None and o.completed is not None
+        t = self._t
+        assert o.completed is not None
         if not t.rooted:
             return False
         first, last = t.settled(o.invoked.index), self._reached(o.completed.index)
@@ -177,7 +177,7 @@ class _Emptiness:
                     state.apply(*changes)
                 except KeyError:
                     return False
-            if k >= first and kind.writeset(state, o.value, o.op, t.spec) == ([], []):
+            if k >= first and meaning(o, state, t.spec) == ([], []):
                 return True
         return False
 
@@ -191,14 +191,14 @@ class _Emptiness:
 
 
 def _keys(t: Timeline, commits: list[Commit]) -> tuple[int, ...]:
-    rows = {r.id for c in commits for part in (t.changes(c) or ()) for r in part}
-    return tuple(sorted(rows, key=lambda id: (str(type(id)), id)))[:100]
+    return explain.keys(r for c in commits for part in (t.changes(c) or ()) for r in part)
 
 
 def _argument_keys(o: Operation) -> tuple[int, ...]:
     value = o.value if isinstance(o.value, dict) else {}
-    ids = [*(value.get("ids") or ()), *(value[k] for k in ("id", "from", "to") if k in value)]
-    return tuple(sorted({i for i in ids if isinstance(i, int)}))[:100]
+    ids = value.get("ids")
+    found = [*(ids if isinstance(ids, list) else ()), *(value[k] for k in ("id", "from", "to") if k in value)]
+    return tuple(sorted({i for i in found if isinstance(i, int)}))[: explain.MOST_KEYS]
 
 
 def _duplicate(t: Timeline, o: Operation, on_main: list[Commit], checker: str) -> Anomaly:

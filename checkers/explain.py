@@ -17,6 +17,9 @@ from workloads.tables import COLUMNS
 MOST = 4
 """Rows, operations or files that a sentence lists before it says how many more there are."""
 
+MOST_KEYS = 100
+"""Keys that an anomaly carries."""
+
 
 def ms(ns: int) -> str:
     """A moment or a length of time: ``8312000000`` ns is ``8 312 ms``."""
@@ -34,17 +37,17 @@ def arguments(value: Any) -> str:
     """An operation's arguments: ``id 7``, ``ids 1, 2``, ``where part = 2 and cnt % 2 = 1``; empty for none."""
     if not isinstance(value, Mapping) or not value:
         return "" if not value else json.dumps(value, sort_keys=True)
-    keys = set(value)
-    if keys == {"ids"} and isinstance(value["ids"], Sequence):
-        ids = list(value["ids"])
+    names = set(value)
+    if names == {"ids"} and isinstance(value["ids"], list) and value["ids"]:
+        ids = value["ids"]
         return f"of id {ids[0]}" if len(ids) == 1 else f"of ids {listing(ids, 8)}"
-    if keys == {"id"}:
+    if names == {"id"}:
         return f"of id {value['id']}"
-    if keys == {"part", "parity"}:
+    if names == {"part", "parity"}:
         return f"where part = {value['part']} and cnt % 2 = {value['parity']}"
-    if keys == {"part"}:
+    if names == {"part"}:
         return f"of partition {value['part']}"
-    if keys == {"from", "to"}:
+    if names == {"from", "to"}:
         return f"from id {value['from']} to id {value['to']}"
     return "with " + ", ".join(f"{k} = {value[k]}" for k in sorted(value, key=str))
 
@@ -90,3 +93,8 @@ def rows(found: Iterable[Sequence[Any]]) -> str:
 def place(change: RowChange) -> str:
     """``data/part=3/00012.parquet position 3``."""
     return f"{change.file} position {change.pos}"
+
+
+def keys(found: Iterable[Sequence[Any]]) -> tuple[int, ...]:
+    """The ids of rows, ascending, for an anomaly's ``keys``; a corrupted row may have something else for an id."""
+    return tuple(sorted({r[0] for r in found if isinstance(r[0], int)}))[:MOST_KEYS]

@@ -519,7 +519,7 @@ class _Judge:
             and not self.t.commits.get(o.op)
             and o.invoked.index < read.completed.index
             and isinstance(o.value, dict)
-            and (row.id in o.value.get("ids", ()) or o.value.get("part") == row.part)
+            and (o.value.get("ids") == [row.id] or o.value.get("part") == row.part)
         ]
 
     def _staged(self, rows: list[Row]) -> int | None:
@@ -648,7 +648,6 @@ class _Judge:
         ops: dict[str, Operation] = {x.op: x for x in (o, *others) if x is not None}
         snapshots = {c.snapshot_id: c for c in commits if c is not None}
         ordered = sorted(snapshots.values(), key=lambda c: (c.metadata, c.sequence_number, c.snapshot_id))
-        keys = {r.id for r in rows} if key is None else {key}
         return Anomaly(
             name,
             self.checker,
@@ -657,7 +656,7 @@ class _Judge:
             ops=tuple(ops),
             events=tuple(i for x in ops.values() for i in x.indices),
             snapshots=tuple(c.snapshot_id for c in ordered),
-            keys=tuple(sorted(keys))[:100],
+            keys=explain.keys(rows) if key is None else (key,),
             evidence={"returned": [list(r) for r in rows[:50]], **(evidence or {})},
         )
 
@@ -665,5 +664,7 @@ class _Judge:
 def _rows(result: Any) -> list[Row] | None:
     """A read's rows; None when the result has not their form."""
     if not isinstance(result, list) or not all(isinstance(r, list | tuple) and len(r) == len(COLUMNS) for r in result):
+        return None
+    if any(isinstance(v, list | dict) for r in result for v in r):
         return None
     return [Row._make(r) for r in result]

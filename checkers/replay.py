@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers import explain
-from checkers.timeline import Changes, Timeline, kind_of, timelines
+from checkers.timeline import Changes, Timeline, kind_of, meaning, timelines
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
 from harness.history import Operation
 from harness.tablelog import Commit
@@ -218,12 +218,12 @@ class _Walk:
             if o.f != "insert":  # an insert means the same at every state
                 return self._skip()
             state = State()
-            scan = self._scan(kind, o, state, real, k - 1)
+            scan = self._scan(o, state, real, k - 1)
             self.replayed += 1
             if scan is not None and not scan.exact:
                 self.anomalies.append(_Naming(self, k, c, o, kind, real, k - 1, [scan]).wrong_rows(scan))
             return
-        here = self._scan(kind, o, state, real, k - 1)
+        here = self._scan(o, state, real, k - 1)
         if here is None:
             return self._skip(f"the {explain.operation(o)} has no meaning at the state before its commit")
         self.replayed += 1
@@ -231,13 +231,10 @@ class _Walk:
             return
         self._explain(k, c, o, kind, real, state)
 
-    def _scan(self, kind: Kind, o: Operation, state: State, real: Changes, j: int) -> _Scan | None:
-        """None when the meaning cannot be taken: the state has values that no operation writes."""
-        try:
-            want = kind.writeset(state, o.value, o.op, self.t.spec)
-        except (TypeError, AttributeError):
-            return None
-        return _compare(j, want.removed, want.added, real)
+    def _scan(self, o: Operation, state: State, real: Changes, j: int) -> _Scan | None:
+        """None when the operation has no meaning at that state."""
+        want = meaning(o, state, self.t.spec)
+        return None if want is None else _compare(j, want.removed, want.added, real)
 
     def _explain(self, k: int, c: Commit, o: Operation, kind: Kind, real: Changes, state: State) -> None:
         """The commit is not what its operation means at k-1: legal at an older scan, or an anomaly and which."""
@@ -246,7 +243,7 @@ class _Walk:
         scans: list[_Scan] = []
         with closing(self._states_back(state, k - 1, max(0, first - _FAR))) as states:
             for j, at in states:
-                scan = self._scan(kind, o, at, real, j)
+                scan = self._scan(o, at, real, j)
                 if scan is None:
                     break
                 scans.append(scan)
@@ -280,22 +277,15 @@ class _Walk:
                 state.apply(change.removed, change.added)
                 j += 1
 
-    def lost_scan(self, o: Operation, kind: Kind, real: Changes) -> Commit | None:
+    def lost_scan(self, o: Operation, real: Changes) -> Commit | None:
         """A snapshot that was main's once, is no longer, and explains the commit."""
         for version in self.t.versions:
             if version.snapshot is None or version.snapshot in self.t.position:
                 continue
-            line = list(self.t.ancestors(version.snapshot))
-            changes = [self.t.changes(c) for c in reversed(line)]
-            if not line or line[-1].parent_id is not None or any(x is None for x in changes):
-                continue
-            state = State()
-            for x in changes:
-                assert x is not None
-                state.apply(*x)
-            scan = self._scan(kind, o, state, real, 0)
+            state = self.t.state(version.snapshot)
+            scan = self._scan(o, state, real, 0) if state is not None else None
             if scan is not None and scan.exact:
-                return line[0]
+                return self.t.snapshots[version.snapshot]
         return None
 
     def removed_before(self, k: int, rows: Sequence[Row]) -> dict[Row, int]:
@@ -344,7 +334,7 @@ class _Walk:
             events=tuple(events),
             snapshots=tuple(snapshots),
             files=_files(c, (*real.added, *real.removed), self.t),
-            keys=_ids(rows),
+            keys=explain.keys(rows),
             evidence=_evidence(real),
         )
 
@@ -362,10 +352,6 @@ def _files(c: Commit, rows: Iterable[Row], t: Timeline) -> tuple[str, ...]:
             if x.by is not None:
                 found[x.by] = None
     return tuple(found)[:20]
-
-
-def _ids(rows: Iterable[Row]) -> tuple[int, ...]:
-    return tuple(sorted({r.id for r in rows}))[:100]
 
 
 def _evidence(real: Changes, **more: Any) -> dict[str, Any]:
@@ -421,13 +407,9 @@ class _Naming:
         """What the commit at ``position`` made of a row it removed: by its operation's meaning (a key may be there more than once)."""
         same = [r for r in added if r.id == row.id]
         o = self.walk.t.everything.get(self.walk.t.main[position - 1].op or "")
-        kind = kind_of(o) if o is not None else None
-        if o is not None and kind is not None and len(same) > 1:
-            try:
-                meant = kind.writeset(State([row]), o.value, o.op, self.walk.t.spec).added
-            except (TypeError, AttributeError, KeyError):
-                meant = []
-            same = [r for r in same if r in meant] or same
+        if o is not None and len(same) > 1:
+            meant = meaning(o, State([row]), self.walk.t.spec)
+            same = [r for r in same if meant is not None and r in meant.added] or same
         return same[0] if same else None
 
     def overlap_of_deletes(self, s: _Scan) -> bool:
@@ -465,7 +447,7 @@ class _Naming:
             found = self.undelete(s) or self.lost_update(s) or self.revived(s)
             if found is not None:
                 return found
-        vanished = self.walk.lost_scan(self.o, self.kind, self.real)
+        vanished = self.walk.lost_scan(self.o, self.real)
         if vanished is not None:
             return self.vanished_read(vanished)
         old = next((s for s in self.scans if s.exact), None)
@@ -727,7 +709,7 @@ class _Naming:
             events=tuple(events),
             snapshots=tuple(c.snapshot_id for c in (*others, self.c)),
             files=tuple(files)[:20],
-            keys=_ids(rows),
+            keys=explain.keys(rows),
             documented=documented,
             evidence=_evidence(self.real, **more),
         )

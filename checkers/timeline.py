@@ -29,8 +29,8 @@ from typing import Literal, NamedTuple
 from checkers.verdict import Evidence
 from harness.history import Operation
 from harness.tablelog import Commit, Metadata, RowChange, TableLog
-from workloads.operations import KINDS, Kind
-from workloads.tables import COLUMNS, Row, TableSpec
+from workloads.operations import KINDS, Kind, WriteSet
+from workloads.tables import COLUMNS, Row, State, TableSpec
 
 Resolution = Literal["applied", "dropped", "not-applied", "unknown"]
 """What became of an operation: ``applied`` (a snapshot of it is on main), ``dropped`` (one was main's and is no longer), ``not-applied``
@@ -216,6 +216,22 @@ class Timeline:
             yield self.snapshots[snapshot]
             snapshot = self.snapshots[snapshot].parent_id
 
+    def state(self, snapshot: int) -> State | None:
+        """The rows of any snapshot; None when they, or what they are made from, are not known. Costs all of its ancestry."""
+        line = list(self.ancestors(snapshot))
+        if not line or line[-1].parent_id is not None:
+            return None
+        state = State()
+        for c in reversed(line):
+            changes = self.changes(c)
+            if changes is None:
+                return None
+            try:
+                state.apply(*changes)
+            except KeyError:  # the log contradicts itself
+                return None
+        return state
+
     def is_off_main(self, snapshot: int) -> bool:
         """Whether it is certain that main has not this snapshot: its ancestry is known down to the root or to where they part."""
         if snapshot in self.position:
@@ -273,6 +289,21 @@ def _prefix_max(values: Iterable[int]) -> list[int]:
 def kind_of(o: Operation) -> Kind | None:
     """The operation's kind; None for one that this version does not know."""
     return KINDS.get(o.f)
+
+
+def meaning(o: Operation, state: State, table: TableSpec) -> WriteSet | None:
+    """What an operation removes from and adds to a state; None when it has no meaning there.
+
+    That is so for a kind that is not known, for arguments of another form (an imported history), and at a state with values
+    that no operation writes (a corrupted table).
+    """
+    kind = kind_of(o)
+    if kind is None:
+        return None
+    try:
+        return kind.writeset(state, o.value, o.op, table)
+    except (TypeError, AttributeError, KeyError, IndexError, ValueError):
+        return None
 
 
 def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:

@@ -15,9 +15,9 @@ import yaml
 from checkers.check import ALL, Promises, check, load_evidence, load_promises, write_results
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
 from harness import tablelog
-from harness.history import HistoryError
+from harness.history import Event, HistoryError
 from harness.store import StoreError
-from harness.tablelog import TableLog, TableLogError
+from harness.tablelog import Commit, TableLog, TableLogError
 from tests.drawing import Drawing, row
 from tests.simulator import Defects, Simulation, simulate
 from workloads.tables import TableSpec
@@ -158,6 +158,64 @@ def test_what_is_asserted_is_judged_too() -> None:
     results = check(good(), [saying()], Promises(thresholds={"operations": ">=2"}))
     assert results.valid is False
     assert [a.name for a in results.verdicts[-1].anomalies] == ["assertion-failed"]
+
+
+ODD: tuple[Any, ...] = (
+    None,
+    3,
+    "x",
+    [],
+    {},
+    [[1]],
+    [[None] * 5],
+    [[[1], "a", 0, "a", 1]],
+    {"ids": "a"},
+    {"ids": [None]},
+    {"ids": []},
+    {"id": "x"},
+    {"part": None, "parity": "x"},
+    {"from": 1},
+    {"snapshot": "x", "rows": []},
+)
+"""Values that no operation has."""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_evidence_of_any_form_is_judged(seed: int) -> None:
+    """Damaged tables and imported histories: every checker says something, and none of them crashes."""
+    rng = Random(f"odd {seed}")
+    for _ in range(25):
+        run = simulate(rng.randrange(1000), SPECS, ops=8, defects=Defects(lose=0.1, overwrite=0.5, dirty_read=0.5))
+        e = run.evidence()
+
+        def odd_event(x: Event) -> Event:
+            return replace(x, value=rng.choice(ODD)) if rng.random() < 0.1 else x
+
+        def odd_commit(c: Commit, log: TableLog) -> Commit:
+            choice = rng.randrange(60)
+            if choice == 0:
+                return replace(c, added=None, removed=None)
+            if choice == 1 and c.added:
+                return replace(c, added=tuple(replace(x, row=(x.row[0], None, "x", None, None)) for x in c.added))
+            if choice == 2 and c.removed:
+                return replace(c, removed=tuple(replace(x, row=("x", *x.row[1:])) for x in c.removed))
+            if choice == 3:
+                return replace(c, parent_id=rng.choice(log.commits).snapshot_id)
+            if choice == 4:
+                return replace(c, op=rng.choice(["ghost", None, rng.choice(log.commits).op]))
+            return c
+
+        def odd_log(log: TableLog) -> TableLog:
+            commits = [odd_commit(c, log) for c in log.commits if rng.random() > 0.02]
+            metadata = [
+                replace(m, current=rng.choice([None, 7, m.current])) if rng.random() < 0.02 else m for m in log.metadata
+            ]
+            return replace(log, commits=tuple(commits), metadata=tuple(metadata), complete=rng.random() < 0.5)
+
+        history = replace(e.history, events=tuple(map(odd_event, e.history.events)))
+        results = check(replace(e, history=history, logs={name: odd_log(log) for name, log in e.logs.items()}))
+        assert not any(n.startswith("the checker failed") for v in results.verdicts for n in v.notes), results.verdicts
+        assert json.dumps([v.to_json() for v in results.verdicts])
 
 
 # --- a run's folder -----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ an insert clause) are serializable only on own keys; on shared keys they show a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -154,12 +155,8 @@ class Kind(ABC):
 
 
 def _net(removed: Iterable[Row], added: Iterable[Row]) -> WriteSet:
-    out, plus = list(removed), list(added)
-    for r in list(out):
-        if r in plus:
-            out.remove(r)
-            plus.remove(r)
-    return WriteSet(sorted(out), sorted(plus))
+    out, plus = Counter(removed), Counter(added)
+    return WriteSet(sorted((out - plus).elements()), sorted((plus - out).elements()))
 
 
 # --- inserts ----------------------------------------------------------------------------------------------------------
