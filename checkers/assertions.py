@@ -1,7 +1,8 @@
 """``assert:`` of a workload file: thresholds on what the run measured, such as ``{retry_rate: "<5%"}``.
 
 The metrics are those of ``workloads.schema.METRICS``. Operations are those of the phases: the setup inserts and the final reads
-do not count. A metric that the run has no data for (a rate of nothing) makes the assertion ``unknown``, never true.
+do not count. A metric that the run has no data for (a rate of nothing) makes the assertion ``unknown``, never true; so does a
+threshold that a run which ended early has not kept, since it measured only a part.
 """
 
 from __future__ import annotations
@@ -84,9 +85,14 @@ class Assertions:
                 verdicts.append("unknown")
                 notes.append(f"{metric} {threshold}: the run has nothing to measure it by")
                 continue
-            verdicts.append(COMPARE[symbol](value, limit))
-            if verdicts[-1] is False:
-                shown = f"{value:.2%}" if percent else f"{value:g}"
+            kept = COMPARE[symbol](value, limit)
+            shown = f"{value:.2%}" if percent else f"{value:g}"
+            if not kept and not evidence.complete:
+                verdicts.append("unknown")
+                notes.append(f"{metric} {threshold}: {shown} until the run ended early")
+                continue
+            verdicts.append(kept)
+            if not kept:
                 failed.append(
                     Anomaly(
                         name="assertion-failed",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +59,11 @@ def check(evidence: Evidence, checkers: Sequence[Checker] = ALL, promises: Promi
     """Run checkers over the evidence. A run that ended early is ``unknown`` at best.
 
     With ``expect`` the run is valid if exactly those anomalies were found; one that was not is reported as ``expected-not-found``:
-    a scenario that no longer shows its bug must be noticed.
+    a scenario that no longer shows its bug must be noticed. Where the evidence or a checker could not decide, absence proves nothing.
     """
     verdicts = [_one(c, evidence) for c in checkers]
+    if evidence.history.problems:
+        verdicts.append(Verdict("history", "unknown", notes=evidence.history.problems))
     if promises.thresholds:
         verdicts.append(_one(Assertions(promises.thresholds), evidence))
     ended: Validity = True if evidence.complete else "unknown"
@@ -70,14 +72,17 @@ def check(evidence: Evidence, checkers: Sequence[Checker] = ALL, promises: Promi
     expected = frozenset(promises.expect)
     found = {a.name for v in verdicts for a in v.anomalies}
     missing = sorted(expected - found)
-    verdicts.append(_expectation(missing, sorted(expected & found)))
     surprised = any(a.name not in expected for v in verdicts for a in v.anomalies)
     undecided = ended == "unknown" or any(v.valid == "unknown" for v in verdicts)
-    valid: Validity = False if surprised or missing else "unknown" if undecided else True
+    verdicts.append(_expectation(missing, sorted(expected & found), undecided))
+    valid: Validity = False if surprised or (missing and not undecided) else "unknown" if undecided else True
     return Results(tuple(verdicts), valid, evidence.complete, tuple(sorted(expected)))
 
 
-def _expectation(missing: Sequence[str], found: Sequence[str]) -> Verdict:
+def _expectation(missing: Sequence[str], found: Sequence[str], undecided: bool) -> Verdict:
+    if missing and undecided:
+        note = f"not found: {', '.join(missing)}; but not everything could be judged, so it may be there"
+        return Verdict("expect", "unknown", (), {"found": list(found)}, (note,))
     anomalies = tuple(
         Anomaly(
             "expected-not-found",
@@ -110,8 +115,19 @@ def load_evidence(folder: Path) -> Evidence:
         tables = {t["name"]: TableSpec.model_validate(t) for t in plan["tables"]}
     except (KeyError, TypeError, ValidationError) as e:
         raise StoreError(f"{run.plan}: tables: not the tables of a plan: {str(e).splitlines()[0]}") from None
-    complete = run.state().get("state") == "complete"
-    return Evidence(history.read(run.history), tablelog.read_all(run.tablelog), tables, complete)
+    state = run.state()
+    told = _whole(history.read(run.history), state)
+    complete = state.get("state") == "complete" and not told.problems
+    return Evidence(told, tablelog.read_all(run.tablelog), tables, complete)
+
+
+def _whole(told: history.History, state: Mapping[str, Any]) -> history.History:
+    """The history, with a problem more when the run counted more completed operations than it has: its end was lost."""
+    counted, there = state.get("operations"), sum(e.op is not None and e.type != "invoke" for e in told.events)
+    if not isinstance(counted, int) or there >= counted:
+        return told
+    text = f"history.jsonl: {there} operations completed, but the run counted {counted}: its end is missing"
+    return replace(told, problems=(*told.problems, text))
 
 
 def load_promises(folder: Path) -> Promises:
