@@ -18,6 +18,8 @@ import typer
 
 BAD_INPUT, HARNESS_FAILED = 254, 255
 
+_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR)
+
 TYPER_INTERRUPTED = 130
 """What Typer returns in place of a KeyboardInterrupt."""
 
@@ -306,6 +308,8 @@ def _explain(error: Exception) -> int:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         where = f" ({error.filename})" if error.filename else ""
         return _fail(f"the disk of the store is full{where}; free some space or give another --store", HARNESS_FAILED)
+    if isinstance(error, OSError) and error.errno in _ACCESS and error.filename:
+        return _fail(f"{error.filename}: {error.strerror}; the run's folder must be writable", HARNESS_FAILED)
     from compose.install import SetupError
     from compose.service import ServiceError
     from harness.kept import KeptError

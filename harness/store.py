@@ -110,7 +110,7 @@ def _started(pid: int) -> float | None:
 
     try:
         return float(psutil.Process(pid).create_time())
-    except psutil.Error:
+    except (psutil.Error, ValueError, OverflowError):  # no such process, or no number that one can have
         return None
 
 

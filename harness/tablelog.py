@@ -255,6 +255,18 @@ def commit_from_json(r: Mapping[str, Any]) -> Commit:
     return Commit(**d)
 
 
+def _check_commit(c: Commit) -> None:
+    """Raise ValueError when a field by which commits are found or put in order has the wrong type."""
+    for name in ("snapshot_id", "sequence_number", "timestamp_ms", "metadata"):
+        if not isinstance(getattr(c, name), int):
+            raise ValueError(f"{name} must be a whole number, not {getattr(c, name)!r}")
+    for name in ("parent_id", "attempt"):
+        if not isinstance(getattr(c, name), int | None):
+            raise ValueError(f"{name} must be a whole number or null, not {getattr(c, name)!r}")
+    if not isinstance(c.op, str | None):
+        raise ValueError(f"op must be a word or null, not {c.op!r}")
+
+
 def _grown(old: Any, new: Any) -> dict[str, Any] | None:
     """``new`` as ``old`` without its first ``skip`` entries and with ``add`` at the end; None when it is not so."""
     if not isinstance(old, list) or not isinstance(new, list) or not old or not new:
@@ -388,12 +400,21 @@ def read(path: Path) -> TableLog:
             if header is None:
                 if kind != "header" or r.get("format") != FORMAT:
                     raise ValueError(f"not the header of a table log of format {FORMAT}")
+                if not all(isinstance(r[k], str) for k in ("table", "identifier", "location")):
+                    raise ValueError("table, identifier and location must be words")
+                if not isinstance(r["columns"], list) or not all(isinstance(c, str) for c in r["columns"]):
+                    raise ValueError("columns must be a list of words")
                 header = r
             elif kind == "metadata":
                 metadata.append(metadata_from_json(r, metadata[-1] if metadata else None))
+                if not isinstance(metadata[-1].n, int) or not isinstance(metadata[-1].location, str):
+                    raise ValueError("n must be a whole number, location a word")
             elif kind == "commit":
                 commits.append(commit_from_json(r))
+                _check_commit(commits[-1])
             elif kind == "capture":
+                if not isinstance(r["time"], int) or not isinstance(r["metadata"], str | None):
+                    raise ValueError("time must be whole nanoseconds, metadata a location or null")
                 captures.append(Capture(r["time"], r["metadata"]))
             elif kind == "problem":
                 problems.append(r["text"])
@@ -402,7 +423,7 @@ def read(path: Path) -> TableLog:
                 missing = tuple(MissingFile(p, tuple(ids)) for p, ids in r.get("missing", ()))
             else:
                 raise ValueError(f"unknown record type {kind!r}")
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as e:
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as e:
             raise TableLogError(f"{path}:{number}: {type(e).__name__}: {e}") from None
     if header is None:
         raise TableLogError(f"{path}: empty: the header is missing")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.store import RunFolder
 from tests.runs import ROOT, environment, icequake
 
 SMALL = "workload: small\ntables: [{name: t}]\nlength: {ops: 3}\noperations: {insert: 1}\n"
@@ -65,6 +66,22 @@ def test_a_bad_workload_file_names_file_line_and_key(change: tuple[str, str], sa
 def test_a_folder_that_is_no_run_is_said(tmp_path: Path) -> None:
     done = icequake("check", tmp_path)
     assert done.returncode == 254 and "not the folder of a run" in last_line(done.stderr)
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("tables: []\n")
+    (tmp_path / "history.jsonl").write_text('{"format": 1}\n')
+    (tmp_path / "results.json").mkdir()
+    done = icequake("check", tmp_path)
+    message = last_line(done.stderr)
+    assert done.returncode == 255 and "internal error" not in message
+    assert "results.json: Is a directory" in message and "must be writable" in message
+
+
+@pytest.mark.parametrize("process", [-5, 10**30])
+def test_a_run_whose_process_cannot_be_one_is_incomplete(process: int, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(f'{{"state": "running", "pid": {process}, "pid_started": 1.5}}')
+    assert RunFolder(tmp_path).state()["state"] == "incomplete"
 
 
 def test_a_store_that_cannot_be_written_is_said(tmp_path: Path) -> None:
