@@ -102,6 +102,15 @@ class Timeline:
         found = [c for c in self.commits.get(op, ()) if c.snapshot_id in self.position]
         return sorted(found, key=lambda c: self.position[c.snapshot_id])
 
+    def at_acknowledgement(self, o: Operation) -> list[Commit]:
+        """The commits that main has, in chain order, and had when the operation was acknowledged.
+
+        Of a procedure all; of a statement the first: a second one is a duplicate, and may have come at any time later.
+        """
+        kind = kind_of(o)
+        found = self.on_main(o.op)
+        return found[:1] if kind is not None and kind.changes_rows else found
+
     @cached_property
     def rooted(self) -> bool:
         """Whether main is known down to the empty table."""
@@ -159,12 +168,29 @@ class Timeline:
     # --- real time
 
     @cached_property
+    def out_of_order(self) -> frozenset[str]:
+        """Acknowledged operations that main has behind one that was invoked only after their acknowledgement."""
+        found: set[str] = set()
+        invoked = -1
+        for c in self.main:
+            o = self.everything.get(c.op) if c.op is not None else None
+            if o is None:
+                continue
+            if o.type == "ok" and o.completed is not None and o.completed.index < invoked:
+                found.add(o.op)
+            invoked = max(invoked, o.invoked.index)
+        return frozenset(found)
+
+    @cached_property
     def _settled(self) -> tuple[list[int], list[int]]:
-        """Event indices of acknowledgements, ascending, and the greatest position acknowledged up to each."""
+        """Event indices of acknowledgements, ascending, and the greatest position acknowledged up to each.
+
+        An acknowledgement whose commit is out of order (the ``commits`` checker reports it) proves nothing here.
+        """
         acks = sorted(
             (o.completed.index, max(self.position[c.snapshot_id] for c in self.on_main(o.op)))
             for o in self.ops
-            if o.type == "ok" and o.completed is not None and self.on_main(o.op)
+            if o.type == "ok" and o.completed is not None and self.on_main(o.op) and o.op not in self.out_of_order
         )
         return [i for i, _ in acks], _prefix_max(p for _, p in acks)
 

@@ -72,6 +72,8 @@ class Defects:
     """A commit is made on its base's parent: the base is no longer main's."""
     forget: float = 0.0
     """An operation is acknowledged that never committed."""
+    early: float = 0.0
+    """An operation is acknowledged before it commits."""
     double: float = 0.0
     """A commit is applied twice."""
     false_failure: float = 0.0
@@ -445,6 +447,10 @@ class _Run:
             yield
             if want.removed or want.added:
                 self.injected.append(("forget", op))
+            return self._complete("ok", process, kind, table, op, [])
+        if kind.name == "insert" and not certain and self.chance(self.defects.early):
+            self.late.append(self._late(op, kind, table, value))
+            self.injected.append(("early", op))
             return self._complete("ok", process, kind, table, op, [])
         try:
             made = yield from self.write(op, kind, table, value)

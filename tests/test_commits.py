@@ -414,6 +414,7 @@ def test_clean_runs_are_valid(level: str) -> None:
     [
         ("lose", Defects(lose=0.3), "lost-commit"),
         ("forget", Defects(forget=0.05), "lost-commit"),
+        ("early", Defects(early=0.7), "commit-order"),
         ("double", Defects(double=0.3), "duplicate-commit"),
         ("false_failure", Defects(false_failure=0.1), "false-failure"),
     ],
@@ -428,7 +429,8 @@ def test_a_defect_is_named_and_nothing_else(defect: str, defects: Defects, name:
         assert {a.ops[0] for a in said.anomalies} <= guilty
         shown, found = shown + len(guilty), found + len(said.anomalies)
     assert found >= 30
-    assert found >= 0.9 * shown  # a lost operation of unknown outcome, or one with nothing to do, breaks no promise
+    # A lost operation of unknown outcome, or one with nothing to do, breaks no promise; nor does an early one that nobody overtook.
+    assert found >= (0.2 if defect == "early" else 0.9) * shown
 
 
 def acknowledged_commits(run: Simulation) -> list[str]:
