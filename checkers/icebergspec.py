@@ -1,0 +1,223 @@
+"""What the Iceberg specification promises of a table's metadata, one rule an anomaly: name, section, promise.
+
+The ``metadata`` checker names what it finds by this table, so that a reader of its verdict can look the rule up
+(https://iceberg.apache.org/spec/, format/spec.md in apache/iceberg). A rule whose section is a class of Iceberg is what the Java
+library promises where the specification is silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SPEC = "https://iceberg.apache.org/spec/"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A promise: the section that makes it, the section's anchor (empty: no section, a class), and what it says."""
+
+    section: str
+    anchor: str
+    promise: str
+
+    @property
+    def link(self) -> str | None:
+        """Where to read it; None for a rule of the Java library."""
+        return f"{SPEC}#{self.anchor}" if self.anchor else None
+
+
+RULES: Mapping[str, Rule] = {
+    # --- the chain of metadata files
+    "metadata-fork": Rule(
+        "Table Metadata",
+        "table-metadata",
+        "a new version of table metadata replaces the version on which it was based, which produces a linear history of table "
+        "versions and ensures that concurrent writes are not lost",
+    ),
+    "missing-metadata-file": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "metadata-log tracks the previous metadata files of the table, and the catalog's pointer the current one",
+    ),
+    "corrupt-metadata-file": Rule(
+        "Table Metadata", "table-metadata", "table metadata is stored as JSON and is immutable"
+    ),
+    "metadata-log-mismatch": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "each time a new metadata file is created, a new entry of the previous metadata file location is added to metadata-log",
+    ),
+    "table-uuid-changed": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "table-uuid identifies the table and is generated when it is created",
+    ),
+    "format-version-decreased": Rule("TableMetadata.upgradeFormatVersion", "", "a table is never downgraded"),
+    "counter-decreased": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "last-sequence-number, last-column-id, last-partition-id and next-row-id are the highest that were ever assigned",
+    ),
+    # --- what versions list
+    "last-sequence-number": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "last-sequence-number is the table's highest assigned sequence number",
+    ),
+    "duplicate-snapshot": Rule("Snapshots", "snapshots", "snapshot-id is a unique long id"),
+    "duplicate-sequence-number": Rule(
+        "Sequence Numbers",
+        "sequence-numbers",
+        "a sequence number is assigned to every successful commit, and reassigned when a commit is retried",
+    ),
+    "sequence-number-order": Rule(
+        "Sequence Numbers",
+        "sequence-numbers",
+        "sequence-number is a monotonically increasing long that tracks the order of changes to a table",
+    ),
+    "dangling-ref": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "refs are snapshot references, and snapshots has every valid snapshot",
+    ),
+    "main-ref": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "current-snapshot-id must be the same as the current id of the main branch in refs",
+    ),
+    "snapshot-changed": Rule(
+        "Snapshots", "snapshots", "a snapshot is the state of a table at some time; files and snapshots are immutable"
+    ),
+    "unknown-parent": Rule("Snapshots", "snapshots", "parent-snapshot-id is the snapshot id of the snapshot's parent"),
+    # --- what vanished
+    "vanished-snapshot": Rule(
+        "Snapshot Retention Policy",
+        "snapshot-retention-policy",
+        "snapshots are removed from metadata by the expiration procedure, by the table's retention policy",
+    ),
+    "retention": Rule(
+        "Snapshot Retention Policy",
+        "snapshot-retention-policy",
+        "the first min-snapshots-to-keep ancestors of a branch are retained, whatever their age",
+    ),
+    "vanished-ref": Rule(
+        "Snapshot References",
+        "snapshot-references",
+        "a branch or tag stays until it is dropped or expires; main never expires",
+    ),
+    "vanished-schema": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "schemas is a list of schemas, current-schema-id the table's current one",
+    ),
+    "vanished-partition-spec": Rule(
+        "Table Metadata Fields", "table-metadata-fields", "partition-specs is a list of full partition spec objects"
+    ),
+    "vanished-property": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "properties is a string map of table properties; who did not set or remove one must not change it",
+    ),
+    # --- files
+    "missing-file": Rule(
+        "Overview",
+        "overview",
+        "the data in a snapshot is the union of all files in its manifests; a listed snapshot can be read",
+    ),
+    "corrupt-file": Rule(
+        "File System Operations", "file-system-operations", "once written, data and metadata files are immutable"
+    ),
+    "duplicate-path": Rule(
+        "Scan Planning",
+        "scan-planning",
+        "file paths marked ADDED or EXISTING may appear at most once across all manifest files in the snapshot",
+    ),
+    "several-dvs": Rule(
+        "Deletion Vectors",
+        "deletion-vectors",
+        "there must be at most one deletion vector for a data file in a snapshot",
+    ),
+    "dangling-dv": Rule(
+        "Deletion Vectors",
+        "deletion-vectors",
+        "a writer that removes a data file must remove its deletion vector as well",
+    ),
+    "foreign-file": Rule(
+        "Manifest Entry Fields",
+        "manifest-entry-fields",
+        "a file that a snapshot adds is marked ADDED with that snapshot's id; only files of the parent may be EXISTING",
+    ),
+    "manifest-count": Rule(
+        "Manifest Lists", "manifest-lists", "the manifest list counts each manifest's entries and rows by status"
+    ),
+    "min-sequence-number": Rule(
+        "Manifest Lists",
+        "manifest-lists",
+        "min_sequence_number is the minimum data sequence number of all live files in the manifest",
+    ),
+    "sequence-number": Rule(
+        "Sequence Number Inheritance",
+        "sequence-number-inheritance",
+        "a file's data sequence number is at most its file sequence number",
+    ),
+    "null-sequence-number": Rule(
+        "Sequence Number Inheritance",
+        "sequence-number-inheritance",
+        "sequence numbers are inherited only when null and the entry's status is ADDED; EXISTING and DELETED entries must say them",
+    ),
+    "file-sequence-number": Rule(
+        "Sequence Number Inheritance",
+        "sequence-number-inheritance",
+        "the file sequence number is the sequence number of the snapshot in which the file was added, and never changes",
+    ),
+    "record-count": Rule("Data File Fields", "data-file-fields", "record_count is the number of records in the file"),
+    "delete-position": Rule(
+        "Position Delete Files",
+        "position-delete-files",
+        "a deleted position is that of a row in the data file, starting at 0",
+    ),
+    "wrong-operation": Rule(
+        "Snapshots",
+        "snapshots",
+        "append says that only data files were added and no files were removed, delete that no data files were added; validation "
+        "of concurrent commits trusts it (MergingSnapshotProducer)",
+    ),
+    "summary-count": Rule(
+        "Optional Snapshot Summary Fields",
+        "optional-snapshot-summary-fields",
+        "the summary's metrics are the numbers of files and records that the snapshot added, removed, and has",
+    ),
+    # --- row lineage
+    "first-row-id": Rule(
+        "Snapshot Row IDs",
+        "snapshot-row-ids",
+        "first-row-id is required, assigned to the table's current next-row-id on each commit attempt, and reassigned on a retry",
+    ),
+    "row-id-overlap": Rule(
+        "Row Lineage",
+        "row-lineage",
+        "_row_id is unique in the table: the ranges that snapshots assign are disjoint and ordered",
+    ),
+    "next-row-id": Rule("Row Lineage", "row-lineage", "next-row-id is higher than all assigned row ids"),
+    "file-row-id": Rule(
+        "First Row ID Assignment",
+        "first-row-id-assignment",
+        "files that a snapshot adds get their first_row_id from the range that the snapshot assigns",
+    ),
+}
+"""Anomaly name → the rule that it breaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that is broken, as the parts of the ``metadata`` checker find it.
+
+    ``text`` says what was seen and contradicts the rule; the checker adds the rule itself. The other fields are an anomaly's.
+    """
+
+    name: str
+    text: str
+    ops: tuple[str, ...] = ()
+    snapshots: tuple[int, ...] = ()
+    files: tuple[str, ...] = ()
