@@ -342,6 +342,8 @@ def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
         if earliest is not None and earliest[0] < o.invoked.index:
             _, late, first = earliest
             pairs[first.op] = (c, o, late, first, pairs[first.op][4] + 1 if first.op in pairs else 1)
+        if c not in t.at_acknowledgement(o):
+            continue
         if o.type == "ok" and o.completed is not None and (earliest is None or o.completed.index < earliest[0]):
             earliest = o.completed.index, c, o
     for early, second, late, first, count in sorted(pairs.values(), key=lambda p: t.position[p[0].snapshot_id]):

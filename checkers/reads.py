@@ -30,7 +30,7 @@ from hashlib import blake2b
 from typing import Any
 
 from checkers import explain
-from checkers.timeline import Timeline, timelines
+from checkers.timeline import Timeline, kind_of, timelines
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
 from harness.history import Operation
 from harness.tablelog import Commit
@@ -240,6 +240,7 @@ class _Judge:
         """Position → the earliest event by which it can have been reached: all operations up to it were invoked."""
         acks: list[tuple[int, int, Operation]] = []
         shown: set[int] = set()
+        proven: set[str] = set()
         latest = -1
         for p, version in enumerate(t.versions):
             c = t.snapshots.get(version.snapshot) if version.snapshot is not None else None
@@ -247,8 +248,13 @@ class _Judge:
             if c is not None and o is not None and c.snapshot_id not in shown:
                 shown.add(c.snapshot_id)
                 latest = max(latest, o.invoked.index)
-                if o.type == "ok" and o.completed is not None:
+                kind = kind_of(o)
+                again = (
+                    o.op in proven and kind is not None and kind.changes_rows
+                )  # a duplicate may have come at any time later
+                if o.type == "ok" and o.completed is not None and not again:
                     acks.append((o.completed.index, p, o))
+                    proven.add(o.op)
             self.invoked.append(latest)
         for event, p, o in sorted(acks, key=lambda a: a[:2]):
             self.writes.add(event, p, o)
@@ -392,7 +398,7 @@ class _Judge:
         at = o.invoked.index
         missed = self.states.changes_of(key, p + 1, floor)
         mine = self.own_writes[o.process].before(at) if o.process in self.own_writes else (0, None)
-        own = [q for q in missed if (c := self._commit(q)) is not None and self._by(c) is o.process and q <= mine[0]]
+        own = [q for q in missed if (c := self._commit(q)) is not None and self._by(c) == o.process and q <= mine[0]]
         before = self.own_reads[o.process].before(at) if o.process in self.own_reads else (0, None)
         wrote, read = self.writes.before(at), self.reads.before(at)
         if own:

@@ -77,9 +77,10 @@ class Replay:
 def isolation(table: TableSpec, o: Operation) -> str:
     """The isolation level that a table promises an operation: ``serializable`` or ``snapshot``.
 
-    ``write.<command>.isolation-level`` of the table's own properties wins over its ``isolation``.
+    ``write.<command>.isolation-level`` of the table's own properties wins over its ``isolation``; Iceberg reads it in any case
+    (``IsolationLevel.fromName``).
     """
-    return table.properties.get(f"write.{_command(o)}.isolation-level", table.isolation)
+    return table.properties.get(f"write.{_command(o)}.isolation-level", table.isolation).lower()
 
 
 def _command(o: Operation) -> str:
@@ -486,7 +487,7 @@ class _Naming:
         t, o = self.walk.t, self.o
         n = min(self.c.metadata, len(t.log.metadata) - 1)
         v2 = t.log.metadata[n].format_version == 2
-        mor = t.spec.properties.get("write.delete.mode", t.spec.mode) == "merge-on-read"
+        mor = t.spec.properties.get("write.delete.mode", t.spec.mode).lower() == "merge-on-read"
         known = _command(o) == "delete" and isolation(t.spec, o) == "snapshot" and v2 and mor and changed_at is not None
         return ROW_DELTA if known else None
 

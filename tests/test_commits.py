@@ -89,6 +89,15 @@ def committed_twice_and_unknown() -> Evidence:
     return d.evidence()
 
 
+def committed_again_behind_another() -> Evidence:
+    """The second copy came late, as from a request that was under way for long: it is a duplicate and not out of order, too."""
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.commit("a", add=[row(1, "a")])
+    return d.evidence()
+
+
 def failed_and_committed() -> Evidence:
     d = Drawing()
     d.invoke("a", "insert", ids=[1])
@@ -148,6 +157,7 @@ def dropped_table() -> Evidence:
         (replaced_table, ["lost-commit"]),
         (committed_twice, ["duplicate-commit"]),
         (committed_twice_and_unknown, ["duplicate-commit"]),
+        (committed_again_behind_another, ["duplicate-commit"]),
         (failed_and_committed, ["false-failure"]),
         (made_by_nobody, ["unknown-commit"]),
         (made_by_a_read, ["unknown-commit"]),

@@ -214,6 +214,14 @@ def test_an_anomaly_is_named_once(draw: Callable[[], Evidence], found: str) -> N
     assert names(READS, e) == [found]
 
 
+def test_the_own_write_of_any_process_is_known_as_such() -> None:
+    late = int("70000"), int("70000")  # two objects, as from two lines of a history
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[A], process=late[0])
+    d.read("r", [], process=late[1])
+    assert names(READS, d.evidence()) == ["read-your-writes"]
+
+
 def test_a_stale_read_says_what_it_missed_and_since_when_that_was_certain() -> None:
     (a,) = verdict(READS, stale()).anomalies
     assert a.ops == ("r", "b") and a.snapshots == (1, 2) and a.evidence["broken"] == ["stale-read"]
@@ -315,6 +323,16 @@ def of_an_acknowledged_write_that_no_log_ever_saw() -> Evidence:
     return d.evidence()
 
 
+def before_a_duplicate_of_an_acknowledged_write() -> Evidence:
+    """A's second copy was made long after its acknowledgement, which proves the first copy only."""
+    d = inserts("a")
+    d.read("r", [A])
+    d.did("b", "insert", ids=[2], add=[B])
+    d.read("s", [A, B])
+    d.commit("a", add=[A])
+    return d.evidence()
+
+
 def the_same_state_again() -> Evidence:
     """The table is empty at first, and again after the delete: the read is of the second time."""
     d = inserts("a")
@@ -355,6 +373,7 @@ def own_keys_of_two_processes_do_not_collide() -> Evidence:
         falsely_failed_write_read,
         before_a_lost_commit_was_lost,
         of_an_acknowledged_write_that_no_log_ever_saw,
+        before_a_duplicate_of_an_acknowledged_write,
         the_same_state_again,
         behind_maintenance,
         time_travel,

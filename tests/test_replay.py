@@ -405,9 +405,10 @@ def test_legal_write_skew_is_counted_and_named() -> None:
     assert (stats["overlapping_deletes"], stats["overlapping_deletes_ops"]) == (1, ["a"])
 
 
-def test_a_serializable_table_may_weaken_one_command() -> None:
+@pytest.mark.parametrize("level", ["snapshot", "SNAPSHOT"])
+def test_a_serializable_table_may_weaken_one_command(level: str) -> None:
     e = unread_phantom("serializable")
-    weak = e.tables["t"].model_copy(update={"properties": {"write.update.isolation-level": "snapshot"}})
+    weak = e.tables["t"].model_copy(update={"properties": {"write.update.isolation-level": level}})
     assert verdict(REPLAY, replace(e, tables={"t": weak})).valid is True
 
 
