@@ -15,6 +15,7 @@ asked to do. The question is which state o scanned::
   when the rows removed are really those of the scan. Meanings that hold only at an older scan are legal write skew, and are counted.
   A row deleted by both of two concurrent deletes is legal too ("it is OK to delete a record that is also deleted concurrently",
   ``RowDelta.validateNoConflictingDeleteFiles``): such a delete removes what is left of its scan.
+* **DELETE of a whole partition** is evaluated against the base that it commits on, at any level: at k-1.
 * **blind appends** (INSERT … SELECT, MERGE with only an insert clause) are validated at no level (apache/iceberg#12653).
 * **maintenance** changes no row, whatever it did to files.
 
@@ -78,8 +79,11 @@ def isolation(table: TableSpec, o: Operation) -> str:
     """The isolation level that a table promises an operation: ``serializable`` or ``snapshot``.
 
     ``write.<command>.isolation-level`` of the table's own properties wins over its ``isolation``; Iceberg reads it in any case
-    (``IsolationLevel.fromName``).
+    (``IsolationLevel.fromName``). A DELETE of a whole partition is evaluated against the base it commits on, whatever the level
+    (``DeleteFiles.deleteFromRowFilter``): serializable.
     """
+    if o.f == "delete-partition" and table.partitioned:
+        return "serializable"
     return table.properties.get(f"write.{_command(o)}.isolation-level", table.isolation).lower()
 
 
@@ -559,11 +563,12 @@ class _Naming:
         relevant = [c for c in between if self._matters(c, here, s)] or between
         by = relevant[0]
         documented = BLIND_APPEND if self.kind.blind_append else None
-        why = (
-            " Iceberg commits this statement as an append, which is validated against nothing."
-            if self.kind.blind_append
-            else " The table is serializable, so Iceberg should have refused the commit."
-        )
+        if self.kind.blind_append:
+            why = " Iceberg commits this statement as an append, which is validated against nothing."
+        elif self.o.f == "delete-partition" and self.walk.t.spec.partitioned:
+            why = " A DELETE of a whole partition is evaluated when it commits, whatever the isolation level."
+        else:
+            why = " The table is serializable, so Iceberg should have refused the commit."
         text = (
             f"the {explain.operation(self.o)} committed {explain.snapshot(self.c)}, which removes {explain.rows(self.real.removed)} and "
             f"adds {explain.rows(self.real.added)}: what it means at position {s.j} of main, but not at position {self.k - 1}, its "

@@ -293,6 +293,17 @@ def test_iceberg_documents_the_undelete_of_v2_merge_on_read_under_snapshot_isola
     assert (a.documented == ROW_DELTA) == documented
 
 
+@pytest.mark.parametrize(("partitioned", "found"), [(True, ["write-skew"]), (False, [])])
+def test_a_delete_of_a_partition_takes_effect_when_it_commits_at_any_level(partitioned: bool, found: list[str]) -> None:
+    d = Drawing("snapshot", partitioned=partitioned)
+    d.did("i", "insert", ids=[1], add=[row(1, "i")])
+    d.invoke("x", "delete-partition", part=1)
+    d.did("j", "insert", ids=[5], add=[row(5, "j")])
+    d.commit("x", remove=[row(1, "i")])
+    d.ok("x")
+    assert names(REPLAY, d.evidence()) == found
+
+
 def test_a_blind_append_is_documented_and_another_write_skew_is_not() -> None:
     (a,) = verdict(REPLAY, two_merges_insert_the_same_key("serializable")).anomalies
     (b,) = verdict(REPLAY, unread_phantom("serializable")).anomalies
@@ -538,7 +549,7 @@ def explained(e: Evidence, table: str, k: int) -> bool:
         ),
         default=0,
     )
-    if spec.isolation == "serializable":
+    if spec.isolation == "serializable" or (o.f == "delete-partition" and spec.partitioned):
         settled = k - 1
     for j in range(settled, k):
         meaning = kind.writeset(State(state(j).elements()), o.value, o.op, spec)
