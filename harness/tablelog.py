@@ -406,9 +406,9 @@ def read(path: Path) -> TableLog:
                     raise ValueError("columns must be a list of words")
                 header = r
             elif kind == "metadata":
-                metadata.append(metadata_from_json(r, metadata[-1] if metadata else None))
-                if not isinstance(metadata[-1].n, int) or not isinstance(metadata[-1].location, str):
+                if not isinstance(r["n"], int) or not isinstance(r["location"], str):
                     raise ValueError("n must be a whole number, location a word")
+                metadata.append(metadata_from_json(r, metadata[-1] if metadata else None))
             elif kind == "commit":
                 commits.append(commit_from_json(r))
                 _check_commit(commits[-1])
