@@ -313,10 +313,11 @@ def _explain(error: Exception) -> int:
     from compose.install import SetupError
     from compose.service import ServiceError
     from harness.kept import KeptError
+    from harness.objectstore import TableReadError
     from harness.run import RunError
     from harness.writers import WriterError
 
-    if isinstance(error, SetupError | ServiceError | KeptError | RunError | WriterError):
+    if isinstance(error, SetupError | ServiceError | KeptError | RunError | WriterError | TableReadError):
         return _fail(str(error), HARNESS_FAILED)
     log = Path(tempfile.gettempdir()) / f"icequake-error-{os.getpid()}.log"
     text = "".join(traceback.format_exception(error))

@@ -284,7 +284,7 @@ class Recorder:
         self._dirty = threading.Event()
         self._closed = threading.Event()
         self._interval = sync_interval
-        self._sync_error: OSError | None = None
+        self._error: OSError | None = None
         try:
             self._write({"format": FORMAT, **header})
         except BaseException:
@@ -312,13 +312,17 @@ class Recorder:
         """Stamp and append one event.
 
         Raises:
-            OSError: the store cannot take it (``ENOSPC`` for a full disk), now or at an earlier fsync.
+            OSError: the store cannot take it (``ENOSPC`` for a full disk), or could not take an earlier one.
         """
         with self._lock:
-            if self._sync_error is not None:
-                raise self._sync_error
+            if self._error is not None:
+                raise self._error
             event = Event(self._index, self.now(), type, process, f, table, value, op, error, extra)
-            self._write(event.to_json())
+            try:
+                self._write(event.to_json())
+            except OSError as e:  # the line may be torn: nothing may follow it
+                self._error = e
+                raise
             self._index += 1
             return event
 
@@ -336,7 +340,7 @@ class Recorder:
             try:
                 os.fsync(self._file.fileno())
             except OSError as e:
-                self._sync_error = e
+                self._error = e
                 return
             self._closed.wait(self._interval)
 

@@ -96,6 +96,7 @@ class TableReader:
         self._identifier = identifier
         self._columns = tuple(columns)
         self._path = path
+        self._unwritable: TableReadError | None = None
         self._lock = RLock()
         self._location: str | None = None
         self._metadata: list[Metadata] = []
@@ -192,18 +193,26 @@ class TableReader:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._path.write_bytes(b"")
             except OSError as e:
-                raise TableReadError(f"{self._path}: cannot be written: {e.strerror}") from None
+                raise self._cannot_write(e) from None
         self._append([tablelog.header_to_json(self._table, self._identifier, location, self._columns)])
 
     def _append(self, records: Iterable[dict[str, Any]]) -> None:
         if self._path is None:
             return
+        if self._unwritable is not None:
+            raise self._unwritable
         lines = b"".join(map(tablelog.dump, records))
         try:
             with self._path.open("ab") as f:
                 f.write(lines)
-        except OSError as e:
-            raise TableReadError(f"{self._path}: cannot be written: {e.strerror}") from None
+        except OSError as e:  # a line may be torn, and what it said is nowhere else: nothing may follow it
+            raise self._cannot_write(e) from None
+
+    def _cannot_write(self, e: OSError) -> TableReadError:
+        self._unwritable = TableReadError(
+            f"{self._path}: cannot be written: {e.strerror}; free some space or give another --store"
+        )
+        return self._unwritable
 
     def _write_rest(self) -> None:
         """Captures and problems that are not in the file; those from before the table existed wait for its header."""

@@ -148,6 +148,27 @@ def test_a_full_disk_is_an_os_error_and_not_a_lost_event() -> None:
     assert error.value.errno == ENOSPC
 
 
+def test_nothing_follows_a_torn_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that was full in the middle of an event and has room again: what was recorded until then is read."""
+    path = tmp_path / "history.jsonl"
+    with Recorder(path, {}) as recorder:
+        recorder.record("invoke", 0, "read", op="a")
+        whole, file = recorder._write, recorder._file
+
+        def torn(record: dict[str, object]) -> None:
+            file.write(b'{"index":1,"ti')
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(recorder, "_write", torn)
+        with pytest.raises(OSError, match="No space"):
+            recorder.record("ok", 0, "read", op="a")
+        monkeypatch.setattr(recorder, "_write", whole)
+        with pytest.raises(OSError, match="No space"):
+            recorder.record("invoke", 1, "read", op="b")
+    history = read(path)
+    assert [e.op for e in history.events] == ["a"] and "torn" in history.problems[0]
+
+
 class _Existing:
     """A path that may exist already: /dev/full answers every write with ENOSPC."""
 

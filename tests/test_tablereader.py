@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -603,6 +603,27 @@ def test_captures_are_incremental_and_the_file_says_what_the_memory_says(tmp_pat
     assert log.commits == read(t).commits and log.metadata == read(t).metadata
     tablelog.write(log, tmp_path / "copy.jsonl")
     assert tablelog.read(tmp_path / "copy.jsonl") == log
+
+
+def test_nothing_follows_what_the_disk_of_the_log_did_not_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    t = HandMadeTable(tmp_path / "t")
+    path = tmp_path / "tablelog" / "t.jsonl"
+    live = reader(path)
+    t.commit(add=[t.data([(1, "a", 0)])])
+    live.capture(t.pointer, 1)
+    before = path.read_bytes()
+    t.commit(add=[t.data([(2, "b", 0)])])
+    with monkeypatch.context() as full:
+        full.setattr(Path, "open", _no_space)
+        with pytest.raises(TableReadError, match="No space left on device; free some space"):
+            live.capture(t.pointer, 2)
+    with pytest.raises(TableReadError, match="No space left on device"):  # there is room again, but records are missing
+        live.finish(t.pointer, 3)
+    assert path.read_bytes() == before and not tablelog.read(path).complete
+
+
+def _no_space(*_: object, **__: object) -> NoReturn:
+    raise OSError(28, "No space left on device")
 
 
 def test_a_capture_reads_only_what_is_new(tmp_path: Path) -> None:
