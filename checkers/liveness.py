@@ -1,0 +1,293 @@
+"""The ``liveness`` checker: does every operation commit or abort in time once faults are over, and is there progress at all?
+
+Safety says that nothing bad is ever seen; a table that refuses everything is perfectly safe. Liveness is the other half: *operations
+eventually commit or abort* (Vanlightly's model states it as ``eventually always``). In a finite history "eventually" needs a bound, and a
+bound makes false alarms on slow machines. So a violation is only what a slow machine does not explain:
+
+**An operation.** Its deadline is ``op_timeout + slack`` after its invocation, and again that long after the end of every fault that was
+on before the deadline had passed (``checkers.faults`` says when faults were on)::
+
+    invoke                     fault             heal                    deadline
+      │─────────────────────────████████████████████│──── op_timeout + slack ────│
+
+It is *stuck* when it never got an answer (no completion, or the harness gave up waiting after ``op_timeout``:
+``icequake.WriterTimeout``) and the table log says that it did not commit either; *overdue* when the answer came after the deadline. Only
+if meanwhile others worked: at least ``witnesses`` operations were invoked after it and acknowledged before its deadline. On a machine
+that is merely slow they are slow too.
+
+**The whole.** Between two acknowledgements (any operation, any table) that have no fault between them and at all times some operation
+under way, less than ``progress`` seconds pass. Aborts are no progress: writers that abort each other for ever are live-locked.
+
+Where witnesses are lacking, the run was cut short, or a fault was never healed, the answer is ``unknown``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from checkers import explain, faults
+from checkers.timeline import resolutions
+from checkers.verdict import Anomaly, Evidence, Validity, Verdict
+from harness.history import Operation
+
+S = 1_000_000_000
+TIMEOUT = "icequake.WriterTimeout"
+"""The class by which the harness records that it gave up waiting (``harness.run``)."""
+
+
+@dataclass(frozen=True)
+class Liveness:
+    """Operations that neither commit nor abort, and times in which nothing does.
+
+    Attributes:
+        op_timeout: seconds that an operation may take when nothing is wrong; the history's header overrides it (``op_timeout``).
+        slack: seconds on top of it.
+        progress: seconds without an acknowledgement, while operations are under way and no fault is on.
+        witnesses: operations that must have gone through meanwhile for one to be called stuck or overdue.
+    """
+
+    op_timeout: float = 120.0
+    slack: float = 60.0
+    progress: float = 600.0
+    witnesses: int = 3
+    name: str = "liveness"
+
+    def check(self, evidence: Evidence) -> Verdict:
+        """Anomalies ``stuck-operation``, ``overdue-operation``, ``no-progress``.
+
+        ``stats`` (seconds): the bounds; ``slowest``, the longest that an operation took; ``longest_without_progress``, outside
+        faults and while something was under way; ``unanswered``, operations without an answer; ``faults``, windows seen.
+        """
+        operations = evidence.history.operations()
+        events = evidence.history.events
+        end = max((e.time for e in events), default=0)
+        timeout = self._timeout(evidence)
+        judge = _Judge(evidence, operations, faults.windows(events), int(timeout * S), int(self.slack * S), end)
+        verdict = _Collected()
+        for w in judge.windows:
+            if not w.healed:
+                verdict.doubt(
+                    f"{w.name}, on since {explain.ms(w.start)}, was never healed: what came after it cannot be judged"
+                )
+        for late in judge.late(verdict):
+            others = judge.witnesses(late)
+            if not evidence.complete:
+                verdict.doubt(f"the {explain.operation(late.op)} took too long, but the run was cut short")
+            elif len(others) < self.witnesses:
+                verdict.doubt(
+                    f"the {explain.operation(late.op)} took too long, but only {len(others)} others went through meanwhile: "
+                    "the whole machine may have been slow"
+                )
+            else:
+                verdict.anomalies.append(self._late(late, timeout, others))
+        longest = 0
+        for stall in judge.stalls():
+            longest = max(longest, stall.working)
+            if stall.working <= self.progress * S:
+                continue
+            if stall.end >= end and not evidence.complete:
+                verdict.doubt(
+                    f"nothing was acknowledged from {explain.ms(stall.start)} to the end, where the run was cut short"
+                )
+            else:
+                verdict.anomalies.append(self._stall(stall, judge))
+        slowest = max((o.completed.time - o.start for o in operations if o.completed is not None), default=0)
+        stats: dict[str, Any] = {
+            "op_timeout": timeout,
+            "slack": self.slack,
+            "progress": self.progress,
+            "slowest": round(slowest / S, 3),
+            "longest_without_progress": round(longest / S, 3),
+            "unanswered": sum(map(_unanswered, operations)),
+            "faults": len(judge.windows),
+        }
+        valid: Validity = False if verdict.anomalies else "unknown" if verdict.undecided else True
+        return Verdict(self.name, valid, tuple(verdict.anomalies), stats, tuple(dict.fromkeys(verdict.notes)))
+
+    def _timeout(self, evidence: Evidence) -> float:
+        said = evidence.history.header.get("op_timeout")
+        usable = isinstance(said, int | float) and not isinstance(said, bool) and 0 < said < 1e7
+        return float(said) if usable and said is not None else self.op_timeout
+
+    def _late(self, late: _Late, timeout: float, others: Sequence[Operation]) -> Anomaly:
+        o = late.op
+        met = (
+            f"{len(others)} operations that were invoked after it were acknowledged in the meantime "
+            f"({explain.listing(x.op for x in others)})"
+        )
+        if late.answered:
+            assert o.completed is not None
+            text = (
+                f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, though it had to end by "
+                f"{explain.ms(late.deadline)}: {timeout:g} s and {self.slack:g} s of slack after its invocation, or after the last fault "
+                f"that can have held it up was healed. {met}, so it is not the machine that was slow."
+            )
+        else:
+            gone = (
+                "there was no answer"
+                if o.completed is None
+                else f"the harness gave up waiting at {explain.ms(o.completed.time)}"
+            )
+            text = (
+                f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and neither committed nor aborted by "
+                f"{explain.ms(late.deadline)}: {gone}, and the table log has no snapshot of it. No fault held it up, and {met}."
+            )
+        return Anomaly(
+            "overdue-operation" if late.answered else "stuck-operation",
+            self.name,
+            o.table,
+            text,
+            ops=(o.op, *(x.op for x in others[:3])),
+            events=(*o.indices, *(i for x in others[:3] for i in x.indices)),
+            evidence={"deadline_ms": round(late.deadline / 1e6), "witnesses": len(others)},
+        )
+
+    def _stall(self, stall: _Stall, judge: _Judge) -> Anomaly:
+        ops = [
+            o
+            for o in judge.operations
+            if o.start < stall.end and (o.completed is None or o.completed.time > stall.start)
+        ]
+        aborted = sum(o.type == "fail" for o in ops)
+        return Anomaly(
+            "no-progress",
+            self.name,
+            None,
+            f"from {explain.ms(stall.start)} to {explain.ms(stall.end)} no operation was acknowledged and no fault was on, though for "
+            f"{explain.ms(stall.working)} of that at least one was under way ({explain.listing(o.op for o in ops)}; {aborted} of "
+            f"{len(ops)} failed). That is longer than {self.progress:g} s: the writers are stuck, or keep aborting each other.",
+            ops=tuple(o.op for o in ops[:20]),
+            events=tuple(i for o in ops[:20] for i in o.indices),
+            evidence={"working_ms": round(stall.working / 1e6), "operations": len(ops), "aborted": aborted},
+        )
+
+
+@dataclass
+class _Collected:
+    anomalies: list[Anomaly] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    undecided: bool = False
+
+    def doubt(self, note: str) -> None:
+        self.undecided = True
+        self.notes.append(note)
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """An operation that took too long: until when it had time (ns), and whether an answer came after all."""
+
+    op: Operation
+    deadline: int
+    answered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Stall:
+    """A stretch without acknowledgements and without faults, and how long (ns) something was under way in it."""
+
+    start: int
+    end: int
+    working: int
+
+
+def _gave_up(o: Operation) -> bool:
+    return o.type == "info" and any(c == TIMEOUT for c, *_ in o.error or ())
+
+
+def _unanswered(o: Operation) -> bool:
+    return o.completed is None or _gave_up(o)
+
+
+@dataclass(frozen=True)
+class _Judge:
+    evidence: Evidence
+    operations: Sequence[Operation]
+    windows: Sequence[faults.Window]
+    timeout: int
+    slack: int
+    end: int
+
+    def deadline(self, o: Operation) -> int | None:
+        """Until when the operation has time, ns; None when a fault that was never healed holds it up."""
+        bound = self.timeout + self.slack
+        at = o.start + bound
+        for w in self.windows:  # by their start: one that begins later cannot push what an earlier one did not
+            if w.end >= o.start and w.start <= at:
+                if not w.healed:
+                    return None
+                at = max(at, w.end + bound)
+        return at
+
+    def late(self, said: _Collected) -> Iterator[_Late]:
+        """Operations whose time was up."""
+        committed = resolutions(self.evidence) if any(map(_unanswered, self.operations)) else {}
+        for o in self.operations:
+            deadline = self.deadline(o)
+            if _unanswered(o):
+                if deadline is None or committed.get(o.op) == "applied":
+                    continue
+                if o.completed is None and deadline >= self.end:
+                    said.notes.append(
+                        f"the {explain.operation(o)} was still under way when the history ended, before its time was up"
+                    )
+                    said.undecided |= not self.evidence.complete
+                elif o.completed is None:
+                    yield _Late(o, deadline, False)
+                elif o.completed.time >= deadline or (self.waited(o) and not self.disturbed(o)):
+                    yield _Late(o, min(deadline, o.completed.time), False)
+            elif (
+                deadline is not None and o.completed is not None and o.completed.time > deadline and not _driver_died(o)
+            ):
+                yield _Late(o, deadline, True)
+
+    def waited(self, o: Operation) -> bool:
+        """Whether the harness gave it all its time before it gave up."""
+        return o.completed is not None and o.completed.time - o.start >= self.timeout
+
+    def disturbed(self, o: Operation) -> bool:
+        """Whether a fault was on at some time between invocation and completion."""
+        return o.completed is not None and any(w.overlaps(o.start, o.completed.time) for w in self.windows)
+
+    def witnesses(self, late: _Late) -> list[Operation]:
+        """Operations that were invoked after it and acknowledged before its deadline."""
+        return [
+            o
+            for o in self.operations
+            if o.type == "ok" and o.start > late.op.start and o.end is not None and o.end <= late.deadline
+        ]
+
+    def stalls(self) -> Iterator[_Stall]:
+        """Every stretch between two acknowledgements or faults, with the time in it during which something was under way."""
+        if not self.operations:
+            return
+        faulty = faults.merged(self.windows)
+        busy: list[tuple[int, int]] = []
+        for start, stop in sorted(
+            (o.start, self.end if o.completed is None else o.completed.time) for o in self.operations
+        ):
+            if busy and start <= busy[-1][1]:
+                busy[-1] = (busy[-1][0], max(busy[-1][1], stop))
+            else:
+                busy.append((start, stop))
+        working = [part for a, b in busy for part in faults.outside(a, b, faulty)]
+        marks = {o.end for o in self.operations if o.type == "ok" and o.end is not None}
+        marks |= {t for w in faulty for t in w} | {self.operations[0].start, self.end}
+        points = sorted(marks)
+        at = 0
+        for start, stop in pairwise(points):
+            while at < len(working) and working[at][1] <= start:
+                at += 1
+            total, k = 0, at
+            while k < len(working) and working[k][0] < stop:
+                total += min(stop, working[k][1]) - max(start, working[k][0])
+                k += 1
+            yield _Stall(start, stop, total)
+
+
+def _driver_died(o: Operation) -> bool:
+    """Whether what ended it was the death of its driver: that answers nothing, and no time limit is at fault."""
+    return any(c == "icequake.WriterDied" for c, *_ in o.error or ())
