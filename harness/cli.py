@@ -18,7 +18,8 @@ import typer
 
 BAD_INPUT, HARNESS_FAILED = 254, 255
 
-_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR)
+_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.EEXIST)
+"""A file or folder of ours is not to be had: something else is there, or it belongs to somebody else."""
 
 TYPER_INTERRUPTED = 130
 """What Typer returns in place of a KeyboardInterrupt."""
@@ -292,6 +293,8 @@ def _main() -> int:
     except Exception as e:
         if isinstance(e, _TyperError):
             text = str(e.format_message()).rstrip(".")  # type: ignore[attr-defined]
+            if not text:  # no command: Typer has shown the help
+                return BAD_INPUT
             return _fail(f"{text}; see `{command()} --help`", BAD_INPUT)
         return _explain(e)
 
@@ -309,7 +312,7 @@ def _explain(error: Exception) -> int:
         where = f" ({error.filename})" if error.filename else ""
         return _fail(f"the disk of the store is full{where}; free some space or give another --store", HARNESS_FAILED)
     if isinstance(error, OSError) and error.errno in _ACCESS and error.filename:
-        return _fail(f"{error.filename}: {error.strerror}; the run's folder must be writable", HARNESS_FAILED)
+        return _fail(f"{error.filename}: {error.strerror}; what is there must be ours to write", HARNESS_FAILED)
     from compose.install import SetupError
     from compose.service import ServiceError
     from harness.kept import KeptError

@@ -52,6 +52,7 @@ def test_bad_arguments_are_one_line_and_254(arguments: list[str], says: str, tmp
         (("workload: small\n", ""), ":1: missing key 'workload'"),
         (("ops: 3", "ops: three"), ":3: ops: input should be a valid integer"),
         (("tables: [{name: t}]", "tables: 7"), ":2: tables: must be a list"),
+        (("workload: small", "workload: 2020-99-99"), ":1: '2020-99-99': month must be in 1..12"),
     ],
 )
 def test_a_bad_workload_file_names_file_line_and_key(change: tuple[str, str], says: str, tmp_path: Path) -> None:
@@ -75,13 +76,20 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     done = icequake("check", tmp_path)
     message = last_line(done.stderr)
     assert done.returncode == 255 and "internal error" not in message
-    assert "results.json: Is a directory" in message and "must be writable" in message
+    assert "results.json: Is a directory" in message and "must be ours to write" in message
 
 
 @pytest.mark.parametrize("process", [-5, 10**30])
 def test_a_run_whose_process_cannot_be_one_is_incomplete(process: int, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(f'{{"state": "running", "pid": {process}, "pid_started": 1.5}}')
     assert RunFolder(tmp_path).state()["state"] == "incomplete"
+
+
+def test_a_cache_that_cannot_be_one_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = icequake("up", env=environment(ICEQUAKE_HOME=str(tmp_path / "file")))
+    message = last_line(done.stderr)
+    assert done.returncode == 255 and "internal error" not in message and str(tmp_path / "file") in message
 
 
 def test_a_store_that_cannot_be_written_is_said(tmp_path: Path) -> None:
@@ -105,6 +113,11 @@ def test_without_java_the_command_that_gets_one_is_said(tmp_path: Path) -> None:
     message = last_line(done.stderr)
     assert "needs a JDK 17 or 21, found none; get one: " in message
     assert not (tmp_path / "store").exists()
+
+
+def test_no_command_shows_what_there_is(tmp_path: Path) -> None:
+    done = icequake(cwd=tmp_path)
+    assert done.returncode == 254 and "Usage:" in done.stdout and done.stderr == ""
 
 
 @pytest.mark.parametrize("what", ["workloads", "operations", "checks", "catalogs", "runs"])

@@ -204,7 +204,10 @@ def _plain(node: yaml.Node, loader: yaml.SafeLoader, at: Path_, lines: dict[Path
         return out
     if isinstance(node, yaml.SequenceNode):
         return [_plain(n, loader, (*at, i), lines, file) for i, n in enumerate(node.value)]
-    return loader.construct_object(node, deep=True)
+    try:
+        return loader.construct_object(node, deep=True)
+    except ValueError as e:  # such as a date that the calendar does not have
+        raise WorkloadError(f"{file}:{lines[at]}: {node.value!r}: {e}; quote it if it is a word") from None
 
 
 def _parse_yaml(text: str, file: str) -> tuple[Any, dict[Path_, int]]:
