@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict, worst
 from harness.outcome import conflict
@@ -34,7 +35,7 @@ def _quantile(values: list[float], q: float) -> float | None:
     if not values:
         return None
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
+    return ordered[max(1, ceil(q * len(ordered))) - 1]
 
 
 def measure(evidence: Evidence) -> dict[str, float | None]:
