@@ -1,0 +1,447 @@
+"""The ``retries`` checker: what concurrency cost. It measures; what is too much the workload file says (``assert:``).
+
+Optimistic concurrency pays for a conflict twice: the winner's rival tries again (``CommitFailedException``: the base moved, the changes
+still apply) or gives up (``ValidationException``: they do not apply any more), and all its work is thrown away. Who aborted whom, how
+often, and at what price is what one tunes: ``commit.retry.*``, isolation level, partitioning, when to compact.
+
+**Attempts** of a commit that won are in the name of its manifest list, ``snap-<id>-<attempt>-<uuid>.avro``, for every catalog
+(``SnapshotProducer.manifestListPath``); how often an aborted operation tried is nowhere to be seen.
+
+**Conflict pairs.** An operation that a concurrent commit aborted could only conflict with commits that became current between its scan
+and its end. Of these the best guess is, in this order:
+
+====== ======================================================================================================================
+named  the error message names a file that the commit added or removed ("Found conflicting files …: [path]"): no guess at all
+rows   the commit changed rows with keys that the operation reads or writes, by its meaning at a state it can have scanned
+part   the commit touched partitions that these keys are in (partitioned tables only)
+time   it was there
+====== ======================================================================================================================
+
+**Spurious aborts.** An abort was needed if the concurrent commits changed what the operation means. It was spurious if its meaning, the
+rows that it removes and adds, is the same at every state between its scan and its abort: applied to any of them it would have done just
+what it set out to do. (Iceberg validates files and partitions, not rows: that is the price of not reading data at commit.) Procedures
+have no meaning of their own in rows, so they are not counted.
+
+**Backoff** is not recorded anywhere; it is worked out from ``commit.retry.*`` as the table's metadata had them: ``min-wait · 2^(n-1)``
+up to ``max-wait`` before try n+1, plus a jitter of up to 10 % (``util/Tasks.java``); half the jitter is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from checkers import faults
+from checkers.assertions import measure
+from checkers.timeline import Timeline, kind_of, meaning, timelines
+from checkers.verdict import Evidence, Verdict
+from harness.history import Operation
+from harness.outcome import conflict
+from harness.tablelog import Commit
+from workloads.tables import Row, State
+
+S = 1_000_000_000
+AROUND = ("setup", "final-reads")
+"""Phases that are not the workload's."""
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+DEFAULTS = {"num-retries": 4, "min-wait-ms": 100, "max-wait-ms": 60_000, "total-timeout-ms": 1_800_000}
+"""``commit.retry.*`` where a table does not say (``TableProperties``)."""
+EXHAUSTED = "CommitFailedException"
+_PATH = re.compile(r"[^\s,\[\]()'\"]+\.(?:parquet|puffin|orc|avro)\b")
+
+
+class Retries:
+    """Attempts, conflicts, spurious aborts, wasted work, throughput and latency. Always valid."""
+
+    name = "retries"
+
+    def check(self, evidence: Evidence) -> Verdict:
+        """No anomalies. ``stats`` (JSON, times in ms unless said; rates 0 … 1 or null where there is nothing to measure):
+
+        ``metrics``
+            what ``assert:`` may compare (``checkers.assertions``).
+        ``attempts``
+            ``total``, ``by_table``, ``by_kind``, ``by_writer``: number of attempts → commits on main that needed so many.
+        ``conflicts``
+            ``aborted`` by exception class; ``pairs``: ``{table, aborted, by, exception, because, count}``, most frequent first.
+        ``success``
+            of the operations that met a conflict, the share that committed in the end.
+        ``backoff_ms``
+            what retries waited, of commits (``committed``) and of operations that used up their retries (``exhausted``).
+        ``wasted``
+            ``seconds`` of operations that a conflict aborted, ``share`` of all seconds that writers worked; ``attempts`` thrown away
+            before commits that won. ``bytes`` is null: the log does not have files that were never committed.
+        ``spurious``
+            ``aborted``, ``judged``, ``spurious``, and ``by_kind``.
+        ``faults``
+            ``inside`` and ``outside``: ``seconds``, ``acknowledged``, ``per_second``, and latencies of acknowledged operations by class
+            (``read``, ``write``), an operation being inside when a fault was on at any time while it was under way.
+        """
+        found, notes = timelines(evidence)
+        operations = [
+            o
+            for o in evidence.history.operations()
+            if o.completed is not None and o.invoked.extra.get("phase") not in AROUND
+        ]
+        tables = [_Table(t, operations) for t in found]
+        stats: dict[str, Any] = {
+            "metrics": _rounded(measure(evidence)),
+            "attempts": self._attempts(tables, evidence),
+            "conflicts": self._conflicts(tables),
+            "success": self._success(tables),
+            "backoff_ms": {
+                "committed": round(sum(t.backoff_of_commits for t in tables), 1),
+                "exhausted": round(sum(t.backoff_of_exhausted for t in tables), 1),
+            },
+            "wasted": self._wasted(tables, operations),
+            "spurious": self._spurious(tables),
+            "faults": self._inside_and_outside(evidence, operations),
+        }
+        for t in tables:
+            notes += [f"{t.timeline.name}: {n}" for n in t.notes]
+        return Verdict(self.name, True, (), stats, tuple(notes))
+
+    @staticmethod
+    def _attempts(tables: Sequence[_Table], evidence: Evidence) -> dict[str, Any]:
+        writers = evidence.history.header.get("writers")
+        total: Counter[int] = Counter()
+        by: dict[str, dict[str, Counter[int]]] = {"by_table": {}, "by_kind": {}, "by_writer": {}}
+        for t in tables:
+            for o, c in t.commits:
+                if c.attempt is None:
+                    continue
+                total[c.attempt] += 1
+                for key, name in (("by_table", t.timeline.name), ("by_kind", o.f), ("by_writer", _writer(o, writers))):
+                    by[key].setdefault(name, Counter())[c.attempt] += 1
+        return {
+            "total": _histogram(total),
+            **{key: {name: _histogram(c) for name, c in sorted(groups.items())} for key, groups in by.items()},
+        }
+
+    @staticmethod
+    def _conflicts(tables: Sequence[_Table]) -> dict[str, Any]:
+        classes: Counter[str] = Counter()
+        pairs: Counter[tuple[str, str, str, str, str]] = Counter()
+        unexplained = 0
+        for t in tables:
+            for o in t.aborted:
+                exception = conflict(o.error) or ""
+                classes[exception] += 1
+                because, commits = t.culprits(o)
+                unexplained += not commits
+                for c in commits:
+                    maker = t.timeline.everything.get(c.op or "")
+                    by = "(unknown)" if maker is None else maker.f
+                    pairs[(t.timeline.name, o.f, by, exception, because)] += 1
+        listed = sorted(pairs.items(), key=lambda p: (-p[1], p[0]))
+        return {
+            "aborted": dict(sorted(classes.items())),
+            "pairs": [
+                dict(zip(("table", "aborted", "by", "exception", "because"), p, strict=True), count=n)
+                for p, n in listed
+            ],
+            "unexplained": unexplained,
+        }
+
+    @staticmethod
+    def _success(tables: Sequence[_Table]) -> dict[str, Any]:
+        retried = sum(1 for t in tables for _, c in t.commits if c.attempt is not None and c.attempt > 1)
+        aborted = sum(len(t.aborted) for t in tables)
+        return {"committed": retried, "aborted": aborted, "rate": _share(retried, retried + aborted)}
+
+    @staticmethod
+    def _wasted(tables: Sequence[_Table], operations: Sequence[Operation]) -> dict[str, Any]:
+        seconds = sum(_ns(o) for t in tables for o in t.aborted) / S
+        worked = sum(map(_ns, operations)) / S
+        attempts = sum(c.attempt - 1 for t in tables for _, c in t.commits if c.attempt is not None and c.attempt > 1)
+        return {"seconds": round(seconds, 3), "share": _share(seconds, worked), "attempts": attempts, "bytes": None}
+
+    @staticmethod
+    def _spurious(tables: Sequence[_Table]) -> dict[str, Any]:
+        judged: Counter[str] = Counter()
+        spurious: Counter[str] = Counter()
+        for t in tables:
+            for o, needless in t.needless():
+                judged[o.f] += 1
+                spurious[o.f] += needless
+        return {
+            "aborted": sum(len(t.aborted) for t in tables),
+            "judged": judged.total(),
+            "spurious": spurious.total(),
+            "by_kind": {f: {"judged": judged[f], "spurious": spurious[f]} for f in sorted(judged)},
+        }
+
+    @staticmethod
+    def _inside_and_outside(evidence: Evidence, operations: Sequence[Operation]) -> dict[str, Any]:
+        windows = faults.windows(evidence.history.events)
+        start = min((o.start for o in operations), default=0)
+        end = max((o.completed.time for o in operations if o.completed is not None), default=0)
+        faulty = [(max(a, start), min(b, end)) for a, b in faults.merged(windows) if a < end and b > start]
+        within = sum(b - a for a, b in faulty)
+        ok = [o for o in operations if o.type == "ok" and o.end is not None]
+
+        def inside(o: Operation) -> bool:
+            return any(a <= (o.end or o.start) and o.start <= b for a, b in faulty)
+
+        out: dict[str, Any] = {"windows": len(windows)}
+        for name, seconds, chosen in (
+            ("inside", within / S, [o for o in ok if inside(o)]),
+            ("outside", (end - start - within) / S, [o for o in ok if not inside(o)]),
+        ):
+            latencies: dict[str, list[float]] = {}
+            for o in chosen:
+                kind = kind_of(o)
+                latencies.setdefault("write" if kind is None or kind.writes else "read", []).append(_ns(o) / 1e6)
+            out[name] = {
+                "seconds": round(seconds, 3),
+                "acknowledged": len(chosen),
+                "per_second": round(len(chosen) / seconds, 4) if seconds > 0 else None,
+                "latency_ms": {k: _quantiles(v) for k, v in sorted(latencies.items())},
+            }
+        return out
+
+
+def _ns(o: Operation) -> int:
+    return 0 if o.completed is None else o.completed.time - o.start
+
+
+def _share(part: float, whole: float) -> float | None:
+    return round(part / whole, 6) if whole else None
+
+
+def _histogram(c: Counter[int]) -> dict[str, int]:
+    return {str(k): c[k] for k in sorted(c)}
+
+
+def _quantiles(values: Iterable[float]) -> dict[str, float]:
+    """Nearest-rank quantiles, ms."""
+    ordered = sorted(values)
+    return {name: round(ordered[min(len(ordered) - 1, int(q * len(ordered)))], 3) for name, q in QUANTILES.items()}
+
+
+def _rounded(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
+    return {k: None if v is None else round(v, 6) for k, v in metrics.items()}
+
+
+def _writer(o: Operation, writers: object) -> str:
+    """The writer that a process belongs to: a writer goes on as ``process + writers`` after an operation of unknown outcome."""
+    if isinstance(o.process, int) and isinstance(writers, int) and not isinstance(writers, bool) and writers > 0:
+        return f"w{o.process % writers}"
+    return str(o.process)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """One table's conflicts."""
+
+    timeline: Timeline
+    operations: Sequence[Operation]
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        """Operations of the workload's phases."""
+        return frozenset(o.op for o in self.operations)
+
+    @cached_property
+    def commits(self) -> tuple[tuple[Operation, Commit], ...]:
+        """Commits on main with their operations."""
+        t = self.timeline
+        return tuple(
+            (t.everything[c.op], c) for c in t.main if c.op is not None and c.op in self.ids and c.op in t.everything
+        )
+
+    @cached_property
+    def aborted(self) -> tuple[Operation, ...]:
+        """Operations that a concurrent commit aborted."""
+        return tuple(
+            o for o in self.timeline.ops if o.op in self.ids and o.type == "fail" and conflict(o.error) is not None
+        )
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """What could not be measured."""
+        if self.aborted and self.states is None:
+            return [
+                "the rows of main are not all known, so conflicts were guessed by time, and no abort was judged spurious"
+            ]
+        return []
+
+    # --- backoff
+
+    def _waits(self, metadata: int, retries: int) -> float:
+        """Ms that so many retries wait, by the table's properties at a metadata version."""
+        versions = self.timeline.log.metadata
+        raw = versions[max(0, min(metadata, len(versions)) - 1)].raw.get("properties") if versions else None
+        said = raw if isinstance(raw, Mapping) else {}
+        value = {k: _whole(said.get(f"commit.retry.{k}"), default) for k, default in DEFAULTS.items()}
+        return sum(
+            1.05 * min(value["min-wait-ms"] * (1 << min(n, 40)), value["max-wait-ms"])
+            for n in range(min(retries, 1000))
+        )
+
+    @cached_property
+    def backoff_of_commits(self) -> float:
+        return sum(
+            self._waits(c.metadata, c.attempt - 1) for _, c in self.commits if c.attempt is not None and c.attempt > 1
+        )
+
+    @cached_property
+    def backoff_of_exhausted(self) -> float:
+        versions = self.timeline.log.metadata
+        raw = versions[-1].raw.get("properties") if versions else None
+        retries = _whole(
+            (raw if isinstance(raw, Mapping) else {}).get("commit.retry.num-retries"), DEFAULTS["num-retries"]
+        )
+        return sum(self._waits(len(versions), retries) for o in self.aborted if conflict(o.error) == EXHAUSTED)
+
+    # --- who aborted whom
+
+    def window(self, o: Operation) -> tuple[int, int]:
+        """Positions on main that had been reached for certain before its invocation, and that can have been before its end."""
+        assert o.completed is not None
+        first = self.timeline.settled(o.invoked.index)
+        return first, max(first, self._reached(o.completed.index))
+
+    @cached_property
+    def _invoked(self) -> list[int]:
+        """Position - 1 → index of the event that invoked its commit; -1 where it is not known."""
+        made = (self.timeline.everything.get(c.op or "") for c in self.timeline.main)
+        return [-1 if o is None else o.invoked.index for o in made]
+
+    def _reached(self, event: int) -> int:
+        for k, index in enumerate(self._invoked):
+            if index > event:
+                return k
+        return len(self._invoked)
+
+    def concurrent(self, o: Operation) -> list[Commit]:
+        """Commits that can have become current between the operation's scan and its end."""
+        first, last = self.window(o)
+        return [c for c in self.timeline.main[first:last] if c.op != o.op]
+
+    def culprits(self, o: Operation) -> tuple[str, list[Commit]]:
+        """The commits that most likely aborted it, and why they are thought to; see the module's text."""
+        candidates = self.concurrent(o)
+        named = self._named(o, candidates)
+        if named:
+            return "named", named
+        footprint = self.footprints.get(o.op)
+        if footprint is not None:
+            rows = [c for c in candidates if self._keys(c) & footprint.keys]
+            if rows:
+                return "rows", rows
+            if self.timeline.spec.partitioned:
+                parts = [c for c in candidates if self._parts(c) & footprint.parts]
+                if parts:
+                    return "part", parts
+        return "time", candidates
+
+    def _named(self, o: Operation, candidates: Sequence[Commit]) -> list[Commit]:
+        paths = {_tail(p) for _, *m in o.error or () for text in m for p in _PATH.findall(text)}
+        if not paths:
+            return []
+        return [c for c in candidates if any(_tail(f.path) in paths for f in (*c.added_files, *c.removed_files))]
+
+    def _keys(self, c: Commit) -> frozenset[int]:
+        changes = self.timeline.changes(c)
+        return frozenset() if changes is None else frozenset(r.id for part in changes for r in part)
+
+    def _parts(self, c: Commit) -> frozenset[Any]:
+        return frozenset(f.partition.get("part") for f in (*c.added_files, *c.removed_files))
+
+    # --- what they meant
+
+    @cached_property
+    def states(self) -> Sequence[Commit] | None:
+        """Main's commits when the rows of all of them are known, from the empty table on; else None."""
+        t = self.timeline
+        if not t.rooted or any(t.changes(c) is None for c in t.main):
+            return None
+        return t.main
+
+    @cached_property
+    def _meanings(self) -> tuple[dict[str, _Footprint], dict[str, bool]]:
+        """Operation → what it touches at the states that it can have scanned; and whether its meaning is the same at all of them."""
+        t = self.timeline
+        starts: dict[int, list[Operation]] = {}
+        windows = {o.op: self.window(o) for o in self.aborted}
+        for o in self.aborted:
+            starts.setdefault(windows[o.op][0], []).append(o)
+        footprints: dict[str, _Footprint] = {}
+        same: dict[str, bool] = {}
+        seen: dict[str, tuple[list[Row], list[Row]]] = {}
+        if self.states is None:
+            return footprints, same
+        active: list[Operation] = []
+        for k, state in self._walk():
+            active = [o for o in active if windows[o.op][1] >= k] + starts.get(k, [])
+            for o in active:
+                kind = kind_of(o)
+                if kind is None or not kind.writes:
+                    continue
+                want = meaning(o, state, t.spec)
+                if want is None:
+                    continue
+                mine = footprints.setdefault(o.op, _Footprint(set(), set()))
+                rows = [*want.removed, *want.added]
+                mine.keys.update(r.id for r in rows)
+                mine.parts.update(r.part for r in rows)
+                mine.keys.update(_asked(o.value))
+                if isinstance(o.value, Mapping) and isinstance(o.value.get("part"), int):
+                    mine.parts.add(o.value["part"])
+                if not kind.changes_rows:
+                    continue
+                now = (sorted(want.removed), sorted(want.added))
+                same[o.op] = same.get(o.op, True) and seen.setdefault(o.op, now) == now
+        return footprints, same
+
+    def _walk(self) -> Iterator[tuple[int, State]]:
+        """Position and state, from the empty table on; the state is one object that changes."""
+        state = State()
+        yield 0, state
+        for k, c in enumerate(self.timeline.main, 1):
+            changes = self.timeline.changes(c)
+            assert changes is not None
+            try:
+                state.apply(*changes)
+            except KeyError:  # the log contradicts itself: ``replay`` says where
+                return
+            yield k, state
+
+    @property
+    def footprints(self) -> dict[str, _Footprint]:
+        """Operation → keys and partitions that it touches."""
+        return self._meanings[0]
+
+    def needless(self) -> list[tuple[Operation, bool]]:
+        """Aborted operations that can be judged, and whether their meaning never changed."""
+        return [(o, self._meanings[1][o.op]) for o in self.aborted if o.op in self._meanings[1]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Footprint:
+    keys: set[int]
+    parts: set[int]
+
+
+def _asked(value: Any) -> Iterator[int]:
+    """The keys that an operation's arguments name."""
+    if isinstance(value, Mapping):
+        for k in ("id", "from", "to"):
+            if isinstance(value.get(k), int):
+                yield value[k]
+        ids = value.get("ids")
+        if isinstance(ids, Sequence):
+            yield from (i for i in ids if isinstance(i, int))
+
+
+def _tail(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _whole(text: object, default: int) -> int:
+    return int(text) if isinstance(text, str) and re.fullmatch(r"\d{1,12}", text) else default
