@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -61,6 +62,17 @@ class Driver(LocalProcess):
         return self.running
 
 
+def _listens(path: Path) -> bool:
+    """Whether a warm writer is there, and free within a second."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(1.0)
+        try:
+            connection.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
 def launcher(
     installation: Installation,
     endpoints: Endpoints,
@@ -78,12 +90,12 @@ def launcher(
         data: folder for sockets and Spark's scratch files; short, since a Unix socket's path is limited to ~100 bytes.
         logs: folder for the drivers' logs.
         catalog_uri: the catalog's address for a writer of that name, such as a proxy's.
-        warm: sockets of writers that are up already; the n-th belongs to writer ``wn``.
+        warm: sockets of writers that are up already; the n-th belongs to writer ``wn``. One that is gone is not handed out.
     """
 
     def launch(name: str, generation: int) -> Writer:
         n = int(name.removeprefix("w"))
-        if generation == 0 and n < len(warm):
+        if generation == 0 and n < len(warm) and _listens(warm[n]):
             return Writer(name, None, warm[n])
         tag = name if generation == 0 else f"{name}.{generation}"
         conf = spark_conf(

@@ -16,6 +16,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from harness import driver
 from harness.writer import Session, serve
 from harness.writers import Writer, WriterDied, WriterError, WriterSlot, WriterTimeout, request
 from workloads.operations import KINDS
@@ -188,3 +189,27 @@ def test_a_session_without_its_jvm_ends_its_process_and_answers_nothing(
         writer.close()
         listener.shutdown(socket.SHUT_RDWR)
     thread.join(10)
+
+
+def test_a_warm_writer_that_is_gone_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fresh:
+        def __init__(self, name: str, **_: object) -> None:
+            self.socket = tmp_path / f"fresh-{name}"
+
+        def start(self) -> None:
+            pass
+
+    monkeypatch.setattr(driver, "Driver", Fresh)
+    for name in ("spark_conf", "writer_environment"):
+        monkeypatch.setattr(driver, name, lambda *_, **__: {})
+    alive, gone = tmp_path / "alive", tmp_path / "gone"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(gone))  # nobody listens there
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(alive))
+        listener.listen(1)
+        launch = driver.launcher(
+            MagicMock(), MagicMock(), run_id="r", data=tmp_path, logs=tmp_path, warm=(alive, gone, tmp_path / "never")
+        )
+        used = [launch(f"w{n}", 0)._path for n in range(4)]
+    assert used == [alive, *(tmp_path / f"fresh-w{n}" for n in (1, 2, 3))]
