@@ -150,6 +150,21 @@ def check(run: RunArgument = Path("store/latest")) -> int:
 
 
 @app.command()
+def selftest(
+    placements: Annotated[int, typer.Option(min=1, help="How often each bug is planted.")] = 50,
+    seed: Annotated[int, typer.Option(min=0, help="Of the places.")] = 0,
+    only: Annotated[list[str] | None, typer.Option(help="A bug's name, or a checker's; again for more.")] = None,
+) -> int:
+    """Plant known bugs in good runs and see whether every checker finds its own."""
+    from harness.selftest import selftest as show
+
+    try:
+        return show(placements=placements, seed=seed, only=only or [])
+    except LookupError as e:
+        raise BadArgument(f"--only {e.args[0]}") from None
+
+
+@app.command()
 def report(run: RunArgument = Path("store/latest")) -> int:
     """Write a stored run's page again and say where it is."""
     from harness import store as runs

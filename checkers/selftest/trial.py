@@ -1,0 +1,133 @@
+"""The trial: every mutation, many times, somewhere else each time; does its checker see it, and name it, and name the operation?
+
+A placement counts as *detected* when the checker that the bug belongs to says ``False`` with an anomaly whose name is one of those that
+the mutation allows and which points at one of the operations that the bug is about. Everything follows from the seed: placement n of a
+mutation is the same whichever other mutations are tried.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from checkers.selftest.mutation import Mutation
+from checkers.selftest.world import Planted, World
+from checkers.verdict import Checker, Evidence, Verdict
+
+MISSES_KEPT = 5
+"""Misses of a mutation that are described."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How one mutation fared.
+
+    Attributes:
+        planted: placements that were made; 0 when no run has a place for it.
+        detected: of these, how many its checker detected.
+        names: the names under which it was found, and how often.
+        misses: placement number and what the checker said, of the first that were missed.
+    """
+
+    mutation: Mutation
+    planted: int
+    detected: int
+    names: Mapping[str, int] = field(default_factory=dict)
+    misses: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every placement was detected, and there was one."""
+        return self.planted > 0 and self.detected == self.planted
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """An anomaly in a run that is good, or a verdict on it that is not ``True``."""
+
+    run: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of a trial."""
+
+    scores: tuple[Score, ...]
+    alarms: tuple[Alarm, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every planted bug was detected, and nothing else was."""
+        return not self.alarms and all(s.passed for s in self.scores)
+
+
+def detects(mutation: Mutation, planted: Planted, verdict: Verdict) -> str | None:
+    """The name under which a verdict reports the planted bug; None when it does not."""
+    if verdict.valid is not False:
+        return None
+    for a in verdict.anomalies:
+        if a.name in mutation.finds and (not planted.ops or planted.ops & set(a.ops)):
+            return a.name
+    return None
+
+
+def try_mutation(mutation: Mutation, checker: Checker, runs: Sequence[World], *, placements: int, seed: int) -> Score:
+    """Plant a bug ``placements`` times, in the runs in turn (in the next one when one has no place for it)."""
+    names: Counter[str] = Counter()
+    planted = 0
+    misses = []
+    for n in range(placements):
+        rng = Random(f"selftest/{seed}/{mutation.name}/{n}")
+        turn = [*runs[n % len(runs) :], *runs[: n % len(runs)]] if runs else []
+        bug = next((b for w in turn if (b := mutation.plant(w.again(rng))) is not None), None)
+        if bug is None:
+            continue
+        planted += 1
+        verdict = checker.check(bug.evidence)
+        name = detects(mutation, bug, verdict)
+        if name is None:
+            said = ", ".join(f"{a.name} of {'/'.join(a.ops)}" for a in verdict.anomalies[:6]) or str(verdict.valid)
+            misses.append(f"placement {n} ({', '.join(sorted(bug.ops))}): {said}")
+        else:
+            names[name] += 1
+    return Score(mutation, planted, planted - len(misses), dict(sorted(names.items())), tuple(misses[:MISSES_KEPT]))
+
+
+def alarms(checkers: Iterable[Checker], runs: Mapping[str, Evidence]) -> tuple[Alarm, ...]:
+    """Verdicts on good runs that are not ``True``."""
+    return tuple(
+        Alarm(name, verdict)
+        for name, evidence in runs.items()
+        for checker in checkers
+        if (verdict := checker.check(evidence)).valid is not True
+    )
+
+
+def run(
+    mutations: Sequence[Mutation],
+    checkers: Sequence[Checker],
+    runs: Mapping[str, Evidence],
+    *,
+    placements: int = 50,
+    seed: int = 0,
+    done: Callable[[Score], None] = lambda _: None,
+) -> Report:
+    """The whole trial.
+
+    Args:
+        mutations: those whose checker is not among ``checkers`` are left out.
+        runs: good runs by name.
+        done: told each score as it comes.
+    """
+    by_name = {c.name: c for c in checkers}
+    worlds = [World(e, Random(0)) for e in runs.values()]
+    found = alarms(checkers, runs)
+    scores = []
+    for m in mutations:
+        if m.checker in by_name:
+            scores.append(try_mutation(m, by_name[m.checker], worlds, placements=placements, seed=seed))
+            done(scores[-1])
+    return Report(tuple(scores), found)

@@ -1,0 +1,490 @@
+"""A good run opened up for damage: what every table held after every commit, who may have seen what, and edits that keep the rest good.
+
+A planted bug is a test of a checker only if it is the one thing that is wrong. So the edits here keep everything else as an honest
+Iceberg would have left it. A snapshot that is put in or taken out shifts sequence numbers, parents, row ids and lists of snapshots
+behind it. Rows that are changed change what later operations do: their meanings are worked out again, commit by commit
+(:meth:`World.with_rows`), and so are the results of the reads that saw them. Real time may be edited as well: to make an operation
+*longer* breaks no promise, since all that is known of it is that it took effect between its two events.
+
+It has its own idea of states, windows and reads, and asks no checker.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from random import Random
+from typing import Any, TypeVar
+
+from checkers.verdict import Evidence
+from harness.history import Event, Operation
+from harness.tablelog import Commit, FileEntry, Metadata, RowChange, TableLog
+from workloads.operations import KINDS, Kind, WriteSet
+from workloads.tables import Row, State, TableSpec
+
+T = TypeVar("T")
+Rows = Sequence[Row]
+Edit = tuple[Rows, Rows]
+"""Rows removed and rows added by a commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One metadata version, as what it did to the one before it.
+
+    Attributes:
+        metadata: what the file says; ids, numbers and lists are worked out again.
+        commit: the snapshot that it shows first.
+        dropped: snapshots that it no longer lists.
+        main: main's snapshot, where it is not the version's own commit or the one before it.
+        parent: of the commit, where it is not main's snapshot.
+    """
+
+    metadata: Metadata
+    commit: Commit | None = None
+    dropped: tuple[int, ...] = ()
+    main: int | None = None
+    parent: int | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of a good run: a chain of commits from the empty table, all of them on main."""
+
+    spec: TableSpec
+    log: TableLog
+    operations: Mapping[str, Operation]
+
+    @property
+    def name(self) -> str:
+        """Its name in the workload file."""
+        return self.spec.name
+
+    @cached_property
+    def main(self) -> tuple[Commit, ...]:
+        """The chain; position k is after ``main[k - 1]``."""
+        return tuple(self.log.main())
+
+    @cached_property
+    def states(self) -> tuple[State, ...]:
+        """The state at each position, from 0 (empty). Not to be changed."""
+        return tuple(_states([(rows(c.removed), rows(c.added)) for c in self.main]))
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Operation → position of its first commit."""
+        return {c.op: k for k, c in reversed(list(enumerate(self.main, 1))) if c.op is not None}
+
+    def op(self, k: int) -> Operation:
+        """Who made the commit at position k."""
+        op = self.main[k - 1].op
+        assert op is not None
+        return self.operations[op]
+
+    def kind(self, k: int) -> Kind:
+        """The kind of that operation."""
+        return KINDS[self.op(k).f]
+
+    def meaning(self, o: Operation, j: int) -> WriteSet:
+        """What an operation does to the state at position j."""
+        return KINDS[o.f].writeset(self.states[j], o.value, o.op, self.spec)
+
+    @cached_property
+    def _acknowledged(self) -> tuple[list[int], list[int]]:
+        events: list[int] = []
+        best: list[int] = []
+        for index, k in sorted((index, k) for k in range(1, len(self.main) + 1) if (index := acked(self.op(k)))):
+            events.append(index)
+            best.append(max(k, best[-1] if best else 0))
+        return events, best
+
+    def settled(self, event: int) -> int:
+        """The greatest position that had been acknowledged before an event."""
+        events, best = self._acknowledged
+        at = bisect_left(events, event)
+        return best[at - 1] if at else 0
+
+    def reached(self, event: int) -> int:
+        """The greatest position that can have been reached before an event: everybody so far had been invoked."""
+        for k in range(1, len(self.main) + 1):
+            if self.op(k).invoked.index > event:
+                return k - 1
+        return len(self.main)
+
+    @cached_property
+    def positions(self) -> range:
+        """All positions that have a commit."""
+        return range(1, len(self.main) + 1)
+
+    @cached_property
+    def writes(self) -> tuple[int, ...]:
+        """Positions of acknowledged statements that changed rows, after the seed."""
+        return tuple(
+            k
+            for k in self.positions
+            if k > 1
+            and self.op(k).type == "ok"
+            and self.kind(k).changes_rows
+            and (self.main[k - 1].added or self.main[k - 1].removed)
+        )
+
+    @cached_property
+    def maintenance(self) -> tuple[int, ...]:
+        """Positions of procedures that must not change a row."""
+        return tuple(k for k in self.positions if not self.kind(k).changes_rows and self.op(k).type == "ok")
+
+    @cached_property
+    def reads(self) -> tuple[Operation, ...]:
+        """Completed reads, of the whole or of a key."""
+        return tuple(
+            o
+            for o in self.operations.values()
+            if o.table == self.name and o.f in ("read", "read-key") and o.type == "ok" and o.completed is not None
+        )
+
+    def seen_by(self, o: Operation) -> int | None:
+        """The lowest position that a read can have seen; None when there is none."""
+        assert o.completed is not None
+        got = sorted(Row._make(r) for r in o.result)
+        for p in range(self.settled(o.invoked.index), self.reached(o.completed.index) + 1):
+            if got == KINDS[o.f].expected(self.states[p], o.value):
+                return p
+        return None
+
+    # --- as versions
+
+    @cached_property
+    def versions(self) -> tuple[Version, ...]:
+        """The metadata versions, as what each did."""
+        commits = {c.metadata: c for c in self.log.commits}
+        out, before = [], set[int]()
+        for m in self.log.metadata:
+            out.append(Version(m, commits.get(m.n), tuple(s for s in before if s not in m.snapshots)))
+            before = set(m.snapshots)
+        return tuple(out)
+
+    def at(self, k: int) -> int:
+        """Index in ``versions`` of the commit at position k."""
+        return self.main[k - 1].metadata
+
+    def rebuilt(self, versions: Sequence[Version]) -> TableLog:
+        """The log with these versions: numbers, parents, lists, sequence numbers and row ids as they follow from each other."""
+        metadata: list[Metadata] = []
+        commits: list[Commit] = []
+        current: int | None = None
+        listed: list[int] = []
+        sequence, row_id = 0, self.log.metadata[0].next_row_id
+        sequences: dict[int, int] = {}
+        first_rows: dict[str, int] = {}
+        where = {}
+        for n, v in enumerate(versions):
+            listed = [s for s in listed if s not in v.dropped]
+            if v.commit is not None:
+                sequence += 1
+                sequences.setdefault(v.commit.sequence_number, sequence)
+                parent = current if v.parent is None else v.parent
+                c = replace(v.commit, parent_id=parent, metadata=n, sequence_number=sequence)
+                c = _renumbered(c, v.commit, sequences, row_id, first_rows)
+                row_id = None if row_id is None else row_id + (c.added_rows or 0)
+                commits.append(c)
+                listed.append(c.snapshot_id)
+                current = c.snapshot_id
+            if v.main is not None:
+                current = v.main
+            where[v.metadata.location] = v.metadata.location
+            metadata.append(
+                replace(
+                    v.metadata,
+                    n=n,
+                    current=current,
+                    snapshots=tuple(listed),
+                    refs={} if current is None else {**v.metadata.refs, "main": current},
+                    last_sequence_number=sequence,
+                    next_row_id=row_id,
+                )
+            )
+        captures = tuple(
+            c if c.metadata in where or c.metadata is None else replace(c, metadata=metadata[-1].location)
+            for c in self.log.captures
+        )
+        return replace(self.log, metadata=tuple(metadata), commits=tuple(commits), captures=captures)
+
+
+def _renumbered(
+    c: Commit, old: Commit, sequences: Mapping[int, int], row_id: int | None, first_rows: dict[str, int]
+) -> Commit:
+    """A commit's files with the sequence numbers and row ids of where it is now."""
+
+    def number(n: int | None) -> int | None:
+        return None if n is None else sequences.get(n, n)
+
+    shift = 0 if row_id is None or old.first_row_id is None else row_id - old.first_row_id
+    if not shift and all(a == b for a, b in sequences.items()):
+        return c
+
+    def moved(f: FileEntry, added: bool) -> FileEntry:
+        first = f.first_row_id
+        if added and first is not None and old.first_row_id is not None and first >= old.first_row_id:
+            first += shift
+            first_rows[f.path] = first
+        elif not added:
+            first = first_rows.get(f.path, first)
+        return replace(
+            f,
+            data_sequence_number=number(f.data_sequence_number),
+            file_sequence_number=number(f.file_sequence_number),
+            first_row_id=first,
+        )
+
+    return replace(
+        c,
+        first_row_id=row_id if old.first_row_id is not None else None,
+        added_files=tuple(moved(f, True) for f in c.added_files),
+        removed_files=tuple(moved(f, False) for f in c.removed_files),
+    )
+
+
+def acked(o: Operation) -> int | None:
+    """The index of its acknowledgement."""
+    return o.completed.index if o.type == "ok" and o.completed is not None else None
+
+
+def rows(changes: Iterable[RowChange] | None) -> list[Row]:
+    """The rows of a commit's changes."""
+    return [Row._make(c.row) for c in changes or ()]
+
+
+def _states(edits: Iterable[Edit]) -> Iterator[State]:
+    state = State()
+    yield state
+    for removed, added in edits:
+        state = state.copy()
+        state.apply(removed, added)
+        yield state
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A run with a bug in it, and the operations that a checker must name (one of them is enough; none: any will do)."""
+
+    evidence: Evidence
+    ops: frozenset[str] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True)
+class World:
+    """A good run; ``rng`` says where the damage goes."""
+
+    evidence: Evidence
+    rng: Random
+
+    @cached_property
+    def operations(self) -> dict[str, Operation]:
+        """All operations by id."""
+        return {o.op: o for o in self.evidence.history.operations()}
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables that have a commit."""
+        e = self.evidence
+        return tuple(Table(e.tables[n], log, self.operations) for n, log in sorted(e.logs.items()) if log.main())
+
+    def again(self, rng: Random) -> World:
+        """The same run for another placement; what was worked out is kept."""
+        twin = World(self.evidence, rng)
+        twin.__dict__["operations"] = self.operations
+        twin.__dict__["tables"] = self.tables
+        return twin
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The history's events."""
+        return self.evidence.history.events
+
+    def choose(self, among: Iterable[T]) -> T | None:
+        """One of them; None when there is none."""
+        found = list(among)
+        return self.rng.choice(found) if found else None
+
+    def first(self, among: Iterable[T], wanted: Callable[[T], Any]) -> T | None:
+        """The first that is wanted, in a random order."""
+        found = list(among)
+        self.rng.shuffle(found)
+        return next((x for x in found if wanted(x)), None)
+
+    def each(self, positions: Callable[[Table], Iterable[int]]) -> list[tuple[Table, int]]:
+        """All (table, position) in a random order."""
+        found = [(t, k) for t in self.tables for k in positions(t)]
+        self.rng.shuffle(found)
+        return found
+
+    # --- the result
+
+    def planted(self, *ops: str, log: TableLog | None = None, events: Sequence[Event] | None = None) -> Planted:
+        """The run with a table's log or the history replaced."""
+        e = self.evidence
+        if log is not None:
+            e = replace(e, logs={**e.logs, log.table: log})
+        if events is not None:
+            e = replace(e, history=replace(e.history, events=renumbered(events)))
+        return Planted(e, frozenset(ops))
+
+    def read_as(self, o: Operation, result: Any, *others: str) -> Planted:
+        """A read returned something else."""
+        return self.planted(o.op, *others, events=returned(self.events, {o.op: result}))
+
+    def with_rows(
+        self,
+        t: Table,
+        k: int,
+        removed: Rows,
+        added: Rows,
+        events: Sequence[Event] | None = None,
+        *,
+        follow: bool = True,
+    ) -> tuple[TableLog, Sequence[Event]]:
+        """The commit at position k did this instead; what came after it follows from that, and so do the reads that saw it.
+
+        Without ``follow`` everything else stays as it was.
+        """
+        events = self.events if events is None else events
+        if not follow:
+            same = [(rows(c.removed), rows(c.added)) for c in t.main]
+            return self._log(t, [*same[: k - 1], (removed, added), *same[k:]]), events
+        edits: list[Edit] = [(rows(c.removed), rows(c.added)) for c in t.main[: k - 1]] + [(removed, added)]
+        state = t.states[k - 1].copy()
+        state.apply(removed, added)
+        states = [*t.states[:k], state.copy()]
+        for j in range(k + 1, len(t.main) + 1):
+            o, kind = t.op(j), t.kind(j)
+            if state == t.states[j - 1] or not kind.changes_rows:
+                edit: Edit = rows(t.main[j - 1].removed), rows(t.main[j - 1].added)
+            else:
+                edit = kind.writeset(state, o.value, o.op, t.spec)
+            edits.append(edit)
+            state.apply(*edit)
+            states.append(state.copy())
+        return self._log(t, edits), self._reads(t, states, k, events)
+
+    @staticmethod
+    def _log(t: Table, edits: Sequence[Edit]) -> TableLog:
+        home: dict[Row, RowChange] = {}
+        commits = {}
+        for c, (removed, added) in zip(t.main, edits, strict=True):
+            if Counter(rows(c.removed)) != Counter(removed) or Counter(rows(c.added)) != Counter(added):
+                data = next((f.path for f in c.added_files if f.content == "data"), f"data/{c.snapshot_id}.parquet")
+                by = next((f.path for f in c.added_files if f.content != "data"), None)
+                out = []
+                for n, r in enumerate(removed):
+                    was = home.get(r, RowChange(tuple(r), f"data/{c.snapshot_id}-before.parquet", n))
+                    out.append(RowChange(tuple(r), was.file, was.pos, by))
+                c = replace(
+                    c,
+                    added=tuple(RowChange(tuple(r), data, n) for n, r in enumerate(added)),
+                    removed=tuple(out),
+                )
+            home |= {Row._make(x.row): x for x in c.added or ()}
+            commits[c.snapshot_id] = c
+        return replace(t.log, commits=tuple(commits[c.snapshot_id] for c in t.log.commits))
+
+    @staticmethod
+    def _reads(t: Table, states: Sequence[State], k: int, events: Sequence[Event]) -> Sequence[Event]:
+        results: dict[str, Any] = {}
+        for o in t.reads:
+            p = t.seen_by(o)
+            if p is not None and p >= k:
+                results[o.op] = [list(r) for r in KINDS[o.f].expected(states[p], o.value) or ()]
+        at = {c.snapshot_id: j for j, c in enumerate(t.main, 1)}
+        for o in t.operations.values():
+            if o.f == "read-snapshot" and o.table == t.name and o.type == "ok":
+                asked = o.result["snapshot"]
+                if at.get(asked, 0) >= k:
+                    results[o.op] = {"snapshot": asked, "rows": [list(r) for r in states[at[asked]].rows()]}
+        return returned(events, results)
+
+
+# --- edits of the history ---------------------------------------------------------------------------------------------
+
+
+def renumbered(events: Sequence[Event]) -> tuple[Event, ...]:
+    """Dense indices, and no time before the one before it."""
+    out: list[Event] = []
+    now = 0
+    for n, e in enumerate(events):
+        now = max(now, e.time)
+        out.append(e if e.index == n and e.time == now else replace(e, index=n, time=now))
+    return tuple(out)
+
+
+def returned(events: Sequence[Event], results: Mapping[str, Any]) -> Sequence[Event]:
+    """Operations returned these values."""
+    return [
+        replace(e, value=results[e.op]) if e.op is not None and e.type == "ok" and e.op in results else e
+        for e in events
+    ]
+
+
+def completed(events: Sequence[Event], op: str, type: Any, error: Sequence[tuple[str, str]] = ()) -> list[Event]:
+    """An operation completed otherwise. After ``info`` its writer goes on as a new process."""
+    out: list[Event] = []
+    new = fresh(events)
+    moved: Any = None
+    for e in events:
+        if e.op == op and e.type != "invoke":
+            e = replace(e, type=type, value=None, error=[list(x) for x in error] or None)
+            moved = e.process if type == "info" else None
+        elif moved is not None and e.process == moved:
+            e = replace(e, process=new)
+        out.append(e)
+    return out
+
+
+def fresh(events: Iterable[Event]) -> int:
+    """A process number that nobody has."""
+    return 1 + max((e.process for e in events if isinstance(e.process, int)), default=0)
+
+
+def alone(events: Sequence[Event], op: str) -> list[Event]:
+    """An operation as a process of its own, so that it may be moved."""
+    new = fresh(events)
+    return [replace(e, process=new) if e.op == op else e for e in events]
+
+
+def moved(
+    events: Sequence[Event], op: str, *, invoked_before: int | None = None, ended_after: int | None = None
+) -> list[Event]:
+    """An operation's invocation before the event with an index, or its completion after one."""
+    out = alone(events, op)
+    for at, is_invoke in ((invoked_before, True), (ended_after, False)):
+        if at is None:
+            continue
+        found = next(n for n, e in enumerate(out) if e.op == op and (e.type == "invoke") == is_invoke)
+        if (is_invoke and found <= at) or (not is_invoke and found >= at):
+            continue
+        e = out.pop(found)
+        near = out[at].time if is_invoke else out[at - 1].time
+        out.insert(at, replace(e, time=near))
+    return out
+
+
+def inserted(events: Sequence[Event], at: int, more: Iterable[Event]) -> list[Event]:
+    """More events before the one at an index."""
+    time = events[at].time if at < len(events) else events[-1].time
+    return [*events[:at], *(replace(e, time=time) for e in more), *events[at:]]
+
+
+def read_events(table: str, process: int, op: str, result: Any, *, key: int | None = None) -> list[Event]:
+    """A read by somebody, from invocation to answer."""
+    f, value = ("read", {}) if key is None else ("read-key", {"id": key})
+    return [
+        Event(0, 0, "invoke", process, f, table, value, op),
+        Event(0, 0, "ok", process, f, table, result, op),
+    ]
+
+
+def values(found: Iterable[Row]) -> list[list[Any]]:
+    """Rows as a read returns them."""
+    return [list(r) for r in found]
