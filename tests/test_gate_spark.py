@@ -11,7 +11,7 @@ import pytest
 
 from compose.install import Installation
 from compose.stack import Endpoints, Stack
-from harness import history
+from harness import history, tablelog
 from harness.store import RunFolder
 from nemesis.gate import CatalogGate, Hold
 from tests.runs import execute, icequake
@@ -98,6 +98,9 @@ def test_v2_merge_on_read_under_snapshot_isolation_undeletes_and_the_checkers_ex
     folder = delete_after_update(workload("snapshot", 2), tmp_path, installation, stack)
     assert outcomes(folder) | {"read": "ok"} == {"insert": "ok", "delete": "ok", "update-register": "ok", "read": "ok"}
     assert [row[0] for row in sorted(final_rows(folder))] == [0, 1, 2, 3]
+
+    (delete,) = tablelog.read(folder.tablelog / "colours.jsonl").by_op()["w0-1"]
+    assert delete.attempt == 2, "its first commit was refused, for the update had come first"
 
     checked = icequake("check", folder.path)
     assert checked.returncode == 1, checked.stdout + checked.stderr
