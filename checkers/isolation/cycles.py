@@ -1,0 +1,264 @@
+"""Cycles: which there are, the shortest of each sort, what they are called, and why they are contradictions.
+
+Anomalies of Adya's are cycles of the dependency graph that are made of certain edges; so each is looked for in the graph that has
+only these edges, component by component, the worst first. With D = ww and wr edges, for data alone, then with process edges, then with
+real time:
+
+==================== ========================================== =============================================================
+G0                   ww only                                    write cycle
+G1c                  D only                                     circular information flow
+G-single             D and exactly one rw                       read skew; lost update when it is on one key
+G-nonadjacent        rw edges, no two in succession             long fork
+G2-item, G2          any; G2: a predicate's rw is among them    write skew; phantoms
+==================== ========================================== =============================================================
+
+*No two in succession* (what snapshot isolation forbids: [Cerone Gotsman 2016]) is reachability in a graph of two layers: an rw edge leads
+from layer 0 to layer 1, where only another edge leads on, back to layer 0. Whether such cycles exist is decided exactly, by components;
+which is shortest is looked for within a budget.
+
+An anomaly hides in its component what it implies: a G-single is not reported as a G2 too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.isolation.graph import (
+    KIND_NAMES,
+    PROCESS,
+    REALTIME,
+    RW,
+    RW_REALTIME,
+    RWP,
+    THROUGH,
+    WR,
+    WW,
+    Graph,
+    Ints,
+    components,
+    shortest_path,
+)
+from checkers.isolation.levels import closure
+from checkers.isolation.transactions import Finding, Step
+
+BUDGET = 2_000_000
+"""Edges looked at to make one cycle shorter than the first that was found."""
+STARTS = 48
+"""Transactions of a component from which a cycle is looked for."""
+PER_SORT = 50
+"""Components in which cycles of one sort are looked for; there may be thousands, all alike."""
+
+Explainer = Callable[[int, int, int, int], tuple[int, str]]
+"""(before, after, kind, version) → (the exact kind, why: a clause with ``{before}`` and ``{after}`` for their names)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Transactions, and the edge from each to the next (kind, version); the last leads to the first."""
+
+    nodes: tuple[int, ...]
+    edges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sort:
+    name: str
+    depends: int
+    anti: int
+    mode: str  # plain, single, apart
+
+
+_VARIANTS = (("", 0, 0), ("-process", PROCESS, 0), ("-realtime", PROCESS | REALTIME, RW_REALTIME))
+_D = WW | WR
+_SORTS = tuple(
+    _Sort(f"{name}{suffix}", depends | more, anti | (also if anti else 0), mode)
+    for suffix, more, also in _VARIANTS
+    for name, depends, anti, mode in (
+        ("G0", WW, 0, "plain"),
+        ("G1c", _D, 0, "plain"),
+        ("G-single", _D, RW, "single"),
+        ("G-single-predicate", _D, RW | RWP, "single"),
+        ("G-nonadjacent", _D, RW, "apart"),
+        ("G-nonadjacent-predicate", _D, RW | RWP, "apart"),
+        ("G2-item", _D, RW, "plain"),
+        ("G2", _D, RW | RWP, "plain"),
+    )
+)
+
+
+def find_cycles(g: Graph) -> Iterator[tuple[str, Cycle]]:
+    """Every anomaly that is a cycle, the worst first: at most one of a sort in a component. Nothing when the graph has no cycle."""
+    whole = components(g)
+    if not (whole >= 0).any():
+        return
+    g = g.inside(whole)
+    found: list[tuple[frozenset[str], frozenset[int]]] = []
+    for sort in _SORTS:
+        if sort.anti and not (g.kind & sort.anti).any():
+            continue
+        sub = g.of_kinds(sort.depends | sort.anti | THROUGH)
+        if sort.mode == "plain":
+            search, width = sub, 1
+        else:
+            search, width = _layered(sub, sort.anti), 2
+        members = components(search)
+        sizes = np.bincount(members[members >= 0]) if (members >= 0).any() else np.zeros(0, dtype=np.int64)
+        todo = 0
+        order = np.argsort(members, kind="stable")
+        order = order[np.searchsorted(members[order], 0) :]
+        for group in np.split(order, np.cumsum(sizes)[:-1]) if len(sizes) else []:
+            nodes = frozenset((group // width).tolist())
+            if any(sort.name in implied and there <= nodes for implied, there in found):
+                continue
+            todo += 1
+            if todo > PER_SORT:
+                break
+            inside = np.full(search.size, -1, dtype=np.int64)
+            inside[group] = 0
+            cycle = _search(search.inside(inside), group, width, sort)
+            if cycle is not None:
+                name = name_of([k for k, _ in cycle.edges])
+                there = frozenset(cycle.nodes)
+                if any(name in implied and old <= nodes for implied, old in found):
+                    continue
+                found.append((closure([name]), there))
+                yield name, cycle
+
+
+def _layered(g: Graph, anti: int) -> Graph:
+    """Node u is 2u (came by a dependency) and 2u + 1 (came by an anti-dependency, must not leave by one)."""
+    is_anti = (g.kind & anti) != 0
+    through = (g.kind & THROUGH) != 0
+    s, d = g.src * 2, g.dst * 2
+    parts = (
+        (s, d + is_anti, np.ones(len(s), dtype=bool)),  # from layer 0 by any edge
+        (s + 1, d + through, ~is_anti),  # from layer 1 by a dependency
+    )
+    src = np.concatenate([a[keep] for a, _, keep in parts])
+    dst = np.concatenate([b[keep] for _, b, keep in parts])
+    kind = np.concatenate([g.kind[keep] for _, _, keep in parts])
+    at = np.concatenate([g.at[keep] for _, _, keep in parts])
+    return Graph(g.transactions, g.size * 2, src, dst, kind, at)
+
+
+def _search(g: Graph, group: Ints, width: int, sort: _Sort) -> Cycle | None:
+    if sort.mode == "single":
+        return _single(g, width, sort)
+    by_source = g.adjacency()
+    best: list[int] | None = None
+    best_length, spent = 0, 0
+    starts = [int(u) for u in group.tolist() if u // width < g.transactions]
+    for u in starts[:STARTS]:
+        path, seen = shortest_path(by_source, u, u, g.transactions, width)
+        spent += seen
+        if path is None:
+            continue
+        length = sum(1 for e in path if g.dst[e] // width < g.transactions)
+        if best is None or length < best_length:
+            best, best_length = path, length
+        if best_length <= 2 or spent > BUDGET:
+            break
+    return None if best is None else _collapse(g, best, width)
+
+
+def _single(g: Graph, width: int, sort: _Sort) -> Cycle | None:
+    """A cycle with exactly one anti-dependency: a way back from its end to its start by dependencies alone."""
+    is_anti = (g.kind & sort.anti) != 0
+    flat = Graph(g.transactions, g.size, g.src // width * width, g.dst // width * width, g.kind, g.at)
+    by_source = flat.only(~is_anti).adjacency()
+    numbers = np.flatnonzero(~is_anti)
+    best: tuple[int, list[int], int] | None = None
+    spent, left = 0, BUDGET
+    tried: set[tuple[int, int]] = set()
+    for e in np.flatnonzero(is_anti).tolist():
+        a, b = int(flat.src[e]), int(flat.dst[e])
+        if (a, b) in tried:
+            continue
+        tried.add((a, b))
+        path, seen = shortest_path(by_source, b, a, g.transactions, width, left)
+        spent += seen
+        left = BUDGET - spent
+        if path is not None:
+            ids = numbers[path].tolist()
+            length = sum(1 for n in ids if flat.dst[n] // width < g.transactions)
+            if best is None or length < best[0]:
+                best = (length, [e, *ids], e)
+        if left <= 0 or (best is not None and best[0] <= 1):
+            break
+    return None if best is None else _collapse(flat, best[1], width)
+
+
+def _collapse(g: Graph, path: Sequence[int], width: int) -> Cycle:
+    """The walk without its virtual nodes and without rounds within it: between two transactions one edge."""
+    first = next(n for n, e in enumerate(path) if g.src[e] // width < g.transactions)
+    turned = [*path[first:], *path[:first]]
+    nodes: list[int] = []
+    edges: list[tuple[int, int]] = []
+    kind, at = 0, -1
+    start = int(g.src[turned[0]]) // width
+    for e in turned:
+        k = int(g.kind[e])
+        if k != THROUGH:
+            kind, at = k, int(g.at[e]) if int(g.at[e]) >= 0 else at
+        v = int(g.dst[e]) // width
+        if v < g.transactions:
+            nodes.append(start)
+            edges.append((kind, at))
+            start, kind, at = v, 0, -1
+    return Cycle(tuple(nodes), tuple(edges))
+
+
+def name_of(kinds: Sequence[int]) -> str:
+    """What a cycle of these edges, in this order, is called.
+
+    Example:
+        >>> name_of([RW, RW]), name_of([RW, WW]), name_of([WW, REALTIME])
+        ('G2-item', 'G-single', 'G0-realtime')
+    """
+    anti = [bool(k & (RW | RWP | RW_REALTIME)) for k in kinds]
+    predicate = any(k & RWP for k in kinds)
+    n = sum(anti)
+    if not n:
+        name = "G1c" if any(k & WR for k in kinds) else "G0"
+    elif n == 1:
+        name = "G-single-predicate" if predicate else "G-single"
+    elif any(a and b for a, b in zip(anti, [*anti[1:], anti[0]], strict=True)):
+        name = "G2" if predicate else "G2-item"
+    else:
+        name = "G-nonadjacent-predicate" if predicate else "G-nonadjacent"
+    if any(k & (REALTIME | RW_REALTIME) for k in kinds):
+        return f"{name}-realtime"
+    return f"{name}-process" if any(k & PROCESS for k in kinds) else name
+
+
+def explain_cycle(cycle: Cycle, ids: Callable[[int], Hashable], show: Callable[[int], str], why: Explainer) -> Finding:
+    """The finding of a cycle, named by what its edges really are.
+
+    Args:
+        ids: transaction number → id.
+        show: transaction number → what it did, in words.
+        why: see :data:`Explainer`.
+    """
+    label = {u: f"T{n}" for n, u in enumerate(dict.fromkeys(cycle.nodes), 1)}
+    kinds: list[int] = []
+    steps: list[Step] = []
+    lines: list[str] = []
+    for n, (u, (kind, at)) in enumerate(zip(cycle.nodes, cycle.edges, strict=True)):
+        v = cycle.nodes[(n + 1) % len(cycle.nodes)]
+        exact, reason = why(u, v, kind, at)
+        because = reason.replace("{before}", label[u]).replace("{after}", label[v])
+        kinds.append(exact)
+        steps.append(Step(ids(u), ids(v), KIND_NAMES[exact], because))
+        if n + 1 < len(cycle.nodes):
+            lines.append(f"  - {label[u]} < {label[v]}, because {because}.")
+        else:
+            lines.append(f"  - However, {label[u]} < {label[v]}, because {because}: a contradiction!")
+    let = [f"  {name} = {show(u)}" for u, name in label.items()]
+    text = "\n".join(["Let:", *let, "Then:", *lines])
+    return Finding(name_of(kinds), tuple(dict.fromkeys(ids(u) for u in cycle.nodes)), text, tuple(steps))
+
+
+__all__ = ["BUDGET", "Cycle", "explain_cycle", "find_cycles", "name_of"]

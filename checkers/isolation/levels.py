@@ -1,0 +1,205 @@
+"""Isolation levels, the anomalies each forbids, and which implies which: a table with its bibliography, no if-chains.
+
+Two small graphs answer everything. In :data:`IMPLIES` a level points at the weaker ones that it contains; in :data:`WORSE` an anomaly
+points at those that are there too, by definition, when it is. A level is violated when an anomaly is found that it, or a level that
+it contains, forbids (:data:`FORBIDS`)::
+
+    strict-serializable ─► strong-session-serializable ─► serializable ─► snapshot-isolation ─► parallel-snapshot-isolation
+            │                          │                       │                                          │
+            ▼                          ▼                       ▼                                          ▼
+    strong-snapshot-isolation ─► strong-session-snapshot-  repeatable-read                  causal ─► read-atomic
+                                 isolation ─► the four                                                    │
+                                 session guarantees                                 read-uncommitted ◄─ read-committed
+
+The schools differ; this is what the names mean here:
+
+* ``read-uncommitted``, ``read-committed``, ``repeatable-read``, ``serializable`` are PL-1, PL-2, PL-2.99, PL-3 of [Adya 1999]: the direct
+  serialization graph has no cycle of ww edges; of ww and wr edges (G1c), nor a read of aborted or intermediate versions (G1a, G1b);
+  of these and item anti-dependencies; of all edges. So read committed allows a fractured read (in [Biswas Enea 2019] it does not).
+* ``read-atomic`` is [Bailis 2014] (RAMP) with INT of [Cerone 2015]: read committed, a transaction agrees with itself (``internal``), and
+  who reads from a transaction misses none of its writes (``fractured-read``). No session order.
+* ``causal`` is transactional causal consistency of [Cerone 2015] and [Biswas Enea 2019] without session order: who reads from a
+  transaction misses nothing that it had read from, at any distance (``causality``). Elle decides neither of these two from cycles (a
+  read skew leaves its read-atomic and causal standing); here theory decides.
+* ``parallel-snapshot-isolation``: no cycle with fewer than two anti-dependencies. ``snapshot-isolation``: every cycle has two
+  *adjacent* ones ([Cerone Gotsman 2016]; generalized, that is without real time; long forks are forbidden).
+* ``strong-session-…`` adds the order of each process' transactions, ``strong-…`` and ``strict-…`` real time ([Daudjee Salem 2006],
+  [Bernstein 1987], [Herlihy Wing 1990]).
+* ``monotonic-reads``, ``monotonic-writes``, ``read-your-writes``, ``writes-follow-reads`` are [Terry 1994], key by key.
+
+What has no place in Adya's histories is put where Elle puts it: duplicate elements and values that nobody wrote contradict every level (Elle
+throws on the latter); lists that are no prefixes of each other, future reads and dirty updates contradict read committed.
+
+Bibliography: [Adya 1999] A. Adya, Weak Consistency, PhD thesis, MIT. [Bailis 2014] P. Bailis et al., Scalable Atomic Visibility with RAMP
+Transactions, SIGMOD; Highly Available Transactions, VLDB 2013. [Berenson 1995] H. Berenson et al., A Critique of ANSI SQL Isolation
+Levels, SIGMOD. [Bernstein 1987] P. Bernstein, V. Hadzilacos, N. Goodman, Concurrency Control and Recovery in Database Systems.
+[Biswas Enea 2019] R. Biswas, C. Enea, On the Complexity of Checking Transactional Consistency, OOPSLA. [Cerone 2015] A. Cerone,
+G. Bernardi, A. Gotsman, A Framework for Transactional Consistency Models with Atomic Visibility, CONCUR. [Cerone Gotsman 2016]
+A. Cerone, A. Gotsman, Analysing Snapshot Isolation, PODC. [Daudjee Salem 2006] K. Daudjee, K. Salem, Lazy Database Replication with
+Snapshot Isolation, VLDB. [Elle 2020] K. Kingsbury, P. Alvaro, Elle: Inferring Isolation Anomalies from Experimental Observations, VLDB.
+[Herlihy Wing 1990] M. Herlihy, J. Wing, Linearizability, TOPLAS. [Terry 1994] D. Terry et al., Session Guarantees for Weakly
+Consistent Replicated Data, PDIS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+LEVELS: tuple[str, ...] = (
+    "read-uncommitted",
+    "read-committed",
+    "read-atomic",
+    "causal",
+    "parallel-snapshot-isolation",
+    "snapshot-isolation",
+    "repeatable-read",
+    "serializable",
+    "monotonic-reads",
+    "monotonic-writes",
+    "read-your-writes",
+    "writes-follow-reads",
+    "strong-session-snapshot-isolation",
+    "strong-snapshot-isolation",
+    "strong-session-serializable",
+    "strict-serializable",
+)
+"""Every level, a weaker one never after one that implies it."""
+
+IMPLIES: Mapping[str, tuple[str, ...]] = {
+    "strict-serializable": ("strong-session-serializable", "strong-snapshot-isolation"),
+    "strong-session-serializable": ("serializable", "strong-session-snapshot-isolation"),
+    "strong-snapshot-isolation": ("strong-session-snapshot-isolation",),
+    "strong-session-snapshot-isolation": (
+        "snapshot-isolation",
+        "monotonic-reads",
+        "monotonic-writes",
+        "read-your-writes",
+        "writes-follow-reads",
+    ),
+    "serializable": ("snapshot-isolation", "repeatable-read"),
+    "snapshot-isolation": ("parallel-snapshot-isolation",),
+    "parallel-snapshot-isolation": ("causal",),
+    "causal": ("read-atomic",),
+    "repeatable-read": ("read-atomic",),
+    "read-atomic": ("read-committed",),
+    "read-committed": ("read-uncommitted",),
+}
+"""Level → the next weaker ones."""
+
+CYCLES: tuple[str, ...] = (
+    "G0",
+    "G1c",
+    "G-single",
+    "G-single-predicate",
+    "G-nonadjacent",
+    "G-nonadjacent-predicate",
+    "G2-item",
+    "G2",
+)
+"""Cycles by the edges they are made of, the worst first; ``-process`` and ``-realtime`` variants use such an edge beside."""
+
+
+def _worse() -> dict[str, tuple[str, ...]]:
+    """Anomaly → those that it is a case of (Adya's definitions; a process is sequential, so its order is real time)."""
+    data = {
+        "G0": ("G1c",),
+        "G1c": (),
+        "G-single": ("G-nonadjacent", "G-single-predicate"),
+        "G-single-predicate": ("G-nonadjacent-predicate",),
+        "G-nonadjacent": ("G2-item", "G-nonadjacent-predicate"),
+        "G-nonadjacent-predicate": ("G2",),
+        "G2-item": ("G2",),
+        "G2": (),
+    }
+    out: dict[str, tuple[str, ...]] = {
+        "dirty-update": ("G1a",),
+        "incompatible-order": ("G1a",),
+        "future-read": ("G1c",),
+        "lost-update": ("G2-item",),
+        "fractured-read": ("causality",),
+    }
+    for name, weaker in data.items():
+        out[name] = (*weaker, f"{name}-process")
+        out[f"{name}-process"] = (*(f"{w}-process" for w in weaker), f"{name}-realtime")
+        out[f"{name}-realtime"] = tuple(f"{w}-realtime" for w in weaker)
+    return out
+
+
+WORSE: Mapping[str, tuple[str, ...]] = _worse()
+"""Anomaly → anomalies that are there too when it is."""
+
+FORBIDS: Mapping[str, tuple[str, ...]] = {
+    "read-uncommitted": ("G0", "duplicate-elements", "garbage-read"),
+    "read-committed": ("G1a", "G1b", "G1c", "dirty-update", "incompatible-order", "future-read"),
+    "read-atomic": ("internal", "fractured-read"),
+    "causal": ("causality",),
+    "parallel-snapshot-isolation": ("G-single-predicate", "lost-update"),
+    "snapshot-isolation": ("G-nonadjacent-predicate",),
+    "repeatable-read": ("G2-item",),
+    "serializable": ("G2",),
+    "monotonic-reads": ("non-monotonic-read",),
+    "monotonic-writes": ("non-monotonic-write",),
+    "read-your-writes": ("read-your-writes",),
+    "writes-follow-reads": ("writes-follow-reads",),
+    "strong-session-snapshot-isolation": ("G1c-process", "G-nonadjacent-predicate-process"),
+    "strong-snapshot-isolation": ("G1c-realtime", "G-nonadjacent-predicate-realtime"),
+    "strong-session-serializable": ("G1c-process", "G2-process"),
+    "strict-serializable": ("G1c-realtime", "G2-realtime"),
+}
+"""Level → anomalies that it forbids and the levels that it contains do not (anomalies that imply one of them not repeated)."""
+
+
+def _reachable(start: Iterable[str], graph: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+    found: set[str] = set()
+    todo = list(start)
+    while todo:
+        at = todo.pop()
+        if at not in found:
+            found.add(at)
+            todo += graph.get(at, ())
+    return frozenset(found)
+
+
+def contained(level: str) -> frozenset[str]:
+    """A level and all that it implies.
+
+    Raises:
+        ValueError: there is no such level.
+    """
+    if level not in LEVELS:
+        raise ValueError(f"isolation level {level!r} is not known; there are: {', '.join(LEVELS)}")
+    return _reachable([level], IMPLIES)
+
+
+def closure(anomalies: Iterable[str]) -> frozenset[str]:
+    """Anomalies with all that they imply."""
+    return _reachable(anomalies, WORSE)
+
+
+def violated(anomalies: Iterable[str]) -> frozenset[str]:
+    """The levels that a history with these anomalies does not satisfy.
+
+    Example:
+        >>> sorted(violated(["G0-realtime"]))
+        ['strict-serializable', 'strong-snapshot-isolation']
+    """
+    there = closure(anomalies)
+    direct = {level for level, names in FORBIDS.items() if there.intersection(names)}
+    return frozenset(level for level in LEVELS if contained(level) & direct)
+
+
+def forbids(level: str, anomaly: str) -> bool:
+    """Whether a level forbids an anomaly."""
+    return level in violated([anomaly])
+
+
+def weakest(levels: Iterable[str]) -> tuple[str, ...]:
+    """Of some levels, those that imply no other of them, weakest first."""
+    these = set(levels)
+    return tuple(x for x in LEVELS if x in these and not (contained(x) - {x}) & these)
+
+
+def strongest(levels: Iterable[str]) -> tuple[str, ...]:
+    """Of some levels, those that no other of them implies, strongest first."""
+    these = set(levels)
+    return tuple(x for x in reversed(LEVELS) if x in these and not any(x in contained(y) for y in these if y != x))
