@@ -50,7 +50,7 @@ class Metadata:
                 continue
             chain = Chain(log, operations)
             parts = [
-                check_versions(chain, torn=bool(evidence.history.problems)),
+                check_versions(chain, torn=bool(evidence.history.problems) or not evidence.complete),
                 check_files(chain, complete=log.complete),
             ]
             findings = [f for p in parts for f in p.findings]

@@ -76,7 +76,7 @@ class Seen:
 
 
 def check_versions(chain: Chain, *, torn: bool) -> Seen:
-    """All rules about versions; ``torn``: the history may lack its last event, so that a loss may have an explanation after all."""
+    """All rules about versions; ``torn``: the history may lack its end, so that a loss may have an explanation after all."""
     seen = Seen()
     check = _Versions(chain, seen, torn)
     for step in chain.steps:
@@ -294,7 +294,7 @@ class _Versions:
         m = step.after
         if self.torn:
             self.seen.doubt(
-                f"version {m.n} no longer has {what}; the history is torn, so an operation that explains it may not be in it"
+                f"version {m.n} no longer has {what}; the history may lack its end, so an operation that explains it may not be in it"
             )
             return
         around = [o.op for o in self.chain.under_way(step)]

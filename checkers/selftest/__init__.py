@@ -7,8 +7,14 @@ bugs that catalogs and engines really had, put into the record of a run in which
 
 from __future__ import annotations
 
-from checkers.selftest import lostcommits, wrongreads, wrongrows
+from checkers.selftest import lostcommits, neverends, wrongmetadata, wrongreads, wrongrows
 from checkers.selftest.mutation import Mutation
 
-ALL: tuple[Mutation, ...] = (*lostcommits.MUTATIONS, *wrongrows.MUTATIONS, *wrongreads.MUTATIONS)
+ALL: tuple[Mutation, ...] = (
+    *lostcommits.MUTATIONS,
+    *wrongrows.MUTATIONS,
+    *wrongreads.MUTATIONS,
+    *wrongmetadata.MUTATIONS,
+    *neverends.MUTATIONS,
+)
 """Every mutation, in the order of the checkers."""

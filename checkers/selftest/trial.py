@@ -64,14 +64,13 @@ class Report:
         return not self.alarms and all(s.passed for s in self.scores)
 
 
-def detects(mutation: Mutation, planted: Planted, verdict: Verdict) -> str | None:
-    """The name under which a verdict reports the planted bug; None when it does not."""
+def detects(mutation: Mutation, planted: Planted, verdict: Verdict) -> frozenset[str]:
+    """The names under which a verdict reports the planted bug; empty when it does not."""
     if verdict.valid is not False:
-        return None
-    for a in verdict.anomalies:
-        if a.name in mutation.finds and (not planted.ops or planted.ops & set(a.ops)):
-            return a.name
-    return None
+        return frozenset()
+    return frozenset(
+        a.name for a in verdict.anomalies if a.name in mutation.finds and (not planted.ops or planted.ops & set(a.ops))
+    )
 
 
 def try_mutation(mutation: Mutation, checker: Checker, runs: Sequence[World], *, placements: int, seed: int) -> Score:
@@ -87,12 +86,11 @@ def try_mutation(mutation: Mutation, checker: Checker, runs: Sequence[World], *,
             continue
         planted += 1
         verdict = checker.check(bug.evidence)
-        name = detects(mutation, bug, verdict)
-        if name is None:
+        found = detects(mutation, bug, verdict)
+        names.update(found)
+        if not found:
             said = ", ".join(f"{a.name} of {'/'.join(a.ops)}" for a in verdict.anomalies[:6]) or str(verdict.valid)
             misses.append(f"placement {n} ({', '.join(sorted(bug.ops))}): {said}")
-        else:
-            names[name] += 1
     return Score(mutation, planted, planted - len(misses), dict(sorted(names.items())), tuple(misses[:MISSES_KEPT]))
 
 

@@ -639,7 +639,8 @@ def live(commits: Iterable[Commit]) -> dict[tuple[str, str | None], FileEntry]:
     return out
 
 
-def _missing(w: World, content: str) -> Planted | None:
+def plant_missing(w: World, content: str) -> Planted | None:
+    """A live file is not in the store: a data file, or (``deletes``) one of the others."""
     found = []
     for t in w.tables:
         listed = set(t.log.metadata[-1].snapshots)
@@ -663,13 +664,13 @@ DELETED_LIVE = (
 @mutation("data-file-missing", "replay", "missing-file", seen=DELETED_LIVE)
 def data_missing(w: World) -> Planted | None:
     """A data file of the current snapshot is not in the store."""
-    return _missing(w, "data")
+    return plant_missing(w, "data")
 
 
 @mutation("delete-file-missing", "replay", "missing-file", seen=DELETED_LIVE)
 def deletes_missing(w: World) -> Planted | None:
     """A delete file or deletion vector of the current snapshot is not in the store."""
-    return _missing(w, "deletes")
+    return plant_missing(w, "deletes")
 
 
 @mutation(

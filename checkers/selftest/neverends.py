@@ -1,0 +1,139 @@
+"""Bugs that the ``liveness`` checker must find: operations that neither commit nor abort, and a table on which nothing goes on.
+
+The bounds are the checker's own; so that a run of two minutes has room for them, its operations may take five seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from checkers.liveness import TIMEOUT, Liveness, S
+from checkers.selftest.mutation import Mutation, mutation
+from checkers.selftest.world import Planted, World, alone, fresh, renumbered
+from harness.history import Event, Operation
+from workloads.operations import KINDS
+
+OP_TIMEOUT = 5.0
+"""Seconds."""
+
+ROOM = int((OP_TIMEOUT + Liveness().slack + 1) * S)
+"""What must be left of the run after an operation began, ns."""
+
+
+def _early(w: World) -> list[Operation]:
+    """Operations without a commit that began early enough, with others to bear witness; in random order."""
+    end = w.events[-1].time
+    ops = list(w.operations.values())
+    applied = {c.op for t in w.tables for c in t.main}
+    found = []
+    for o in ops:
+        others = [
+            x for x in ops if x.type == "ok" and x.start > o.start and x.end is not None and x.end < o.start + ROOM - S
+        ]
+        if o.op not in applied and o.start + ROOM < end and len(others) >= 5 and o.f in KINDS:
+            found.append(o)
+    w.rng.shuffle(found)
+    return found
+
+
+def _judged(w: World, o: Operation, events: Sequence[Event]) -> Planted:
+    """The run with these events, whose operations may take :data:`OP_TIMEOUT`."""
+    bug = w.planted(o.op, events=events)
+    history = bug.evidence.history
+    history = replace(history, header={**history.header, "op_timeout": OP_TIMEOUT})
+    return replace(bug, evidence=replace(bug.evidence, history=history))
+
+
+@mutation(
+    "operation-never-ends",
+    "liveness",
+    "stuck-operation",
+    seen="no socket timeout in Iceberg's REST client: a held POST hangs for ever",
+)
+def never_ends(w: World) -> Planted | None:
+    """An operation is invoked and there is never an answer, while others go through."""
+    for o in _early(w):
+        new = fresh(w.events)
+        kept = [e for e in w.events if e.op != o.op or e.type == "invoke"]
+        later = [replace(e, process=new) if e.process == o.process and e.index > o.invoked.index else e for e in kept]
+        return _judged(w, o, later)
+    return None
+
+
+@mutation(
+    "writer-gives-up",
+    "liveness",
+    "stuck-operation",
+    seen="https://github.com/apache/iceberg/issues/2301: a killed client leaves the metastore's lock",
+)
+def gives_up(w: World) -> Planted | None:
+    """The harness gives up waiting for an operation that had all its time, while others go through."""
+    for o in _early(w):
+        limit = o.start + int(OP_TIMEOUT * S) + S
+        events = [e for e in alone(w.events, o.op) if e.op != o.op or e.type == "invoke"]
+        at = next(n for n, e in enumerate(events) if e.time > limit)
+        info = replace(events[at], type="info", process=fresh(w.events), f=o.f, table=o.table, value=None, op=o.op)
+        info = replace(info, time=limit, error=[[TIMEOUT, "no answer"]])
+        late = [
+            x
+            for x in w.operations.values()
+            if x.type == "ok" and x.start > o.start and x.end is not None and x.end < limit
+        ]
+        if len(late) >= 5:
+            return _judged(w, o, [*events[:at], info, *events[at:]])
+    return None
+
+
+@mutation(
+    "operation-overdue",
+    "liveness",
+    "overdue-operation",
+    seen="https://github.com/apache/iceberg/issues/2301: waiting for a lock until it expires",
+)
+def overdue(w: World) -> Planted | None:
+    """An operation is answered long after its time was up, while others go through."""
+    for o in _early(w):
+        if o.completed is None or o.type == "info":
+            continue
+        events = alone(w.events, o.op)
+        done = next(e for e in events if e.op == o.op and e.type != "invoke")
+        rest = [e for e in events if e is not done]
+        at = next(n for n, e in enumerate(rest) if e.time > o.start + ROOM)
+        return _judged(w, o, [*rest[:at], replace(done, time=rest[at].time), *rest[at:]])
+    return None
+
+
+@mutation(
+    "no-progress",
+    "liveness",
+    "no-progress",
+    seen="https://github.com/apache/iceberg/issues/2301; writers that retry in lockstep",
+)
+def no_progress(w: World) -> Planted | None:
+    """For longer than the bound nothing is acknowledged, though operations are under way."""
+    gap = int((Liveness().progress + 100) * S)
+    busy = [n for n in range(1, len(w.events)) if _under_way(w, n)]
+    at = w.choose(busy)
+    if at is None:
+        return None
+    since = w.events[at].time
+    events = renumbered([replace(e, time=e.time + gap) if e.index >= at else e for e in w.events])
+    bug = w.planted(events=events)
+    logs = {
+        name: replace(
+            log, captures=tuple(replace(c, time=c.time + gap) if c.time >= since else c for c in log.captures)
+        )
+        for name, log in bug.evidence.logs.items()
+    }
+    return replace(bug, evidence=replace(bug.evidence, logs=logs))
+
+
+def _under_way(w: World, n: int) -> bool:
+    return any(
+        o.invoked.index < n and o.completed is not None and o.completed.index >= n for o in w.operations.values()
+    )
+
+
+MUTATIONS: tuple[Mutation, ...] = (never_ends, gives_up, overdue, no_progress)
+"""In the order of the file."""
