@@ -1,0 +1,460 @@
+"""A table's dependency graph from its log: the order of every row's versions is known, so nothing has to be guessed.
+
+Every operation is a transaction of one statement: it scanned a state of the table, and its commit changed rows. Both its scan and its
+changes are put in terms of *objects* whose versions are ordered by main's chain of commits:
+
+=============== ============================================= =============================================================
+object          changes when a commit …                       is read by
+=============== ============================================= =============================================================
+id 7            adds or removes a row of id 7                 statements by key, read-key
+is id 7 there   makes the first or removes the last such row  MERGE with only an insert clause
+part 2          adds or removes a row of partition 2          delete-partition
+part 2, odd     … that has an odd ``cnt``                     …-where (predicates)
+everything      … any row                                     read
+=============== ============================================= =============================================================
+
+Items are rows, not ids (Iceberg knows no unique keys: an insert of id 7 is no new version of the row that has this id already): who
+removes or changes a row comes after who made it, by a ww edge. The objects are predicates: reading one depends on every commit that
+had changed it, and anti-depends on every later one ([Adya 1999] 3.2.2), for which virtual nodes stand::
+
+    c3 ──wr──► P0 ──► P1 ──► R            R read the version after c3 and c5;
+               c5 ─wr─┘      └─rw─► Q2 ──► Q3         c8 and c9 changed it later
+                                    ├─► c8 └─► c9
+
+An anti-dependency is a predicate's (rwp) when the commit only added rows, an item's when it changed or removed one that was read.
+
+**Which state was scanned** is not recorded. A commit that is what its operation means at its parent scanned that, or one that is no
+different. Only if it can be explained by nothing newer is an older scan taken, and then what was committed in between is what it
+missed. A commit that no scan explains quite, but one of which some rows had been changed meanwhile, *overwrote* them: it counts as a
+write of their ids. Where more than one scan fits (or a read equals several states) the operation depends on what the oldest had and
+anti-depends on what the newest lacked: no choice would give it less. So nothing is a cycle that could be none.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from checkers import explain
+from checkers.isolation.graph import PROCESS, REALTIME, RW, RWP, THROUGH, WR, WW, Graph, GraphBuilder
+from checkers.reads import States
+from checkers.timeline import Changes, Timeline, kind_of
+from harness.history import Operation
+from harness.tablelog import Commit
+from workloads.operations import Kind
+from workloads.tables import COLUMNS, Row, State
+
+FAR = 256
+"""How many states before a commit's parent are tried as what it scanned."""
+
+Thing = tuple[Hashable, ...]
+"""An object: ``("id", 7)``, ``("there", 7)``, ``("part", 2)``, ``("where", 2, 1)``, ``("all",)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A transaction of the graph: an operation's commit, or a read.
+
+    Attributes:
+        operation: None for a commit that names none that is known.
+        commit: None for a read.
+        position: the commit's, on main.
+        scan: oldest and newest position that explains it; None when nothing does (then it reads nothing).
+    """
+
+    operation: Operation | None
+    commit: Commit | None
+    position: int
+    scan: tuple[int, int] | None
+
+
+@dataclass
+class _Object:
+    """The versions of an object: at which positions it changed, and whether that changed or removed rows that were there."""
+
+    number: int
+    positions: list[int] = field(default_factory=list)
+    existing: list[bool] = field(default_factory=list)
+
+
+@dataclass
+class TableGraph:
+    """One table's transactions and their dependencies.
+
+    Attributes:
+        nodes: commits by position, then reads; numbered as in ``graph``.
+        older: operations that only an older scan than their commit's parent explains.
+        unexplained: commits that no scan explains, reads that equal no state: they read nothing here.
+        undecided: why parts could not be judged.
+    """
+
+    t: Timeline
+    nodes: list[Node] = field(default_factory=list)
+    older: list[str] = field(default_factory=list)
+    unexplained: list[str] = field(default_factory=list)
+    skipped_reads: int = 0
+    undecided: list[str] = field(default_factory=list)
+    graph: Graph = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._objects: dict[Thing, _Object] = {}
+        self._names: list[Thing] = []
+        self._changes: list[Changes] = []
+        self._reading: list[tuple[int, list[Thing], int, int]] = []  # node, what it read, oldest and newest scan
+        self._makers: dict[
+            Row, list[int]
+        ] = {}  # a row that is there → positions of the commits that made it, one a copy
+        self._overwrites: list[tuple[int, int, int]] = []  # position of who wrote a row, of who wrote it next, id
+        if self._walk():
+            self._reads()
+        self.graph = self._edges()
+
+    # --- commits
+
+    def _walk(self) -> bool:
+        """Every commit, its scan, and the objects that it changed. False when the states are not known."""
+        t = self.t
+        if not t.rooted:
+            self.undecided.append("main is not known down to its root, so the states are not known")
+            return False
+        for c in t.main:
+            changes = t.changes(c)
+            if changes is None:
+                self.undecided.append(f"the rows of {explain.snapshot(c)} are not known")
+                return False
+            self._changes.append(changes)
+        state = State()
+        for k, c in enumerate(t.main, 1):
+            changes = self._changes[k - 1]
+            try:
+                self._commit(k, c, changes, state)
+                state.apply(*changes)
+            except (KeyError, TypeError):
+                self.undecided.append(f"{explain.snapshot(c)} is no change of its parent's rows by the log itself")
+                return False
+        return True
+
+    def _commit(self, k: int, c: Commit, changes: Changes, state: State) -> None:
+        o = self.t.everything.get(c.op) if c.op is not None else None
+        if o is not None and o.table != self.t.name:
+            o = None
+        kind = kind_of(o) if o is not None else None
+        scan: tuple[int, int] | None = None
+        if o is not None and kind is not None and kind.changes_rows:
+            scan, overwritten = self._scan(k, o, kind, changes, state)
+            self._overwrites += [(c, k, r.id) for r, c in overwritten]
+            if scan is None:
+                self.unexplained.append(o.op)
+            elif scan[1] < k - 1:
+                self.older.append(o.op)
+        elif changes.removed or changes.added:
+            self.unexplained.append(c.op or str(c.snapshot_id))
+        n = len(self.nodes)
+        self.nodes.append(Node(o, c, k, scan))
+        for r in changes.removed:
+            makers = self._makers.get(r, [])
+            if makers:
+                if len(set(makers)) == 1:  # of equal rows made by several it is not known which one it is
+                    self._overwrites.append((makers[-1], k, r.id))
+                makers.pop()
+        for r in changes.added:
+            self._makers.setdefault(r, []).append(k)
+        for thing, existing in touched(changes, state).items():
+            found = self._object(thing)
+            found.positions.append(k)
+            found.existing.append(existing)
+        if scan is not None and o is not None and kind is not None:
+            self._reading.append((n, scanned(kind, o.value), *scan))
+
+    def _object(self, thing: Thing) -> _Object:
+        found = self._objects.get(thing)
+        if found is None:
+            found = self._objects[thing] = _Object(len(self._names))
+            self._names.append(thing)
+        return found
+
+    def _scan(
+        self, k: int, o: Operation, kind: Kind, real: Changes, state: State
+    ) -> tuple[tuple[int, int] | None, list[tuple[Row, int]]]:
+        """The oldest and newest scan that explains a commit, and rows that it overwrote, each with who had changed it meanwhile."""
+        first = max(0, min(self.t.settled(o.invoked.index), k - 1), k - 1 - FAR)
+        removed, added = Counter(real.removed), Counter(real.added)
+        exact: list[int] = []
+        partly: tuple[int, list[tuple[Row, int]]] | None = None
+        j = k - 1
+        try:
+            while True:
+                want = self._meaning(kind, o, state)
+                if want is None:
+                    break
+                if want == (removed, added):
+                    exact.append(j)
+                    if j == k - 1 and not scanned(kind, o.value):
+                        break  # it reads nothing: every other state is as good
+                elif not exact and partly is None and want[1] == added and removed <= want[0]:
+                    changed = [(r, self._remover(r, j, k)) for r in want[0] - removed]
+                    if all(at for _, at in changed):
+                        ids = {r.id for r in added}
+                        partly = j, [(r, at) for r, at in changed if r.id in ids or self._adds(at, r.id)]
+                if j == first:
+                    break
+                j -= 1
+                state.apply(self._changes[j].added, self._changes[j].removed)
+        finally:
+            for change in self._changes[j : k - 1]:
+                state.apply(*change)
+        if exact:
+            return (exact[-1], exact[0]), []
+        return ((partly[0], partly[0]), partly[1]) if partly is not None else (None, [])
+
+    def _remover(self, row: Row, j: int, k: int) -> int:
+        """The first position from j+1 to k-1 whose commit removed a row; 0 for none."""
+        return next((p for p in range(j + 1, k) if row in self._changes[p - 1].removed), 0)
+
+    def _adds(self, position: int, id: int) -> bool:
+        """Whether a commit changed a row of an id rather than deleted it."""
+        return any(r.id == id for r in self._changes[position - 1].added)
+
+    def _meaning(self, kind: Kind, o: Operation, state: State) -> tuple[Counter[Row], Counter[Row]] | None:
+        try:
+            want = kind.writeset(state, o.value, o.op, self.t.spec)
+            removed, added = Counter(want.removed), Counter(want.added)
+        except (TypeError, AttributeError, KeyError, ValueError):
+            return None
+        return removed - added, added - removed
+
+    # --- reads
+
+    def _reads(self) -> None:
+        t = self.t
+        states = States(t)
+        kept = [0 if v.snapshot is None else t.position.get(v.snapshot, -1) for v in t.versions]
+        invoked: list[int] = [-1]
+        for c in t.main:
+            o = t.everything.get(c.op or "")
+            invoked.append(max(invoked[-1], o.invoked.index if o is not None else -1))
+        for o in t.ops:
+            if o.f not in ("read", "read-key") or o.type != "ok" or o.completed is None:
+                continue
+            rows = _rows(o.result)
+            key = o.value.get("id") if o.f == "read-key" and isinstance(o.value, dict) else None
+            if rows is None or (o.f == "read-key" and not isinstance(key, int)):
+                self.skipped_reads += 1
+                continue
+            low, high = t.settled(o.invoked.index), bisect_left(invoked, o.completed.index) - 1
+            wanted: list[tuple[Thing, list[Row], int | None]] = [
+                (("all",), rows, None) if key is None else (("id", key), rows, key)
+            ]
+            found, lost = self._matches(states, kept, wanted, low, high)
+            if not found and not lost and key is None:  # of no one state: perhaps its ids are, each of another
+                by_id: dict[int, list[Row]] = {i: [] for kind, *rest in self._objects if kind == "id" for i in rest}
+                for r in rows:
+                    by_id.setdefault(r.id, []).append(r)
+                each: list[tuple[Thing, list[Row], int | None]] = [(("id", i), some, i) for i, some in by_id.items()]
+                found, lost = self._matches(states, kept, each, low, high)
+            if not found:
+                self.skipped_reads += 1
+                if not lost and o.completed.time < t.seen_until:
+                    self.unexplained.append(o.op)
+                continue
+            n = len(self.nodes)
+            scan = min(x[1] for x in found), max(x[2] for x in found)
+            self.nodes.append(Node(o, None, -1, scan))
+            self._reading += [(n, [thing], oldest, newest) for thing, oldest, newest in found]
+
+    @staticmethod
+    def _matches(
+        states: States, kept: list[int], wanted: list[tuple[Thing, list[Row], int | None]], low: int, high: int
+    ) -> tuple[list[tuple[Thing, int, int]], bool]:
+        """For each object the oldest and the newest position on main where it had these rows; nothing when one never had.
+
+        The flag says that one may have been seen in a state that main has lost since: then nothing is known of the read.
+        """
+        out: list[tuple[Thing, int, int]] = []
+        for thing, rows, key in wanted:
+            positions = [kept[s.start : s.stop] for s in states.spans(rows, key)]
+            on_main = [(min(p), max(p)) for span in positions if (p := [x for x in span if x >= 0])]
+            possible = [s for s in on_main if s[1] >= low and s[0] <= high]
+            if not possible and any(x < 0 for span in positions for x in span):
+                return [], True
+            if not on_main:
+                return [], False
+            older = [s for s in on_main if s[1] < low]
+            possible = possible or older[-1:] or on_main[:1]
+            out.append((thing, possible[0][0], possible[-1][1]))
+        return out, False
+
+    # --- edges
+
+    def _edges(self) -> Graph:
+        g = GraphBuilder(len(self.nodes))
+        for p, q, id in self._overwrites:
+            g.edge(p - 1, q - 1, WW, self._objects[("id", id)].number)
+        chains: dict[Thing, tuple[int, int]] = {}
+        for n, things, oldest, newest in self._reading:
+            for thing in things:
+                if thing not in self._objects:
+                    continue
+                x = self._objects[thing]
+                had, lacked = bisect_right(x.positions, oldest), bisect_right(x.positions, newest)
+                if thing not in chains:
+                    chains[thing] = self._chain(g, x)
+                self._predicate(g, n, x, chains[thing], had, lacked)
+        timed = [n for n, node in enumerate(self.nodes) if node.operation is not None]
+        if timed:
+            ops = [self.nodes[n].operation for n in timed]
+            numbers: dict[Hashable, int] = {}
+            nodes = np.array(timed, dtype=np.int64)
+            starts = np.array([o.invoked.index for o in ops if o is not None], dtype=np.int64)
+            ends = np.array([_end(o) for o in ops if o is not None], dtype=np.int64)
+            processes = np.array(
+                [numbers.setdefault(o.process, len(numbers)) for o in ops if o is not None], dtype=np.int64
+            )
+            g.realtime(nodes, starts, ends)
+            g.sessions(nodes, processes, starts, ends)
+        return g.graph()
+
+    @staticmethod
+    def _chain(g: GraphBuilder, x: _Object) -> tuple[int, int]:
+        """The virtual nodes of a predicate's versions: the first P, the first Q."""
+        m = len(x.positions)
+        p, q = g.nodes(m), g.nodes(m)
+        for i, position in enumerate(x.positions):
+            g.edge(position - 1, p + i, WR, x.number)
+            g.edge(q + i, position - 1, THROUGH, x.number)
+            if i + 1 < m:
+                g.edge(p + i, p + i + 1, THROUGH)
+                g.edge(q + i, q + i + 1, THROUGH)
+        return p, q
+
+    def _predicate(self, g: GraphBuilder, n: int, x: _Object, chain: tuple[int, int], had: int, lacked: int) -> None:
+        p, q = chain
+        if had:
+            g.edge(p + had - 1, n, THROUGH, x.number)
+        own = bisect_left(x.positions, self.nodes[n].position)
+        if self.nodes[n].commit is not None and own < len(x.positions) and x.positions[own] == self.nodes[n].position:
+            for i in range(lacked, own):  # what it missed before its own commit
+                g.edge(n, x.positions[i] - 1, RW if x.existing[i] else RWP, x.number)
+            lacked = max(lacked, own + 1)
+        if lacked < len(x.positions):
+            g.edge(n, q + lacked, RWP, x.number)
+
+    # --- words
+
+    def id(self, n: int) -> str:
+        """What a transaction is called: its operation, or its snapshot."""
+        node = self.nodes[n]
+        if node.operation is not None:
+            return node.operation.op
+        assert node.commit is not None
+        return f"snapshot {node.commit.snapshot_id}"
+
+    def show(self, n: int) -> str:
+        """A transaction, in words."""
+        node = self.nodes[n]
+        o, c = node.operation, node.commit
+        who = f"the {explain.operation(o)}, {explain.outcome(o)}" if o is not None else "an unnamed operation"
+        if c is None:
+            return f"{who}, returned {explain.listing([explain.row(r) for r in _rows(o.result) or []], 2) if o is not None else ''}"
+        changes = self._changes[node.position - 1]
+        did = f"removes {explain.rows(changes.removed)} and adds {explain.rows(changes.added)}"
+        return f"{who}: {explain.snapshot(c)}, position {node.position} of main, {did}"
+
+    def why(self, before: int, after: int, kind: int, at: int) -> tuple[int, str]:
+        """See ``cycles.Explainer``."""
+        a, b = self.nodes[before], self.nodes[after]
+        if kind == PROCESS:
+            process = a.operation.process if a.operation is not None else None
+            return kind, f"process {process} executed {{before}} before {{after}}"
+        if kind == REALTIME:
+            assert a.operation is not None and b.operation is not None
+            done = a.operation.completed
+            return kind, (
+                f"{{before}} was acknowledged at {explain.ms(done.time if done is not None else 0)} and {{after}} invoked at "
+                f"{explain.ms(b.operation.start)}"
+            )
+        thing = self._names[at]
+        x = self._objects[thing]
+        what = _words(thing)
+        if kind == WW:
+            return (
+                kind,
+                f"{{before}} wrote a row of {what} at position {a.position} that {{after}} wrote next, at position {b.position}",
+            )
+        if kind == WR:
+            return kind, f"{{after}} observed {what} as {{before}} had left it at position {a.position}"
+        i = bisect_left(x.positions, b.position)
+        exact = RW if i < len(x.positions) and x.positions[i] == b.position and x.existing[i] else RWP
+        seen = f"read the table as of position {a.scan[1]} or before" if a.scan is not None else "read the table before"
+        return exact, f"{{before}} {seen} and did not observe {{after}}'s change of {what} at position {b.position}"
+
+    def ids(self, nodes: Sequence[int]) -> tuple[int, ...]:
+        """Ids of the rows that commits among these changed and that others of them touch, at most 100."""
+        found: set[int] = set()
+        for n in nodes:
+            if self.nodes[n].commit is not None:
+                change = self._changes[self.nodes[n].position - 1]
+                found |= {r.id for r in (*change.removed, *change.added)}
+        return tuple(sorted(found))[:100]
+
+
+def touched(changes: Changes, before: State) -> dict[Thing, bool]:
+    """The objects that a commit changed, and whether it changed or removed rows that were there; ``before``: the state that it is on."""
+    out: dict[Thing, bool] = {}
+    for rows, existing in ((changes.removed, True), (changes.added, False)):
+        for r in rows:
+            where: list[Thing] = [("id", r.id), ("part", r.part), ("all",)]
+            if isinstance(r.cnt, int):
+                where.append(("where", r.part, r.cnt % 2))
+            for thing in where:
+                out[thing] = existing or out.get(thing, False)
+    count: Counter[int] = Counter(r.id for r in changes.added)
+    count.subtract(Counter(r.id for r in changes.removed))
+    for id, more in count.items():
+        had = len(before.by_id(id))
+        if (had > 0) != (had + more > 0):
+            out[("there", id)] = had > 0
+    return out
+
+
+def scanned(kind: Kind, value: Any) -> list[Thing]:
+    """The objects that an operation reads, by its arguments; none for one whose arguments say nothing of it (as of an insert)."""
+    if not isinstance(value, dict) or kind.name == "insert":
+        return []
+    if "part" in value:
+        things: list[Thing] = (
+            [("where", value["part"], value.get("parity"))] if "parity" in value else [("part", value["part"])]
+        )
+    elif "from" in value:
+        things = [("id", value["from"])]
+    else:
+        ids = value.get("ids")
+        things = [("there" if kind.name == "merge-insert" else "id", i) for i in (ids if isinstance(ids, list) else ())]
+    return [x for x in things if all(isinstance(part, str | int) for part in x)]
+
+
+def _words(thing: Thing) -> str:
+    kind, *rest = thing
+    return {
+        "id": "id {0}",
+        "there": "whether id {0} is there",
+        "part": "partition {0}",
+        "where": "what matches part = {0} and cnt % 2 = {1}",
+        "all": "the whole table",
+    }[str(kind)].format(*rest)
+
+
+def _end(o: Operation) -> int:
+    return o.completed.index if o.type == "ok" and o.completed is not None else -1
+
+
+def _rows(result: Any) -> list[Row] | None:
+    if not isinstance(result, list) or not all(isinstance(r, list | tuple) and len(r) == len(COLUMNS) for r in result):
+        return None
+    rows = [Row._make(r) for r in result]
+    return rows if all(isinstance(r.id, int) for r in rows) else None
