@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
-from checkers.isolation import LEVELS, Transaction, check_transactions
+from checkers.isolation import LEVELS, Isolation, Transaction, check_transactions
 from checkers.isolation import levels as levels_module
+from checkers.reads import Reads
+from checkers.replay import Replay
+from checkers.selftest import recorded
+from checkers.verdict import Evidence
+from tests.drawing import Drawing, names, row, verdict
+from tests.simulator import Defects, simulate
 from tests.transactions import (
     draw,
     none,
@@ -19,6 +27,7 @@ from tests.transactions import (
     unread,
     visible,
 )
+from workloads.tables import Row, TableSpec
 
 COLUMNS = (
     "read-uncommitted",
@@ -171,7 +180,7 @@ def test_an_element_appended_twice_makes_its_key_undecided_and_nothing_else() ->
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_what_a_level_implies_is_violated_no_later_than_it(level: str) -> None:
-    for name in (*levels_module.WORSE, *(n for names in levels_module.FORBIDS.values() for n in names)):
+    for name in (*levels_module.WORSE, *(n for forbidden in levels_module.FORBIDS.values() for n in forbidden)):
         for weaker in levels_module.contained(level):
             assert not levels_module.forbids(weaker, name) or levels_module.forbids(level, name)
 
@@ -228,3 +237,258 @@ def test_small_histories_of_registers_are_never_accused_wrongly(block: int) -> N
             elif level == "strict-serializable":
                 violated += not truth(history, order)
     assert found > 0.8 * violated > 50
+
+
+# --- tables, drawn ------------------------------------------------------------------------------------------------------
+
+ISOLATION = Isolation()
+SPECS = {
+    level: [
+        TableSpec(name="a", mode="merge-on-read", isolation=level, partitions=2, seed_rows=4),
+        TableSpec(name="b", format_version=3, isolation=level, partitioned=False, partitions=2, seed_rows=4),
+    ]
+    for level in ("serializable", "snapshot")
+}
+
+
+def seeded(isolation: str, *ids: int) -> tuple[Drawing, list[Row]]:
+    """A table with a row of each id."""
+    d = Drawing(isolation)  # type: ignore[arg-type]
+    rows = [row(i, "seed") for i in ids]
+    d.did("seed", "insert", ids=list(ids), add=rows)
+    return d, rows
+
+
+def write_skew(level: str) -> Evidence:
+    """Each copies the other's source: both had scanned before either committed."""
+    d, (one, two) = seeded(level, 1, 2)
+    d.invoke("a", "insert-select", **{"from": 1, "to": 2})
+    d.invoke("b", "insert-select", **{"from": 2, "to": 1})
+    d.commit("a", add=[Row(2, "a", one.cnt, "seed,a", two.part)])
+    d.commit("b", add=[Row(1, "b", two.cnt, "seed,b", one.part)])
+    d.ok("a")
+    d.ok("b")
+    return d.evidence()
+
+
+def predicate_skew(level: str) -> Evidence:
+    """Each makes a row that the other's predicate matches."""
+    d = Drawing(level)  # type: ignore[arg-type]
+    even, odd = row(0, "seed"), row(4, "seed", cnt=1)
+    d.did("seed", "insert", ids=[0], add=[even])
+    d.did("more", "update-counter", ids=[4], add=[odd])
+    d.invoke("a", "update-counter-where", part=0, parity=0)
+    d.invoke("b", "update-counter-where", part=0, parity=1)
+    d.commit("a", remove=[even], add=[even._replace(cnt=1)])
+    d.commit("b", remove=[odd], add=[odd._replace(cnt=2)])
+    d.ok("a")
+    d.ok("b")
+    return d.evidence()
+
+
+def older_scan(level: str) -> Evidence:
+    """Explained by an older scan alone, but what it missed did not read what it wrote: the other order is a serial one."""
+    d, (one, two) = seeded(level, 1, 2)
+    d.invoke("a", "insert-select", **{"from": 1, "to": 2})
+    d.did("b", "update-register", ids=[1], remove=[one], add=[one._replace(val="b")])
+    d.did("c", "update-counter", ids=[1], remove=[one._replace(val="b")], add=[one._replace(val="b", cnt=1)])
+    d.commit("a", add=[Row(2, "a", 0, "seed,a", two.part)])
+    d.ok("a")
+    return d.evidence()
+
+
+def undelete(level: str) -> Evidence:
+    """A delete that is acknowledged, and the row that it scanned is there as an update left it."""
+    d, (one, _) = seeded(level, 1, 2)
+    d.invoke("d", "delete", ids=[1])
+    d.did("u", "update-register", ids=[1], remove=[one], add=[one._replace(val="u")])
+    d.commit("d")
+    d.ok("d")
+    return d.evidence()
+
+
+def overlapping_deletes(level: str) -> Evidence:
+    """Two deletes have a row in common, and one of them an own one."""
+    d, rows = seeded(level, 0, 4, 8)
+    d.invoke("p", "delete-partition", part=0)
+    d.did("d", "delete", ids=[4], remove=[rows[1]])
+    d.did("i", "insert", ids=[12], add=[row(12, "i")])
+    d.commit("p", remove=[rows[0], rows[2]])
+    d.ok("p")
+    return d.evidence()
+
+
+def stale_read(level: str) -> Evidence:
+    """A read of what was, after another process' update was acknowledged."""
+    d, (one, two) = seeded(level, 1, 2)
+    d.did("u", "update-register", ids=[1], remove=[one], add=[one._replace(val="u")])
+    d.read("r", [one, two])
+    return d.evidence()
+
+
+def own_write_missed(level: str) -> Evidence:
+    """The same by the process that wrote it."""
+    d, (one, _) = seeded(level, 1, 2)
+    d.did("u", "update-register", ids=[1], remove=[one], add=[one._replace(val="u")], process=7)
+    d.read("r", [one], process=7, key=1)
+    return d.evidence()
+
+
+def fractured_read(level: str) -> Evidence:
+    """Half of an update."""
+    d, (one, two) = seeded(level, 1, 2)
+    new = [one._replace(val="u"), two._replace(val="u")]
+    d.did("u", "update-register", ids=[1, 2], remove=[one, two], add=new)
+    d.read("r", [new[0], two])
+    return d.evidence()
+
+
+def order_against_real_time(level: str) -> Evidence:
+    """The second update of a row is below the first in the chain."""
+    d, (one, _) = seeded(level, 1, 2)
+    b, a = one._replace(val="b"), one._replace(val="a")
+    d.invoke("a", "update-register", ids=[1])
+    d.ok("a")
+    d.did("b", "update-register", ids=[1], remove=[one], add=[b])
+    d.commit("a", remove=[b], add=[a])
+    return d.evidence()
+
+
+def absent_key(level: str) -> Evidence:
+    """A key is read as absent before it is there and after it is gone: nothing is wrong with either."""
+    d, _ = seeded(level, 1)
+    d.invoke("i", "insert", ids=[9])
+    d.read("before", [], key=9)
+    new = row(9, "i")
+    d.commit("i", add=[new])
+    d.ok("i")
+    d.did("x", "delete", ids=[9], remove=[new])
+    d.read("after", [], key=9)
+    d.did("m", "merge-insert", ids=[9], add=[row(9, "m")])
+    return d.evidence()
+
+
+def crashed(level: str) -> Evidence:
+    """An update of unknown outcome takes effect late, and a failed one does although it said not."""
+    d, (one, two) = seeded(level, 1, 2)
+    d.invoke("u", "update-register", ids=[1])
+    d.info("u")
+    d.invoke("f", "update-register", ids=[2])
+    d.fail("f")
+    d.read("r", [one, two])
+    d.commit("u", remove=[one], add=[one._replace(val="u")])
+    d.commit("f", remove=[two], add=[two._replace(val="f")])
+    d.read("s", [one._replace(val="u"), two._replace(val="f")])
+    return d.evidence()
+
+
+def lost_commit_seen(level: str) -> Evidence:
+    """A read of a state that main has lost since: which checker that concerns is not this one."""
+    d, (one, two) = seeded(level, 1, 2)
+    at = d.main
+    d.did("u", "update-register", ids=[1], remove=[one], add=[one._replace(val="u")])
+    d.read("r", [one._replace(val="u"), two])
+    d.set_main(at)
+    return d.evidence()
+
+
+# drawing: (names on a serializable table, on a snapshot table, what is allowed there)
+TABLES: dict[Callable[[str], Evidence], tuple[list[str], list[str], list[str]]] = {
+    write_skew: (["G2"], [], ["G2"]),
+    predicate_skew: (["G2"], [], ["G2"]),
+    older_scan: ([], [], []),
+    undelete: (["lost-update"], ["lost-update"], []),
+    overlapping_deletes: ([], [], []),
+    stale_read: (["G-single-realtime"], [], ["G-single-realtime"]),
+    own_write_missed: (["G-single-process"], ["G-single-process"], []),
+    fractured_read: (["G-single"], ["G-single"], []),
+    order_against_real_time: (
+        ["G0-realtime", "G-single-realtime"],
+        [],
+        ["G0-realtime", "G-single-realtime"],
+    ),
+    absent_key: ([], [], []),
+    crashed: ([], [], []),
+    lost_commit_seen: ([], [], []),
+}
+
+
+@pytest.mark.parametrize("level", SPECS)
+@pytest.mark.parametrize("drawn", TABLES, ids=lambda f: f.__name__)
+def test_a_tables_anomaly_is_named_and_held_against_its_level(drawn: Callable[[str], Evidence], level: str) -> None:
+    serializable_, snapshot, allowed = TABLES[drawn]
+    e = drawn(level)
+    said = verdict(ISOLATION, e)
+    assert names(ISOLATION, e) == (serializable_ if level == "serializable" else snapshot)
+    assert list(said.stats["tables"]["t"]["allowed"]) == ([] if level == "serializable" else allowed)
+    if not said.anomalies:
+        assert said.valid is (True if drawn not in (predicate_skew,) else "unknown")
+
+
+def test_what_a_blind_append_causes_is_documented() -> None:
+    assert verdict(ISOLATION, write_skew("serializable")).anomalies[0].documented is not None
+    assert verdict(ISOLATION, predicate_skew("serializable")).anomalies[0].documented is None
+
+
+def test_a_tables_anomaly_says_why() -> None:
+    a = verdict(ISOLATION, undelete("snapshot")).anomalies[0]
+    assert a.ops == ("d", "u") and a.keys == (1,) and len(a.snapshots) == 2
+    assert "did not observe T2's change of id 1 at position 2" in a.explanation
+    assert (
+        "a contradiction!\nThe table promises strong-session-snapshot-isolation, which forbids lost-update."
+        in a.explanation
+    )
+    assert a.evidence["level"] == "strong-session-snapshot-isolation"
+
+
+def test_a_command_at_snapshot_lowers_what_its_table_promises() -> None:
+    d = Drawing("serializable", properties={"write.update.isolation-level": "snapshot"})
+    d.did("seed", "insert", ids=[1], add=[row(1, "seed")])
+    assert verdict(ISOLATION, d.evidence()).stats["tables"]["t"]["level"] == "strict-serializable"
+    d.did("u", "update-register", ids=[1], remove=[row(1, "seed")], add=[row(1, "seed")._replace(val="u")])
+    assert verdict(ISOLATION, d.evidence()).stats["tables"]["t"]["level"] == "strong-session-snapshot-isolation"
+
+
+# --- tables, simulated and real -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", SPECS)
+def test_clean_runs_are_valid(level: str) -> None:
+    older = 0
+    for seed in range(120):
+        said = ISOLATION.check(simulate(seed, SPECS[level], ops=8 + seed % 12).evidence())
+        assert said.valid is True, (seed, said.notes, [a.explanation for a in said.anomalies])
+        for stats in said.stats["tables"].values():
+            older += stats["older_scans"]
+            assert level == "snapshot" or stats["strongest_standing"] == ["strict-serializable"]
+    assert bool(older) == (level == "snapshot")
+
+
+@pytest.mark.parametrize("run", recorded.names())
+def test_recorded_runs_are_valid(run: str) -> None:
+    said = ISOLATION.check(recorded.load(run))
+    assert said.valid is True, said
+    assert all(s["transactions"] > 10 and not s["reads_left_out"] for s in said.stats["tables"].values())
+
+
+@pytest.mark.parametrize(
+    ("defects", "level", "found"),
+    [
+        (Defects(undelete=0.5), "snapshot", {"lost-update"}),
+        (Defects(overwrite=0.5), "snapshot", {"lost-update"}),
+        (Defects(stale_read=0.5), "serializable", {"G-single-realtime", "G-single-process"}),
+        (Defects(fractured_read=0.5), "serializable", {"G-single"}),
+    ],
+    ids=["undelete", "overwrite", "stale read", "fractured read"],
+)
+def test_defects_are_found_and_nothing_where_none_showed(defects: Defects, level: str, found: set[str]) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(40):
+        run = simulate(seed, SPECS[level], ops=20, defects=defects)
+        e = run.evidence()
+        said = ISOLATION.check(e)
+        seen.update(a.name for a in said.anomalies)
+        if said.anomalies:
+            others = (*Replay().check(e).anomalies, *Reads().check(e).anomalies)
+            assert others, (seed, said.anomalies[0].explanation)
+    assert found <= set(seen)

@@ -1,7 +1,21 @@
-"""Isolation: dependency graphs, the cycles in them, and the levels that these contradict."""
+"""Isolation: dependency graphs, the cycles in them, and the levels that these contradict.
 
-from checkers.isolation.blackbox import check_transactions
+:class:`Isolation` judges a run's tables by their logs, :func:`check_transactions` any history of transactions on lists or registers by
+what its clients saw. Both build a graph (``graph``), look for its cycles (``cycles``) and say which levels hold (``levels``).
+"""
+
+from checkers.isolation.blackbox import WORKLOADS, check_transactions
+from checkers.isolation.checker import Isolation
 from checkers.isolation.levels import LEVELS
-from checkers.isolation.transactions import Finding, IsolationResult, Transaction
+from checkers.isolation.transactions import Finding, IsolationResult, Step, Transaction
 
-__all__ = ["LEVELS", "Finding", "IsolationResult", "Transaction", "check_transactions"]
+__all__ = [
+    "LEVELS",
+    "WORKLOADS",
+    "Finding",
+    "Isolation",
+    "IsolationResult",
+    "Step",
+    "Transaction",
+    "check_transactions",
+]

@@ -92,7 +92,7 @@ class Isolation:
             f.name,
             self.name,
             table.t.name,
-            f.explanation,
+            f"{f.explanation}\nThe table promises {level}, which forbids {f.name}.",
             ops=tuple(dict.fromkeys(o.op for o in ops)),
             events=tuple(dict.fromkeys(i for o in ops for i in o.indices)),
             snapshots=tuple(s for _, s in commits),

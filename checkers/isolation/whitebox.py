@@ -52,7 +52,7 @@ from workloads.tables import COLUMNS, Row, State
 FAR = 256
 """How many states before a commit's parent are tried as what it scanned."""
 
-Thing = tuple[Hashable, ...]
+Thing = tuple[str | int, ...]
 """An object: ``("id", 7)``, ``("there", 7)``, ``("part", 2)``, ``("where", 2, 1)``, ``("all",)``."""
 
 
@@ -252,7 +252,8 @@ class TableGraph:
             ]
             found, lost = self._matches(states, kept, wanted, low, high)
             if not found and not lost and key is None:  # of no one state: perhaps its ids are, each of another
-                by_id: dict[int, list[Row]] = {i: [] for kind, *rest in self._objects if kind == "id" for i in rest}
+                ids = [x[1] for x in self._objects if x[0] == "id"]
+                by_id: dict[int, list[Row]] = {i: [] for i in ids if isinstance(i, int)}
                 for r in rows:
                     by_id.setdefault(r.id, []).append(r)
                 each: list[tuple[Thing, list[Row], int | None]] = [(("id", i), some, i) for i, some in by_id.items()]
@@ -426,10 +427,11 @@ def scanned(kind: Kind, value: Any) -> list[Thing]:
     """The objects that an operation reads, by its arguments; none for one whose arguments say nothing of it (as of an insert)."""
     if not isinstance(value, dict) or kind.name == "insert":
         return []
-    if "part" in value:
-        things: list[Thing] = (
-            [("where", value["part"], value.get("parity"))] if "parity" in value else [("part", value["part"])]
-        )
+    things: list[tuple[Any, ...]]
+    if "parity" in value:
+        things = [("where", value.get("part"), value["parity"])]
+    elif "part" in value:
+        things = [("part", value["part"])]
     elif "from" in value:
         things = [("id", value["from"])]
     else:
