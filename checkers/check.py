@@ -17,14 +17,17 @@ from pydantic import ValidationError
 
 from checkers.assertions import Assertions
 from checkers.commits import Commits
+from checkers.liveness import Liveness
+from checkers.metadata import Metadata
 from checkers.reads import Reads
 from checkers.replay import Replay
+from checkers.retries import Retries
 from checkers.verdict import Anomaly, Checker, Evidence, Validity, Verdict, worst
 from harness import history, tablelog
 from harness.store import RunFolder, StoreError
 from workloads.tables import TableSpec
 
-ALL: tuple[Checker, ...] = (Commits(), Replay(), Reads())
+ALL: tuple[Checker, ...] = (Commits(), Replay(), Reads(), Metadata(), Liveness(), Retries())
 """The checkers that every run is judged by."""
 
 

@@ -130,6 +130,12 @@ class Table:
         self.commits: dict[int, Commit] = {}
         self.contents: dict[int | None, Contents] = {None: {}}
         self.files: dict[int | None, dict[str, FileEntry]] = {None: {}}
+        """Live data files."""
+        self.vectors: dict[int | None, dict[str, FileEntry]] = {None: {}}
+        """Deletion vectors by their data file (version 3)."""
+        self.totals: dict[int | None, Counter[str]] = {None: Counter()}
+        """Metrics of all live files."""
+        self.next_row_id = 0 if spec.format_version == 3 else None
         self.metadata: list[Metadata] = []
         self.listed: list[int] = []
         self.deleted: set[Place] = set()
@@ -185,25 +191,37 @@ class Table:
             copy_on_write: rewrite the files of removed rows, instead of writing a delete file.
         """
         before = dict(self.contents[parent])
-        files = dict(self.files[parent])
+        files, vectors = dict(self.files[parent]), dict(self.vectors[parent])
         self._sequence += 1
         sequence = self._sequence
         snapshot = self._rng.randrange(1, 2**63)
+        first_row_id = self.next_row_id
         incoming = list(add)
         taken = [(p, before.pop(p)) for p in remove]
         added_files: list[FileEntry] = []
         removed_files: list[FileEntry] = []
-        delete_file: str | None = None
+        hidden_by: dict[str, str] = {}
         if copy_on_write:
             for path in sorted({f for f, _ in remove}):
                 incoming += [(before.pop(p), p) for p in sorted(before) if p[0] == path]
                 removed_files.append(files.pop(path))
+                if path in vectors:
+                    removed_files.append(vectors.pop(path))
+        elif taken and self.spec.format_version == 3:
+            puffin = self._name("deletes.puffin")
+            for n, (path, gone) in enumerate(sorted(Counter(f for f, _ in remove).items())):
+                old = vectors.get(path)
+                removed_files += [] if old is None else [old]
+                records = gone + (0 if old is None else old.records)
+                vector = self._entry(puffin, "deletion-vector", records, taken[0][1].part, sequence, snapshot)
+                vectors[path] = replace(vector, referenced=path, offset=4 + 40 * n, length=40)
+                added_files.append(vectors[path])
+                hidden_by[path] = puffin
         elif taken:
-            dv = self.spec.format_version == 3
-            content, ending = ("deletion-vector", "puffin") if dv else ("position-deletes", "parquet")
-            delete_file = self._name(f"deletes.{ending}")
-            part = taken[0][1].part
-            added_files.append(self._entry(delete_file, content, len(taken), part, sequence, snapshot))
+            for path, gone in sorted(Counter(f for f, _ in remove).items()):
+                hidden_by[path] = self._name("deletes.parquet")
+                entry = self._entry(hidden_by[path], "position-deletes", gone, taken[0][1].part, sequence, snapshot)
+                added_files.append(replace(entry, referenced=path))
         changes: list[tuple[Row, Place, Place | None]] = []
         by_part: dict[int, list[tuple[Row, Place | None]]] = {}
         for row, came_from in incoming:
@@ -211,19 +229,27 @@ class Table:
         for part, rows in sorted(by_part.items()):
             path = self._name("parquet", part)
             entry = self._entry(path, "data", len(rows), part, sequence, snapshot)
+            if operation == "replace":  # use-starting-sequence-number
+                entry = replace(entry, data_sequence_number=max(1, sequence - 1))
+            if self.next_row_id is not None:
+                entry = replace(entry, first_row_id=self.next_row_id)
+                self.next_row_id += len(rows)
             files[path] = entry
             added_files.append(entry)
             for n, (row, came_from) in enumerate(rows):
                 before[(path, n)] = row
                 changes.append((row, (path, n), came_from))
-        added, removed = self._net(changes, taken, delete_file)
+        added, removed = self._net(changes, taken, hidden_by)
+        plus, minus = _measures(added_files), _measures(removed_files)
+        totals = self.totals[parent] + plus  # not yet without what is removed: a Counter forgets what is not positive
+        totals.subtract(minus)
         c = Commit(
             snapshot_id=snapshot,
             parent_id=parent,
             sequence_number=sequence,
             timestamp_ms=now_ms,
-            operation=operation,
-            summary={"icequake-op": op},
+            operation=_operation(operation, plus, minus),
+            summary={"icequake-op": op} | _summary(plus, minus, totals),
             op=op,
             attempt=attempt,
             manifest_list=f"metadata/snap-{snapshot}-{attempt}-x.avro",
@@ -233,17 +259,20 @@ class Table:
             removed=removed,
             added_files=tuple(added_files),
             removed_files=tuple(removed_files),
+            first_row_id=first_row_id,
+            added_rows=None if self.next_row_id is None else self.next_row_id - (first_row_id or 0),
         )
         self.commits[snapshot] = c
         self.contents[snapshot] = before
-        self.files[snapshot] = files
+        self.files[snapshot], self.vectors[snapshot] = files, vectors
+        self.totals[snapshot] = totals
         self.listed.append(snapshot)
         self.current = snapshot
         self._version(now_ms)
         return c
 
     def _net(
-        self, changes: list[tuple[Row, Place, Place | None]], taken: list[tuple[Place, Row]], by: str | None
+        self, changes: list[tuple[Row, Place, Place | None]], taken: list[tuple[Place, Row]], by: Mapping[str, str]
     ) -> tuple[tuple[RowChange, ...], tuple[RowChange, ...]]:
         """Rows that came and went; a row that went in one file and came, equal, in another did neither."""
         plus = Counter(row for row, _, came_from in changes if came_from is None)
@@ -262,7 +291,7 @@ class Table:
             if skip_minus[row] > 0:
                 skip_minus[row] -= 1
                 continue
-            removed.append(RowChange(tuple(row), file, pos, by))
+            removed.append(RowChange(tuple(row), file, pos, by.get(file)))
         return tuple(added), tuple(removed)
 
     def _name(self, ending: str, part: int | None = None) -> str:
@@ -285,6 +314,7 @@ class Table:
 
     def _version(self, now_ms: int) -> None:
         n = len(self.metadata)
+        last = self.metadata[-1] if self.metadata else None
         self.metadata.append(
             Metadata(
                 n=n,
@@ -295,10 +325,18 @@ class Table:
                 snapshots=tuple(self.listed),
                 refs={} if self.current is None else {"main": self.current},
                 last_sequence_number=self._sequence,
-                next_row_id=None,
-                raw={},
+                next_row_id=self.next_row_id,
+                raw=_first_raw(self.spec) if last is None else self._raw(last, now_ms),
             )
         )
+
+    def _raw(self, last: Metadata, now_ms: int) -> dict[str, Any]:
+        """What a version says that the log keeps as it is: like the version before it, but for the logs."""
+        previous = {"timestamp-ms": last.last_updated_ms, "metadata-file": last.location}
+        snapshots = last.raw["snapshot-log"]
+        if last.current != self.current:
+            snapshots = [*snapshots, {"timestamp-ms": now_ms, "snapshot-id": self.current}]
+        return {**last.raw, "metadata-log": [*last.raw["metadata-log"], previous], "snapshot-log": snapshots}
 
     def log(self, captures: Sequence[Capture]) -> TableLog:
         """The table's log, read to its end."""
@@ -312,6 +350,64 @@ class Table:
             tuple(captures),
             True,
         )
+
+
+def _first_raw(spec: TableSpec) -> dict[str, Any]:
+    """The rest of a new table's metadata.json."""
+    types = {"id": "long", "val": "string", "cnt": "long", "log": "string", "part": "int"}
+    fields = [{"id": n, "name": c, "required": False, "type": types[c]} for n, c in enumerate(COLUMNS, 1)]
+    part = [{"name": "part", "transform": "identity", "source-id": 5, "field-id": 1000}] if spec.partitioned else []
+    return {
+        "table-uuid": f"00000000-0000-4000-8000-{sum(map(ord, spec.name)):012d}",
+        "location": f"s3://warehouse/{spec.name}",
+        "last-column-id": len(COLUMNS),
+        "current-schema-id": 0,
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
+        "default-spec-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": part}],
+        "last-partition-id": 1000 if part else 999,
+        "properties": {
+            "owner": "root",
+            **{f"write.{c}.mode": spec.mode for c in ("delete", "update", "merge")},
+            **{f"write.{c}.isolation-level": spec.isolation for c in ("delete", "update", "merge")},
+            **spec.properties,
+        },
+        "snapshot-log": [],
+        "metadata-log": [],
+    }
+
+
+def _measures(files: Iterable[FileEntry]) -> Counter[str]:
+    """What a summary counts of files, by the words of its metrics."""
+    out: Counter[str] = Counter()
+    for f in files:
+        out["files-size"] += f.length if f.content == "deletion-vector" and f.length is not None else f.size
+        if f.content == "data":
+            out += Counter({"data-files": 1, "records": f.records})
+        else:
+            kind = "dvs" if f.content == "deletion-vector" else "position-delete-files"
+            out += Counter({"delete-files": 1, kind: 1, "position-deletes": f.records})
+    return out
+
+
+def _summary(plus: Counter[str], minus: Counter[str], totals: Counter[str]) -> dict[str, str]:
+    """A summary's metrics; of what was added and removed only those that are not 0, as Iceberg writes them."""
+    gone = {"data-files": "deleted-data-files", "records": "deleted-records"}
+    whole = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
+    return {
+        **{f"added-{k}": str(n) for k, n in plus.items() if n},
+        **{gone.get(k, f"removed-{k}"): str(n) for k, n in minus.items() if n},
+        **{f"total-{k}": str(totals[k]) for k in whole},
+    }
+
+
+def _operation(meant: str, plus: Counter[str], minus: Counter[str]) -> str:
+    """A snapshot's ``operation``: by its files (``SnapshotProducer``), where it changes any."""
+    if meant == "replace" or not (plus or minus):
+        return meant
+    if not minus["data-files"] and not plus["delete-files"]:
+        return "append"
+    return "overwrite" if plus["data-files"] else "delete"
 
 
 @dataclass
@@ -557,7 +653,7 @@ class _Run:
         elif self.defects.blind and kind.blind_append and table.spec.isolation == "serializable":
             skewed = kind.writeset(table.state(table.current), value, op, table.spec) != want
             self.injected += [("blind", op)] if skewed else []
-        self._commit(op, kind, table, places, want.added, attempt)
+        self._commit(op, kind, table, places, want.added, attempt, whole_files=metadata_delete)
         if kind.name == "insert" and self.chance(self.defects.double):
             yield
             self.injected.append(("double", op))
@@ -565,7 +661,15 @@ class _Run:
         return True
 
     def _commit(
-        self, op: str, kind: Kind, table: Table, places: Sequence[Place], rows: Sequence[Row], attempt: int
+        self,
+        op: str,
+        kind: Kind,
+        table: Table,
+        places: Sequence[Place],
+        rows: Sequence[Row],
+        attempt: int,
+        *,
+        whole_files: bool = False,
     ) -> None:
         parent = table.current
         if parent is not None and self.chance(self.defects.lose):
@@ -584,7 +688,7 @@ class _Run:
             add=[(r, None) for r in rows],
             now_ms=self.wall_ms,
             attempt=attempt,
-            copy_on_write=table.spec.mode == "copy-on-write",
+            copy_on_write=whole_files or table.spec.mode == "copy-on-write",
             operation="append" if not places else "delete" if not rows else "overwrite",
         )
 

@@ -19,7 +19,7 @@ import pytest
 from checkers.check import ALL, Results, check
 from checkers.verdict import Evidence
 from harness.history import History
-from harness.tablelog import TableLog
+from harness.tablelog import Capture, TableLog
 from tests.simulator import simulate
 from workloads.tables import TableSpec
 
@@ -87,7 +87,7 @@ def killed(e: Evidence, n: int, rng: Random) -> Evidence:
         sure = max((m.n for m in log.metadata for c in captures if m.location == c.metadata), default=0)
         newest = newest_by(log, e.history, time)
         last = rng.randint(sure, max(sure, newest))
-        logs[name] = ended(log, last, captures=captures)
+        logs[name] = ended(log, last, captures)
     return Evidence(replace(e.history, events=events), logs, e.tables, complete=False)
 
 
@@ -103,14 +103,10 @@ def only_history(e: Evidence, n: int) -> Evidence:
     return replace(e, history=replace(e.history, events=e.history.events[:n]), complete=False)
 
 
-def ended(log: TableLog, last: int, **more: object) -> TableLog:
+def ended(log: TableLog, last: int, captures: tuple[Capture, ...]) -> TableLog:
     """A log with the metadata versions up to ``last`` only."""
-    fields = {
-        "metadata": log.metadata[: last + 1],
-        "commits": tuple(c for c in log.commits if c.metadata <= last),
-        "complete": False,
-    }
-    return replace(log, **(fields | more))
+    commits = tuple(c for c in log.commits if c.metadata <= last)
+    return replace(log, metadata=log.metadata[: last + 1], commits=commits, captures=captures, complete=False)
 
 
 def unreadable(log: TableLog, rng: Random) -> TableLog:
