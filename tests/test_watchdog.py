@@ -22,7 +22,7 @@ SLEEP = "import time; time.sleep(120)"
 
 # A harness with one process of every kind that is hard to end. It prints their pids, and waits to be told how to end.
 HARNESS = r"""
-import json, os, pathlib, signal, subprocess, sys
+import json, os, pathlib, signal, subprocess, sys, time
 from compose.watchdog import Watchdog, marked_environment
 
 run_id, folder, fork = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3] == "fork"
@@ -61,7 +61,8 @@ how = sys.stdin.readline().strip()
 if how == "raise":
     raise SystemExit("a bug")
 if how == "wait":
-    signal.pause()
+    while True:  # a signal just before signal.pause() would not end it
+        time.sleep(0.1)
 """
 
 
