@@ -42,10 +42,12 @@ DEFINITE = frozenset(
 )
 """Thrown before a commit was tried, or because it was refused (``CleanableFailure`` and Spark's analysis)."""
 
+FAILED_JOB = ("org.apache.spark.SparkException", "Job aborted due to stage failure")
+
 DEFINITE_MESSAGES = (
     ("java.lang.IllegalStateException", "Runtime file filtering is not possible"),
     ("java.lang.RuntimeException", "Cannot commit rewrite because of a ValidationException or CommitFailedException"),
-    ("org.apache.spark.SparkException", "Job aborted due to stage failure"),
+    FAILED_JOB,
 )
 """Class and beginning of the message: runtime filtering (Spark ≤ 4.0), a refused compaction, tasks that failed before any commit."""
 
@@ -58,12 +60,13 @@ CONFLICTS = frozenset(
 """Classes by which Iceberg aborts an operation because of a concurrent commit."""
 
 
-def classify(error: ErrorChain, *, writes: bool) -> Literal["fail", "info"]:
+def classify(error: ErrorChain, *, writes: bool, job_first: bool = True) -> Literal["fail", "info"]:
     """What an operation that raised ``error`` is recorded as.
 
     Args:
         error: ``[[class, message], ...]``, outermost first; causes and suppressed exceptions.
         writes: whether the operation can change anything. One that cannot has failed, whatever the error was.
+        job_first: whether its Spark jobs come before its commit, so that a failed job means that there was none.
     """
     if not writes:
         return "fail"
@@ -72,7 +75,8 @@ def classify(error: ErrorChain, *, writes: bool) -> Literal["fail", "info"]:
         return "info"
     if classes & DEFINITE:
         return "fail"
-    if any(c == known and m.startswith(start) for c, m in error for known, start in DEFINITE_MESSAGES):
+    known = [k for k in DEFINITE_MESSAGES if job_first or k is not FAILED_JOB]
+    if any(c == name and m.startswith(start) for c, m in error for name, start in known):
         return "fail"
     return "info"
 

@@ -212,11 +212,14 @@ class WriterSlot:
 def outcome(f: str, value: Arguments, answer: Mapping[str, Any]) -> str:
     """``ok``, ``fail`` or ``info`` for a writer's answer.
 
-    A compaction with partial progress that raised may have made some of its commits, so it never failed for certain.
+    A compaction with partial progress that raised may have made some of its commits, so it never failed for certain. Nor did an
+    expiry whose Spark job failed: the job deletes files after the commit (``ExpireSnapshotsSparkAction``).
     """
     if answer["ok"]:
         return "ok"
     kind = KINDS[f]
     if value.get("partial_progress"):
         return "info"
-    return classify(answer["error"], writes=kind.writes or f == "expire-snapshots")
+    if f == "expire-snapshots":
+        return classify(answer["error"], writes=True, job_first=False)
+    return classify(answer["error"], writes=kind.writes)

@@ -54,6 +54,14 @@ def test_a_compaction_with_partial_progress_never_failed_for_certain() -> None:
     assert outcome("rewrite-data-files", {"partial_progress": True}, answer) == "info"
 
 
+def test_an_expiry_whose_job_died_may_have_expired_snapshots() -> None:
+    answer = {"ok": False, "error": [["org.apache.spark.SparkException", "Job aborted due to stage failure: lost"]]}
+    assert outcome("expire-snapshots", {}, answer) == "info"
+    assert outcome("rewrite-manifests", {}, answer) == "fail"
+    refused = {"ok": False, "error": [["org.apache.iceberg.exceptions.CommitFailedException", "Requirement failed"]]}
+    assert outcome("expire-snapshots", {}, refused) == "fail"
+
+
 def test_a_conflict_is_named_by_the_class_that_iceberg_threw() -> None:
     assert conflict([["x.SparkException", ""], [ICEBERG + "ValidationException", ""]]) == "ValidationException"
     assert conflict([["org.apache.spark.sql.AnalysisException", ""]]) is None
