@@ -616,7 +616,15 @@ class _Judge:
             self.undecided[why] += 1
             return
         self.judged += 1
-        assert c is not None
+        assert c is not None and o.completed is not None
+        maker = self.t.everything.get(c.op or "")
+        if maker is not None and maker.invoked.index > o.completed.index:
+            text = (
+                f"the {explain.operation(o)}, {explain.outcome(o)}, asked for {explain.snapshot(c)}, but the "
+                f"{explain.operation(maker)}, which made it, was invoked only then, {explain.outcome(maker)}: it was not there to be read."
+            )
+            self.anomalies.append(self._make("wrong-time-travel", text, o, [], None, [c], [maker]))
+            return
         if rows_hash(rows) == want:
             return
         state: Counter[Row] = Counter()

@@ -171,6 +171,14 @@ def time_travel_to_another_snapshot() -> Evidence:
     return d.evidence()
 
 
+def time_travel_into_the_future() -> Evidence:
+    d = inserts("a")
+    d.invoke("r", "read-snapshot", back=1)
+    d.ok("r", {"snapshot": 2, "rows": [list(A), list(B)]})
+    d.did("b", "insert", ids=[2], add=[B])
+    return d.evidence()
+
+
 def time_travel_of_a_lost_snapshot() -> Evidence:
     d = inserts("a", "b")
     d.set_main(1)
@@ -205,6 +213,7 @@ def wrong_key() -> Evidence:
         (another_tables_value, "phantom-value"),
         (of_a_commit_taken_back, "vanished-read"),
         (time_travel_to_another_snapshot, "wrong-time-travel"),
+        (time_travel_into_the_future, "wrong-time-travel"),
         (time_travel_of_a_lost_snapshot, "wrong-time-travel"),
         (wrong_key, "fractured-read"),
     ],
