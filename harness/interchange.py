@@ -24,6 +24,10 @@ not have text, tagged values what is tagged. The keys of a map become text, and 
 written (``{0 10, 1 12}``, a bank's balances). So an own history comes back from EDN as it was; a Jepsen history comes back with strings
 for the keywords in its values, except where checkers look for them: the functions of micro-operations, ``[:append 1 2]``.
 
+A history of completions alone (the examples of Elle's paper and README) says nothing of what came before what: every operation is
+taken as concurrent with all others and as a process of its own, and the header says so (:data:`CONCURRENT`). Levels that are about real
+time or sessions then ask for no more than those that are not.
+
 The first line of what is written here is a comment with the header, ``; icequake {…}``; other tools skip it.
 
 **Logs** (``jepsen.log``; Knossos' and Porcupine's test data): lines of process, type, function, value, among others that are skipped::
@@ -41,7 +45,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -54,6 +58,8 @@ from harness.history import FORMAT, NEMESIS, ErrorChain, Event, EventType, Histo
 
 HEADER = "; icequake "
 """How the comment with the header begins."""
+CONCURRENT = "without-invocations"
+"""In the header of a history that had no invocations."""
 TYPES: tuple[str, ...] = get_args(EventType)
 TRANSACTIONS = ("txn",)
 """Functions whose values are lists of micro-operations."""
@@ -140,6 +146,14 @@ class _Builder:
     ended: set[int | str] = field(default_factory=set)
     count: dict[int | str, int] = field(default_factory=dict)
     ids: set[str] = field(default_factory=set)
+    alone: int = 0
+    """How many events there are, when all are completions."""
+    invoked: list[Event] = field(default_factory=list)
+    """The invocations that were made up for them."""
+
+    def all_events(self) -> list[Event]:
+        """What was read; where it is completions alone, after an invocation for each."""
+        return self.invoked + self.events
 
     def add(
         self,
@@ -157,15 +171,21 @@ class _Builder:
         extra: dict[str, Any] | None = None,
     ) -> None:
         """Append an event; ``at`` is where it is in the text."""
-        n = len(self.events)
+        n = self.alone + len(self.events)
         extra = dict(extra or {})
         if self.own and index != n:
             raise self.where(at, f"expected :index {n}, found {index}: events are missing or out of order")
         if index is not None and index != n:
             extra["jepsen-index"] = index
-        if process != NEMESIS and not (self.own and op is None):
-            op = self._operation(at, type, process, op)
         kind: EventType = type  # type: ignore[assignment]
+        if self.alone:  # whose they are says nothing of their order, so each is a process of its own
+            extra |= {} if process == 0 else {"jepsen-process": process}
+            k = len(self.invoked)
+            process, op = (NEMESIS, None) if process == NEMESIS else (k, str(k))
+            self.invoked.append(Event(k, k, "invoke" if op else kind, process, f, table, value, op))
+            time = n
+        elif process != NEMESIS and not (self.own and op is None):
+            op = self._operation(at, type, process, op)
         self.events.append(Event(n, n if time is None else time, kind, process, f, table, value, op, error, extra))
 
     def _operation(self, at: int, type: str, process: int | str, op: str | None) -> str:
@@ -222,11 +242,27 @@ def from_edn(text: str, file: str = "<edn>") -> History:
 
     builder = _Builder(where, own)
     try:
-        for at, form in _events(text, file):
+        forms = list(_events(text, file))
+        if not own and _only_completions(form for _, form in forms):
+            builder.alone = len(forms)
+            header = {**header, CONCURRENT: True}
+        for at, form in forms:
             _event(builder, at, form)
     except EdnError as e:
         raise HistoryError(str(e)) from None
-    return History(header, tuple(builder.events))
+    return History(header, tuple(builder.all_events()))
+
+
+def _only_completions(forms: Iterable[edn.Value]) -> bool:
+    """Whether there are completions and not a single invocation."""
+    types = set()
+    for form in forms:
+        bare = form.value if isinstance(form, edn.Tagged) else form
+        if isinstance(bare, edn.Map):
+            types |= {
+                _plain(v) for k, v in bare.entries if k in (Keyword("type"), "type") and not isinstance(v, edn.Map)
+            }
+    return "ok" in types and "invoke" not in types
 
 
 def _events(text: str, file: str) -> Iterator[tuple[int, edn.Value]]:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import edn, history
+from harness import edn, history, interchange
 from harness.edn import Char, EdnError, Keyword, List, Map, Set, Symbol, Tagged
 from harness.history import Event, History, HistoryError
 from harness.interchange import from_edn, from_log, load, to_edn
@@ -290,6 +290,22 @@ def test_times_and_indices_are_kept() -> None:
     assert [e.time for e in from_edn("{:type :invoke :process 0 :f :a}{:type :ok :process 0 :f :a}").events] == [0, 1]
 
 
+def test_completions_alone_are_concurrent_operations_of_processes_of_their_own() -> None:
+    h = from_edn(
+        "{:type :ok :value [[:r :x [1]]]}\n{:type :info :process 0 :value [[:append :x 1]]}\n{:type :ok :process 3 :value []}"
+    )
+    assert h.header[interchange.CONCURRENT]
+    assert [e.index for e in h.events] == [e.time for e in h.events] == list(range(6))
+    assert [e.type for e in h.events] == ["invoke"] * 3 + ["ok", "info", "ok"]
+    assert [(o.type, o.process, o.result) for o in h.operations()] == [
+        ("ok", 0, [["r", "x", [1]]]),
+        ("info", 1, [["append", "x", 1]]),
+        ("ok", 2, []),
+    ]
+    again = from_edn(to_edn(h))
+    assert again == h
+
+
 def test_what_is_written_is_what_jepsen_reads() -> None:
     lines = to_edn(from_edn(LIST_APPEND)).splitlines()
     assert lines[0].startswith("; icequake {")
@@ -311,7 +327,8 @@ def test_what_is_written_is_what_jepsen_reads() -> None:
         ("{:type :invoke :process 0 :f :a :time 1.5}", "1:1", "expected :time"),
         ("{:type :invoke :process 0 :f :a :index -1N :op 7}", "1:1", "expected :op"),
         ("{:type :invoke :process 0 :f :a :value {1 2, \"1\" 3}}", "1:1", "the key '1' is there twice"),
-        ("{:type :ok :process 0 :f :a}", "1:1", "expected an :invoke of process 0 before its :ok"),
+        ("{:type :fail :process 0 :f :a}", "1:1", "expected an :invoke of process 0 before its :fail"),
+        ("{:type :invoke :process 1 :f :a}\n{:type :ok :process 0 :f :a}", "2:1", "expected an :invoke of process 0 before its :ok"),
         ("{:type :invoke :process 0 :f :a}\n{:type :invoke :process 0 :f :a}", "2:1", "has not ended"),
         ("{:type :invoke :process 0 :f :a}{:type :info :process 0 :f :a}\n{:type :invoke :process 0 :f :a}", "2:1", "ended in info"),
         ("{1 2}", "1:1", "expected keywords as keys"),
