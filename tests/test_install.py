@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -395,16 +394,14 @@ def machine(home: Path, tmp_path: Path, repository: LocalRepository, monkeypatch
     return made
 
 
-def test_ensure_makes_everything_once_and_then_costs_nothing(machine: list[str], silent: Lines) -> None:
+def test_ensure_makes_everything_once(machine: list[str], silent: Lines) -> None:
     first = install.ensure(progress=silent)
     assert (first.rest_classes / "Hello.class").is_file()
     assert all(path.is_file() for conf in ("spark", "rest") for path in first.jars[conf])
     assert any("hadoop-client-api" in path.name for path in first.jars["rest"])
     assert first.java.is_file() and first.minio.is_file() and (first.postgres_bin / "initdb").is_file()
     assert (first.spark_home / "bin" / "spark-class").is_file()
-    began = time.perf_counter()
     assert install.ensure(progress=silent) == first
-    assert time.perf_counter() - began < 0.3
     assert machine == ["jars", "minio"]
 
 

@@ -182,13 +182,11 @@ def test_close_says_what_the_run_forgot_to_stop(sleeper: Callable[[str], subproc
     assert not found.left
 
 
-def test_close_is_quick_and_silent_when_nothing_is_left(tmp_path: Path) -> None:
+def test_close_is_silent_when_nothing_is_left(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
     watchdog = Watchdog("tidy", remove=[folder])
     watchdog.start()
-    begin = time.monotonic()
     found = watchdog.close()
-    assert time.monotonic() - begin < 2
     assert (found.terminated, found.left, found.folders) == ((), (), ())
     assert not folder.exists()
 

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -95,10 +94,8 @@ def test_no_answer_in_time_is_a_timeout_and_its_late_answer_is_never_taken_for_a
 
 def test_an_interrupt_from_another_thread_ends_a_call(slot: WriterSlot) -> None:
     threading.Timer(0.2, slot.interrupt).start()
-    began = time.monotonic()
-    with pytest.raises(WriterDied):
+    with pytest.raises(WriterDied):  # and not WriterTimeout
         slot.call({"sleep": 60}, 60)
-    assert time.monotonic() - began < 30
     with pytest.raises(WriterError, match="was stopped"):
         slot.replace()
 
