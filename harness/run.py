@@ -219,7 +219,12 @@ class Run:
         recorder = stack.enter_context(
             Recorder(
                 self._folder.history,
-                {"workload": self._workload.workload, "seed": self._settings.seed, "writers": len(slots)},
+                {
+                    "workload": self._workload.workload,
+                    "seed": self._settings.seed,
+                    "writers": len(slots),
+                    "op_timeout": self._workload.op_timeout,
+                },
             )
         )
         with self._timed("tables"):
