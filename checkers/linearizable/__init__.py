@@ -1,0 +1,12 @@
+"""Linearizability, black box: is there an order of the operations that explains what every client saw?
+
+:func:`check_model` judges a history of a register, counter, set or list, whoever recorded it.
+"""
+
+from checkers.linearizable.blackbox import check_model
+from checkers.linearizable.calls import ModelError
+from checkers.linearizable.models import MODELS, Model
+from checkers.linearizable.result import Configuration, KeyResult, Result
+from checkers.linearizable.search import Limits
+
+__all__ = ["MODELS", "Configuration", "KeyResult", "Limits", "Model", "ModelError", "Result", "check_model"]

@@ -1,0 +1,276 @@
+"""Models: what an object is, one call at a time. Each says what its operations look like, and what a call does to a state.
+
+=================== ================================================ =================================== ======================
+name                operations (``f``, value)                        a read returns                      first state
+=================== ================================================ =================================== ======================
+``register``        ``write`` v, ``read``                            v                                   None
+``cas-register``    the same, and ``cas`` [old, new]                 v                                   None
+``counter``         ``add`` n, ``read``                              the sum                             0
+``set``             ``add`` v, ``read``                              all elements, in any order          none
+``append-list``     ``append`` v, ``read``                           all elements, in order              none
+``multi-register``  ``txn`` [["w", k, v], ["r", k, null], …]         the same with the values read       None for every key
+=================== ================================================ =================================== ======================
+
+Functions of micro-operations may be spelled out (``write``, ``read``). A read that returns None of a register says that nothing was
+written; of a set or a list, that it is empty.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from checkers.linearizable.calls import NEVER, Call, ModelError, bounds, freeze, thaw
+from harness.history import Operation
+
+State = Any
+"""Hashable."""
+
+
+class Model(ABC):
+    """A sequential object."""
+
+    name: ClassVar[str]
+    keyed: ClassVar[bool] = True
+    """Whether a history may be one of independent keys."""
+
+    def __init__(self, initial: State) -> None:
+        self.initial = initial
+
+    @abstractmethod
+    def call(self, o: Operation, value: Any, result: Any) -> Call:
+        """An operation that did not fail, as a call.
+
+        Raises:
+            ModelError: it is none of this model's.
+        """
+
+    @abstractmethod
+    def step(self, state: State, call: Call) -> Sequence[State]:
+        """The states that the call can leave when it takes effect at ``state``; none when it cannot have taken effect there."""
+
+    def kind(self, call: Call) -> Hashable | None:
+        """What a call of unknown outcome does: two of equal kind do the same. None when it is like no other."""
+        return (call.f, call.value)
+
+    def invoked(self, state: State, call: Call) -> State:
+        """The state when a call begins; only one that remembers what calls may have seen is another one."""
+        return state
+
+    def describe(self, state: State) -> str:
+        """A state, in words."""
+        return repr(thaw(state))
+
+    def words(self, call: Call) -> str:
+        """A call, in words."""
+        if call.reads:
+            return f"{call.f} of {self.describe(call.result)}"
+        return f"{call.f} {self.describe(call.value)}"
+
+
+class Register(Model):
+    """Reads return what was written last."""
+
+    name = "register"
+
+    def __init__(self, initial: Any = None) -> None:
+        super().__init__(freeze(initial))
+
+    def call(self, o: Operation, value: Any, result: Any) -> Call:
+        start, end = bounds(o)
+        if o.f == "read":
+            return Call(o.op, o.process, "read", None, freeze(result), True, start, end)
+        if o.f == "write":
+            return Call(o.op, o.process, "write", freeze(value), None, False, start, end)
+        raise _not_known(o, self.name, "read, write")
+
+    def step(self, state: State, call: Call) -> Sequence[State]:
+        if call.reads:
+            return (state,) if call.result == state else ()
+        return (call.value,)
+
+
+class CasRegister(Register):
+    """A register with compare-and-set: ``cas [old, new]`` that is ok found ``old``; of unknown outcome it may also have found another."""
+
+    name = "cas-register"
+
+    def call(self, o: Operation, value: Any, result: Any) -> Call:
+        if o.f != "cas":
+            if o.f not in ("read", "write"):
+                raise _not_known(o, self.name, "read, write, cas")
+            return super().call(o, value, result)
+        if not isinstance(value, list) or len(value) != 2:
+            raise ModelError(f"{o.op}: expected a cas of [old, new], found {value!r}")
+        start, end = bounds(o)
+        return Call(o.op, o.process, "cas", (freeze(value[0]), freeze(value[1])), None, False, start, end)
+
+    def step(self, state: State, call: Call) -> Sequence[State]:
+        if call.f == "cas":
+            old, new = call.value
+            return (new,) if old == state else ()
+        return super().step(state, call)
+
+    def words(self, call: Call) -> str:
+        if call.f == "cas":
+            return f"cas from {thaw(call.value[0])!r} to {thaw(call.value[1])!r}"
+        return super().words(call)
+
+
+class Counter(Model):
+    """Reads return the sum of what was added."""
+
+    name = "counter"
+
+    def __init__(self, initial: int = 0) -> None:
+        super().__init__(initial)
+
+    def call(self, o: Operation, value: Any, result: Any) -> Call:
+        start, end = bounds(o)
+        if o.f not in ("add", "read"):
+            raise _not_known(o, self.name, "add, read")
+        number = value if o.f == "add" else result
+        if (o.f == "add" or end != NEVER) and (isinstance(number, bool) or not isinstance(number, int)):
+            raise ModelError(f"{o.op}: expected a whole number to {o.f}, found {number!r}")
+        if o.f == "read":
+            return Call(o.op, o.process, "read", None, number, True, start, end)
+        return Call(o.op, o.process, "add", number, None, False, start, end)
+
+    def step(self, state: State, call: Call) -> Sequence[State]:
+        if call.reads:
+            return (state,) if call.result == state else ()
+        return (state + call.value,)
+
+
+class GrowSet(Model):
+    """Elements are added, and a read returns them all. One that returns an element twice is no read of a set."""
+
+    name = "set"
+
+    def __init__(self, initial: Sequence[Any] = ()) -> None:
+        super().__init__(frozenset(map(freeze, initial)))
+
+    def call(self, o: Operation, value: Any, result: Any) -> Call:
+        start, end = bounds(o)
+        if o.f == "add":
+            return Call(o.op, o.process, "add", freeze(value), None, False, start, end)
+        if o.f != "read":
+            raise _not_known(o, self.name, "add, read")
+        elements = [freeze(x) for x in _list(o, result, end)]
+        found: Any = frozenset(elements)
+        if len(found) != len(elements):
+            found = ("list", *elements)
+        return Call(o.op, o.process, "read", None, found, True, start, end)
+
+    def step(self, state: State, call: Call) -> Sequence[State]:
+        if call.reads:
+            return (state,) if call.result == state else ()
+        return (state | {call.value},)
+
+    def describe(self, state: State) -> str:
+        if not isinstance(state, frozenset):
+            return repr(thaw(state))
+        return _brief(
+            sorted((thaw(x) for x in state), key=lambda x: (str(type(x)), x if isinstance(x, int) else str(x))), "{}"
+        )
+
+
+class AppendList(Model):
+    """Elements are appended, and a read returns them all, in order."""
+
+    name = "append-list"
+
+    def __init__(self, initial: Sequence[Any] = ()) -> None:
+        super().__init__(tuple(map(freeze, initial)))
+
+    def call(self, o: Operation, value: Any, result: Any) -> Call:
+        start, end = bounds(o)
+        if o.f == "append":
+            return Call(o.op, o.process, "append", freeze(value), None, False, start, end)
+        if o.f != "read":
+            raise _not_known(o, self.name, "append, read")
+        return Call(o.op, o.process, "read", None, tuple(map(freeze, _list(o, result, end))), True, start, end)
+
+    def step(self, state: State, call: Call) -> Sequence[State]:
+        if call.reads:
+            return (state,) if call.result == state else ()
+        return ((*state, call.value),)
+
+    def words(self, call: Call) -> str:
+        return super().words(call) if call.reads else f"append {thaw(call.value)!r}"
+
+    def describe(self, state: State) -> str:
+        return _brief([thaw(x) for x in state], "[]")
+
+
+_MICRO: Mapping[str, str] = {"r": "r", "read": "r", "w": "w", "write": "w"}
+
+
+class MultiRegister(Model):
+    """Registers that are read and written several at once. The state is the frozen set of (key, value) that were written."""
+
+    name = "multi-register"
+    keyed = False
+
+    def __init__(self, initial: Mapping[Any, Any] | None = None) -> None:
+        super().__init__(frozenset((freeze(k), freeze(v)) for k, v in (initial or {}).items() if v is not None))
+
+    def call(self, o: Operation, value: Any, result: Any) -> Call:
+        start, end = bounds(o)
+        said = result if end != NEVER else value
+        if not isinstance(said, list):
+            raise ModelError(f'{o.op}: expected a transaction such as [["w", 1, 2], ["r", 3, null]], found {said!r}')
+        steps = []
+        for m in said:
+            if not isinstance(m, list) or len(m) != 3 or m[0] not in _MICRO:
+                raise ModelError(
+                    f'{o.op}: expected a micro-operation such as ["w", 1, 2] or ["r", 3, null], found {m!r}'
+                )
+            steps.append((_MICRO[m[0]], freeze(m[1]), freeze(m[2])))
+        reads = all(f == "r" for f, _, _ in steps)
+        return Call(o.op, o.process, "txn", tuple(steps), None, reads, start, end)
+
+    def step(self, state: State, call: Call) -> Sequence[State]:
+        now = dict(state)
+        for f, k, v in call.value:
+            if f == "w":
+                now[k] = v
+            elif call.end != NEVER and now.get(k) != v:
+                return ()
+        return (frozenset((k, v) for k, v in now.items() if v is not None),)
+
+    def kind(self, call: Call) -> Hashable | None:
+        return tuple(m for m in call.value if m[0] == "w")
+
+    def words(self, call: Call) -> str:
+        return "txn " + ", ".join(
+            f"{'write' if f == 'w' else 'read'} {thaw(k)!r} {thaw(v)!r}" for f, k, v in call.value
+        )
+
+    def describe(self, state: State) -> str:
+        return _brief(sorted(f"{thaw(k)!r}: {thaw(v)!r}" for k, v in state), "{}", str)
+
+
+MODELS: Mapping[str, type[Model]] = {
+    m.name: m for m in (Register, CasRegister, Counter, GrowSet, AppendList, MultiRegister)
+}
+"""Models by name."""
+
+
+def _not_known(o: Operation, model: str, known: str) -> ModelError:
+    return ModelError(f"{o.op}: the model {model} has no operation {o.f!r}; it has: {known}")
+
+
+def _list(o: Operation, result: Any, end: int) -> Sequence[Any]:
+    if end == NEVER or result is None:
+        return ()
+    if not isinstance(result, list | tuple):
+        raise ModelError(f"{o.op}: expected a read of a list, found {result!r}")
+    return result
+
+
+def _brief(items: Sequence[Any], brackets: str, show: Any = repr) -> str:
+    most = 12
+    text = ", ".join(map(show, items[-most:]))
+    return brackets[0] + (f"… {len(items) - most} more …, " if len(items) > most else "") + text + brackets[1]

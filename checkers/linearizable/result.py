@@ -1,0 +1,83 @@
+"""What a check says: per key whether there is an order, and if not, which answer has no explanation and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers.verdict import Validity
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One way in which things can have stood when nothing explained the next answer.
+
+    Attributes:
+        state: in words.
+        order: ids of the last operations in the order in which they took effect; the first of all come first.
+        pending: ids of operations that were under way and had not taken effect.
+    """
+
+    state: str
+    order: tuple[str, ...]
+    pending: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyResult:
+    """One key.
+
+    Attributes:
+        key: None in a history without keys.
+        valid: ``"unknown"`` when a limit ended the search.
+        algorithm: what decided it: ``zones``, ``levels``, ``matching``, ``bounds`` or ``search``.
+        operations: how many there were, without those that failed and reads of unknown outcome.
+        answered: how many answers an order explains, at most; all of them when it is valid.
+        of: how many answers there were.
+        failing: the operation whose answer no order explains, and the history index of that answer.
+        explanation: why, in words; how far it got, when it is not known.
+        configurations: how things can have stood before that answer.
+        involved: ids of operations that the explanation names, the failing one first.
+    """
+
+    key: Any
+    valid: Validity
+    algorithm: str
+    operations: int
+    answered: int
+    of: int
+    failing: str | None = None
+    failing_index: int | None = None
+    explanation: str = ""
+    configurations: tuple[Configuration, ...] = ()
+    involved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """All keys: the worst of them decides."""
+
+    model: str
+    valid: Validity
+    keys: tuple[KeyResult, ...]
+    stats: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def failures(self) -> tuple[KeyResult, ...]:
+        """The keys that have no order."""
+        return tuple(k for k in self.keys if k.valid is False)
+
+    @property
+    def undecided(self) -> tuple[KeyResult, ...]:
+        """The keys that a limit left undecided."""
+        return tuple(k for k in self.keys if k.valid == "unknown")
+
+
+def stats(keys: tuple[KeyResult, ...]) -> dict[str, Any]:
+    """Counts of keys, operations, and algorithms."""
+    return {
+        "keys": len(keys),
+        "operations": sum(k.operations for k in keys),
+        "algorithms": dict(sorted(Counter(k.algorithm for k in keys).items())),
+    }

@@ -1,0 +1,311 @@
+"""The search for an order: just-in-time linearization, for any model.
+
+The algorithm is Wing and Gong's (1993) with Lowe's memory ("Testing for linearizability", 2017). Events are taken in order. A
+*configuration* is the set of calls under way that already took effect, and the state; a call is made to take effect only when it must
+have (its answer came), after any calls under way that it may need before it::
+
+    event     ├ a invoked   ├ b invoked        ├ a answered        ├ b answered
+    configs   {}, s0        {}, s0             {a}, a(s0)          {b}, b(a(s0))
+                                               {a,b}, a(b(s0))     {a,b} …
+
+It is depth first: the first order that explains everything ends it. It is exhaustive: when no configuration is left, there is none.
+What is left out of it changes no answer:
+
+* a read that can return now does so at once. It changes nothing, so whatever follows may follow still;
+* of calls of unknown outcome that do the same, the one invoked first takes effect first: it can stand for the others;
+* a call of unknown outcome that would change nothing does not take effect;
+* a configuration that was visited at an event is not visited again.
+
+Time and memory are bounded by counted steps and remembered configurations, not by a clock: the same history gives the same answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers.linearizable.calls import NEVER, Call
+from checkers.linearizable.models import Model
+from checkers.verdict import Validity
+
+MOST = 10
+"""Final configurations that are kept."""
+
+Path = tuple[Any, int] | None
+"""The calls in the order in which they took effect, last first: ``(path before, position of the call)``."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a search may do for one key.
+
+    Attributes:
+        steps: how often a call is tried at a state; a million take some seconds.
+        configurations: how many are remembered at once; a million take some hundred megabytes.
+    """
+
+    steps: int = 3_000_000
+    configurations: int = 500_000
+
+
+DEFAULT = Limits()
+"""Half a minute and some hundred megabytes for one key, at worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """A configuration at the last event that any order reaches.
+
+    Attributes:
+        state: the state there.
+        order: positions of the calls in the order in which they took effect.
+        pending: positions of the calls under way that had not taken effect.
+    """
+
+    state: Any
+    order: tuple[int, ...]
+    pending: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What a search found.
+
+    Attributes:
+        valid: True, False, or ``"unknown"`` when a limit ended it.
+        answered: how many answers were explained by the order that got furthest.
+        stuck: the position of the call whose answer none explains; None when all are explained.
+        finals: configurations there; when valid, the one at the end.
+        steps: how often a call was tried at a state.
+    """
+
+    valid: Validity
+    answered: int
+    stuck: int | None
+    finals: tuple[Final, ...]
+    steps: int
+
+
+class _Exhausted(Exception):
+    """A limit is reached."""
+
+
+@dataclass(slots=True)
+class _Event:
+    """A start or an answer, and what is under way then. ``crashed``: how many of the calls of unknown outcome have begun."""
+
+    call: int
+    answer: bool
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    crashed: int = 0
+
+
+@dataclass
+class _Search:
+    """One search: ``calls`` in any order."""
+
+    calls: Sequence[Call]
+    model: Model
+    limits: Limits
+    steps: int = 0
+    best: int = -1
+    finals: list[tuple[int, Any, Path]] = field(default_factory=list)
+    seen: set[tuple[int, int, Any]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.crashed: list[int] = []
+        self.before: list[int] = [0] * len(self.calls)
+        """Bit of the call of unknown outcome that does the same and comes first; 0 for none."""
+        self.bit: list[int] = [0] * len(self.calls)
+        self.events = self._events()
+
+    def _events(self) -> list[_Event]:
+        """Starts and answers in order, and a bit for every call: one whose call was answered is used again."""
+        order = sorted(
+            [(c.start, 0, n) for n, c in enumerate(self.calls)]
+            + [(c.end, 1, n) for n, c in enumerate(self.calls) if c.end != NEVER]
+        )
+        free: list[int] = []
+        used = 0
+        reads: dict[int, None] = {}
+        writes: dict[int, None] = {}
+        alike: dict[Any, int] = {}
+        out: list[_Event] = []
+        for _, answer, n in order:
+            c = self.calls[n]
+            if answer:
+                out.append(_Event(n, True, tuple(reads), tuple(w for w in writes if w != n), len(self.crashed)))
+                del (reads if c.reads else writes)[n]
+                free.append(self.bit[n])
+                continue
+            if free:
+                self.bit[n] = free.pop()
+            else:
+                self.bit[n] = 1 << used
+                used += 1
+            if c.end == NEVER:
+                kind = self.model.kind(c)
+                if kind is not None:
+                    self.before[n] = alike.get(kind, 0)
+                    alike[kind] = self.bit[n]
+                self.crashed.append(n)
+            else:
+                (reads if c.reads else writes)[n] = None
+            out.append(_Event(n, False))
+        return out
+
+    # --- the search
+
+    def run(self) -> Searched:
+        try:
+            done = self._run()
+            valid: Validity = done is not None
+        except _Exhausted:
+            done, valid = None, "unknown"
+        if done is not None:
+            return Searched(True, self._answers(len(self.events)), None, (self._final(*done),), self.steps)
+        stuck = self.events[self.best].call if 0 <= self.best < len(self.events) else None
+        finals = tuple(self._final(*f) for f in self.finals)
+        return Searched(valid, self._answers(max(self.best, 0)), stuck, finals, self.steps)
+
+    def _answers(self, at: int) -> int:
+        return sum(e.answer for e in self.events[:at])
+
+    def _final(self, mask: int, state: Any, path: Path) -> Final:
+        order: list[int] = []
+        while path is not None:
+            path, n = path
+            order.append(n)
+        order.reverse()
+        taken = set(order)
+        last = self.best if 0 <= self.best < len(self.events) else len(self.events)
+        begun = {e.call for e in self.events[: last + 1]}
+        return Final(state, tuple(order), tuple(n for n in sorted(begun) if n not in taken))
+
+    def _run(self) -> tuple[int, Any, Path] | None:
+        """The configuration at the end, or None when no order gets there."""
+        node = self._advance(0, 0, self.model.initial, None)
+        stack: list[Iterator[tuple[int, Any, Path]]] = []
+        at: list[int] = []
+        while True:
+            pos, mask, state, path = node
+            if pos == len(self.events):
+                return mask, state, path
+            if pos > self.best:
+                self.best, self.finals = pos, []
+            if pos == self.best and len(self.finals) < MOST:
+                self.finals.append((mask, state, path))
+            if not stack:
+                self.seen.clear()  # nothing is left that could come here again
+            only = self._only(pos, mask, state, path)
+            if only is not None:
+                node = self._advance(pos + 1, *only)
+                continue
+            stack.append(self._answered(pos, mask, state, path))
+            at.append(pos)
+            while stack:
+                following = next(stack[-1], None)
+                if following is not None:
+                    break
+                stack.pop()
+                at.pop()
+            else:
+                return None
+            if len(self.seen) + len(stack) > self.limits.configurations:
+                raise _Exhausted
+            node = self._advance(at[-1] + 1, *following)
+
+    def _only(self, pos: int, mask: int, state: Any, path: Path) -> tuple[int, Any, Path] | None:
+        """The configuration after an answer where there can be no other; None where there may be several, or none."""
+        e = self.events[pos]
+        c = self.calls[e.call]
+        if not c.reads and (e.crashed or any(not mask & self.bit[n] for n in e.writes)):
+            return None
+        self.steps += 1
+        if self.steps > self.limits.steps:
+            raise _Exhausted
+        done = self.model.step(state, c)
+        if len(done) != 1:
+            return None
+        m, p = self._read([r for r in e.reads if r != e.call], mask, done[0], (path, e.call))
+        return m, done[0], p
+
+    def _advance(self, pos: int, mask: int, state: Any, path: Path) -> tuple[int, int, Any, Path]:
+        """On to the next answer of a call that has not taken effect."""
+        events, calls, bit, step = self.events, self.calls, self.bit, self.model.step
+        while pos < len(events):
+            e = events[pos]
+            n = e.call
+            if e.answer:
+                if not mask & bit[n]:
+                    break
+                mask &= ~bit[n]
+            else:
+                c = calls[n]
+                state = self.model.invoked(state, c)
+                if c.reads and c.end != NEVER:
+                    self.steps += 1
+                    if step(state, c):
+                        mask |= bit[n]
+                        path = (path, n)
+            pos += 1
+        return pos, mask, state, path
+
+    def _answered(self, pos: int, mask: int, state: Any, path: Path) -> Iterator[tuple[int, Any, Path]]:
+        """The configurations after an answer: its call took effect last, at once or after others; the shortest ways first."""
+        e = self.events[pos]
+        x = e.call
+        c, step, calls = self.calls[x], self.model.step, self.calls
+        others = [*e.writes, *self.crashed[: e.crashed]]
+        reads = [r for r in e.reads if r != x and not mask & self.bit[r]]
+        queue = deque([(mask, state, path)])
+        while queue:
+            mask, state, path = queue.popleft()
+            if self.steps > self.limits.steps:
+                raise _Exhausted
+            self.steps += 1
+            done = step(state, c)
+            for s in done:
+                m, p = self._read(reads, mask, s, (path, x))
+                if self._fresh(pos + 1, m, s):
+                    yield m, s, p
+            if c.reads and done:
+                continue
+            for n in others:
+                b = self.bit[n]
+                if mask & b or (self.before[n] and not mask & self.before[n]):
+                    continue
+                self.steps += 1
+                for s in step(state, calls[n]):
+                    if s == state and calls[n].end == NEVER:
+                        continue
+                    m, p = self._read(reads, mask | b, s, (path, n))
+                    if self._fresh(pos, m, s):
+                        queue.append((m, s, p))
+            if len(self.seen) + len(queue) > self.limits.configurations:
+                raise _Exhausted
+
+    def _read(self, reads: Sequence[int], mask: int, state: Any, path: Path) -> tuple[int, Path]:
+        """Lets every read under way return that can."""
+        for r in reads:
+            if not mask & self.bit[r]:
+                self.steps += 1
+                if self.model.step(state, self.calls[r]):
+                    mask |= self.bit[r]
+                    path = (path, r)
+        return mask, path
+
+    def _fresh(self, pos: int, mask: int, state: Any) -> bool:
+        key = (pos, mask, state)
+        if key in self.seen:
+            return False
+        self.seen.add(key)
+        return True
+
+
+def search(calls: Sequence[Call], model: Model, limits: Limits = DEFAULT) -> Searched:
+    """Looks for an order of the calls that the model explains and that keeps to their times."""
+    return _Search(calls, model, limits).run()
