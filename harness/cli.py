@@ -110,6 +110,8 @@ def run(
     words = ["run", workload, "--seed", str(seed)]
     for option, value in (("--writers", writers), ("--ops", ops), ("--time", time)):
         words += [option, str(value)] if value is not None else []
+    words += ["--store", str(store)] if store != Path("store") else []
+    words += [w for pair in port or () for w in ("--port", pair)]
     settings = Settings(seed=seed, command=f"{command()} {shlex.join(words)}", ports=ports)
     with Voice(quiet=quiet) as voice:
         installation = install.ensure(progress=None)
@@ -142,11 +144,45 @@ RunArgument = Annotated[Path, typer.Argument(help="A run's folder, or a `latest`
 
 
 @app.command()
-def check(run: RunArgument = Path("store/latest")) -> int:
-    """Judge a stored run again, from its folder alone: no Spark, no services."""
+def check(
+    what: Annotated[
+        Path, typer.Argument(help="A run's folder, a `latest` link, or a history (EDN, JSON lines, log).")
+    ] = Path("store/latest"),
+    model: Annotated[str | None, typer.Option(help="What a history is about: list-append, register, bank, …")] = None,
+    level: Annotated[str | None, typer.Option(help="What it is held to: serializable, snapshot-isolation, …")] = None,
+    output: Annotated[Path | None, typer.Option("--json", help="Where to write a history's verdict.")] = None,
+) -> int:
+    """Judge a stored run again, from its folder alone, or the history of any other system: no Spark, no services."""
+    from harness import judged
     from harness import store as runs
 
-    return _judge(runs.find(run))
+    file = judged.history_of(what, model)
+    if file is not None:
+        return judged.show(file, model, level, output, typer.echo)
+    for option, value in (("--model", model), ("--level", level), ("--json", output)):
+        if value is not None:
+            raise BadArgument(
+                f"{option} is for the file of a history: the run {what} is judged by what its tables promise"
+            )
+    return _judge(runs.find(what.parent if what.is_file() else what))
+
+
+@app.command()
+def export(
+    run: RunArgument = Path("store/latest"),
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to; else standard output.")] = None,
+) -> int:
+    """Write a run's history as Jepsen's EDN, for a second opinion by other tools."""
+    from harness import history, interchange
+    from harness import store as runs
+
+    text = interchange.to_edn(history.read(runs.find(run).history))
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, encoding="utf-8")
+        typer.echo(str(output))
+    return 0
 
 
 @app.command()
@@ -315,13 +351,14 @@ def _main() -> int:
 
 
 def _explain(error: Exception) -> int:
+    from checkers.models import ModelError
     from compose.ports import PortInUse
     from harness.history import HistoryError
     from harness.store import StoreError
     from harness.tablelog import TableLogError
     from workloads.schema import WorkloadError
 
-    if isinstance(error, WorkloadError | StoreError | HistoryError | TableLogError | PortInUse):
+    if isinstance(error, WorkloadError | StoreError | HistoryError | TableLogError | ModelError | PortInUse):
         return _fail(str(error), BAD_INPUT)
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         where = f" ({error.filename})" if error.filename else ""
