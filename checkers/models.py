@@ -166,7 +166,7 @@ def _step(m: Any, event: int, workload: str, ok: bool) -> Op:
             raise HistoryError(f"event {event}: expected a list read of key {_cut(m[1])}, found {_cut(value)}")
         if value is None:
             return ("r", key, [] if ok else None)
-        return ("r", key, [hashable(x) for x in value])
+        return ("r", key, [x if type(x) is int else hashable(x) for x in value])
     if f != write:
         raise HistoryError(f"event {event}: {m[0]} is no operation of {workload}: it has r and {write}")
     if value is None:
@@ -176,6 +176,8 @@ def _step(m: Any, event: int, workload: str, ok: bool) -> Op:
 
 def hashable(v: Any) -> Hashable:
     """A JSON value as one that can be a key; equal if and only if the values are."""
+    if type(v) is int or type(v) is str:
+        return v
     if isinstance(v, list | tuple):
         return tuple(hashable(x) for x in v)
     if isinstance(v, Mapping):

@@ -115,6 +115,7 @@ _CHAR = re.compile(r"\\(newline|space|tab|return|formfeed|backspace|u[0-9a-fA-F]
 _CHARS = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r", "formfeed": "\f", "backspace": "\b"}
 _CHAR_NAMES = {v: k for k, v in _CHARS.items()}
 _TOKEN = re.compile(r'[^\s,"()\[\]{};\\^@`~]+')
+_INTEGERS = re.compile(r"\[([\s,]*+(?:(?:0|-?[1-9][0-9]{0,17})(?:[\s,]++|(?=\])))*+)\]")
 _NUMBER = re.compile(r"[+-]?\d")
 _INT = re.compile(r"([+-]?(?:0|[1-9]\d*))N?$")
 _HEX = re.compile(r"([+-]?)0[xX]([0-9a-fA-F]+)N?$")
@@ -145,6 +146,7 @@ class _Reader:
         self._file = file
         self._lines: list[int] | None = None
         self._stack: list[_Open] = []
+        self._known: dict[str, Keyword] = {}
 
     def fail(self, at: int, message: str) -> EdnError:
         """An error at a place in the text."""
@@ -165,6 +167,9 @@ class _Reader:
             if c in ")]}":
                 start, value = self._close(at, c)
                 at += 1
+            elif c == "[" and (plain := _INTEGERS.match(text, at)) is not None and len(self._stack) < MAX_DEPTH:
+                start, at = at, plain.end()  # most of a history of lists is these
+                value = tuple(map(int, plain[1].replace(",", " ").split()))
             elif c in "([{" or text.startswith("#{", at):
                 kind = c if c != "#" else "#{"
                 self._open(_Open(kind, at))
@@ -181,7 +186,10 @@ class _Reader:
             else:
                 start = at
                 value, at = self._atom(at)
-            yield from self._done(start, value)
+            if self._stack and (top := self._stack[-1]).kind in _CLOSERS:
+                top.items.append((start, value))
+            else:
+                yield from self._done(start, value)
         if self._stack:
             unfinished = self._stack[-1]
             raise self.fail(unfinished.at, f"{_begun(unfinished)} is never finished: the text ends first")
@@ -273,6 +281,8 @@ class _Reader:
         if token is None:
             raise self.fail(at, f"expected a form, found {_shown(c)}")
         word, end = token[0], token.end()
+        if word in self._known:
+            return self._known[word], end
         if word in _WORDS:
             return _WORDS[word], end
         if word.startswith("##"):
@@ -282,7 +292,8 @@ class _Reader:
         if word.startswith(":"):
             if not _KEYWORD.match(word[1:]):
                 raise self.fail(at, f"expected a keyword such as :name, found {_shown(word)}")
-            return Keyword(word[1:]), end
+            self._known[word] = Keyword(word[1:])
+            return self._known[word], end
         if _NUMBER.match(word):
             return self._number(at, word), end
         if not _NAME.match(word):

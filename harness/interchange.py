@@ -103,7 +103,7 @@ def to_json(v: edn.Value) -> Any:
             out[key] = to_json(x)
         return out
     items = v.items if isinstance(v, edn.List | edn.Set) else v
-    return [to_json(x) for x in items]
+    return [x if type(x) is int else to_json(x) for x in items]
 
 
 def from_json(v: Any) -> edn.Value:
@@ -242,10 +242,12 @@ def from_edn(text: str, file: str = "<edn>") -> History:
 
     builder = _Builder(where, own)
     try:
-        forms = list(_events(text, file))
-        if not own and _only_completions(form for _, form in forms):
-            builder.alone = len(forms)
-            header = {**header, CONCURRENT: True}
+        forms: Iterable[tuple[int, edn.Value]] = _events(text, file)
+        if not own and "invoke" not in text:
+            forms = list(forms)
+            if _only_completions(form for _, form in forms):
+                builder.alone = len(forms)
+                header = {**header, CONCURRENT: True}
         for at, form in forms:
             _event(builder, at, form)
     except EdnError as e:
