@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from bench import overhead
+from bench import linearizable, overhead
 
-BENCHMARKS = {"overhead": overhead.main}
+BENCHMARKS = {"overhead": overhead.main, "linearizable": linearizable.main}
 
 
 def main(names: list[str]) -> int:

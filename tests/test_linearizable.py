@@ -80,9 +80,9 @@ def failing_is_first(model: str, ops: list[Op], h: History, result: Any) -> bool
             if o.start <= last and not (o.f == "read" and (o.end is None or o.end > last))
         ]
 
-    if (
-        model == "multi-register" or worst.algorithm == "bounds"
-    ):  # of several components, or where bounds do not see the first
+    if model == "multi-register":  # what a transaction will have read binds its writes before it is answered
+        return not has_order(model, [o for o in ops if o.start <= end])
+    if worst.algorithm == "bounds":  # which do not see everything
         return not has_order(model, upto(end))
     return not has_order(model, upto(end)) and has_order(model, upto(end - 1))
 

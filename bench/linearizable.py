@@ -1,0 +1,95 @@
+"""What it costs to judge registers: zones (sorted, O(n log n)) and the search, on the same histories in one run.
+
+A history is that of 20 clients on 100 real registers whose every write is different, two reads to a write, with one write in a hundred of
+unknown outcome (half of them took effect). What is measured is ``check_model`` from the history's events to the verdict, in this process;
+peak memory is what it allocates beyond the history itself, measured in a run of its own (tracing is slow). The growth exponent is the slope
+between two sizes: 1 is linear.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+import tracemalloc
+from random import Random
+
+from checkers.linearizable import Limits, Result, check_model
+from harness.history import Event, History
+
+SIZES = (10_000, 100_000, 1_000_000)
+SEARCHED = 100_000
+"""The most operations that the search is given."""
+CLIENTS, KEYS, UNKNOWN = 20, 100, 0.01
+
+
+def registers(operations: int, seed: int = 0) -> History:
+    """A linearizable history of that many operations."""
+    rng = Random(seed)
+    state: list[int | None] = [None] * KEYS
+    events: list[Event] = []
+    idle = list(range(CLIENTS))
+    busy: list[tuple[int, int, str, int | None, int]] = []
+    fresh, done = CLIENTS, 0
+    while done < operations or busy:
+        if done < operations and idle and (not busy or rng.random() < 0.5):
+            process, key = idle.pop(rng.randrange(len(idle))), rng.randrange(KEYS)
+            done += 1
+            write = rng.random() < 1 / 3
+            f, value = "write" if write else "read", done if write else None
+            events.append(_event(len(events), "invoke", process, f, [key, value], done))
+            busy.append((process, key, f, value, done))
+            continue
+        process, key, f, value, op = busy.pop(rng.randrange(len(busy)))
+        unknown = f == "write" and rng.random() < UNKNOWN
+        if f == "write" and not (unknown and rng.random() < 0.5):
+            state[key] = value
+        result = value if f == "write" else state[key]
+        events.append(_event(len(events), "info" if unknown else "ok", process, f, [key, result], op))
+        if unknown:
+            process, fresh = fresh, fresh + 1
+        idle.append(process)
+    return History({"format": 1}, tuple(events))
+
+
+def _event(index: int, kind: str, process: int, f: str, value: object, op: int) -> Event:
+    return Event(index, index * 1000, kind, process, f, None, value, str(op))  # type: ignore[arg-type]
+
+
+def timed(history: History, algorithm: str) -> tuple[float, Result]:
+    """Seconds, and what came out; the least of three."""
+    best, result = math.inf, None
+    for _ in range(3):
+        gc.collect()
+        began = time.perf_counter()
+        result = check_model(history, "register", keyed=True, algorithm=algorithm, limits=Limits(10**9, 10**6))
+        best = min(best, time.perf_counter() - began)
+    assert result is not None and result.valid is True
+    return best, result
+
+
+def memory(history: History) -> float:
+    """Peak MB beyond the history."""
+    gc.collect()
+    tracemalloc.start()
+    check_model(history, "register", keyed=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 1e6
+
+
+def main() -> None:
+    """Measure, and print a line a size."""
+    print(f"linearizable registers: {KEYS} keys, {CLIENTS} clients, {UNKNOWN:.0%} of writes of unknown outcome")
+    print("  operations   zones s    growth   peak MB   search s   search/zones")
+    last: tuple[int, float] | None = None
+    for n in SIZES:
+        history = registers(n)
+        zones, _ = timed(history, "best")
+        growth = "" if last is None else f"{math.log(zones / last[1]) / math.log(n / last[0]):.2f}"
+        line = f"  {n:10,d}  {zones:8.3f}  {growth:>8}  {memory(history):8.1f}"
+        if n <= SEARCHED:
+            searched, _ = timed(history, "search")
+            line += f"  {searched:9.3f}  {searched / zones:13.1f}"
+        print(line, flush=True)
+        last = n, zones
