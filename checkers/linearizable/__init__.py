@@ -1,12 +1,23 @@
 """Linearizability, black box: is there an order of the operations that explains what every client saw?
 
-:func:`check_model` judges a history of a register, counter, set or list, whoever recorded it.
+:func:`check_model` judges a history of a register, counter, set or list, whoever recorded it; :class:`Linearizable` judges a run's tables.
 """
 
 from checkers.linearizable.blackbox import check_model
 from checkers.linearizable.calls import ModelError
+from checkers.linearizable.checker import Linearizable
 from checkers.linearizable.models import MODELS, Model
 from checkers.linearizable.result import Configuration, KeyResult, Result
 from checkers.linearizable.search import Limits
 
-__all__ = ["MODELS", "Configuration", "KeyResult", "Limits", "Model", "ModelError", "Result", "check_model"]
+__all__ = [
+    "MODELS",
+    "Configuration",
+    "KeyResult",
+    "Limits",
+    "Linearizable",
+    "Model",
+    "ModelError",
+    "Result",
+    "check_model",
+]

@@ -1,0 +1,207 @@
+"""The ``linearizable`` checker: can what the clients of a table were told be explained at all, whatever the order of commits was?
+
+Every other checker takes the order of commits from the table's own log. This one does not look at it: it knows what clients asked, what
+they were told, and when, and looks for *any* order that explains it, id by id (see ``rows``). So it is the second opinion: what it refutes
+is refuted whoever wrote the log. What it cannot see is what no client saw: an update that was lost and never read.
+
+Reads of older snapshots by name are left out, they promise no time. What each table is held to is its own level: under ``serializable``
+every statement and every read takes effect at one moment; under ``snapshot`` a statement scans at one and commits at a later one. What is
+documented beyond that (the undelete of ``RowDelta``, unvalidated appends: apache/iceberg#12653) is an anomaly, and marked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkers.linearizable.blackbox import searched
+from checkers.linearizable.result import KeyResult
+from checkers.linearizable.rows import STRICT, Leniency, Part, Seen, TableRows, Unreadable
+from checkers.linearizable.search import Limits, search
+from checkers.replay import BLIND_APPEND, ROW_DELTA
+from checkers.verdict import Anomaly, Evidence, Validity, Verdict
+from harness.history import Operation
+from workloads.tables import COLUMNS, TableSpec
+
+LIMITS = Limits(steps=300_000, configurations=150_000)
+"""What may be spent on one id."""
+MOST = 100
+"""Anomalies of a table that are told."""
+
+
+class Linearizable:
+    """Answers that no order of the operations explains."""
+
+    name = "linearizable"
+
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self._limits = limits
+
+    def check(self, evidence: Evidence) -> Verdict:
+        """Anomaly ``nonlinearizable``: the operation whose answer has no explanation, and what things can have stood like before.
+
+        ``stats``: per table the level, ids judged, calls on them, ids that a limit left undecided, and reads left out (time travel).
+        """
+        anomalies: list[Anomaly] = []
+        notes: list[str] = []
+        undecided = False
+        stats: dict[str, Any] = {"tables": {}}
+        by_table: dict[str, list[Operation]] = {}
+        for o in evidence.history.operations():
+            if o.table is not None:
+                by_table.setdefault(o.table, []).append(o)
+        for name in sorted({*evidence.tables, *by_table}):
+            spec = evidence.tables.get(name)
+            if spec is None:
+                notes.append(f"{name}: the plan does not describe this table, so nothing is known of what it promises")
+                undecided = True
+                continue
+            table = _Table(spec, by_table.get(name, []), self._limits, self.name)
+            table.run()
+            anomalies += table.anomalies[:MOST]
+            notes += [f"{name}: {n}" for n in table.notes]
+            undecided |= bool(table.notes)
+            stats["tables"][name] = table.stats()
+        valid: Validity = False if anomalies else "unknown" if undecided else True
+        return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
+
+
+class _Table:
+    """One table."""
+
+    def __init__(self, spec: TableSpec, operations: list[Operation], limits: Limits, checker: str) -> None:
+        self.spec = spec
+        self.operations = {o.op: o for o in operations}
+        self.seen = Seen.of(spec, operations)
+        self.limits = limits
+        self.checker = checker
+        self.anomalies: list[Anomaly] = []
+        self.notes: list[str] = []
+        self.calls = 0
+        self.guided = 0
+        self.judged = 0
+        self.left_out: list[int] = []
+
+    def stats(self) -> dict[str, Any]:
+        return {
+            "level": self.spec.isolation,
+            "ids": self.judged,
+            "calls": self.calls,
+            "guided": self.guided,
+            "undecided": self.left_out,
+            "reads_left_out": self.seen.travels,
+        }
+
+    def run(self) -> None:
+        """Judge every id."""
+        if self.seen.strange:
+            self.notes.append(
+                f"{len(self.seen.strange)} operations are of a kind or form that is not known ({', '.join(self.seen.strange[:4])}): "
+                "nothing can be said of what they did"
+            )
+            return
+        for part in self.seen.parts():
+            self.judged += len(part.ids)
+            self.calls += len(part.calls)
+            try:
+                self._judge(part)
+            except Unreadable as e:
+                self.left_out += sorted(part.ids)
+                self.notes.append(str(e))
+        if self.left_out:
+            self.notes.append(f"ids that could not be decided: {', '.join(map(str, self.left_out[:20]))}")
+
+    def _judge(self, part: Part) -> None:
+        found = self._decide(part, STRICT)
+        if found is None:
+            self.guided += len(part.ids)
+            return
+        if found.valid == "unknown":
+            self.left_out += sorted(part.ids)
+            ids = ", ".join(map(str, sorted(part.ids)))
+            self.notes.append(f"id {ids}: {found.explanation}")
+        elif found.valid is False:
+            self.anomalies.append(self._anomaly(part, found))
+
+    def _decide(self, part: Part, leniency: Leniency) -> KeyResult | None:
+        """None when an order is found where unknown outcomes happen only if they lead to something that was read."""
+        guided = TableRows(self.spec, part, leniency, guided=True)
+        if search([c for c in part.calls if guided.worthwhile(c)], guided, self.limits).valid is True:
+            return None
+        key = min(part.ids) if len(part.ids) == 1 else sorted(part.ids)
+        return searched(key, part.calls, TableRows(self.spec, part, leniency), self.limits)
+
+    def _anomaly(self, part: Part, found: KeyResult) -> Anomaly:
+        ops = [self.operations[op] for op in dict.fromkeys(found.involved) if op in self.operations]
+        level = "serializable" if self.spec.isolation == "serializable" else "snapshot isolation"
+        ids = sorted(part.ids)
+        what = f"id {ids[0]}" if len(ids) == 1 else f"ids {', '.join(map(str, ids))}"
+        documented, why = self._documented(part)
+        text = f"{what}: {found.explanation} The table promises {level}."
+        return Anomaly(
+            "nonlinearizable",
+            self.checker,
+            self.spec.name,
+            text + (f" {why}" if why else ""),
+            ops=tuple(o.op for o in ops),
+            events=tuple(dict.fromkeys(i for o in ops for i in o.indices)),
+            keys=tuple(ids[:100]),
+            documented=documented,
+            evidence={
+                "level": self.spec.isolation,
+                "failing": found.failing,
+                "answered": found.answered,
+                "of": found.of,
+                "columns": self._columns(part, found),
+                "configurations": [
+                    {"state": c.state, "order": list(c.order), "pending": list(c.pending)} for c in found.configurations
+                ],
+            },
+        )
+
+    def _documented(self, part: Part) -> tuple[str | None, str]:
+        """A link and a sentence when what is documented explains it."""
+        has_blind = self.spec.isolation == "serializable" and any(
+            not c.reads and c.value.kind.blind_append for c in part.calls
+        )
+        mode = self.spec.properties.get("write.delete.mode", self.spec.mode).lower()
+        has_undelete = (
+            self.spec.format_version == 2
+            and mode == "merge-on-read"
+            and any(not c.reads and c.value.loose and c.value.deletes for c in part.calls)
+        )
+        for possible, leniency, link, why in (
+            (has_undelete, Leniency(undelete=True), ROW_DELTA, _UNDELETE),
+            (has_blind, Leniency(blind=True), BLIND_APPEND, _BLIND),
+            (has_undelete and has_blind, Leniency(undelete=True, blind=True), BLIND_APPEND, f"{_UNDELETE} {_BLIND}"),
+        ):
+            if possible:
+                (lenient,) = [p for p in self.seen.parts(leniency) if p.ids == part.ids]
+                found = self._decide(lenient, leniency)
+                if found is None or found.valid is True:
+                    return link, why
+        return None, ""
+
+    def _columns(self, part: Part, found: KeyResult) -> list[str]:
+        """The columns in which what was read differs from how things can have stood; ``existence`` where there are other rows."""
+        call = next(c for c in part.calls if c.op == found.failing)
+        if not call.reads:
+            return []
+        model = TableRows(self.spec, part)
+        said = search(part.calls, model, self.limits)
+        out: set[str] = set()
+        for f in said.finals:
+            here = [r for r in f.state.rows if call.value is None or r.id == call.value]
+            if len(here) != len(call.result):
+                out.add("existence")
+                continue
+            out |= {
+                column
+                for a, b in zip(here, call.result, strict=True)
+                for column, x, y in zip(COLUMNS, a, b, strict=True)
+                if x != y
+            }
+        return sorted(out)
+
+
+_UNDELETE = "A DELETE of a row that a concurrent statement changes is documented to leave it standing, and explains it."
+_BLIND = "INSERT … SELECT and MERGE with only an insert clause are committed as appends that validate nothing, and that explains it."

@@ -1,0 +1,371 @@
+"""A table's rows as an object: what its clients asked and saw, split into ids that have nothing to do with each other.
+
+The state is the rows of one id, as many as there are; what a statement does to it is its meaning (``Kind.writeset``). A statement of several
+ids, and one that takes the rows of a partition by the parity of their counter, is one call on each id: whether it touches a row is decided
+by that row alone. INSERT … SELECT makes the row of one id out of another's, so these two are one object. A read of the whole table is one
+of each id. What is linearizable as a whole is so in each part, so a part that is not refutes the whole.
+
+When a statement scans, and when it commits, is one moment where the table promises serializability. Under snapshot isolation it is two: it
+may commit what its meaning was at any state since its invocation, if the rows that it removes are still there (first committer wins); a
+DELETE that finds some of them deleted by another DELETE removes the others. So a state also carries, for each statement under way, what it
+may have scanned::
+
+    rows          {a}            {b}             {b'}
+    events         ├ invoked: delete             ├ answered
+    may commit     {-a}          {-b}            {-b'}              -a is of no use any more: an update took a
+                                                                    with the documented undelete: nothing, and b' stays
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from checkers import explain
+from checkers.linearizable.calls import NEVER, Call, bounds
+from checkers.linearizable.models import Model
+from checkers.replay import isolation
+from checkers.timeline import kind_of
+from harness.history import Operation
+from workloads.operations import Kind, part_of
+from workloads.tables import COLUMNS, Row, State, TableSpec
+
+Rows = tuple[Row, ...]
+"""Sorted, equal ones repeated."""
+
+
+class Outcome(NamedTuple):
+    """What a commit takes out and puts in."""
+
+    removed: Rows
+    added: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A statement on one object. ``loose``: it may have scanned before it committed; ``deletes``: a DELETE, as Iceberg means it."""
+
+    operation: Operation
+    kind: Kind
+    loose: bool
+    deletes: bool
+
+    def __hash__(self) -> int:
+        return hash(self.operation.op)
+
+
+class At(NamedTuple):
+    """A state: the rows, and for each loose statement under way (by id) what it may commit."""
+
+    rows: Rows
+    scanned: tuple[tuple[str, tuple[Outcome, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leniency:
+    """What is documented as possible beyond a table's promise."""
+
+    undelete: bool = False
+    blind: bool = False
+
+
+STRICT = Leniency()
+
+
+class Part(NamedTuple):
+    """Ids that belong together, and the calls on them."""
+
+    ids: frozenset[int]
+    calls: tuple[Call, ...]
+
+
+class Unreadable(ValueError):
+    """An operation without a meaning here."""
+
+
+# --- from operations to calls -----------------------------------------------------------------------------------------
+
+
+def rows_of(result: Any) -> Rows | None:
+    """A read's rows; None when its result is no such thing."""
+    if not isinstance(result, list):
+        return None
+    if any(not isinstance(r, list | tuple) or len(r) != len(COLUMNS) or type(r[0]) is not int for r in result):
+        return None
+    try:
+        return tuple(sorted(Row(*r) for r in result))
+    except TypeError:  # values of a column of several types
+        return None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What clients asked of a table and were told; ``strange``: operations whose arguments or results are of another form."""
+
+    spec: TableSpec
+    reads: tuple[tuple[Operation, int | None, Rows], ...]
+    writes: tuple[tuple[Operation, Kind], ...]
+    travels: int
+    strange: tuple[str, ...]
+
+    @staticmethod
+    def of(spec: TableSpec, operations: Iterable[Operation]) -> Seen:
+        """Sorts a table's operations. Those that failed never took effect; maintenance must not change a row."""
+        reads: list[tuple[Operation, int | None, Rows]] = []
+        writes: list[tuple[Operation, Kind]] = []
+        strange: list[str] = []
+        travels = 0
+        for o in operations:
+            kind = kind_of(o)
+            if o.type == "fail":
+                continue
+            if kind is None:
+                strange.append(o.op)
+            elif kind.name == "read-snapshot":
+                travels += 1
+            elif kind.name in ("read", "read-key"):
+                if o.type != "ok":
+                    continue
+                key = o.value.get("id") if kind.name == "read-key" and isinstance(o.value, Mapping) else None
+                rows = rows_of(o.result)
+                keyed = kind.name == "read-key"
+                if rows is None or (keyed and (type(key) is not int or any(r.id != key for r in rows))):
+                    strange.append(o.op)
+                else:
+                    reads.append((o, key, rows))
+            elif kind.changes_rows:
+                if _ids(o) is None and _part(o) is None:
+                    strange.append(o.op)
+                else:
+                    writes.append((o, kind))
+        return Seen(spec, tuple(reads), tuple(writes), travels, tuple(strange))
+
+    def parts(self, leniency: Leniency = STRICT) -> Iterator[Part]:
+        """The ids that any operation names or any read shows, in groups that have nothing to do with each other."""
+        groups = _Groups()
+        for o, _ in self.writes:
+            groups.join(_ids(o) or (), together=o.f == "insert-select")
+        for _, key, rows in self.reads:
+            groups.join([*(() if key is None else (key,)), *(r.id for r in rows)], together=False)
+        of = groups.sets()
+        calls: dict[frozenset[int], list[Call]] = {g: [] for g in of.values()}
+        by_part: dict[int, set[frozenset[int]]] = {}
+        for id, g in of.items():
+            by_part.setdefault(part_of(id, self.spec), set()).add(g)
+        for o, kind in self.writes:
+            ids, part = _ids(o), _part(o)
+            there = {of[i] for i in ids} if ids is not None else by_part.get(part if part is not None else 0, set())
+            write = Write(
+                o, kind, self._loose(o, kind, leniency), o.f in ("delete", "delete-where", "delete-partition")
+            )
+            for g in there:
+                calls[g].append(Call(o.op, o.process, o.f, write, None, False, *bounds(o)))
+        for o, key, rows in self.reads:
+            mine: dict[frozenset[int], list[Row]] = {}
+            for r in rows:
+                mine.setdefault(of[r.id], []).append(r)
+            for g in calls if key is None else (of[key],):
+                calls[g].append(Call(o.op, o.process, o.f, key, tuple(mine.get(g, ())), True, *bounds(o)))
+        for g in sorted(calls, key=min):
+            yield Part(g, tuple(calls[g]))
+
+    def _loose(self, o: Operation, kind: Kind, leniency: Leniency) -> bool:
+        if kind.name == "insert":
+            return False
+        return isolation(self.spec, o) == "snapshot" or (leniency.blind and kind.blind_append)
+
+
+def _ids(o: Operation) -> list[int] | None:
+    """The ids that a statement names."""
+    v = o.value
+    if not isinstance(v, Mapping):
+        return None
+    ids = v["ids"] if "ids" in v else [v[k] for k in ("from", "to") if k in v] or None
+    return ids if isinstance(ids, list) and all(type(i) is int for i in ids) else None
+
+
+def _part(o: Operation) -> int | None:
+    """The partition whose rows a statement takes."""
+    part = o.value.get("part") if isinstance(o.value, Mapping) else None
+    return part if type(part) is int else None
+
+
+class _Groups:
+    """Ids, some of which belong together."""
+
+    def __init__(self) -> None:
+        self._above: dict[int, int] = {}
+
+    def join(self, ids: Collection[int], *, together: bool) -> None:
+        for i in ids:
+            self._above.setdefault(i, i)
+        if together:
+            first = next(iter(ids))
+            for i in ids:
+                self._above[self._top(i)] = self._top(first)
+
+    def _top(self, i: int) -> int:
+        while self._above[i] != i:
+            i = self._above[i]
+        return i
+
+    def sets(self) -> dict[int, frozenset[int]]:
+        members: dict[int, list[int]] = {}
+        for i in self._above:
+            members.setdefault(self._top(i), []).append(i)
+        return {i: frozenset(members[self._top(i)]) for i in self._above}
+
+
+# --- the model --------------------------------------------------------------------------------------------------------
+
+
+class TableRows(Model):
+    """The rows of ids that belong together.
+
+    ``guided``: calls of unknown outcome, and those whose name somebody read, take effect only where it can lead to a row that somebody read.
+    An order found so is one; that none is found says nothing.
+    """
+
+    name = "rows"
+
+    def __init__(
+        self, spec: TableSpec, part: Part, leniency: Leniency = STRICT, *, guided: bool = False, at: Rows = ()
+    ) -> None:
+        super().__init__(At(at))
+        self.spec = spec
+        self.ids = part.ids
+        self.leniency = leniency
+        self.guided = guided
+        self._known: dict[tuple[str, Rows], Outcome] = {}
+        self._writes = {c.op: c.value for c in part.calls if not c.reads}
+        self._counts: dict[str, int] = {}
+        """Log of a row, up to any of its elements → the highest counter that a row with a log beginning so was read with."""
+        self.names: set[str] = set()
+        for r in {r for c in part.calls if c.reads for r in c.result}:
+            elements = str(r.log).split(",")
+            self.names |= {str(r.val), *elements}
+            for n in range(1, len(elements) + 1):
+                log = ",".join(elements[:n])
+                self._counts[log] = max(r.cnt, self._counts.get(log, 0)) if type(r.cnt) is int else 0
+
+    def call(self, o: Operation, value: Any, result: Any) -> Call:
+        raise NotImplementedError("calls on rows are made by Seen.parts")
+
+    def worthwhile(self, call: Call) -> bool:
+        """Whether a call can be on the way to anything that was read: it is ok, or its name was seen, or it leaves none."""
+        return call.end != NEVER or call.op in self.names or call.f in _NAMELESS
+
+    def outcome(self, rows: Rows, write: Write) -> Outcome:
+        """What a statement means at these rows."""
+        key = write.operation.op, rows
+        found = self._known.get(key)
+        if found is None:
+            try:
+                out, put = write.kind.writeset(State(rows), write.operation.value, write.operation.op, self.spec)
+            except (TypeError, AttributeError, KeyError, IndexError, ValueError) as e:
+                raise Unreadable(f"{explain.operation(write.operation)} has no meaning: {e}") from None
+            found = Outcome(tuple(sorted(out)), tuple(sorted(r for r in put if r.id in self.ids)))
+            self._known[key] = found
+        return found
+
+    def invoked(self, state: At, call: Call) -> At:
+        if call.reads or not call.value.loose:
+            return state
+        scans = (*state.scanned, (call.op, (self.outcome(state.rows, call.value),)))
+        return At(state.rows, tuple(sorted(scans)))
+
+    def step(self, state: At, call: Call) -> Sequence[At]:
+        if call.reads:
+            here = state.rows
+            if call.value is not None and len(self.ids) > 1:
+                here = tuple(r for r in here if r.id == call.value)
+            return (state,) if call.result == here else ()
+        write: Write = call.value
+        if write.loose:
+            outcomes: Sequence[Outcome] = dict(state.scanned)[call.op]
+        else:
+            outcomes = (self.outcome(state.rows, write),)
+        out = []
+        seen = self.guided and (call.end == NEVER or call.op in self.names)
+        for o in outcomes:
+            if seen and o.added and all(r.cnt > self._counts.get(r.log, -1) for r in o.added):
+                continue
+            after = self._commit(state, call, o)
+            if after is not None:
+                out.append(after)
+        return out
+
+    def _commit(self, state: At, call: Call, o: Outcome) -> At | None:
+        rows = _without(state.rows, o.removed)
+        if rows is None:
+            return None
+        if o.added:
+            rows = tuple(sorted((*rows, *o.added)))
+        if not state.scanned:
+            return At(rows)
+        gone = frozenset(o.removed)
+        by_delete = call.value.deletes or self.leniency.undelete
+        scanned = []
+        for op, options in state.scanned:
+            if op == call.op:
+                continue
+            other = self._writes[op]
+            kept = dict.fromkeys(
+                left for x in options if (left := _still(x, gone, other.deletes and by_delete)) is not None
+            )
+            kept[self.outcome(rows, other)] = None
+            scanned.append((op, tuple(sorted(kept))))
+        return At(rows, tuple(scanned))
+
+    def kind(self, call: Call) -> Hashable | None:
+        write: Write = call.value
+        if write.loose and not self.guided:
+            return None  # one that began earlier may have scanned what another cannot have
+        if call.f in ("update-counter", "update-counter-where", "delete-where"):
+            return (call.f, write.operation.value.get("parity"), self._named(write))
+        return ("delete", self._named(write)) if call.f in _DELETES else None
+
+    def _named(self, write: Write) -> Hashable:
+        """Which of the object's ids a statement is about."""
+        ids = _ids(write.operation)
+        if ids is not None:
+            return frozenset(self.ids & set(ids))
+        return frozenset(i for i in self.ids if part_of(i, self.spec) == _part(write.operation))
+
+    def describe(self, state: Any) -> str:
+        rows = state.rows if isinstance(state, At) else state
+        if not rows:
+            return "no row"
+        return ", ".join(f"(id {r.id}, val {r.val}, cnt {r.cnt}, log {r.log})" for r in rows)
+
+    def words(self, call: Call) -> str:
+        if call.reads:
+            what = "read" if call.value is None else f"read-key of id {call.value}"
+            return f"{what} that returned {self.describe(call.result)}"
+        what = explain.arguments(call.value.operation.value)
+        return f"{call.f} {what}".strip()
+
+
+_DELETES = ("delete", "delete-partition", "merge-delete")
+_NAMELESS = (*_DELETES, "delete-where", "update-counter", "update-counter-where")
+"""Kinds that leave nothing that bears their operation's name."""
+
+
+def _without(rows: Rows, removed: Rows) -> Rows | None:
+    """The rows without some; None when one of them is not there."""
+    if not removed:
+        return rows
+    left = Counter(rows)
+    left.subtract(removed)
+    if any(n < 0 for n in left.values()):
+        return None
+    return tuple(sorted(left.elements()))
+
+
+def _still(x: Outcome, gone: frozenset[Row], forgiven: bool) -> Outcome | None:
+    """What a scan's outcome is worth after rows were removed; None when it cannot be committed any more."""
+    if gone.isdisjoint(x.removed):
+        return x
+    return Outcome(tuple(r for r in x.removed if r not in gone), x.added) if forgiven else None
