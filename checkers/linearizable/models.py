@@ -58,6 +58,10 @@ class Model(ABC):
         """The state when a call begins; only one that remembers what calls may have seen is another one."""
         return state
 
+    def far(self, state: State, call: Call) -> int:
+        """How far a state seems to be from one that explains a call: what is near is tried first."""
+        return 0
+
     def describe(self, state: State) -> str:
         """A state, in words."""
         return repr(thaw(state))

@@ -19,7 +19,7 @@ may have scanned::
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ from harness.history import Operation
 from workloads.operations import Kind, part_of
 from workloads.tables import COLUMNS, Row, State, TableSpec
 
+Guide = Callable[[Iterable[object]], bool]
 Rows = tuple[Row, ...]
 """Sorted, equal ones repeated."""
 
@@ -79,6 +80,21 @@ class Part(NamedTuple):
 
     ids: frozenset[int]
     calls: tuple[Call, ...]
+
+    def alone(self, spec: TableSpec) -> Iterator[Part]:
+        """Each id by itself that no INSERT … SELECT made a row of: for what reads it, it is as if that had never been."""
+        copies = [c for c in self.calls if c.f == "insert-select"]
+        for id in sorted(self.ids - {c.value.operation.value["to"] for c in copies}):
+            calls = []
+            for c in self.calls:
+                if c.reads and c.value in (None, id):
+                    mine = tuple(r for r in c.result if r.id == id)
+                    calls.append(Call(c.op, c.process, c.f, c.value, mine, True, c.start, c.end))
+                elif not c.reads and c.f != "insert-select":
+                    ids = _ids(c.value.operation)
+                    if id in ids if ids is not None else _part(c.value.operation) == part_of(id, spec):
+                        calls.append(c)
+            yield Part(frozenset((id,)), tuple(calls))
 
 
 class Unreadable(ValueError):
@@ -224,20 +240,18 @@ class _Groups:
 class TableRows(Model):
     """The rows of ids that belong together.
 
-    ``guided``: calls of unknown outcome, and those whose name somebody read, take effect only where it can lead to a row that somebody read.
-    An order found so is one; that none is found says nothing.
+    With a ``guide``, calls of unknown outcome, and those whose name somebody read, take effect only where ``all`` or ``any`` of the rows that
+    they make can become one that somebody read. An order found so is one; that none is found says nothing.
     """
 
     name = "rows"
 
-    def __init__(
-        self, spec: TableSpec, part: Part, leniency: Leniency = STRICT, *, guided: bool = False, at: Rows = ()
-    ) -> None:
-        super().__init__(At(at))
+    def __init__(self, spec: TableSpec, part: Part, leniency: Leniency = STRICT, guide: Guide | None = None) -> None:
+        super().__init__(At(()))
         self.spec = spec
         self.ids = part.ids
         self.leniency = leniency
-        self.guided = guided
+        self.guide = guide
         self._known: dict[tuple[str, Rows], Outcome] = {}
         self._writes = {c.op: c.value for c in part.calls if not c.reads}
         self._counts: dict[str, int] = {}
@@ -278,19 +292,16 @@ class TableRows(Model):
 
     def step(self, state: At, call: Call) -> Sequence[At]:
         if call.reads:
-            here = state.rows
-            if call.value is not None and len(self.ids) > 1:
-                here = tuple(r for r in here if r.id == call.value)
-            return (state,) if call.result == here else ()
+            return (state,) if call.result == self._shown(state, call) else ()
         write: Write = call.value
         if write.loose:
             outcomes: Sequence[Outcome] = dict(state.scanned)[call.op]
         else:
             outcomes = (self.outcome(state.rows, write),)
         out = []
-        seen = self.guided and (call.end == NEVER or call.op in self.names)
+        guide = self.guide if self.guide is not None and (call.end == NEVER or call.op in self.names) else None
         for o in outcomes:
-            if seen and o.added and all(r.cnt > self._counts.get(r.log, -1) for r in o.added):
+            if guide is not None and o.added and not guide(r.cnt <= self._counts.get(r.log, -1) for r in o.added):
                 continue
             after = self._commit(state, call, o)
             if after is not None:
@@ -319,9 +330,22 @@ class TableRows(Model):
             scanned.append((op, tuple(sorted(kept))))
         return At(rows, tuple(scanned))
 
+    def far(self, state: At, call: Call) -> int:
+        """Rows that must go or come before a read returns."""
+        if not call.reads:
+            return 0
+        here, there = Counter(self._shown(state, call)), Counter(call.result)
+        return (here - there).total() + (there - here).total()
+
+    def _shown(self, state: At, call: Call) -> Rows:
+        """What a read returns."""
+        if call.value is None or len(self.ids) == 1:
+            return state.rows
+        return tuple(r for r in state.rows if r.id == call.value)
+
     def kind(self, call: Call) -> Hashable | None:
         write: Write = call.value
-        if write.loose and not self.guided:
+        if write.loose and self.guide is None:
             return None  # one that began earlier may have scanned what another cannot have
         if call.f in ("update-counter", "update-counter-where", "delete-where"):
             return (call.f, write.operation.value.get("parity"), self._named(write))

@@ -21,9 +21,9 @@ Time and memory are bounded by counted steps and remembered configurations, not 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any
 
 from checkers.linearizable.calls import NEVER, Call
@@ -261,9 +261,10 @@ class _Search:
         c, step, calls = self.calls[x], self.model.step, self.calls
         others = [*e.writes, *self.crashed[: e.crashed]]
         reads = [r for r in e.reads if r != x and not mask & self.bit[r]]
-        queue = deque([(mask, state, path)])
+        queue = [(0, 0, 0, mask, state, path)]  # (taken and still to take, to tell them apart, taken, …)
+        pushed = 0
         while queue:
-            mask, state, path = queue.popleft()
+            _, _, taken, mask, state, path = heappop(queue)
             if self.steps > self.limits.steps:
                 raise _Exhausted
             self.steps += 1
@@ -284,7 +285,8 @@ class _Search:
                         continue
                     m, p = self._read(reads, mask | b, s, (path, n))
                     if self._fresh(pos, m, s):
-                        queue.append((m, s, p))
+                        pushed += 1
+                        heappush(queue, (taken + 1 + self.model.far(s, c), pushed, taken + 1, m, s, p))
             if len(self.seen) + len(queue) > self.limits.configurations:
                 raise _Exhausted
 
