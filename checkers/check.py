@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from checkers.assertions import Assertions
 from checkers.commits import Commits
+from checkers.linearizable import NONLINEARIZABLE, Linearizable
 from checkers.liveness import Liveness
 from checkers.metadata import Metadata
 from checkers.reads import Reads
@@ -27,7 +28,7 @@ from harness import history, tablelog
 from harness.store import RunFolder, StoreError
 from workloads.tables import TableSpec
 
-ALL: tuple[Checker, ...] = (Commits(), Replay(), Reads(), Metadata(), Liveness(), Retries())
+ALL: tuple[Checker, ...] = (Commits(), Replay(), Reads(), Linearizable(), Metadata(), Liveness(), Retries())
 """The checkers that every run is judged by."""
 
 
@@ -62,7 +63,8 @@ def check(evidence: Evidence, checkers: Sequence[Checker] = ALL, promises: Promi
     """Run checkers over the evidence. A run that ended early is ``unknown`` at best.
 
     With ``expect`` the run is valid if exactly those anomalies were found; one that was not is reported as ``expected-not-found``:
-    a scenario that no longer shows its bug must be noticed. Where the evidence or a checker could not decide, absence proves nothing.
+    a scenario that no longer shows its bug must be noticed. What clients saw of an expected one (``nonlinearizable``) is expected, too.
+    Where the evidence or a checker could not decide, absence proves nothing.
     """
     verdicts = [_one(c, evidence) for c in checkers]
     if evidence.history.problems:
@@ -75,11 +77,21 @@ def check(evidence: Evidence, checkers: Sequence[Checker] = ALL, promises: Promi
     expected = frozenset(promises.expect)
     found = {a.name for v in verdicts for a in v.anomalies}
     missing = sorted(expected - found)
-    surprised = any(a.name not in expected for v in verdicts for a in v.anomalies)
+    surprised = any(
+        a.name not in expected and not _restates(a, verdicts, expected) for v in verdicts for a in v.anomalies
+    )
     undecided = ended == "unknown" or any(v.valid == "unknown" for v in verdicts)
     verdicts.append(_expectation(missing, sorted(expected & found), undecided))
     valid: Validity = False if surprised or (missing and not undecided) else "unknown" if undecided else True
     return Results(tuple(verdicts), valid, evidence.complete, tuple(sorted(expected)))
+
+
+def _restates(a: Anomaly, verdicts: Sequence[Verdict], expected: frozenset[str]) -> bool:
+    """Whether an anomaly only says that clients saw what another one, which was expected, did to the same rows."""
+    if a.name != NONLINEARIZABLE:
+        return False
+    known = (b for v in verdicts for b in v.anomalies if b.name in expected and b.table == a.table)
+    return any(set(b.keys) & set(a.keys) for b in known)
 
 
 def _expectation(missing: Sequence[str], found: Sequence[str], undecided: bool) -> Verdict:

@@ -5,13 +5,14 @@
 
 from checkers.linearizable.blackbox import check_model
 from checkers.linearizable.calls import ModelError
-from checkers.linearizable.checker import Linearizable
+from checkers.linearizable.checker import NONLINEARIZABLE, Linearizable
 from checkers.linearizable.models import MODELS, Model
 from checkers.linearizable.result import Configuration, KeyResult, Result
 from checkers.linearizable.search import Limits
 
 __all__ = [
     "MODELS",
+    "NONLINEARIZABLE",
     "Configuration",
     "KeyResult",
     "Limits",

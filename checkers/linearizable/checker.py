@@ -23,6 +23,8 @@ from checkers.verdict import Anomaly, Evidence, Validity, Verdict
 from harness.history import Operation
 from workloads.tables import COLUMNS, TableSpec
 
+NONLINEARIZABLE = "nonlinearizable"
+"""The anomaly's name."""
 LIMITS = Limits(steps=300_000, configurations=150_000)
 """What may be spent on one id."""
 GUIDED = Limits(steps=60_000, configurations=60_000)
@@ -156,7 +158,7 @@ class _Table:
         documented, why = self._documented(part)
         text = f"{what}: {found.explanation} The table promises {level}."
         return Anomaly(
-            "nonlinearizable",
+            NONLINEARIZABLE,
             self.checker,
             self.spec.name,
             text + (f" {why}" if why else ""),
@@ -193,8 +195,7 @@ class _Table:
             (has_undelete and has_blind, Leniency(undelete=True, blind=True), BLIND_APPEND, f"{_UNDELETE} {_BLIND}"),
         ):
             if possible:
-                (lenient,) = [p for p in self.seen.parts(leniency) if p.ids == part.ids]
-                found = self._decide(lenient, leniency)
+                found = self._decide(part.lenient(leniency), leniency)
                 if found is None or found.valid is True:
                     return link, why
         return None, ""
