@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from random import Random
 from typing import Any
 
@@ -283,6 +284,43 @@ def test_beyond_its_limits_a_search_is_unknown_and_says_how_far_it_got(limits: L
     assert (key.answered, key.of) == (1, 2)
     assert "the order that got furthest explains 1 of 2 answers" in key.explanation
     assert check_model(history(crowd(40)), "counter", limits=limits) == result
+
+
+def test_all_keys_together_are_bounded_too() -> None:
+    """Ten keys that could take 5,000 steps each, and 12,000 for all: the last ones get the least that every key gets."""
+    ops = []
+    for k in range(10):
+        ops += [
+            o._replace(
+                value=[k, o.value],
+                result=None if o.f == "add" else [k, o.result],
+                start=10_000 * k + o.start,
+                end=None if o.end is None else 10_000 * k + o.end,
+            )
+            for o in crowd(20)
+        ]
+    result = check_model(history(ops), "counter", limits=Limits(steps=5000, total=12_000))
+    steps = [int(k.explanation.split(" after ")[1].split(" ")[0]) for k in result.keys]
+    assert result.valid == "unknown" and len(steps) == 10
+    assert sum(steps) < 12_000 + 10 * 1100 and max(steps) < 5100 and steps[-1] < 1100
+
+
+def test_memory_is_bounded() -> None:
+    """A search that would need millions of configurations, given 5,000 of them, takes a few MB."""
+    h = history(crowd(40))
+    tracemalloc.start()
+    try:
+        assert check_model(h, "counter", limits=Limits(configurations=5000)).valid == "unknown"
+        assert tracemalloc.get_traced_memory()[1] < 10e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_crowd_of_clients_is_unknown_not_endless() -> None:
+    """Two thousand clients at once: what is under way at every answer is more than the limit allows to be noted."""
+    n = 2000
+    ops = [Op("cas", [k % 3, (k + 1) % 3], None, k, n + k) for k in range(n)]
+    assert check_model(history(ops), "cas-register", limits=Limits(configurations=1000)).valid == "unknown"
 
 
 def test_a_long_history_needs_little_memory() -> None:

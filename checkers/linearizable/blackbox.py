@@ -46,7 +46,7 @@ def check_model(
     Args:
         history: as it was recorded, or as ``harness.interchange`` reads it.
         model: a name in ``MODELS``, or a model with another first state.
-        limits: of a search, per key; beyond them a key is ``"unknown"``.
+        limits: of searches; beyond them a key is ``"unknown"``.
         keyed: whether values are pairs of an independent key and a value; None: when all of them are pairs.
         algorithm: ``best``, or ``search`` for the search alone.
 
@@ -110,9 +110,13 @@ def _judge(keys: Mapping[Hashable, Sequence[Call]], m: Model, limits: Limits, al
             found[key] = KeyResult(thaw(key), True, name, len(calls), answers, answers)
         else:
             failed.append((key, name, decide))
+    refuted = {key for key, _, _ in failed}
+    steps = 0
     for key, calls in keys.items():
-        if key not in found and all(key != k for k, _, _ in failed):
-            found[key] = searched(thaw(key), calls, m, limits)
+        if key not in found and key not in refuted:
+            s = search(calls, m, limits.after(steps))
+            steps += s.steps
+            found[key] = searched(thaw(key), calls, m, s)
     for n, (key, name, decide) in enumerate(failed):
         found[key] = _refuted(thaw(key), keys[key], m, name, decide, n < EXPLAINED)
     return tuple(found[key] for key in keys)
@@ -197,9 +201,8 @@ def _refuted(
     )
 
 
-def searched(key: Any, calls: Sequence[Call], m: Model, limits: Limits) -> KeyResult:
-    """A key, judged by the search."""
-    s = search(calls, m, limits)
+def searched(key: Any, calls: Sequence[Call], m: Model, s: Searched) -> KeyResult:
+    """A key, judged by a search."""
     answers = sum(c.ok for c in calls)
     if s.valid is True:
         return KeyResult(key, True, "search", len(calls), s.answered, answers)

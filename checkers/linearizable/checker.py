@@ -12,12 +12,15 @@ documented beyond that (the undelete of ``RowDelta``, unvalidated appends: apach
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from checkers.linearizable.blackbox import searched
+from checkers.linearizable.calls import Call
 from checkers.linearizable.result import KeyResult
 from checkers.linearizable.rows import STRICT, Leniency, Part, Seen, TableRows, Unreadable
-from checkers.linearizable.search import Limits, search
+from checkers.linearizable.search import Limits, Searched, search
 from checkers.replay import BLIND_APPEND, ROW_DELTA
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
 from harness.history import Operation
@@ -25,8 +28,8 @@ from workloads.tables import COLUMNS, TableSpec
 
 NONLINEARIZABLE = "nonlinearizable"
 """The anomaly's name."""
-LIMITS = Limits(steps=300_000, configurations=150_000)
-"""What may be spent on one id."""
+LIMITS = Limits(steps=300_000, configurations=150_000, total=3_000_000)
+"""What may be spent on one id, and on a table."""
 GUIDED = Limits(steps=60_000, configurations=60_000)
 """What may be spent on it with a guide, before."""
 JOINED = Limits(steps=20_000, configurations=20_000)
@@ -87,6 +90,7 @@ class _Table:
         self.remarks: list[str] = []
         """What was left out."""
         self.calls = 0
+        self.steps = 0
         self.guided = 0
         self.judged = 0
         self.undecided: list[int] = []
@@ -145,10 +149,16 @@ class _Table:
         for guide in (all, any):
             guided = TableRows(self.spec, part, leniency, guide)
             calls = [c for c in part.calls if guided.worthwhile(c)]
-            if search(calls, guided, JOINED if joined else GUIDED).valid is True:
+            if self._search(calls, guided, JOINED if joined else GUIDED).valid is True:
                 return None
-        key = sorted(part.ids) if joined else min(part.ids)
-        return searched(key, part.calls, TableRows(self.spec, part, leniency), JOINED if joined else self.limits)
+        model = TableRows(self.spec, part, leniency)
+        found = self._search(part.calls, model, JOINED if joined else self.limits)
+        return searched(sorted(part.ids) if joined else min(part.ids), part.calls, model, found)
+
+    def _search(self, calls: Sequence[Call], model: TableRows, limits: Limits) -> Searched:
+        found = search(calls, model, replace(limits, total=self.limits.total).after(self.steps))
+        self.steps += found.steps
+        return found
 
     def _anomaly(self, part: Part, found: KeyResult) -> Anomaly:
         ops = [self.operations[op] for op in dict.fromkeys(found.involved) if op in self.operations]
@@ -206,7 +216,7 @@ class _Table:
         if not call.reads:
             return []
         model = TableRows(self.spec, part)
-        said = search(part.calls, model, self.limits)
+        said = self._search(part.calls, model, self.limits)
         out: set[str] = set()
         for f in said.finals:
             here = [r for r in f.state.rows if call.value is None or r.id == call.value]

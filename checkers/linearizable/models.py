@@ -62,6 +62,10 @@ class Model(ABC):
         """How far a state seems to be from one that explains a call: what is near is tried first."""
         return 0
 
+    def size(self, state: State) -> int:
+        """How many small states it is as large as."""
+        return 1
+
     def describe(self, state: State) -> str:
         """A state, in words."""
         return repr(thaw(state))
@@ -172,6 +176,9 @@ class GrowSet(Model):
             return (state,) if call.result == state else ()
         return (state | {call.value},)
 
+    def size(self, state: State) -> int:
+        return 1 + len(state) // 16
+
     def describe(self, state: State) -> str:
         if not isinstance(state, frozenset):
             return repr(thaw(state))
@@ -200,6 +207,9 @@ class AppendList(Model):
         if call.reads:
             return (state,) if call.result == state else ()
         return ((*state, call.value),)
+
+    def size(self, state: State) -> int:
+        return 1 + len(state) // 32
 
     def words(self, call: Call) -> str:
         return super().words(call) if call.reads else f"append {thaw(call.value)!r}"
@@ -243,6 +253,9 @@ class MultiRegister(Model):
             elif call.end != NEVER and now.get(k) != v:
                 return ()
         return (frozenset((k, v) for k, v in now.items() if v is not None),)
+
+    def size(self, state: State) -> int:
+        return 1 + len(state) // 4
 
     def kind(self, call: Call) -> Hashable | None:
         return tuple(m for m in call.value if m[0] == "w")

@@ -337,6 +337,9 @@ class TableRows(Model):
             scanned.append((op, tuple(sorted(kept))))
         return At(rows, tuple(scanned))
 
+    def size(self, state: At) -> int:
+        return 1 + len(state.rows) // 16
+
     def far(self, state: At, call: Call) -> int:
         """Rows that must go or come before a read returns."""
         if not call.reads:

@@ -22,7 +22,7 @@ Time and memory are bounded by counted steps and remembered configurations, not 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any
 
@@ -30,6 +30,8 @@ from checkers.linearizable.calls import NEVER, Call
 from checkers.linearizable.models import Model
 from checkers.verdict import Validity
 
+_TOGETHER = 40
+"""References to calls under way that cost as much memory as a configuration."""
 MOST = 10
 """Final configurations that are kept."""
 
@@ -39,19 +41,29 @@ Path = tuple[Any, int] | None
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a search may do for one key.
+    """How much a search may do for one key. Both count a large state (``Model.size``) as several.
 
     Attributes:
         steps: how often a call is tried at a state; a million take some seconds.
         configurations: how many are remembered at once; a million take some hundred megabytes.
+        total: steps for all keys together.
     """
 
     steps: int = 3_000_000
     configurations: int = 500_000
+    total: int = 12_000_000
+
+    def after(self, steps: int) -> Limits:
+        """What is left for a key when others took that many steps; never so little that an easy key is not decided."""
+        return replace(self, steps=max(FEWEST, min(self.steps, self.total - steps)))
+
+
+FEWEST = 1000
+"""Steps that every key may take."""
 
 
 DEFAULT = Limits()
-"""Half a minute and some hundred megabytes for one key, at worst."""
+"""A minute or so and some hundred megabytes, at worst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +126,15 @@ class _Search:
     best: int = -1
     finals: list[tuple[int, Any, Path]] = field(default_factory=list)
     seen: set[tuple[int, int, Any]] = field(default_factory=set)
+    held: int = 0
+    """What ``seen`` counts as."""
 
     def __post_init__(self) -> None:
         self.crashed: list[int] = []
         self.before: list[int] = [0] * len(self.calls)
         """Bit of the call of unknown outcome that does the same and comes first; 0 for none."""
         self.bit: list[int] = [0] * len(self.calls)
+        self.crowded = False
         self.events = self._events()
 
     def _events(self) -> list[_Event]:
@@ -133,10 +148,15 @@ class _Search:
         reads: dict[int, None] = {}
         writes: dict[int, None] = {}
         alike: dict[Any, int] = {}
+        together = 0
         out: list[_Event] = []
         for _, answer, n in order:
             c = self.calls[n]
             if answer:
+                together += max(0, len(reads) + len(writes) - 20)
+                if together > _TOGETHER * self.limits.configurations:
+                    self.crowded = True
+                    break
                 out.append(_Event(n, True, tuple(reads), tuple(w for w in writes if w != n), len(self.crashed)))
                 del (reads if c.reads else writes)[n]
                 free.append(self.bit[n])
@@ -187,6 +207,8 @@ class _Search:
 
     def _run(self) -> tuple[int, Any, Path] | None:
         """The configuration at the end, or None when no order gets there."""
+        if self.crowded:
+            raise _Exhausted
         node = self._advance(0, 0, self.model.initial, None)
         stack: list[Iterator[tuple[int, Any, Path]]] = []
         at: list[int] = []
@@ -200,6 +222,7 @@ class _Search:
                 self.finals.append((mask, state, path))
             if not stack:
                 self.seen.clear()  # nothing is left that could come here again
+                self.held = 0
             only = self._only(pos, mask, state, path)
             if only is not None:
                 node = self._advance(pos + 1, *only)
@@ -214,7 +237,7 @@ class _Search:
                 at.pop()
             else:
                 return None
-            if len(self.seen) + len(stack) > self.limits.configurations:
+            if self.held + len(stack) > self.limits.configurations:
                 raise _Exhausted
             node = self._advance(at[-1] + 1, *following)
 
@@ -224,7 +247,7 @@ class _Search:
         c = self.calls[e.call]
         if not c.reads and (e.crashed or any(not mask & self.bit[n] for n in e.writes)):
             return None
-        self.steps += 1
+        self.steps += self.model.size(state)
         if self.steps > self.limits.steps:
             raise _Exhausted
         done = self.model.step(state, c)
@@ -267,7 +290,7 @@ class _Search:
             _, _, taken, mask, state, path = heappop(queue)
             if self.steps > self.limits.steps:
                 raise _Exhausted
-            self.steps += 1
+            self.steps += self.model.size(state)
             done = step(state, c)
             for s in done:
                 m, p = self._read(reads, mask, s, (path, x))
@@ -279,7 +302,7 @@ class _Search:
                 b = self.bit[n]
                 if mask & b or (self.before[n] and not mask & self.before[n]):
                     continue
-                self.steps += 1
+                self.steps += self.model.size(state)
                 for s in step(state, calls[n]):
                     if s == state and calls[n].end == NEVER:
                         continue
@@ -287,7 +310,7 @@ class _Search:
                     if self._fresh(pos, m, s):
                         pushed += 1
                         heappush(queue, (taken + 1 + self.model.far(s, c), pushed, taken + 1, m, s, p))
-            if len(self.seen) + len(queue) > self.limits.configurations:
+            if self.held + len(queue) > self.limits.configurations:
                 raise _Exhausted
 
     def _read(self, reads: Sequence[int], mask: int, state: Any, path: Path) -> tuple[int, Path]:
@@ -305,6 +328,7 @@ class _Search:
         if key in self.seen:
             return False
         self.seen.add(key)
+        self.held += self.model.size(state)
         return True
 
 
