@@ -15,6 +15,8 @@ from harness.history import History, Operation
 
 EXPLAINING = Limits(steps=200_000, configurations=50_000)
 """What may be spent on the configurations before a failure that was found without a search."""
+NAMED = 4
+"""Operations of an order that an explanation names."""
 SHOWN = 20
 """Operations of an order that are kept."""
 EXPLAINED = 10
@@ -220,10 +222,13 @@ def searched(key: Any, calls: Sequence[Call], m: Model, s: Searched) -> KeyResul
 
 
 def _last(calls: Sequence[Call], s: Searched) -> tuple[str, ...]:
-    """The call that made the state before the failure, where all orders agree on it."""
-    lasts = {next((n for n in reversed(f.order) if not calls[n].reads), None) for f in s.finals}
-    only = lasts.pop() if len(lasts) == 1 else None
-    return () if only is None else (calls[only].op,)
+    """The last calls that change anything, in the first order that got so far; last first."""
+    return tuple(calls[n].op for n in _writes(calls, s.finals[0], NAMED)[::-1]) if s.finals else ()
+
+
+def _writes(calls: Sequence[Call], f: Final, most: int) -> list[int]:
+    """The last calls of an order that change anything."""
+    return [n for n in f.order if not calls[n].reads][-most:]
 
 
 def _configuration(calls: Sequence[Call], m: Model, f: Final) -> Configuration:
@@ -247,13 +252,13 @@ def _stood(configurations: Sequence[Configuration], calls: Sequence[Call], m: Mo
     if not finals:
         return ""
     states = list(dict.fromkeys(c.state for c in configurations))
-    many = len(finals) > 1
     text = f" All that was answered before can be ordered; the state is then {' or '.join(states[:4])}"
     if len(states) > 4:
         text += f", or one of {len(states) - 4} more"
-    last = [next((n for n in reversed(f.order) if not calls[n].reads), None) for f in finals]
-    if not many and last[0] is not None:
-        text += f", as the {_said(calls[last[0]], m)} left it"
+    writes = _writes(calls, finals[0], NAMED)
+    if writes:
+        ends = ", ".join(f"{m.words(calls[n])} ({calls[n].op})" for n in writes)
+        text += f", {'the first of them ' if len(states) > 1 else ''}in an order that ends with {ends}"
     pending = sorted({n for f in finals for n in f.pending if not calls[n].reads}, key=lambda n: calls[n].start)
     if pending:
         shown = ", ".join(f"{m.words(calls[n])} ({calls[n].op})" for n in pending[:4])

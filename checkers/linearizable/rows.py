@@ -7,7 +7,7 @@ of each id. What is linearizable as a whole is so in each part, so a part that i
 
 When a statement scans, and when it commits, is one moment where the table promises serializability. Under snapshot isolation it is two: it
 may commit what its meaning was at any state since its invocation, if the rows that it removes are still there (first committer wins); a
-DELETE that finds some of them deleted by another DELETE removes the others. So a state also carries, for each statement under way, what it
+DELETE that finds some of them deleted already removes the others. So a state also carries, for each statement under way, what it
 may have scanned::
 
     rows          {a}            {b}             {b'}
@@ -324,7 +324,7 @@ class TableRows(Model):
         if not state.scanned:
             return At(rows)
         gone = frozenset(o.removed)
-        by_delete = call.value.deletes or self.leniency.undelete
+        by_delete = not o.added or self.leniency.undelete
         scanned = []
         for op, options in state.scanned:
             if op == call.op:
