@@ -17,7 +17,8 @@ from pydantic import ValidationError
 
 from checkers.assertions import Assertions
 from checkers.commits import Commits
-from checkers.linearizable import NONLINEARIZABLE, Linearizable
+from checkers.isolation import Isolation
+from checkers.linearizable import Linearizable
 from checkers.liveness import Liveness
 from checkers.metadata import Metadata
 from checkers.reads import Reads
@@ -28,8 +29,22 @@ from harness import history, tablelog
 from harness.store import RunFolder, StoreError
 from workloads.tables import TableSpec
 
-ALL: tuple[Checker, ...] = (Commits(), Replay(), Reads(), Linearizable(), Metadata(), Liveness(), Retries())
+ALL: tuple[Checker, ...] = (
+    Commits(),
+    Replay(),
+    Reads(),
+    Isolation(),
+    Linearizable(),
+    Metadata(),
+    Liveness(),
+    Retries(),
+)
 """The checkers that every run is judged by."""
+
+SECOND_OPINIONS = ("isolation", "linearizable")
+"""Checkers that find in their own terms what the others find."""
+SAME_AS = "same_as"
+"""Key of the evidence of a second opinion: the name of the anomaly that it confirms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +78,11 @@ def check(evidence: Evidence, checkers: Sequence[Checker] = ALL, promises: Promi
     """Run checkers over the evidence. A run that ended early is ``unknown`` at best.
 
     With ``expect`` the run is valid if exactly those anomalies were found; one that was not is reported as ``expected-not-found``:
-    a scenario that no longer shows its bug must be noticed. What clients saw of an expected one (``nonlinearizable``) is expected, too.
+    a scenario that no longer shows its bug must be noticed. What the checkers ``isolation`` and ``linearizable`` make of the same rows
+    (a deleted row that lives on is a ``lost-update`` of its id, and ``nonlinearizable`` to whoever read it) is expected, too.
     Where the evidence or a checker could not decide, absence proves nothing.
     """
-    verdicts = [_one(c, evidence) for c in checkers]
+    verdicts = _cross_referenced([_one(c, evidence) for c in checkers])
     if evidence.history.problems:
         verdicts.append(Verdict("history", "unknown", notes=evidence.history.problems))
     if promises.thresholds:
@@ -78,7 +94,7 @@ def check(evidence: Evidence, checkers: Sequence[Checker] = ALL, promises: Promi
     found = {a.name for v in verdicts for a in v.anomalies}
     missing = sorted(expected - found)
     surprised = any(
-        a.name not in expected and not _restates(a, verdicts, expected) for v in verdicts for a in v.anomalies
+        a.name not in expected and a.evidence.get(SAME_AS) not in expected for v in verdicts for a in v.anomalies
     )
     undecided = ended == "unknown" or any(v.valid == "unknown" for v in verdicts)
     verdicts.append(_expectation(missing, sorted(expected & found), undecided))
@@ -86,12 +102,25 @@ def check(evidence: Evidence, checkers: Sequence[Checker] = ALL, promises: Promi
     return Results(tuple(verdicts), valid, evidence.complete, tuple(sorted(expected)))
 
 
-def _restates(a: Anomaly, verdicts: Sequence[Verdict], expected: frozenset[str]) -> bool:
-    """Whether an anomaly only says that clients saw what another one, which was expected, did to the same rows."""
-    if a.name != NONLINEARIZABLE:
-        return False
-    known = (b for v in verdicts for b in v.anomalies if b.name in expected and b.table == a.table)
-    return any(set(b.keys) & set(a.keys) for b in known)
+def _cross_referenced(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts, in which anomalies of second opinions name what another checker calls the same (:data:`SAME_AS`).
+
+    It is the same when it is about the same rows of the same table and, of a cycle, when one operation is what the other checker accuses
+    (what clients saw concerns only who read it). What is documented of the one is so of the other.
+    """
+    first = [a for v in verdicts if v.checker not in SECOND_OPINIONS for a in v.anomalies]
+
+    def named(a: Anomaly) -> Anomaly:
+        for b in first:
+            related = b.table == a.table and set(b.keys) & set(a.keys)
+            if related and (a.checker == "linearizable" or set(b.ops[:1]) & set(a.ops)):
+                documented = a.documented or b.documented
+                return replace(a, documented=documented, evidence={**a.evidence, SAME_AS: b.name})
+        return a
+
+    return [
+        replace(v, anomalies=tuple(map(named, v.anomalies))) if v.checker in SECOND_OPINIONS else v for v in verdicts
+    ]
 
 
 def _expectation(missing: Sequence[str], found: Sequence[str], undecided: bool) -> Verdict:

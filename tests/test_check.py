@@ -148,6 +148,45 @@ def test_what_is_expected_must_be_found_and_nothing_else(
     assert check(good(), [saying(*found)], Promises(tuple(expected))).valid is valid
 
 
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_second_opinions_say_what_they_confirm_and_are_expected_with_it(format_version: int) -> None:
+    d = Drawing("snapshot", mode="merge-on-read", format_version=format_version)
+    one = row(1, "seed")
+    d.did("seed", "insert", ids=[1], add=[one])
+    d.invoke("d", "delete", ids=[1])
+    changed = one._replace(val="u")
+    d.did("u", "update-register", ids=[1], remove=[one], add=[changed])
+    d.commit("d")
+    d.ok("d")
+    d.read("r", [changed])
+    checkers = [c for c in ALL if c.name in ("commits", "replay", "reads", "isolation", "linearizable")]
+    results = check(d.evidence(), checkers)
+    found = {a.name: a for v in results.verdicts for a in v.anomalies}
+    assert set(found) == {"undelete", "lost-update", "nonlinearizable"}
+    assert {a.documented for a in found.values()} == {found["undelete"].documented}
+    assert (found["undelete"].documented is not None) is (format_version == 2)
+    assert found["lost-update"].evidence["same_as"] == found["nonlinearizable"].evidence["same_as"] == "undelete"
+    assert check(d.evidence(), checkers, Promises(("undelete",))).valid is True
+    assert check(d.evidence(), checkers, Promises(("stale-read",))).valid is False
+
+
+def test_a_second_opinion_on_other_rows_is_a_surprise() -> None:
+    def of(checker: str, name: str, key: int, op: str) -> Says:
+        return Says(checker, False, (Anomaly(name, checker, "t", "", ops=(op,), keys=(key,)),))
+
+    expecting = Promises(("undelete",))
+    undelete = of("replay", "undelete", 1, "d")
+    for other, valid in (
+        (of("isolation", "G-single", 1, "d"), True),
+        (of("isolation", "G-single", 2, "d"), False),
+        (of("isolation", "G-single", 1, "e"), False),
+        (of("linearizable", "nonlinearizable", 1, "r"), True),
+        (of("linearizable", "nonlinearizable", 2, "r"), False),
+        (of("reads", "stale-read", 1, "d"), False),
+    ):
+        assert check(good(), [undelete, other], expecting).valid is valid, other
+
+
 def test_an_expected_anomaly_that_is_not_found_is_named() -> None:
     results = check(good(), [saying()], Promises(("undelete", "write-skew")))
     assert [a.name for v in results.verdicts for a in v.anomalies] == ["expected-not-found"] * 2

@@ -238,8 +238,12 @@ class TableGraph:
         for c in t.main:
             o = t.everything.get(c.op or "")
             invoked.append(max(invoked[-1], o.invoked.index if o is not None else -1))
+        late = 0
         for o in t.ops:
             if o.f not in ("read", "read-key") or o.type != "ok" or o.completed is None:
+                continue
+            if o.completed.time >= t.seen_until:  # it may have seen what the log does not have
+                late += 1
                 continue
             rows = _rows(o.result)
             key = o.value.get("id") if o.f == "read-key" and isinstance(o.value, dict) else None
@@ -260,13 +264,16 @@ class TableGraph:
                 found, lost = self._matches(states, kept, each, low, high)
             if not found:
                 self.skipped_reads += 1
-                if not lost and o.completed.time < t.seen_until:
+                if not lost:
                     self.unexplained.append(o.op)
                 continue
             n = len(self.nodes)
             scan = min(x[1] for x in found), max(x[2] for x in found)
             self.nodes.append(Node(o, None, -1, scan))
             self._reading += [(n, [thing], oldest, newest) for thing, oldest, newest in found]
+        if late:
+            self.skipped_reads += late
+            self.undecided.append(f"{late} reads ended after the table log was read last: what they saw is not known")
 
     @staticmethod
     def _matches(
