@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -198,6 +199,18 @@ def test_keys_are_judged_one_by_one() -> None:
     assert [(k.key, k.valid) for k in result.keys] == [("a", True), ("b", False)]
     assert result.valid is False and [k.failing for k in result.failures] == ["o3"]
     assert result.stats == {"keys": 2, "operations": 4, "algorithms": {"zones": 2}}
+
+
+def test_only_reads_have_to_say_what_they_returned() -> None:
+    write, read = Op(W, ["a", 1], None, 0, 1), Op(R, ["a", None], ["a", 1], 2, 3)
+    ok = [replace(e, value=None) if e.type == "ok" and e.f == W else e for e in history([write, read]).events]
+    assert check_model(History({"format": 1}, tuple(ok)), "register").valid is True
+    with pytest.raises(
+        ModelError, match="o0: expected a result of the form \\[key, value\\] with the key 'a', found 7"
+    ):
+        check_model(history([read._replace(result=7)]), "register", keyed=True)
+    with pytest.raises(ModelError, match="o0: expected a value of the form \\[key, value\\], found 1"):
+        check_model(history([write._replace(value=1)]), "register", keyed=True)
 
 
 def test_transactions_that_share_no_key_are_independent() -> None:

@@ -15,6 +15,7 @@ from harness.history import History, Operation
 
 NEVER = 1 << 62
 """The end of a call that was never answered."""
+_READS = ("read", "r")
 
 
 @dataclass(slots=True)
@@ -84,7 +85,7 @@ def is_keyed(operations: Sequence[Operation]) -> bool:
             return False
         if o.f == "cas" and not isinstance(o.value[1], list):
             return False
-    return any(o.f in ("read", "r") for o in operations)
+    return any(o.f in _READS for o in operations)
 
 
 def by_key(
@@ -110,7 +111,7 @@ def by_key(
             raise ModelError(f"{o.op}: expected a value of the form [key, value], found {value!r}")
         if isinstance(result, list) and len(result) == 2 and result[0] == value[0]:
             result = result[1]
-        elif o.type == "ok":
+        elif o.type == "ok" and o.f in _READS:
             raise ModelError(
                 f"{o.op}: expected a result of the form [key, value] with the key {value[0]!r}, found {result!r}"
             )
