@@ -18,7 +18,6 @@ may have scanned::
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -344,8 +343,11 @@ class TableRows(Model):
         """Rows that must go or come before a read returns."""
         if not call.reads:
             return 0
-        here, there = Counter(self._shown(state, call)), Counter(call.result)
-        return (here - there).total() + (there - here).total()
+        here, there = self._shown(state, call), list(call.result)
+        for r in here:
+            if r in there:
+                there.remove(r)
+        return len(here) - len(call.result) + 2 * len(there)
 
     def _shown(self, state: At, call: Call) -> Rows:
         """What a read returns."""
@@ -391,11 +393,12 @@ def _without(rows: Rows, removed: Rows) -> Rows | None:
     """The rows without some; None when one of them is not there."""
     if not removed:
         return rows
-    left = Counter(rows)
-    left.subtract(removed)
-    if any(n < 0 for n in left.values()):
-        return None
-    return tuple(sorted(left.elements()))
+    left = list(rows)  # a few: no index pays
+    for r in removed:
+        if r not in left:
+            return None
+        left.remove(r)
+    return tuple(left)
 
 
 def _still(x: Outcome, gone: frozenset[Row], forgiven: bool) -> Outcome | None:
