@@ -11,11 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from checkers.assertions import Assertions
+from checkers.columns import check_columns
 from checkers.commits import Commits
 from checkers.isolation import Isolation
 from checkers.linearizable import Linearizable
@@ -74,15 +75,32 @@ class Promises:
     thresholds: Mapping[str, str] = field(default_factory=dict)
 
 
-def check(evidence: Evidence, checkers: Sequence[Checker] = ALL, promises: Promises = Promises()) -> Results:
+Engine = Literal["auto", "exact", "columns"]
+COLUMNS = "columns"
+LONG = 50_000
+"""Operations of a run from which ``auto`` means ``columns``."""
+
+
+def check(
+    evidence: Evidence,
+    checkers: Sequence[Checker] = ALL,
+    promises: Promises = Promises(),
+    *,
+    engine: Engine = "auto",
+) -> Results:
     """Run checkers over the evidence. A run that ended early is ``unknown`` at best.
+
+    ``engine``: ``columns`` has the tables judged by :mod:`checkers.columns` first, and by the checkers that it stands in for only where it
+    cannot prove that all is well: the same verdicts, without the statistics of tables that were proven.
 
     With ``expect`` the run is valid if exactly those anomalies were found; one that was not is reported as ``expected-not-found``:
     a scenario that no longer shows its bug must be noticed. What the checkers ``isolation`` and ``linearizable`` make of the same rows
     (a deleted row that lives on is a ``lost-update`` of its id, and ``nonlinearizable`` to whoever read it) is expected, too.
     Where the evidence or a checker could not decide, absence proves nothing.
     """
-    verdicts = _cross_referenced([_one(c, evidence) for c in checkers])
+    proven = _by_columns(evidence) if engine == "columns" or (engine == "auto" and _is_long(evidence)) else {}
+    verdicts = _cross_referenced([proven.get(c.name) or _one(c, evidence) for c in checkers])
+    verdicts += [v for name, v in proven.items() if name == COLUMNS]
     if evidence.history.problems:
         verdicts.append(Verdict("history", "unknown", notes=evidence.history.problems))
     if promises.thresholds:
@@ -138,6 +156,19 @@ def _expectation(missing: Sequence[str], found: Sequence[str], undecided: bool) 
         for name in missing
     )
     return Verdict("expect", not missing, anomalies, {"found": list(found)})
+
+
+def _is_long(evidence: Evidence) -> bool:
+    return len(evidence.history.events) > 2 * LONG
+
+
+def _by_columns(evidence: Evidence) -> dict[str, Verdict]:
+    """Checker → verdict, of the checkers that columns stand in for. Where columns fail, a note on that alone: the exact checkers judge."""
+    try:
+        return {v.checker: v for v in check_columns(evidence)}
+    except Exception as e:
+        note = f"columns failed, so the exact checkers judged: {type(e).__name__}: {e}"
+        return {COLUMNS: Verdict(COLUMNS, True, notes=(note,))}
 
 
 def _one(checker: Checker, evidence: Evidence) -> Verdict:

@@ -123,14 +123,14 @@ def run(
         return _judge(folder)
 
 
-def _judge(folder: Any) -> int:
+def _judge(folder: Any, engine: str = "auto") -> int:
     """Check a run's folder, write results, page and JUnit file, print the last lines; the exit code."""
     from checkers.check import ALL, check, load_evidence, load_promises, write_results
     from checkers.verdict import exit_code
     from reports import junit, page, summary
     from reports.stored import load
 
-    results = check(load_evidence(folder.path), ALL, load_promises(folder.path))
+    results = check(load_evidence(folder.path), ALL, load_promises(folder.path), engine=engine)  # type: ignore[arg-type]
     write_results(results, folder.results)
     junit.write(folder.path)
     stored = load(folder.path)
@@ -151,6 +151,7 @@ def check(
     model: Annotated[str | None, typer.Option(help="What a history is about: list-append, register, bank, …")] = None,
     level: Annotated[str | None, typer.Option(help="What it is held to: serializable, snapshot-isolation, …")] = None,
     output: Annotated[Path | None, typer.Option("--json", help="Where to write a history's verdict.")] = None,
+    engine: Annotated[str, typer.Option(help="For a run: exact, columns (long runs), or auto.")] = "auto",
 ) -> int:
     """Judge a stored run again, from its folder alone, or the history of any other system: no Spark, no services."""
     from harness import judged
@@ -164,7 +165,9 @@ def check(
             raise BadArgument(
                 f"{option} is for the file of a history: the run {what} is judged by what its tables promise"
             )
-    return _judge(runs.find(what.parent if what.is_file() else what))
+    if engine not in ("auto", "exact", "columns"):
+        raise BadArgument(f"--engine {engine}: allowed: auto, exact, columns")
+    return _judge(runs.find(what.parent if what.is_file() else what), engine)
 
 
 @app.command()

@@ -1,0 +1,136 @@
+"""A long clean run of one table as columns, made at once: many clients, every operation by key, reads of keys and of the whole table.
+
+Operation i takes effect at time i, is invoked up to four before and answered up to four after it; eight clients take turns. Of the writes a
+tenth are refused and a hundredth end without an answer, half of which took effect. A key has one row or none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checkers.columns.frames import CODES, I64, NEVER, Frame, appended, hash_rows, mix
+from workloads.tables import TableSpec
+
+CLIENTS = 8
+A_KEY = 20
+"""Operations a key, on average."""
+FULL_READS = 0.001
+MIX = {
+    "insert": 0.1,
+    "update-register": 0.15,
+    "update-counter": 0.15,
+    "update-append": 0.15,
+    "merge-upsert": 0.1,
+    "delete": 0.05,
+    "read-key": 0.3,
+}
+
+
+def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
+    """A frame of that many operations, in which nothing is wrong."""
+    rng = np.random.default_rng(seed)
+    n = operations
+    spec = TableSpec(name=name, partitions=16)
+    keys = max(1, n // A_KEY)
+    chosen = rng.choice(len(MIX), n, p=np.array(list(MIX.values())) / sum(MIX.values()))
+    kind = np.array([CODES[k] for k in MIX], np.int64)[chosen]
+    key = rng.integers(0, keys, n)
+    full = rng.random(n) < FULL_READS
+    kind[full] = CODES["read"]
+    is_read = (kind == CODES["read-key"]) | full
+    fate = rng.random(n)
+    outcome = np.where(is_read | (fate >= 0.11), 0, np.where(fate < 0.1, 1, 2))
+    takes_effect = ~is_read & ((outcome == 0) | ((outcome == 2) & (fate < 0.105)))
+    names = mix(np.arange(1, n + 1, dtype=np.uint64) * np.uint64(977) + np.uint64(seed))
+
+    early, late = rng.random(n) * 3.9, rng.random(n) * 3.9
+    times = np.concatenate([np.arange(n) - early, np.arange(n) + late])
+    rank = np.empty(2 * n, np.int64)
+    rank[np.argsort(times)] = np.arange(2 * n)
+    completed = np.where(outcome == 2, NEVER, rank[n:])
+    position = np.cumsum(takes_effect)
+
+    # What each operation does to its key, all keys at once: the first operation of each, then the second, …
+    order = np.argsort(key, kind="stable")
+    first = np.searchsorted(key[order], np.arange(keys))
+    count = np.bincount(key, minlength=keys)
+    alive = np.zeros(keys, np.bool_)
+    val, log = np.zeros(keys, np.uint64), np.zeros(keys, np.uint64)
+    cnt = np.zeros(keys, np.int64)
+    seen = np.zeros(n, np.uint64)
+    rows: list[tuple[I64, ...]] = []
+
+    def note(sign: int, ops: I64, ids: I64) -> None:
+        parts = (position[ops], np.full(len(ops), sign), ids, val[ids], cnt[ids], log[ids], ids % spec.partitions)
+        rows.append(parts)  # type: ignore[arg-type]
+
+    for turn in range(int(count.max(initial=0))):
+        ids = np.flatnonzero(count > turn)
+        ops = order[first[ids] + turn]
+        there = alive[ids]
+        what = kind[ops]
+        reads = (what == CODES["read-key"]) & there
+        seen[ops[reads]] = _hash(ids[reads], val, cnt, log, spec)
+        acts = takes_effect[ops]
+        # An insert of what is there would make a second row: it becomes an update.
+        what = np.where((what == CODES["insert"]) & there, CODES["update-register"], what)
+        kind[ops] = np.where(is_read[ops], kind[ops], what)
+        upsert = what == CODES["merge-upsert"]
+        born = acts & ~there & ((what == CODES["insert"]) | upsert)
+        dies = acts & there & (what == CODES["delete"])
+        changes = acts & there & (upsert | np.isin(what, [CODES[k] for k in MIX if k.startswith("update")]))
+        note(-1, ops[dies | changes], ids[dies | changes])
+        alive[ids[dies]] = False
+        alive[ids[born]] = True
+        by = names[ops]
+        new = ids[born]
+        val[new], cnt[new] = by[born], 0
+        log[new] = appended(np.zeros(len(new), np.uint64), by[born])
+        sets = changes & (upsert | (what == CODES["update-register"]))
+        val[ids[sets]] = by[sets]
+        counts = changes & (upsert | (what == CODES["update-counter"]))
+        cnt[ids[counts]] += 1
+        appends = changes & (upsert | (what == CODES["update-append"]))
+        log[ids[appends]] = appended(log[ids[appends]], by[appends])
+        note(1, ops[born | changes], ids[born | changes])
+
+    columns = [np.concatenate(c) for c in zip(*rows, strict=True)]
+    by_position = np.argsort(columns[0], kind="stable")
+    at, sign, id, row_val, row_cnt, row_log, part = (c[by_position] for c in columns)
+    hashes = hash_rows(id, row_val, row_cnt, row_log, part)
+    signed = np.where(sign > 0, hashes, np.uint64(0) - hashes)
+    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(signed, dtype=np.uint64)])
+    whole = np.flatnonzero(full)
+    seen[whole] = running[np.searchsorted(at, position[whole], "right")]
+    invoked_order = np.argsort(rank[:n])
+    number = np.empty(n, np.int64)
+    number[invoked_order] = np.arange(n)
+    keyed = invoked_order[~full[invoked_order]]
+    none = np.full(n, -1, np.int64)
+    return Frame(
+        spec=spec,
+        kind=kind[invoked_order],
+        outcome=outcome[invoked_order].astype(np.int64),
+        process=invoked_order % CLIENTS,
+        invoked=rank[:n][invoked_order],
+        completed=completed[invoked_order],
+        name=names[invoked_order],
+        seen=seen[invoked_order],
+        at=none,
+        part=none,
+        parity=none,
+        arg_op=number[keyed],
+        arg_id=key[keyed],
+        commit_op=number[np.flatnonzero(takes_effect)],
+        position=at,
+        sign=sign,
+        id=id,
+        val=row_val,
+        cnt=row_cnt,
+        log=row_log,
+        row_part=part,
+    )
+
+
+def _hash(ids: I64, val: np.ndarray, cnt: I64, log: np.ndarray, spec: TableSpec) -> np.ndarray:  # type: ignore[type-arg]
+    return hash_rows(ids, val[ids], cnt[ids], log[ids], ids % spec.partitions)

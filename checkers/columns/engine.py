@@ -1,0 +1,169 @@
+"""Verdicts from columns: what the screen proves is right, everything else goes to the exact checkers.
+
+A table that is not ordinary, or in which something is suspect, is judged whole by the exact checkers as long as it has no more than
+:data:`EXACT` operations; so whatever is accused is accused by them, with their explanations. A table that is too long for them and
+suspect gets what is certain: an anomaly without its story where the screen's reason is one in any case, ``unknown`` where it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from checkers.columns.frames import Frame, Unordinary, frame_of
+from checkers.columns.screen import DEFINITE, Screen, screen
+from checkers.commits import Commits
+from checkers.isolation import Isolation
+from checkers.reads import Reads
+from checkers.replay import Replay
+from checkers.timeline import timelines
+from checkers.verdict import Anomaly, Checker, Evidence, Validity, Verdict, worst
+
+EXACT = 200_000
+"""Operations of a table up to which the exact checkers judge what the screen cannot."""
+MOST = 10
+"""Anomalies of one reason and table that are listed where there is no room for their story."""
+
+_EXACT: tuple[Checker, ...] = (Commits(), Replay(), Reads(), Isolation())
+CHECKERS: tuple[str, ...] = tuple(c.name for c in _EXACT)
+"""The checkers that columns stand in for."""
+
+
+@dataclass
+class Judged:
+    """What was found of one table.
+
+    Attributes:
+        verdicts: checker → its verdict on this table alone.
+        by: ``columns`` when the screen decided, ``exact`` when the exact checkers did.
+        why: why it was handed over; empty when it was not.
+    """
+
+    table: str
+    verdicts: Mapping[str, Verdict]
+    by: str
+    why: str = ""
+    screen: Screen | None = field(default=None, repr=False)
+
+
+def check_columns(evidence: Evidence) -> list[Verdict]:
+    """The verdicts of :data:`CHECKERS`, in their order.
+
+    ``stats`` of a table that the screen decided: ``engine``, ``operations``, ``commits``, ``rows`` (that commits changed) and ``reads``; of
+    another those of the exact checker. The checker's ``stats["engine"]`` says how many tables each of the two decided.
+    """
+    found, notes = timelines(evidence)
+    tables = [_judge(t.name, evidence, t) for t in found]
+    return merge(tables, notes)
+
+
+def _judge(name: str, evidence: Evidence, t: Any) -> Judged:
+    try:
+        return judge_frame(frame_of(t), evidence)
+    except Unordinary as e:
+        return _exact(name, evidence, str(e))
+
+
+def judge_frame(f: Frame, evidence: Evidence | None = None) -> Judged:
+    """Judge one table's columns.
+
+    Args:
+        f: the columns.
+        evidence: what they were made from, for the exact checkers; None when there are only columns.
+    """
+    s = screen(f)
+    name = f.spec.name
+    if s.proven:
+        stats = {
+            "engine": "columns",
+            "operations": f.operations,
+            "commits": s.commits,
+            "rows": s.rows,
+            "reads": s.reads,
+        }
+        return Judged(
+            name, {c: Verdict(c, True, stats={"tables": {name: stats}}) for c in CHECKERS}, "columns", screen=s
+        )
+    why = ", ".join(f"{reason} ×{len(ops)}" for reason, ops in sorted(s.suspects.items()))
+    if evidence is not None and f.operations <= EXACT:
+        return replace(_exact(name, evidence, why), screen=s)
+    return Judged(name, _certain(f, s, why), "columns", why, s)
+
+
+def _exact(name: str, evidence: Evidence, why: str) -> Judged:
+    logs = {n: log for n, log in evidence.logs.items() if n == name}
+    events = tuple(e for e in evidence.history.events if e.table in (None, name))
+    made_here = {c.op for log in logs.values() for c in log.commits}
+    foreign = {e.op for e in evidence.history.events if e.table not in (None, name)} & made_here
+    if foreign:  # somebody else's operation left a snapshot here: whoever judges must know it
+        events = tuple(e for e in evidence.history.events if e.table in (None, name) or e.op in foreign)
+    alone = Evidence(replace(evidence.history, events=events), logs, {name: evidence.tables[name]}, evidence.complete)
+    return Judged(name, {c.name: _one_table(c.check(alone), name) for c in _EXACT}, "exact", why)
+
+
+def _one_table(v: Verdict, name: str) -> Verdict:
+    """Without what is said of tables whose operations were only there to be known."""
+    tables = {n: s for n, s in v.stats.get("tables", {}).items() if n == name}
+    notes = tuple(n for n in v.notes if n.startswith(f"{name}: "))
+    anomalies = tuple(a for a in v.anomalies if a.table == name)
+    undecided: Validity = "unknown" if v.valid == "unknown" and notes else True
+    return replace(
+        v,
+        stats={**v.stats, "tables": tables},
+        notes=notes,
+        anomalies=anomalies,
+        valid=False if anomalies else undecided,
+    )
+
+
+def _certain(f: Frame, s: Screen, why: str) -> dict[str, Verdict]:
+    """What can be said of a table that only columns are there of."""
+    anomalies: dict[str, list[Anomaly]] = {c: [] for c in CHECKERS}
+    doubtful: list[str] = []
+    for reason, ops in sorted(s.suspects.items()):
+        checker = DEFINITE.get(reason)
+        if reason == "wrong-rows" and f.spec.isolation == "serializable" and not _own_level(f):
+            checker = "replay"
+        if checker is None:
+            doubtful.append(reason)
+            continue
+        for n in ops[:MOST].tolist():
+            where = f"operation {n} of the table" if n >= 0 else f"the commit at position {-n}"
+            events = (
+                () if n < 0 else tuple(int(x) for x in (f.invoked[n], f.completed[n]) if x != np.iinfo(np.int64).max)
+            )
+            text = (
+                f"{where} (of {f.operations}): {reason}. There are {len(ops)} such operations. The table is too long for the exact "
+                "checkers, which tell the whole story: cut the history down to the rows concerned."
+            )
+            anomalies[checker].append(Anomaly(reason, checker, f.spec.name, text, events=events))
+    note = f"{f.spec.name}: {why}: not proven, and the table is too long for the exact checkers"
+    stats = {"tables": {f.spec.name: {"engine": "columns", "operations": f.operations, "suspects": why}}}
+    return {
+        c: Verdict(c, False if found else "unknown", tuple(found), stats, () if found and not doubtful else (note,))
+        for c, found in anomalies.items()
+    }
+
+
+def _own_level(f: Frame) -> bool:
+    return any(p.endswith(".isolation-level") for p in f.spec.properties)
+
+
+def merge(tables: Iterable[Judged], notes: Sequence[str] = ()) -> list[Verdict]:
+    """One verdict a checker of what was found of each table; ``notes`` tell of tables that could not be judged."""
+    judged = sorted(tables, key=lambda j: j.table)
+    out = []
+    for c in CHECKERS:
+        each = [j.verdicts[c] for j in judged]
+        stats: dict[str, Any] = {}
+        for v in each:
+            for key, value in v.stats.items():
+                stats[key] = {**stats.get(key, {}), **value} if isinstance(value, dict) else value
+        stats["engine"] = {by: sum(j.by == by for j in judged) for by in ("columns", "exact")}
+        valid = worst([*(v.valid for v in each), *(["unknown"] if notes else [])])  # type: ignore[list-item]
+        anomalies = tuple(a for v in each for a in v.anomalies)
+        out.append(Verdict(c, valid, anomalies, stats, (*notes, *(n for v in each for n in v.notes))))
+    return out

@@ -1,0 +1,447 @@
+"""Proves that ``commits``, ``replay``, ``reads`` and ``isolation`` have nothing to say of a table, or tells what it cannot prove.
+
+Four things are shown of an ordinary table (see ``frames``), all by sorting and summing whole columns:
+
+1. *Commits.* Every acknowledged statement is on main once, no failed operation and no read at all, one of unknown outcome at most once;
+   whoever was acknowledged before another was invoked comes first.
+2. *Rows.* Every commit's net rows are what its operation means at its parent's state. What it removes must be all rows of the ids or the
+   predicate that it names, so counts and hashes of the sets are compared: those of a set before a commit are sums over the earlier changes.
+   What it adds must be what its meaning makes of those rows, which is computed row by row from what it removed.
+3. *Reads.* Every read equals the state at a position not below any write or read that had ended before it began, and not above the newest
+   commit whose makers had all been invoked when it ended. Positions are the least that satisfy this (as those of the checker ``reads``).
+4. *Isolation* then follows. Put every read after the commit of its position, reads of the same position by their invocation. That is one
+   order of all operations; by 2 and 3 everyone sees exactly what the ones before left; by 1 and 3 it agrees with real time, so with the
+   order of each process. So the table was strictly serializable, and its dependency graph has no cycle that any level forbids
+   ([Adya 1999], [Herlihy Wing 1990]); operations of unknown outcome that are not on main took no effect.
+
+What cannot be proven is a *suspect*: an operation, by the reason. It may be innocent (under snapshot isolation a commit may have scanned an
+older state), which is for the exact checkers to say. ``definite`` are the reasons that these would call an anomaly in any case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.columns.frames import CODES, I64, NEVER, U64, Frame, appended, hash_rows
+from workloads.operations import KINDS, OWN_KEYS
+
+Bools = npt.NDArray[np.bool_]
+
+LOOKED_AT = 64
+"""How many states a read's rows are compared with from its lowest position on."""
+ROUNDS = 32
+"""How often positions of reads are raised over those of reads before them."""
+
+_OK, _FAIL, _INFO = 0, 1, 2
+
+
+def _codes(*names: str) -> I64:
+    return np.array([CODES[n] for n in names], np.int64)
+
+
+def _table(*names: str) -> Bools:
+    """Kind → whether it is one of these."""
+    out = np.zeros(len(CODES), np.bool_)
+    out[_codes(*names)] = True
+    return out
+
+
+_DML = _table(*(n for n, k in KINDS.items() if k.writes and k.changes_rows))
+_WRITES = _table(*(n for n, k in KINDS.items() if k.writes))
+_SETS_VAL = _table("update-register", "update-register-where", "merge-upsert", "merge-update")
+_COUNTS = _table("update-counter", "update-counter-where", "merge-upsert", "merge-update")
+_APPENDS = _table("update-append", "update-append-where", "merge-upsert", "merge-update")
+_UPDATES = _SETS_VAL | _COUNTS | _APPENDS
+_REMOVES = _UPDATES | _table("delete", "delete-where", "delete-partition", "merge-delete")
+_INSERTS = _table("insert", "merge-upsert", "merge-insert")
+_IF_ABSENT = _table("merge-upsert", "merge-insert")
+_COPIES = CODES["insert-select"]
+_WHERE = _table("update-register-where", "update-counter-where", "update-append-where", "delete-where")
+_PARTITION = CODES["delete-partition"]
+_READ, _READ_KEY, _READ_SNAPSHOT = CODES["read"], CODES["read-key"], CODES["read-snapshot"]
+
+
+@dataclass
+class Screen:
+    """What could not be proven.
+
+    Attributes:
+        suspects: reason → numbers of operations (of commits that nobody made: their positions, negative).
+        reads: how many were compared.
+        commits: how many were replayed.
+        rows: how many changed rows there were.
+    """
+
+    suspects: dict[str, I64] = field(default_factory=dict)
+    reads: int = 0
+    commits: int = 0
+    rows: int = 0
+
+    @property
+    def proven(self) -> bool:
+        """Whether nothing is left."""
+        return not self.suspects
+
+    def suspect(self, reason: str, operations: I64) -> None:
+        """Note operations, if there are any."""
+        if len(operations):
+            before = self.suspects.get(reason)
+            both = operations if before is None else np.concatenate([before, operations])
+            self.suspects[reason] = np.unique(both)
+
+
+DEFINITE = {
+    "duplicate-commit": "commits",
+    "false-failure": "commits",
+    "unknown-commit": "commits",
+    "commit-order": "commits",
+    "maintenance-changed-rows": "replay",
+    "no-state-read": "reads",
+    "wrong-time-travel": "reads",
+}
+"""Reason → the checker that calls it an anomaly whatever the table promises. ``wrong-rows`` is one on a serializable table (``replay``)."""
+
+
+def screen(f: Frame) -> Screen:
+    """Prove what can be proven of a table.
+
+    Time and memory: sorts of the changed rows; O(n log n), in practice close to linear.
+    """
+    out = Screen(commits=len(f.commit_op), rows=len(f.position))
+    if _commits(f, out):
+        states = _States(f)
+        _rows(f, states, out)
+        _reads(f, states, out)
+    return out
+
+
+def _commits(f: Frame, out: Screen) -> bool:
+    """Whether every commit is somebody's, so that rows can be looked at."""
+    nobody = np.flatnonzero(f.commit_op < 0)
+    out.suspect("unknown-commit", -(nobody + 1))
+    if len(nobody):
+        return False
+    times = np.bincount(f.commit_op, minlength=f.operations)
+    dml = _DML[f.kind]
+    out.suspect("lost-commit", np.flatnonzero(dml & (f.outcome == _OK) & (times == 0)))
+    out.suspect("duplicate-commit", np.flatnonzero(dml & (times > 1)))
+    out.suspect("false-failure", np.flatnonzero((f.outcome == _FAIL) & (times > 0)))
+    out.suspect("unknown-commit", np.flatnonzero(~_WRITES[f.kind] & (times > 0)))
+    invoked = f.invoked[f.commit_op]
+    answered = np.where(f.outcome[f.commit_op] == _OK, f.completed[f.commit_op], NEVER)
+    if len(answered) > 1:
+        later = np.minimum.accumulate(answered[:0:-1])[::-1]  # the earliest answer to any commit behind
+        out.suspect("commit-order", f.commit_op[:-1][later < invoked[:-1]])
+    return True
+
+
+# --- states -----------------------------------------------------------------------------------------------------------
+
+
+class _Sets:
+    """For sets of rows (those of an id, of a partition, …): count and hash before and after every position that changed them."""
+
+    def __init__(self, member: I64, f: Frame, hashes: U64) -> None:
+        self.stride = len(f.commit_op) + 2
+        self.dense: I64 | None = None
+        """Name less the least → number of the set of that name or another; None when names are too far apart."""
+        code = self._numbered(member)
+        key = code * self.stride + f.position
+        order = np.argsort(key, kind="stable")
+        self.key = key[order]
+        self.order = order
+        code = code[order]
+        start = np.searchsorted(code, np.arange(len(self.names)))
+        self.start = np.concatenate([start, [len(code)]])
+        self.position = f.position[order]
+        self.sum = _running(hashes[order])
+        self.count = _running(f.sign[order])
+
+    def _numbered(self, member: I64) -> I64:
+        """Numbers the sets by name; the number of each row's."""
+        low, high = (int(member.min()), int(member.max())) if len(member) else (0, -1)
+        if not 0 <= high - low < 8 * len(member) + 1024:
+            self.names, code = np.unique(member, return_inverse=True)
+            return code
+        there = np.zeros(high - low + 1, np.bool_)
+        there[member - low] = True
+        self.names = np.flatnonzero(there) + low
+        self.dense = np.cumsum(there) - 1
+        self.dense[self.dense < 0] = 0
+        return self.dense[member - low]
+
+    def of(self, name: I64) -> tuple[I64, Bools]:
+        """The numbers of sets, and whether there are such."""
+        if not len(self.names):
+            return np.zeros(len(name), np.int64), np.zeros(len(name), np.bool_)
+        if self.dense is not None:
+            least = self.names[0]
+            within = (name >= least) & (name <= self.names[-1])
+            at = self.dense[np.where(within, name - least, 0)]
+        else:
+            at = np.minimum(np.searchsorted(self.names, name), len(self.names) - 1)
+        return at, self.names[at] == name
+
+    def upto(self, code: I64, position: I64, *, including: bool) -> I64:
+        """How many changes there are of these sets and of those before them, up to a position."""
+        wanted = code * self.stride + position
+        order = np.argsort(wanted, kind="stable")  # needles in order are found many times faster
+        found = np.empty(len(wanted), np.int64)
+        found[order] = np.searchsorted(self.key, wanted[order], "right" if including else "left")
+        return found
+
+    def before(self, name: I64, position: I64) -> tuple[I64, U64]:
+        """Count and hash of each set before each position."""
+        code, known = self.of(name)
+        at = self.upto(code, position, including=False)
+        first = self.start[code] if len(self.names) else code
+        return np.where(known, self.count[at] - self.count[first], 0), np.where(
+            known, self.sum[at] - self.sum[first], np.uint64(0)
+        )
+
+
+def _running(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Sums of the first 0, 1, 2, … values, modulo 2^64."""
+    out = np.zeros(len(values) + 1, values.dtype)
+    np.cumsum(values, out=out[1:], dtype=values.dtype)
+    return out
+
+
+class _States:
+    """Hashes of rows, and of the table and its ids over positions."""
+
+    def __init__(self, f: Frame) -> None:
+        self.hash = hash_rows(f.id, f.val, f.cnt, f.log, f.row_part)
+        self.signed = np.where(f.sign > 0, self.hash, np.uint64(0) - self.hash)
+        self.bounds = np.searchsorted(f.position, np.arange(len(f.commit_op) + 1), "right")
+        self.whole = _running(self.signed)[self.bounds]
+        self.by_id = _Sets(f.id, f, self.signed)
+
+    def per_commit(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The sum of a column of the changed rows for each commit."""
+        return np.diff(_running(values)[self.bounds])
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _rows(f: Frame, states: _States, out: Screen) -> None:
+    commits = len(f.commit_op)
+    if not commits:
+        return
+    kind = f.kind[f.commit_op]
+    name = f.name[f.commit_op]
+    zero = np.uint64(0)
+    removed = f.sign < 0
+    removed_count = states.per_commit(removed.astype(np.int64))
+    removed_hash = states.per_commit(np.where(removed, states.hash, zero))
+    added_count = states.per_commit((~removed).astype(np.int64))
+    added_hash = states.per_commit(np.where(removed, zero, states.hash))
+
+    # What it must remove: the rows of the ids that it names, or of its predicate.
+    gone_count = np.zeros(commits, np.int64)
+    gone_hash = np.zeros(commits, np.uint64)
+    made_count = np.zeros(commits, np.int64)
+    made_hash = np.zeros(commits, np.uint64)
+    doubtful = np.zeros(commits, np.bool_)
+    at, ids = _named(f)
+    there_count, there_hash = states.by_id.before(ids, at + 1)
+    takes = _REMOVES[kind[at]]
+    np.add.at(gone_count, at[takes], there_count[takes])
+    np.add.at(gone_hash, at[takes], there_hash[takes])
+    for chosen, member, wanted in _predicates(f, kind):
+        count, hashed = _Sets(member, f, states.signed).before(wanted, chosen + 1)
+        gone_count[chosen] += count
+        gone_hash[chosen] += hashed
+
+    # What it must add: what it makes of the rows that it removed, and new rows.
+    changes = np.flatnonzero(removed & _UPDATES[kind[f.position - 1]])
+    maker = f.position[changes] - 1
+    how, by = kind[maker], name[maker]
+    made = hash_rows(
+        f.id[changes],
+        np.where(_SETS_VAL[how], by, f.val[changes]),
+        f.cnt[changes] + _COUNTS[how],
+        np.where(_APPENDS[how], appended(f.log[changes], by), f.log[changes]),
+        f.row_part[changes],
+    )
+    np.add.at(made_count, maker, 1)
+    np.add.at(made_hash, maker, made)
+    inserts = _INSERTS[kind[at]] & ~(_IF_ABSENT[kind[at]] & (there_count > 0))
+    new_at, new_id = at[inserts], ids[inserts]
+    new_name = name[new_at]
+    none = np.zeros(len(new_at), np.int64)
+    new = hash_rows(new_id, new_name, none, appended(none.view(np.uint64), new_name), _part_of(new_id, f))
+    np.add.at(made_count, new_at, 1)
+    np.add.at(made_hash, new_at, new)
+    _copies(f, states, kind, name, (made_count, made_hash), doubtful)
+    doubtful[_twice(at, ids)] = True
+
+    maintenance = ~_DML[kind]
+    changed = maintenance & ((removed_count > 0) | (added_count > 0))
+    out.suspect("maintenance-changed-rows", f.commit_op[changed])
+    right = (
+        (removed_count == gone_count)
+        & (removed_hash == gone_hash)
+        & (added_count == made_count)
+        & (added_hash == made_hash)
+    )
+    out.suspect("not-replayed", f.commit_op[doubtful & ~maintenance])
+    out.suspect("wrong-rows", f.commit_op[~right & ~maintenance & ~doubtful])
+
+
+def _named(f: Frame) -> tuple[I64, I64]:
+    """Commits by ids: for each id that its operation names the commit's number (position - 1), and the id. Copies are not among them."""
+    first = np.searchsorted(f.arg_op, f.commit_op)
+    count = np.where(f.kind[f.commit_op] == _COPIES, 0, np.searchsorted(f.arg_op, f.commit_op, "right") - first)
+    at = np.repeat(np.arange(len(f.commit_op)), count)
+    within = np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
+    return at, f.arg_id[np.repeat(first, count) + within]
+
+
+def _twice(at: I64, ids: I64) -> I64:
+    """Commits whose operation names an id more than once."""
+    several = np.zeros(len(at), np.bool_)
+    same = at[1:] == at[:-1]  # they come by commit
+    several[1:] |= same
+    several[:-1] |= same
+    at, ids = at[several], ids[several]
+    order = np.lexsort((ids, at))
+    a, i = at[order], ids[order]
+    again: Bools = (a[1:] == a[:-1]) & (i[1:] == i[:-1])
+    return a[1:][again]
+
+
+def _predicates(f: Frame, kind: I64) -> list[tuple[I64, I64, I64]]:
+    """For commits by a predicate: their numbers, which set each changed row belongs to, and which set each of them takes."""
+    out = []
+    where = np.flatnonzero(_WHERE[kind])
+    if len(where):
+        ops = f.commit_op[where]
+        out.append((where, f.row_part * 2 + f.cnt % 2, f.part[ops] * 2 + f.parity[ops]))
+    whole = np.flatnonzero(kind == _PARTITION)
+    if len(whole):
+        out.append((whole, f.row_part, f.part[f.commit_op[whole]]))
+    return out
+
+
+def _part_of(id: I64, f: Frame) -> I64:
+    """As ``workloads.operations.part_of``."""
+    return np.where(id >= 0, id % f.spec.partitions, -1 - (-id - 1) // OWN_KEYS)
+
+
+def _copies(f: Frame, states: _States, kind: I64, name: U64, made: tuple[I64, U64], doubtful: Bools) -> None:
+    """INSERT … SELECT of an id with one row or none; which row that is, sums of its columns tell."""
+    copies = np.flatnonzero(kind == _COPIES)
+    if not len(copies):
+        return
+    first = np.searchsorted(f.arg_op, f.commit_op[copies])
+    source, target = f.arg_id[first], f.arg_id[first + 1]
+    sets = states.by_id
+    code, known = sets.of(source)
+    at, start = sets.upto(code, copies + 1, including=False), sets.start[code] if len(sets.names) else code
+    count = np.where(known, sets.count[at] - sets.count[start], 0)
+    doubtful[copies[count > 1]] = True
+    one = count == 1
+    way = f.sign[sets.order]
+
+    def only(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        values = column[sets.order]
+        running = _running(np.where(way > 0, values, np.zeros(1, values.dtype) - values))
+        out: npt.NDArray[Any] = running[at[one]] - running[start[one]]
+        return out
+
+    copied = copies[one]
+    by, to = name[copied], target[one]
+    made[0][copied] += 1
+    made[1][copied] += hash_rows(to, by, only(f.cnt), appended(only(f.log), by), _part_of(to, f))
+
+
+# --- reads ------------------------------------------------------------------------------------------------------------
+
+
+def _reads(f: Frame, states: _States, out: Screen) -> None:
+    ok = f.outcome == _OK
+    travels = np.flatnonzero(ok & (f.kind == _READ_SNAPSHOT))
+    if len(travels):
+        at = f.at[travels]
+        makers = f.commit_op[np.maximum(at, 1) - 1]
+        wrong = (at < 1) | (states.whole[at] != f.seen[travels]) | (f.invoked[makers] > f.completed[travels])
+        out.suspect("wrong-time-travel", travels[wrong])
+    reads = np.flatnonzero(ok & ((f.kind == _READ) | (f.kind == _READ_KEY)))
+    out.reads = len(reads) + len(travels)
+    if not len(reads):
+        return
+    reads = reads[np.argsort(f.completed[reads], kind="stable")]
+    invoked, completed = f.invoked[reads], f.completed[reads]
+    answered = np.where(f.outcome[f.commit_op] == _OK, f.completed[f.commit_op], NEVER)
+    floor = _newest_before(answered, np.arange(1, len(f.commit_op) + 1), invoked)
+    reached = np.concatenate([np.full(1, -1, np.int64), np.maximum.accumulate(f.invoked[f.commit_op])])
+    ceiling = np.searchsorted(reached, completed, "left") - 1
+    find = _Finder(f, states, reads)
+    found = find.least(np.arange(len(reads)), floor, ceiling)
+    for _ in range(ROUNDS):
+        # Positions only grow, and each is the least above those of the reads before: the checker's own, or too low still.
+        least = np.maximum(floor, _newest_before(completed, np.where(found <= ceiling, found, 0), invoked))
+        low = np.flatnonzero((found < least) & (found <= ceiling))
+        if not len(low):
+            break
+        found[low] = find.least(low, least[low], ceiling[low])
+    else:
+        out.suspect("undecided-read", reads[low])
+    out.suspect("undecided-read", reads[find.given_up])
+    nowhere = found > ceiling
+    nowhere[find.given_up] = False
+    out.suspect("no-state-read", reads[nowhere])
+
+
+def _newest_before(when: I64, position: I64, events: I64) -> I64:
+    """The greatest position of what happened before each event; 0 when nothing did."""
+    order = np.argsort(when, kind="stable")
+    best = np.concatenate([np.zeros(1, np.int64), np.maximum.accumulate(position[order])])
+    return best[np.searchsorted(when[order], events, "left")]
+
+
+class _Finder:
+    """Looks for the state that a read returned."""
+
+    def __init__(self, f: Frame, states: _States, reads: I64) -> None:
+        self.states = states
+        self.wanted = f.seen[reads]
+        self.by_key = f.kind[reads] == _READ_KEY
+        sets = states.by_id
+        first = np.minimum(np.searchsorted(f.arg_op, reads), max(len(f.arg_op) - 1, 0))
+        key = f.arg_id[first] if len(f.arg_id) else np.zeros(len(reads), np.int64)
+        self.code, self.known = sets.of(key)
+        self.given_up = np.zeros(0, np.int64)
+
+    def least(self, which: I64, low: I64, high: I64) -> I64:
+        """For some reads the least position from ``low`` to ``high`` at which the table, or the id, had the rows; above ``high``: none."""
+        out = high + 1
+        sets = self.states.by_id
+        left, at = np.arange(len(which)), low.copy()
+        for _ in range(LOOKED_AT):
+            mine = which[left]
+            state = self.states.whole[at]
+            following = at + 1
+            keyed = np.flatnonzero(self.by_key[mine])
+            if len(keyed):
+                code, known = self.code[mine[keyed]], self.known[mine[keyed]]
+                n = sets.upto(code, at[keyed], including=True)
+                first, end = (sets.start[code], sets.start[code + 1]) if len(sets.names) else (code, code)
+                state[keyed] = np.where(known, sets.sum[n] - sets.sum[first], np.uint64(0))
+                there = known & (n < end)
+                following[keyed] = NEVER
+                following[keyed[there]] = sets.position[n[there]]
+            hit = state == self.wanted[mine]
+            out[left[hit]] = at[hit]
+            going = ~hit & (following <= high[left])
+            left, at = left[going], following[going]
+            if not len(left):
+                return out
+        self.given_up = np.union1d(self.given_up, which[left])
+        return out
