@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from bench import linearizable, overhead
+from bench import checkers, linearizable, overhead
 
-BENCHMARKS = {"overhead": overhead.main, "linearizable": linearizable.main}
+BENCHMARKS = {"overhead": overhead.main, "checkers": checkers.main, "linearizable": linearizable.main}
 
 
 def main(names: list[str]) -> int:

@@ -111,7 +111,7 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
         spec=spec,
         kind=kind[invoked_order],
         outcome=outcome[invoked_order].astype(np.int64),
-        process=invoked_order % CLIENTS,
+        process=_processes(outcome == 2)[invoked_order],
         invoked=rank[:n][invoked_order],
         completed=completed[invoked_order],
         name=names[invoked_order],
@@ -130,6 +130,15 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
         log=row_log,
         row_part=part,
     )
+
+
+def _processes(unknown: np.ndarray) -> I64:  # type: ignore[type-arg]
+    """Clients take turns; one whose operation had no answer goes on as a new process."""
+    out = np.empty(len(unknown), np.int64)
+    for client in range(CLIENTS):
+        mine = unknown[client::CLIENTS]
+        out[client::CLIENTS] = client + CLIENTS * (np.cumsum(mine) - mine)
+    return out
 
 
 def _hash(ids: I64, val: np.ndarray, cnt: I64, log: np.ndarray, spec: TableSpec) -> np.ndarray:  # type: ignore[type-arg]

@@ -197,10 +197,8 @@ def test_a_table_that_is_not_ordinary_has_no_columns() -> None:
 
 def test_records_give_the_frame_back_in_any_order() -> None:
     for n, f in enumerate(FRAMES):
-        t = columns.to_records(f, "run").take(np.random.default_rng(n).permutation(_length(f)))
-        assert set(t["table"].to_pylist()) == {f.spec.name} and t["run"][0].as_py() == "run"
-        assert TableSpec.model_validate_json(t["spec"][0].as_py()) == f.spec
-        numbers = [t[f"c{i}"].to_numpy() for i in range(columns.WIDTH - 1)]
+        t = columns.to_records(f).take(np.random.default_rng(n).permutation(_length(f)))
+        numbers = [t[f"c{i}"].to_numpy() for i in range(columns.WIDTH)]
         again = columns.from_records(t["record"].to_numpy(), t["n"].to_numpy(), numbers, f.spec)
         for c in fields(Frame):
             mine, theirs = getattr(f, c.name), getattr(again, c.name)

@@ -9,7 +9,7 @@ A table is *ordinary* when its log is whole: read to its end after the last oper
 back, all rows known, all operations of known kinds and forms. Only such a table has columns; of any other the exact checkers must judge.
 
 In a file, and between Spark and Python, a frame is *records*: rows of the same integer columns, whatever they tell (:data:`RECORD`), so that
-all tables of all runs are one dataset that is partitioned by run and table.
+all tables of all runs are one dataset.
 """
 
 from __future__ import annotations
@@ -306,7 +306,7 @@ _SHAPES: Mapping[str, set[str]] = {
 # --- records ----------------------------------------------------------------------------------------------------------
 
 OPERATION, ARGUMENT, COMMIT, CHANGE = range(4)
-WIDTH = 11
+WIDTH = 10
 RECORD: Mapping[int, tuple[str, ...]] = {
     OPERATION: ("kind", "outcome", "process", "invoked", "completed", "name", "seen", "at", "part", "parity"),
     ARGUMENT: ("arg_op", "arg_id"),
@@ -315,27 +315,29 @@ RECORD: Mapping[int, tuple[str, ...]] = {
 }
 """What a record tells → which of the frame's columns are its ``c0``, ``c1``, …; ``n`` is the row's number in them."""
 HASHES = frozenset({"name", "seen", "val", "log"})
-SCHEMA = pa.schema(
-    [("run", pa.string()), ("table", pa.string()), ("spec", pa.string()), ("record", pa.int8()), ("n", pa.int64())]
-    + [(f"c{i}", pa.int64()) for i in range(WIDTH - 1)]
-)
+SCHEMA = pa.schema([("record", pa.int8()), ("n", pa.int64()), *((f"c{i}", pa.int64()) for i in range(WIDTH))])
 
 
-def to_records(frame: Frame, run: str) -> pa.Table:
-    """A frame as rows of :data:`SCHEMA`."""
+def to_records(f: Frame) -> pa.Table:
+    """A frame as rows of :data:`SCHEMA`; hashes are signed there."""
     parts = []
     for record, columns in RECORD.items():
-        arrays = [getattr(frame, c) for c in columns]
+        arrays = [getattr(f, c) for c in columns]
         n = len(arrays[0])
-        numbers = [a.view(np.int64) for a in arrays] + [np.zeros(n, np.int64)] * (WIDTH - 1 - len(arrays))
-        texts = [pa.repeat(pa.scalar(x), n) for x in (run, frame.spec.name, frame.spec.model_dump_json())]
+        numbers = [a.view(np.int64) for a in arrays] + [np.zeros(n, np.int64)] * (WIDTH - len(arrays))
         which = pa.array(np.full(n, record, np.int8))
-        parts.append(pa.table([*texts, which, np.arange(n, dtype=np.int64), *numbers], schema=SCHEMA))
+        parts.append(pa.table([which, np.arange(n, dtype=np.int64), *numbers], schema=SCHEMA))
     return pa.concat_tables(parts)
 
 
 def from_records(record: npt.NDArray[np.int8], n: I64, columns: Sequence[I64], spec: TableSpec) -> Frame:
-    """The frame of one run's table from its records, in any order."""
+    """The frame of a table from its records, in any order.
+
+    Args:
+        record, n: those columns.
+        columns: ``c0``, ``c1``, …
+        spec: what the table promises; records do not tell.
+    """
     found: dict[str, Any] = {}
     for kind, names in RECORD.items():
         mine = np.flatnonzero(record == kind)
