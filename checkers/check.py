@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from checkers import chain, minimal
 from checkers.assertions import Assertions
 from checkers.columns import check_columns
 from checkers.commits import Commits
@@ -42,6 +43,10 @@ ALL: tuple[Checker, ...] = (
 )
 """The checkers that every run is judged by."""
 
+EXPLAINED = ("commits", "replay", "reads", "isolation", "linearizable")
+"""Checkers whose anomalies are reduced to a minimal history."""
+CHAINED = 50
+"""Anomalies of a verdict whose chain of evidence is kept."""
 SECOND_OPINIONS = ("isolation", "linearizable")
 """Checkers that find in their own terms what the others find."""
 SAME_AS = "same_as"
@@ -98,9 +103,11 @@ def check(
     (a deleted row that lives on is a ``lost-update`` of its id, and ``nonlinearizable`` to whoever read it) is expected, too.
     Where the evidence or a checker could not decide, absence proves nothing.
     """
+    reducible = {c.name: c for c in checkers if c.name in EXPLAINED}
     proven = _by_columns(evidence) if engine == "columns" or (engine == "auto" and _is_long(evidence)) else {}
     verdicts = _cross_referenced([proven.get(c.name) or _one(c, evidence) for c in checkers])
     verdicts += [v for name, v in proven.items() if name == COLUMNS]
+    verdicts = [_explained(v, reducible.get(v.checker), evidence) for v in verdicts]
     if evidence.history.problems:
         verdicts.append(Verdict("history", "unknown", notes=evidence.history.problems))
     if promises.thresholds:
@@ -156,6 +163,22 @@ def _expectation(missing: Sequence[str], found: Sequence[str], undecided: bool) 
         for name in missing
     )
     return Verdict("expect", not missing, anomalies, {"found": list(found)})
+
+
+def _explained(verdict: Verdict, checker: Checker | None, evidence: Evidence) -> Verdict:
+    """The verdict with what shows an anomaly to somebody who was not there: its minimal history, and its chain of evidence."""
+    if not verdict.anomalies or _is_long(evidence):
+        return verdict
+    try:
+        if checker is not None:
+            verdict = minimal.with_minimal(verdict, checker, evidence)
+        told = tuple(
+            replace(a, evidence={**a.evidence, chain.KEY: chain.chain(evidence, a)}) if n < CHAINED and a.ops else a
+            for n, a in enumerate(verdict.anomalies)
+        )
+    except Exception as e:  # the verdict stands, whatever it is that cannot be told of it
+        return replace(verdict, notes=(*verdict.notes, f"not explained further: {type(e).__name__}: {e}"))
+    return replace(verdict, anomalies=told)
 
 
 def _is_long(evidence: Evidence) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
@@ -12,6 +12,7 @@ from checkers.verdict import Anomaly
 from harness.history import Operation
 from harness.tablelog import Commit, RowChange, TableLog
 from reports import measure, plots, words
+from reports import stored as stored_module
 from reports.stored import Stored
 
 MOST_CARDS = 50
@@ -87,6 +88,10 @@ class Card:
     files: Listed
     keys: Listed
     evidence: str
+    minimal: tuple[OpRow, ...]
+    minimal_note: str
+    chain: tuple[str, ...]
+    same_as: str
     timeline: Markup | None
     related: tuple[tuple[int, str], ...]
 
@@ -245,7 +250,15 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
                 snapshots_more=max(0, len(involved) - MOST_SNAPSHOTS),
                 files=_listed(a.files),
                 keys=_listed(a.keys),
-                evidence=words.compact(a.evidence, MOST_EVIDENCE // room) if a.evidence else "",
+                evidence=words.compact(rest, MOST_EVIDENCE // room) if (rest := _rest(a)) else "",
+                minimal=tuple(
+                    op_row(operations[op], commits.get(op, ()), resolved.get(op, ""))
+                    for op in stored_module.minimal_history(a)[0][:MOST_OPS]
+                    if op in operations
+                ),
+                minimal_note=_minimal_note(a),
+                chain=tuple(_chain(a)) if room == 1 else (),
+                same_as=str(a.evidence.get("same_as") or ""),
                 timeline=plots.operations_timeline(
                     known[:MOST_OPS], _marks(known[:MOST_OPS], commits, origin_ms), f"Operations of anomaly {n}"
                 ),
@@ -253,6 +266,46 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
             )
         )
     return out
+
+
+def _rest(a: Anomaly) -> dict[str, object]:
+    """The evidence that has no place of its own."""
+    return {k: v for k, v in a.evidence.items() if k not in ("minimal", "chain", "same_as")}
+
+
+def _minimal_note(a: Anomaly) -> str:
+    ops, ids, complete = stored_module.minimal_history(a)
+    if not ops:
+        return ""
+    rows = f", looking at the rows of {', '.join(map(str, ids[:MOST_ROWS]))} alone" if ids else ""
+    more = f" (the first {MOST_OPS})" if len(ops) > MOST_OPS else ""
+    why = "without any one of them it is gone" if complete else "perhaps fewer would do: the search was cut short"
+    return f"{words.plural(len(ops), 'operation')} show{'s' if len(ops) == 1 else ''} it{rows}{more}; {why}."
+
+
+def _chain(a: Anomaly) -> Iterator[str]:
+    """A line a step, as ``checkers.chain`` tells them; what is of another form is left out."""
+    told = a.evidence.get("chain")
+    for entry in told if isinstance(told, list) else ():
+        if not isinstance(entry, Mapping):
+            continue
+        who = f"{entry.get('op')} ({entry.get('kind')}, process {entry.get('process')}, {entry.get('outcome')})"
+        snapshots = entry.get("snapshots")
+        made = [s for s in snapshots if isinstance(s, Mapping)] if isinstance(snapshots, list) else []
+        if not made:
+            yield f"{who} → no snapshot"
+        for s in made:
+            main = "" if s.get("on_main") else ", not on main"
+            yield (
+                f"{who} → attempt {s.get('attempt')} → snapshot {s.get('snapshot')} (sequence number {s.get('sequence_number')}, parent "
+                f"{s.get('parent')}{main}) → {s.get('manifest_list')}"
+            )
+            rows = s.get("rows")
+            for r in rows if isinstance(rows, list) else ():
+                if isinstance(r, Mapping):
+                    by = f", by {r.get('by')}" if r.get("by") else ""
+                    row = words.compact(r.get("row"), 120)
+                    yield f"    {r.get('sign')} {row} → {r.get('file')} position {r.get('position')}{by}"
 
 
 def _marks(

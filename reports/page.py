@@ -57,8 +57,10 @@ def _listing(names: Mapping[str, int], most: int = 6) -> str:
 
 def banner(run: Stored) -> Banner:
     """The headline and one sentence, also for a run that never came to a verdict."""
-    found = run.anomalies
+    found = stored.own_findings(run.anomalies)
     names = stored.anomaly_names(found)
+    confirmed = [f"{name} is confirmed by {who}" for name in names if (who := stored.confirmed_by(name, run.anomalies))]
+    confirmation = f" {'; '.join(confirmed[:3])}." if confirmed else ""
     checkers = words.plural(len(run.verdicts), "checker")
     scope = words.plural(len(run.operations), "operation")
     tables = max(len(run.logs), len(table_specs(run)))
@@ -75,7 +77,7 @@ def banner(run: Stored) -> Banner:
         if documented:
             which = "All of them are" if documented == len(found) else f"{words.grouped(documented)} of them are"
             tail = f" {which} documented as possible." if len(found) > 1 else " It is documented as possible."
-        sentence = f"In {scope}, {checkers} found {_listing(names)}.{tail}{early}"
+        sentence = f"In {scope}, {checkers} found {_listing(names)}.{confirmation}{tail}{early}"
         return Banner("invalid", f"{count} found", sentence)
     if not run.complete:
         checked = (
@@ -92,7 +94,11 @@ def banner(run: Stored) -> Banner:
         which = ", ".join(v.checker for v in open_) or "the checkers"
         return Banner("unknown", "Unknown", f"No anomaly was proven, but {which} could not decide.{why}")
     if found:
-        return Banner("valid", "Valid", f"{checkers} over {scope} found exactly what was expected: {_listing(names)}.")
+        return Banner(
+            "valid",
+            "Valid",
+            f"{checkers} over {scope} found exactly what was expected: {_listing(names)}.{confirmation}",
+        )
     return Banner("valid", "Valid", f"{checkers} found no broken promise in {scope}.")
 
 

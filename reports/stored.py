@@ -151,6 +151,30 @@ def anomaly_names(anomalies: Iterable[Anomaly]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0])))
 
 
+def own_findings(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
+    """Those that are more than another checker's word for one that is here too (``same_as``)."""
+    names = {a.name for a in anomalies if "same_as" not in a.evidence}
+    return [a for a in anomalies if str(a.evidence.get("same_as")) not in names]
+
+
+def confirmed_by(name: str, anomalies: Iterable[Anomaly]) -> str:
+    """Who confirms anomalies of a name, and as what: ``isolation (lost-update), linearizable``; empty when nobody does."""
+    found: dict[str, dict[str, None]] = {}
+    for a in anomalies:
+        if str(a.evidence.get("same_as")) == name:
+            found.setdefault(a.checker, {})[a.name] = None
+    return ", ".join(
+        checker if checker == "linearizable" else f"{checker} ({', '.join(list(names)[:3])})"
+        for checker, names in sorted(found.items())[:4]
+    )
+
+
+def minimal_history(a: Anomaly) -> tuple[tuple[str, ...], tuple[int, ...], bool]:
+    """An anomaly's minimal history (``checkers.minimal``): operations, ids looked at, whether none can be taken away."""
+    found = _mapping(a.evidence.get("minimal"))
+    return _strings(found.get("ops")), _ints(found.get("ids")), found.get("complete") is True
+
+
 def _strings(value: object) -> tuple[str, ...]:
     return tuple(str(v) for v in value) if isinstance(value, list | tuple) else ()
 

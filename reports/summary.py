@@ -16,6 +16,7 @@ from reports.stored import Stored
 _CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknown": "1;33", "incomplete": "1;33"}
 
 MOST_NAMES = 12
+MOST_OPS = 12
 MOST_EXPLAINED = 900
 
 
@@ -65,19 +66,22 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
 
     out = ["", paint(f"{page.SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
     out += wrap(verdict.sentence, "  ")
-    names = stored.anomaly_names(run.anomalies)
+    own = stored.own_findings(run.anomalies)
+    names = stored.anomaly_names(own)
     if names:
         out.append("")
         count_width = max(len(words.grouped(n)) for n in names.values())
         for name, n in list(names.items())[:MOST_NAMES]:
-            of_name = [a for a in run.anomalies if a.name == name]
+            of_name = [a for a in own if a.name == name]
             where = ", ".join(sorted({a.table for a in of_name if a.table})[:4])
             by = ", ".join(sorted({a.checker for a in of_name})[:4])
+            who = stored.confirmed_by(name, run.anomalies)
             details = ", ".join(
                 part
                 for part in (
                     f"on {where}" if where else "",
                     f"found by {by}",
+                    f"confirmed by {who}" if who else "",
                     "documented" if all(a.documented for a in of_name) else "",
                 )
                 if part
@@ -86,10 +90,17 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
             out.append(f"  {words.grouped(n):>{count_width}} {label}  {paint(details, 'muted')}")
         if len(names) > MOST_NAMES:
             out.append(f"  {'':>{count_width}} and {words.plural(len(names) - MOST_NAMES, 'more name')}")
-        first = min(run.anomalies, key=lambda a: a.documented is not None)
+        first = min(own, key=lambda a: a.documented is not None)
         if first.explanation:
             out += ["", paint(f"  {words.shorten(first.name, 60)}, the first one:", "muted")]
             out += wrap(words.shorten(first.explanation, MOST_EXPLAINED), "    ")
+            ops, _, complete = stored.minimal_history(first)
+            if ops:
+                count = words.plural(len(ops), "operation")
+                show = (
+                    "show it, and no fewer" if complete and len(ops) > 1 else "show it" if len(ops) > 1 else "shows it"
+                )
+                out += wrap(f"{count} {show}: {', '.join(words.shorten(o, 40) for o in ops[:MOST_OPS])}", "    ")
     unknown = [v for v in run.verdicts if v.valid == "unknown"]
     if unknown:
         out.append("")
