@@ -101,7 +101,8 @@ def guess(operations: Sequence[Operation]) -> str:
         ModelError: they fit none, or more than one.
     """
     functions = {o.f for o in operations}
-    micro = {m[0] for o in operations if o.f == "txn" for m in _steps(o) if isinstance(m, list | tuple) and m}
+    steps = [m for o in operations if o.f == "txn" for m in _steps(o)]
+    micro = {m[0] for m in steps if isinstance(m, list | tuple) and m and isinstance(m[0], str)}
     if not functions:
         pass
     elif functions == {"txn"}:

@@ -247,7 +247,7 @@ def read(path: Path) -> History:
                 )
             events.append(event)
         except (ValueError, RecursionError) as e:
-            raise HistoryError(f"{path}:{number}: {e}") from None
+            raise HistoryError(f"{path}:{number}: {str(e)[:500]}") from None
     if torn:
         problems.append(f"{path.name}: the last line is torn ({len(torn)} bytes); the run was killed while writing it")
     if header is None:

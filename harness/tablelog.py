@@ -424,7 +424,7 @@ def read(path: Path) -> TableLog:
             else:
                 raise ValueError(f"unknown record type {kind!r}")
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as e:
-            raise TableLogError(f"{path}:{number}: {type(e).__name__}: {e}") from None
+            raise TableLogError(f"{path}:{number}: {type(e).__name__}: {str(e)[:500]}") from None
     if header is None:
         raise TableLogError(f"{path}: empty: the header is missing")
     return TableLog(
