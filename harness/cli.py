@@ -189,6 +189,39 @@ def export(
 
 
 @app.command()
+def prove(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Scenarios, by name or file; all when none is given.")
+    ] = None,
+    times: Annotated[int, typer.Option(min=1, max=1000, help="How often each.")] = 1,
+    output: Annotated[Path | None, typer.Option("--json", help="Where to write what came of each.")] = None,
+    store: StoreOption = Path("store"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
+) -> int:
+    """Show known defects again, each as a scenario on real Spark; 0 when all is as they say for this version."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from compose import install
+    from harness import prove as proving
+    from harness.terminal import Voice
+    from nemesis import scenario
+
+    scenarios = scenario.find(names or [])
+    with Voice(quiet=quiet) as voice:
+        installation = install.ensure(progress=None)
+        proofs, found = proving.prove(scenarios, installation, store, voice, times=times, command=f"{command()} prove")
+    if output is not None:
+        output.write_text(proving.to_json(proofs, found), encoding="utf-8")
+    table = Table("scenario", "", "as said", "what was seen, or why not", box=None, pad_edge=False)
+    for row in proving.rows(scenarios, proofs):
+        table.add_row(*row)
+    Console().print(table)
+    typer.echo(f"Spark {found['spark']}, Iceberg {found['iceberg']}; the runs are in {store}")
+    return 0 if all(p.as_said for p in proofs) else 1
+
+
+@app.command()
 def selftest(
     placements: Annotated[int, typer.Option(min=1, help="How often each bug is planted.")] = 50,
     seed: Annotated[int, typer.Option(min=0, help="Of the places.")] = 0,
@@ -215,10 +248,12 @@ def report(run: RunArgument = Path("store/latest")) -> int:
 
 @app.command("list")
 def list_(
-    what: Annotated[str, typer.Argument(help="workloads, operations, checks, catalogs or runs.")] = "workloads",
+    what: Annotated[
+        str, typer.Argument(help="workloads, scenarios, operations, checks, catalogs or runs.")
+    ] = "workloads",
     store: StoreOption = Path("store"),
 ) -> int:
-    """Show what there is: workloads, operations, checks, catalogs, runs."""
+    """Show what there is: workloads, scenarios, operations, checks, catalogs, runs."""
     from rich.console import Console
     from rich.table import Table
 
@@ -230,6 +265,11 @@ def list_(
         loaded = [(p, schema.load(p)) for p in sorted(schema.LIBRARY.glob("*.yaml"))]
         columns = ("workload", "what it does")
         rows = [(p.stem, w.description) for p, w in loaded]
+    elif what == "scenarios":
+        from nemesis import scenario
+
+        columns = ("scenario", "what it shows")
+        rows = [(x.scenario, x.description) for x in scenario.find([])]
     elif what == "operations":
         from workloads.operations import KINDS
 
@@ -246,7 +286,7 @@ def list_(
 
         columns, rows = ("run", "state", "verdict"), [_run_row(r) for r in stored.runs(store)]
     else:
-        raise BadArgument(f"list {what}: allowed: workloads, operations, checks, catalogs, runs")
+        raise BadArgument(f"list {what}: allowed: workloads, scenarios, operations, checks, catalogs, runs")
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row)

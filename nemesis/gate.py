@@ -4,7 +4,7 @@ Two writers that race are a matter of luck; two writers of which one scanned bef
 test. A :class:`CatalogGate` stands between one writer and an Iceberg REST catalog. It passes everything on as it is, except
 that the first commit request (``POST …/namespaces/{ns}/tables/{table}``, REST catalog specification, "updateTable") that
 carries a held operation's id in its new snapshot's summary waits until the hold is released. The client meanwhile sees a slow
-catalog, nothing else. It runs in a thread of its own with an event loop of its own; holds may be used from any thread.
+catalog, nothing else; unless the hold says that what it gets at last is an error (:class:`Answer`). It runs in a thread of its own with an event loop of its own; holds may be used from any thread.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import re
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass
 from types import TracebackType
 
 import aiohttp
@@ -52,12 +53,37 @@ def committed_ops(body: bytes) -> set[str]:
         return set()
 
 
-class Hold:
-    """One held operation. ``reached`` is set when its commit request has arrived, ``release`` lets it pass."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the writer gets in place of the catalog's answer to its commit: as a proxy or a load balancer in between does.
 
-    def __init__(self, op: str) -> None:
+    Attributes:
+        status: of the answer, such as 503.
+        retry_after: seconds in its ``Retry-After`` header; none when not given.
+        late: the writer gets it at once, and the commit goes to the catalog when the hold is released (a "zombie"). Otherwise
+            the catalog applies the commit at once, and the writer gets the answer when the hold is released.
+    """
+
+    status: int
+    retry_after: int | None = None
+    late: bool = False
+
+    def response(self) -> web.Response:
+        """It as an answer of a REST catalog (specification, "ErrorModel")."""
+        body = {"error": {"message": "answered by the gate", "type": "GateException", "code": self.status}}
+        headers = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+        return web.json_response(body, status=self.status, headers=headers)
+
+
+class Hold:
+    """One held operation. ``reached`` is set when its commit request has arrived, or with an :class:`Answer`, was applied or
+    answered; ``release`` lets it pass; ``passed`` is set when the catalog has answered it."""
+
+    def __init__(self, op: str, answer: Answer | None = None) -> None:
         self.op = op
+        self.answer = answer
         self.reached = threading.Event()
+        self.passed = threading.Event()
         self._released = threading.Event()
 
     def release(self) -> None:
@@ -90,17 +116,25 @@ class CatalogGate:
         self._error: BaseException | None = None
         self._port = 0
         self._open = 0
+        self._late_ones: set[asyncio.Task[None]] = set()
 
     @property
     def address(self) -> str:
         """Base URL that the writer is to use."""
         return f"http://127.0.0.1:{self._port}"
 
-    def hold(self, op: str) -> Hold:
-        """Hold the first commit request of operation ``op``."""
-        self._holds[op] = hold = Hold(op)
+    def hold(self, op: str, answer: Answer | None = None) -> Hold:
+        """Hold the first commit request of operation ``op``; with ``answer``, what the writer gets is that."""
+        self._holds[op] = hold = Hold(op, answer)
         self._made.append(hold)
         return hold
+
+    def clear(self) -> None:
+        """Forget all holds; what is held passes."""
+        self._holds.clear()
+        for hold in self._made:
+            hold.release()
+        self._made.clear()
 
     def __enter__(self) -> CatalogGate:
         self._thread.start()
@@ -153,15 +187,45 @@ class CatalogGate:
                 self._ready.set()
                 await self._stopping.wait()
                 ends = self._loop.time() + LAST_ANSWERS
-                while self._open and self._loop.time() < ends:
+                while (self._open or self._late_ones) and self._loop.time() < ends:
                     await asyncio.sleep(0.01)
             finally:
                 await runner.cleanup()
 
     async def _pass(self, request: web.Request, client: aiohttp.ClientSession) -> web.StreamResponse:
         body = await request.read()
+        hold = None
         if request.method == "POST" and COMMIT_PATH.search(request.path):
-            await self._wait(committed_ops(body))
+            hold = self._take(committed_ops(body))
+        if hold is None:
+            return await self._forward(request, body, client)
+        if hold.answer is not None and hold.answer.late:
+            hold.reached.set()
+            late = asyncio.create_task(self._late(hold, request, body, client))
+            self._late_ones.add(late)
+            late.add_done_callback(self._late_ones.discard)
+            return hold.answer.response()
+        if hold.answer is None:
+            hold.reached.set()
+            await self._released(hold)
+        try:
+            answer = await self._forward(request, body, client)
+        finally:
+            hold.passed.set()
+        if hold.answer is None:
+            return answer
+        hold.reached.set()
+        await self._released(hold)
+        return hold.answer.response() if answer.status < 300 else answer  # a commit that was refused is no lost one
+
+    async def _late(self, hold: Hold, request: web.Request, body: bytes, client: aiohttp.ClientSession) -> None:
+        try:
+            await self._released(hold)
+            await self._forward(request, body, client)
+        finally:
+            hold.passed.set()
+
+    async def _forward(self, request: web.Request, body: bytes, client: aiohttp.ClientSession) -> web.Response:
         headers = [(k, v) for k, v in request.headers.items() if k.lower() not in HOP_BY_HOP]
         target = URL(self._upstream + request.raw_path, encoded=True)  # as it came: a%1Fb stays a%1Fb
         async with client.request(
@@ -177,15 +241,16 @@ class CatalogGate:
                 status=answer.status, reason=answer.reason, headers=_multi(kept), body=await answer.read()
             )
 
-    async def _wait(self, ops: set[str]) -> None:
+    def _take(self, ops: set[str]) -> Hold | None:
         for op in sorted(ops):
-            hold = self._holds.pop(op, None)  # the first request only: retries pass
-            if hold is None:
-                continue
-            hold.reached.set()
-            ends = self._loop.time() + self._longest
-            while not hold.released and self._loop.time() < ends:
-                await asyncio.sleep(0.01)
+            if op in self._holds:
+                return self._holds.pop(op)  # the first request only: retries pass
+        return None
+
+    async def _released(self, hold: Hold) -> None:
+        ends = self._loop.time() + self._longest
+        while not hold.released and self._loop.time() < ends:
+            await asyncio.sleep(0.01)
 
 
 _AUTO = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")

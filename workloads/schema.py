@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -232,9 +232,9 @@ def _parse_yaml(text: str, file: str) -> tuple[Any, dict[Path_, int]]:
         loader.dispose()
 
 
-def _allowed_keys(location: Path_) -> list[str]:
-    """The keys that the mapping at ``location`` may have, found by walking the models; empty when it is none."""
-    model: Any = Workload
+def _allowed_keys(location: Path_, root: type[BaseModel]) -> list[str]:
+    """The keys that the mapping at ``location`` of a ``root`` may have, found by walking the models; empty when it is none."""
+    model: Any = root
     for step in location:
         model = _descend(model, step)
         if model is None:
@@ -271,24 +271,25 @@ def _descend(annotation: Any, step: Hashable) -> Any:
     return None
 
 
-def _suggest(word: object, allowed: Mapping[str, Any] | list[str]) -> str:
+def suggest(word: object, allowed: Mapping[str, Any] | list[str]) -> str:
+    """`` (did you mean …?)`` when one of the allowed words is near; else nothing."""
     near = difflib.get_close_matches(str(word), list(allowed), n=1)
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def _message(error: ErrorDetails, location: Path_) -> str:
+def _message(error: ErrorDetails, location: Path_, root: type[BaseModel]) -> str:
     key = location[-1] if location else None
     kind = error["type"]
     if kind == "extra_forbidden":
-        allowed = _allowed_keys(location[:-1])
-        return f"unknown key {key!r}{_suggest(key, allowed)}; allowed: {', '.join(allowed)}"
+        allowed = _allowed_keys(location[:-1], root)
+        return f"unknown key {key!r}{suggest(key, allowed)}; allowed: {', '.join(allowed)}"
     if kind == "missing":
         return f"missing key {key!r}"
     name = f"{key}: " if isinstance(key, str) else ""
     if kind in ("value_error", "assertion_error"):
         return f"{name}{str(error['ctx']['error']) if 'ctx' in error else error['msg']}"
     if kind in ("model_type", "dict_type"):
-        allowed = _allowed_keys(location)
+        allowed = _allowed_keys(location, root)
         keys = f" with the keys {', '.join(allowed)}" if allowed else ""
         return f"{name}must be a mapping{keys}, not {error['input']!r}"
     if kind == "tuple_type":
@@ -300,11 +301,34 @@ def _message(error: ErrorDetails, location: Path_) -> str:
     return f"{name}{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}"
 
 
-def _line(location: Path_, lines: Mapping[Path_, int]) -> int:
+def line_of(location: Path_, lines: Mapping[Path_, int]) -> int:
+    """The line of a key, or of what is nearest above it."""
     for n in range(len(location), -1, -1):
         if location[:n] in lines:
             return lines[location[:n]]
     return 1
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validated(root: type[M], text: str, file: str) -> tuple[M, Mapping[Path_, int]]:
+    """YAML text as a ``root``, and the line of every key (its path in the file → its line, from 1).
+
+    Raises:
+        WorkloadError: the first thing that is wrong, with file, line and key.
+    """
+    data, lines = _parse_yaml(text, file)
+    if not isinstance(data, dict):
+        raise WorkloadError(f"{file}:1: must be a mapping with the keys {', '.join(_allowed_keys((), root))}")
+    try:
+        return root.model_validate(data), lines
+    except ValidationError as e:
+        errors = e.errors()
+        unknown = [x for x in errors if x["type"] == "extra_forbidden"]
+        first = (unknown or errors)[0]
+        location = tuple(first["loc"])
+        raise WorkloadError(f"{file}:{line_of(location, lines)}: {_message(first, location, root)}") from None
 
 
 def parse(text: str, file: str = "<workload>") -> Workload:
@@ -313,24 +337,14 @@ def parse(text: str, file: str = "<workload>") -> Workload:
     Raises:
         WorkloadError: the first thing that is wrong, with file, line and key.
     """
-    data, lines = _parse_yaml(text, file)
-    if not isinstance(data, dict):
-        raise WorkloadError(f"{file}:1: must be a mapping with the keys {', '.join(_allowed_keys(()))}")
-    try:
-        workload = Workload.model_validate(data)
-    except ValidationError as e:
-        errors = e.errors()
-        unknown = [x for x in errors if x["type"] == "extra_forbidden"]
-        first = (unknown or errors)[0]
-        location = tuple(first["loc"])
-        raise WorkloadError(f"{file}:{_line(location, lines)}: {_message(first, location)}") from None
+    workload, lines = validated(Workload, text, file)
     _check_names(workload, lines, file)
     return workload
 
 
 def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
     def fail(location: Path_, message: str) -> None:
-        raise WorkloadError(f"{file}:{_line(location, lines)}: {message}")
+        raise WorkloadError(f"{file}:{line_of(location, lines)}: {message}")
 
     names = [t.name for t in w.tables]
     for i, name in enumerate(names):
@@ -341,7 +355,7 @@ def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
     for at, mix in mixes:
         for kind, spec in mix.items():
             if kind not in KINDS:
-                fail((*at, kind), f"unknown operation {kind!r}{_suggest(kind, KINDS)}; allowed: {', '.join(KINDS)}")
+                fail((*at, kind), f"unknown operation {kind!r}{suggest(kind, KINDS)}; allowed: {', '.join(KINDS)}")
             for option in spec.options():
                 allowed = KINDS[kind].options
                 if option not in allowed:
@@ -363,7 +377,7 @@ def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
         if metric not in METRICS:
             fail(
                 ("assert", metric),
-                f"unknown metric {metric!r}{_suggest(metric, METRICS)}; allowed: {', '.join(METRICS)}",
+                f"unknown metric {metric!r}{suggest(metric, METRICS)}; allowed: {', '.join(METRICS)}",
             )
         try:
             assertion(threshold)
@@ -388,7 +402,21 @@ def find(name: str) -> Path:
         if candidate.is_file() and (path.parent == Path() or path.parent.name == "workloads"):
             return candidate
     library = sorted(p.stem for p in LIBRARY.glob("*.yaml"))
-    raise WorkloadError(f"{name}: no such workload file{_suggest(name, library)}; in the library: {', '.join(library)}")
+    raise WorkloadError(f"{name}: no such workload file{suggest(name, library)}; in the library: {', '.join(library)}")
+
+
+def read_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        WorkloadError: it cannot be read, or is not text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise WorkloadError(f"{path}: not UTF-8 text") from None
+    except OSError as e:
+        raise WorkloadError(f"{path}: cannot be read: {e.strerror}") from None
 
 
 def load(path: Path) -> Workload:
@@ -397,10 +425,4 @@ def load(path: Path) -> Workload:
     Raises:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise WorkloadError(f"{path}: not UTF-8 text") from None
-    except OSError as e:
-        raise WorkloadError(f"{path}: cannot be read: {e.strerror}") from None
-    return parse(text, str(path))
+    return parse(read_text(path), str(path))

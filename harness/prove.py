@@ -1,0 +1,358 @@
+"""``icequake prove``: every known defect as one command, shown again on real Spark, and judged by the checkers.
+
+One stack with warm writers serves all scenarios; each is a run of its own, in a namespace of its own, with a folder in the store that
+``icequake check`` judges again. Every writer reaches the catalog through a gate of its own (``nemesis.gate``). What is decided is
+told in full: how each operation ended, which anomalies the checkers found, and the rows that are left, each beside what the scenario says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from checkers.check import ALL, Results, check, load_evidence, load_promises, write_results
+from compose.install import Installation
+from compose.stack import Endpoints, Stack
+from compose.watchdog import Watchdog
+from harness import history, store
+from harness.driver import launcher
+from harness.run import WRITER_START_S, Kept, Run, RunError, Settings, Watcher
+from harness.store import RunFolder
+from harness.versions import versions
+from harness.writers import WriterError, WriterSlot
+from nemesis.gate import CatalogGate, Hold
+from nemesis.scenario import Scenario, Step
+from workloads.generator import Planned
+from workloads.schema import Phase, Workload
+
+LONGEST_HOLD = 25.0
+"""Seconds; below the writers' socket timeout of 30 s, after which they give up a request."""
+
+State = Literal["reproduced", "fixed", "not reproduced", "not run"]
+WORDS: dict[State, str] = {
+    "reproduced": "reproduced",
+    "fixed": "not reproduced (fixed in this version)",
+    "not reproduced": "not reproduced",
+    "not run": "could not run here",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What one run of a scenario came to.
+
+    Attributes:
+        why: what differs from what the scenario says, a sentence each; empty when nothing does.
+        folder: the run's; None when there is none.
+        seconds: that it took.
+    """
+
+    scenario: str
+    state: State
+    why: tuple[str, ...] = ()
+    folder: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def as_said(self) -> bool:
+        """Whether all is as the scenario says for this version."""
+        return self.state in ("reproduced", "fixed")
+
+
+# --- decide -----------------------------------------------------------------------------------------------------------
+
+
+def newer(version: str, than: str) -> bool:
+    """Whether ``version`` is ``than`` or a later one, by their numbers; False for a version that has none (``unknown``)."""
+    mine, its = (tuple(map(int, re.findall(r"\d+", v.split("-")[0]))) for v in (version, than))
+    return bool(mine) and mine >= its
+
+
+def decide(scenario: Scenario, told: history.History, results: Results, iceberg: str) -> tuple[State, tuple[str, ...]]:
+    """What the history and the verdicts of a run say of the scenario, and what differs from what it says.
+
+    ``iceberg`` is the version that ran. A defect that does not show any more in a version from ``fixed`` on is ``fixed``.
+    """
+    why = [*_outcomes(scenario, told), *_found(scenario, results), *_final(scenario, told)]
+    if not why:
+        return "reproduced", ()
+    fixed = scenario.fixed is not None and newer(iceberg, scenario.fixed)
+    if fixed and not {a.name for v in results.verdicts for a in v.anomalies} & set(scenario.anomalies):
+        return "fixed", tuple(why)
+    return "not reproduced", tuple(why)
+
+
+def _outcomes(scenario: Scenario, told: history.History) -> Iterator[str]:
+    by_op = {o.op: o for o in told.operations()}
+    for step in scenario.operations:
+        seen, want = by_op.get(scenario.op(step.name)), step.expect
+        if seen is None:
+            yield f"{step.name} was never invoked"
+            continue
+        if seen.f != step.do:
+            yield f"{step.name} is {step.do}, but {seen.op} was {seen.f}"
+        chain = seen.error or ()
+        if seen.type != want.type:
+            last = f" ({chain[0][0].rsplit('.', 1)[-1]}: {chain[0][1][:120]})" if chain else ""
+            yield f"{step.name} ended {seen.type}{last}, not {want.type}"
+        elif want.error and not any(c.rsplit(".", 1)[-1] == want.error and want.message in m for c, m in chain):
+            classes = ", ".join(f"{c.rsplit('.', 1)[-1]}: {m[:120]}" for c, m in chain)
+            yield f"{step.name} did not end with {want.error} {want.message!r} but with {classes}"
+
+
+def _found(scenario: Scenario, results: Results) -> Iterator[str]:
+    if results.valid is True:
+        return
+    found = sorted({f"{v.checker}: {a.name}" for v in results.verdicts for a in v.anomalies})
+    undecided = sorted({f"{v.checker}: {'; '.join(v.notes)}" for v in results.verdicts if v.valid == "unknown"})
+    expected = ", ".join(scenario.anomalies) or "no anomaly"
+    yield f"expected {expected}, found {', '.join(found) or 'none'}"
+    yield from (f"undecided: {u}" for u in undecided)
+
+
+def _final(scenario: Scenario, told: history.History) -> Iterator[str]:
+    last = {e.index for e in told.events if e.type == "invoke" and e.extra.get("phase") == "final-reads"}
+    for table, want in scenario.final.items():
+        reads = [o for o in told.operations() if o.invoked.index in last and o.table == table]
+        if not reads:
+            yield f"{table} was not read at the end"
+        for r in reads:
+            rows = "unreadable" if r.type != "ok" else sorted(row[0] for row in r.result)
+            said = want if want == "unreadable" else sorted(want)
+            if rows != said:
+                yield f"{table} at the end: {rows} as read by {r.op}, not {said}"
+
+
+# --- run --------------------------------------------------------------------------------------------------------------
+
+
+class Script:
+    """The operations of one scenario in their order: who waits for whom, what is held at which gate. Use in ``with``.
+
+    Every wait ends after the scenario's ``op_timeout`` with a :class:`RunError`.
+    """
+
+    def __init__(self, scenario: Scenario, gates: Sequence[CatalogGate]) -> None:
+        self._scenario = scenario
+        self._gates = gates
+        self._completed = {s.name: threading.Event() for s in scenario.operations}
+        self._holds: dict[str, Hold] = {}
+        self._stop = threading.Event()
+        self._releaser = threading.Thread(target=self._release, name="script", daemon=True)
+
+    def __enter__(self) -> Script:
+        for step in self._scenario.operations:
+            if step.gated:
+                answer = None if step.fault is None else step.fault.answer()
+                self._holds[step.name] = self._gates[step.writer].hold(self._scenario.op(step.name), answer)
+        self._releaser.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._releaser.join()
+        for gate in self._gates:
+            gate.clear()
+
+    def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[Planned]:
+        """What a writer does, as :attr:`harness.run.Settings.operations`: the next one when what it comes after is there."""
+        mine = [s for s in self._scenario.operations if s.writer == writer]
+        for step in mine:
+            self._until(lambda step=step: self._came(step.after), f"{step.name} waits for {step.after}")  # type: ignore[misc]
+            yield Planned(step.do, self._scenario.table(step), step.value)
+            self._completed[step.name].set()
+        for step in mine:
+            if step.fault is not None and (hold := self._holds[step.name]).reached.is_set():
+                self._until(hold.passed.is_set, f"the commit of {step.name} never passed")
+
+    def _came(self, when: dict[str, Any] | None) -> bool:
+        return all(
+            self._completed[name].is_set() or (moment == "held" and self._holds[name].reached.is_set())
+            for name, moment in (when or {}).items()
+        )
+
+    def _until(self, condition: Any, what: str) -> None:
+        ends = time.monotonic() + self._scenario.op_timeout
+        while not condition():
+            if self._stop.wait(0.01) or time.monotonic() > ends:
+                raise RunError(f"{self._scenario.scenario}: {what}, for {self._scenario.op_timeout:.0f} s")
+
+    def _release(self) -> None:
+        left: list[Step] = [s for s in self._scenario.operations if s.gated]
+        while left and not self._stop.wait(0.01):
+            for step in [s for s in left if self._came(s.hold)]:
+                self._holds[step.name].release()
+                left.remove(step)
+
+
+class Bench:
+    """A stack with warm writers, each with a gate of its own before the catalog; use in ``with``.
+
+    Raises (on entry):
+        ServiceError, WriterError: something does not come up.
+    """
+
+    def __init__(self, installation: Installation, writers: int, logs: Path, watcher: Watcher) -> None:
+        self._installation = installation
+        self._writers = writers
+        self._logs = logs
+        self._watcher = watcher
+        self._inside = contextlib.ExitStack()
+        self._gates: list[CatalogGate] = []
+        self._kept: Kept | None = None
+        self.versions = versions(installation)
+
+    def __enter__(self) -> Bench:
+        with contextlib.ExitStack() as stack:
+            data = Path(tempfile.mkdtemp(prefix="icequake-"))
+            data.chmod(0o755)  # PostgreSQL of a root user runs under another uid
+            stack.callback(shutil.rmtree, data, ignore_errors=True)
+            run_id = secrets.token_hex(6)
+            watchdog = Watchdog(run_id, remove=[data])
+            watchdog.start()
+            stack.callback(watchdog.close)
+            self._logs.mkdir(parents=True, exist_ok=True)
+            services = Stack(
+                self._installation,
+                run_id=run_id,
+                data=data / "services",
+                logs=self._logs,
+                workers=1,
+                worker_cores=max(2, self._writers),
+                on_event=self._watcher.say,
+            )
+            services.start()
+            stack.callback(services.stop)
+            endpoints = services.endpoints
+            for _ in range(self._writers):
+                gate = CatalogGate(endpoints.catalog_uri, longest_hold=LONGEST_HOLD)
+                self._gates.append(stack.enter_context(gate))
+            launch = launcher(
+                self._installation,
+                endpoints,
+                run_id=run_id,
+                data=data,
+                logs=self._logs,
+                catalog_uri=self._catalog_uri,
+            )
+            slots = []
+            for n in range(self._writers):
+                slots.append(slot := WriterSlot(f"w{n}", launch, WRITER_START_S))
+                stack.callback(slot.kill)
+            for slot in slots:
+                slot.connect()
+                slot.close()
+            self._kept = Kept(endpoints, tuple(data / f"w{n}.sock" for n in range(self._writers)))
+            self._inside = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._inside.close()
+
+    def _catalog_uri(self, writer: str, endpoints: Endpoints) -> str:
+        return self._gates[int(writer.removeprefix("w"))].address
+
+    def prove(self, scenario: Scenario, runs: Path, command: str) -> Proof:
+        """Run a scenario once, judge it, write its verdicts and its page into the store ``runs``."""
+        from reports import page
+
+        began = time.monotonic()
+        folder = store.create(runs, scenario.scenario)
+        try:
+            self._run(scenario, folder, command)
+            results = check(load_evidence(folder.path), ALL, load_promises(folder.path))
+            write_results(results, folder.results)
+            page.write(folder.path)
+            state, why = decide(scenario, history.read(folder.history), results, self.versions["iceberg"])
+        except (RunError, WriterError) as e:
+            state, why = "not run", (str(e),)
+        return Proof(scenario.scenario, state, why, str(folder.path), round(time.monotonic() - began, 1))
+
+    def _run(self, scenario: Scenario, folder: RunFolder, command: str) -> None:
+        with Script(scenario, self._gates) as script:
+            settings = Settings(
+                seed=0,
+                command=command,
+                catalog_uri=self._catalog_uri,
+                operations=script.operations,
+            )
+            run = Run(
+                scenario.workload(),
+                folder,
+                self._installation,
+                settings,
+                kept=self._kept,
+                watcher=Quietly(self._watcher),
+            )
+            run.execute()
+
+
+@dataclass(frozen=True)
+class Quietly:
+    """Passes on progress alone: a scenario is one line."""
+
+    watcher: Watcher
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def progress(self, done: int, total: int | None) -> None:
+        """As the watcher's."""
+        self.watcher.progress(done, total)
+
+
+# --- tell -------------------------------------------------------------------------------------------------------------
+
+
+def rows(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> list[tuple[str, str, str, str]]:
+    """The table at the end: scenario, what came of it, how often, and what must be seen or why it was not."""
+    out = []
+    for s in scenarios:
+        mine = [p for p in proofs if p.scenario == s.scenario]
+        worst = min(mine, key=lambda p: (p.as_said, p.state != "not run"))
+        said = f"{sum(p.as_said for p in mine)} of {len(mine)}"
+        seen = ", ".join(s.anomalies) or "no anomaly"
+        out.append((s.scenario, WORDS[worst.state], said, "; ".join(worst.why) if not worst.as_said else seen))
+    return out
+
+
+def to_json(proofs: Sequence[Proof], found: dict[str, str]) -> str:
+    """All proofs as JSON, with the versions that ran."""
+    return json.dumps({"versions": found, "proofs": [asdict(p) for p in proofs]}, indent=1) + "\n"
+
+
+def prove(
+    scenarios: Sequence[Scenario],
+    installation: Installation,
+    runs: Path,
+    watcher: Watcher,
+    *,
+    times: int = 1,
+    command: str = "icequake prove",
+) -> tuple[list[Proof], dict[str, str]]:
+    """Run every scenario ``times`` times on one stack.
+
+    Returns:
+        The proofs in the order of the runs, and the versions that ran.
+    """
+    proofs = []
+    with Bench(installation, max(s.writers for s in scenarios), runs / "prove-logs", watcher) as bench:
+        for scenario in scenarios:
+            for n in range(times):
+                proof = bench.prove(scenario, runs, f"{command} {scenario.scenario}")
+                proofs.append(proof)
+                count = f" ({n + 1} of {times})" if times > 1 else ""
+                watcher.say(f"{scenario.scenario}{count}: {WORDS[proof.state]}, {proof.seconds:.0f} s")
+                for reason in proof.why:
+                    watcher.say(f"  {reason}")
+        return proofs, bench.versions

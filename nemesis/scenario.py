@@ -1,0 +1,240 @@
+"""The scenario file: one known defect, or the promise beside it, as operations in a fixed order and what must be seen of them.
+
+A workload file says what the writers do and leaves the order to luck. A scenario names every operation, who invokes it, after
+what, and at which moment its commit is let through or answered wrongly (``nemesis.gate``). Operations are the kinds of
+``workloads.operations``, never plain SQL: a statement without a meaning could not be judged by the checkers.
+``docs/scenarios.md`` is its reference; ``load`` is the only way in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from nemesis.gate import Answer
+from workloads import schema
+from workloads.operations import KINDS
+from workloads.schema import Length, OperationSpec, Path_, Seconds, Workload, WorkloadError, line_of, suggest
+from workloads.tables import TableSpec
+
+Moment = Literal["held", "completed"]
+"""Of an operation: its commit is at the gate (or was applied there, when it is to be answered wrongly), its writer has the outcome."""
+
+NAME = r"^[a-z][a-z0-9-]{0,39}$"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Outcome(_Model):
+    """How an operation must end: its type, and of an error, a class of its chain (last part of the name) and a piece of its message."""
+
+    type: Literal["ok", "fail", "info"] = "ok"
+    error: str | None = None
+    message: str = ""
+
+
+def _outcome(value: object) -> object:
+    return {"type": value} if isinstance(value, str) else value
+
+
+class Fault(_Model):
+    """What the writer gets in place of the catalog's answer to its first commit; see :class:`nemesis.gate.Answer`."""
+
+    status: Annotated[int, Field(ge=400, le=599)]
+    retry_after: Annotated[int, Field(ge=0, le=60)] | None = None
+    late: bool = False
+
+    def answer(self) -> Answer:
+        """For the gate."""
+        return Answer(self.status, self.retry_after, self.late)
+
+
+When = Annotated[dict[str, Moment], Field(min_length=1)]
+
+
+class Step(_Model):
+    """One operation. A writer invokes its own in the order of the file.
+
+    Attributes:
+        name: for the other steps.
+        writer: 0 … 7.
+        do: its kind.
+        table: the first one when not given.
+        value: its arguments, as in the history.
+        after: it is invoked when these have come to these moments.
+        hold: its first commit is held until these have.
+        fault: its first commit is applied, and answered with an error.
+        expect: how it must end.
+    """
+
+    name: Annotated[str, Field(pattern=NAME)]
+    writer: Annotated[int, Field(ge=0, le=7)]
+    do: str
+    table: str | None = None
+    value: dict[str, Any] = {}
+    after: When | None = None
+    hold: When | None = None
+    fault: Fault | None = None
+    expect: Annotated[Outcome, BeforeValidator(_outcome)] = Outcome()
+
+    @property
+    def gated(self) -> bool:
+        """Whether its commit is stopped at the gate."""
+        return self.hold is not None or self.fault is not None
+
+
+class Scenario(_Model):
+    """A whole scenario file. See ``docs/scenarios.md``.
+
+    Attributes:
+        fixed: the first Iceberg version that no longer shows it; none while all do.
+        final: table → ids of its rows after all, one a row; or that nobody can read it.
+    """
+
+    scenario: Annotated[str, Field(pattern=NAME)]
+    description: Annotated[str, Field(min_length=1)]
+    link: Annotated[str, Field(pattern=r"^https://\S+$")]
+    affected: Annotated[str, Field(min_length=1)]
+    fixed: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
+    tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=8)]
+    operations: Annotated[tuple[Step, ...], Field(min_length=1, max_length=50)]
+    anomalies: tuple[str, ...] = ()
+    final: Annotated[dict[str, tuple[int, ...] | Literal["unreadable"]], Field(min_length=1)]
+    op_timeout: Seconds = 90.0
+
+    @property
+    def writers(self) -> int:
+        """How many it needs."""
+        return 1 + max(s.writer for s in self.operations)
+
+    def table(self, step: Step) -> TableSpec:
+        """The table of a step."""
+        return next((t for t in self.tables if t.name == step.table), self.tables[0])
+
+    def op(self, name: str) -> str:
+        """The operation id of a step: a writer's seeding inserts come first (``workloads.generator.seed_rows``)."""
+        step = next(s for s in self.operations if s.name == name)
+        seeding = len([t for t in self.tables if t.seed_rows][step.writer :: self.writers])
+        own = [s.name for s in self.operations if s.writer == step.writer]
+        return f"w{step.writer}-{seeding + own.index(name)}"
+
+    def workload(self) -> Workload:
+        """It as a workload, whose operations somebody else brings in order."""
+        return Workload.model_validate(
+            {
+                "workload": self.scenario,
+                "description": self.description,
+                "tables": self.tables,
+                "writers": self.writers,
+                "length": Length(ops=len(self.operations)),
+                "op_timeout": self.op_timeout,
+                "operations": {s.do: OperationSpec() for s in self.operations},
+                "expect": self.anomalies,
+            }
+        )
+
+
+def parse(text: str, file: str = "<scenario>") -> Scenario:
+    """Parse the text of a scenario file; ``file`` names it in errors.
+
+    Raises:
+        WorkloadError: the first thing that is wrong, with file, line and key.
+    """
+    scenario, lines = schema.validated(Scenario, text, file)
+    _check(scenario, lines, file)
+    return scenario
+
+
+def _check(s: Scenario, lines: Mapping[Path_, int], file: str) -> None:
+    def fail(location: Path_, message: str) -> None:
+        raise WorkloadError(f"{file}:{line_of(location, lines)}: {message}")
+
+    tables = [t.name for t in s.tables]
+    names = [o.name for o in s.operations]
+    gated = [o.name for o in s.operations if o.gated]
+    for i, o in enumerate(s.operations):
+        at: Path_ = ("operations", i)
+        if o.name in names[:i]:
+            fail((*at, "name"), f"operation {o.name!r} is there twice; give each its own name")
+        if o.do not in KINDS:
+            fail((*at, "do"), f"do: unknown operation {o.do!r}{suggest(o.do, KINDS)}; allowed: {', '.join(KINDS)}")
+        if o.table is not None and o.table not in tables:
+            fail((*at, "table"), f"table: unknown table {o.table!r}; allowed: {', '.join(tables)}")
+        try:
+            KINDS[o.do].statements(o.value, "w0-0", s.table(o))
+        except (KeyError, IndexError, TypeError, ValueError) as e:
+            fail((*at, "value"), f"value: not the arguments of {o.do}: {type(e).__name__}: {e}")
+        if o.fault is not None and o.fault.late and o.hold is None:
+            fail(
+                (*at, "fault", "late"),
+                f"late: needs hold, such as {{{o.name}: completed}}: until when the commit is late",
+            )
+        for key, when in (("after", o.after), ("hold", o.hold)):
+            for other, moment in (when or {}).items():
+                itself = other == o.name and not (key == "hold" and o.fault is not None and o.fault.late)
+                if itself or other not in names:
+                    others = ", ".join(n for n in names if n != o.name) or "none"
+                    fail((*at, key, other), f"{key}: no other operation {other!r}; allowed: {others}")
+                if moment == "held" and other not in gated:
+                    fail((*at, key, other), f"{key}: {other} has neither hold nor fault, so nothing holds it")
+    for table in s.final:
+        if table not in tables:
+            fail(("final", table), f"final: unknown table {table!r}; allowed: {', '.join(tables)}")
+    if stuck := _stuck(s):
+        fail(("operations",), f"operations: none of {', '.join(stuck)} can ever end: they wait for each other")
+
+
+def _stuck(s: Scenario) -> list[str]:
+    """Names of the steps that never complete, because ``after``, ``hold`` and the writers' order wait in a circle."""
+    reached: set[tuple[str, str]] = set()
+
+    def came(when: Mapping[str, str] | None) -> bool:
+        return all((name, moment) in reached for name, moment in (when or {}).items())
+
+    for _ in range(2 * len(s.operations)):
+        free: dict[int, bool] = {}
+        for o in s.operations:
+            begun = free.get(o.writer, True) and came(o.after)
+            if begun and o.gated:
+                reached.add((o.name, "held"))
+            # A late commit is answered at once: only what the catalog does is held.
+            if begun and (came(o.hold) or (o.fault is not None and o.fault.late)):
+                reached.add((o.name, "completed"))
+            free[o.writer] = (o.name, "completed") in reached
+    return [o.name for o in s.operations if (o.name, "completed") not in reached]
+
+
+LIBRARY = schema.LIBRARY / "scenarios"
+"""Where the scenario files that come with icequake are."""
+
+
+def load(path: Path) -> Scenario:
+    """Read and validate a scenario file.
+
+    Raises:
+        WorkloadError: it cannot be read, or something in it is wrong.
+    """
+    return parse(schema.read_text(path), str(path))
+
+
+def find(names: list[str]) -> list[Scenario]:
+    """The scenarios of these names or files; all of the library, by name, when none is given.
+
+    Raises:
+        WorkloadError: one is not there, or wrong.
+    """
+    library = {p.stem: p for p in sorted(LIBRARY.glob("*.yaml"))}
+    paths = []
+    for name in names or list(library):
+        path = library.get(name, Path(name))
+        if not path.is_file():
+            raise WorkloadError(
+                f"{name}: no such scenario{suggest(name, list(library))}; in the library: {', '.join(library)}"
+            )
+        paths.append(path)
+    return [load(p) for p in paths]
