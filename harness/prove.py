@@ -168,7 +168,7 @@ class Script:
         """What a writer does, as :attr:`harness.run.Settings.operations`: the next one when what it comes after is there."""
         mine = [s for s in self._scenario.operations if s.writer == writer]
         for step in mine:
-            self._until(lambda step=step: self._came(step.after), f"{step.name} waits for {step.after}")  # type: ignore[misc]
+            self._until(lambda step=step: self._came(step.after), f"{step.name} waits for {step.after}")
             yield Planned(step.do, self._scenario.table(step), step.value)
             self._completed[step.name].set()
         for step in mine:

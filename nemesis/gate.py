@@ -4,7 +4,8 @@ Two writers that race are a matter of luck; two writers of which one scanned bef
 test. A :class:`CatalogGate` stands between one writer and an Iceberg REST catalog. It passes everything on as it is, except
 that the first commit request (``POST …/namespaces/{ns}/tables/{table}``, REST catalog specification, "updateTable") that
 carries a held operation's id in its new snapshot's summary waits until the hold is released. The client meanwhile sees a slow
-catalog, nothing else; unless the hold says that what it gets at last is an error (:class:`Answer`). It runs in a thread of its own with an event loop of its own; holds may be used from any thread.
+catalog, nothing else; unless the hold says that what it gets at last is an error (:class:`Answer`). The gate runs in a thread of
+its own with an event loop of its own; holds may be used from any thread.
 """
 
 from __future__ import annotations

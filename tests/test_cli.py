@@ -34,7 +34,7 @@ def last_line(stderr: str) -> str:
         (["run", "quick", "--writers", "0"], "greater than or equal to 1"),
         (["run", "quick", "--nemesis", "all"], "No such option"),
         (["dance"], "No such command"),
-        (["list", "songs"], "allowed: workloads, operations"),
+        (["list", "songs"], "allowed: workloads, scenarios, operations"),
         (["check", "nowhere"], "no such run"),
         (["report", "nowhere"], "no such run"),
     ],
