@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from checkers.check import ALL, Results, check, load_evidence, load_promises, write_results
+from checkers.check import ALL, SAME_AS, Results, check, load_evidence, load_promises, write_results
 from compose.install import Installation
 from compose.stack import Endpoints, Stack
 from compose.watchdog import Watchdog
@@ -111,13 +111,20 @@ def _outcomes(scenario: Scenario, told: history.History) -> Iterator[str]:
 
 
 def _found(scenario: Scenario, results: Results) -> Iterator[str]:
-    if results.valid is True:
-        return
-    found = sorted({f"{v.checker}: {a.name}" for v in results.verdicts for a in v.anomalies})
-    undecided = sorted({f"{v.checker}: {'; '.join(v.notes)}" for v in results.verdicts if v.valid == "unknown"})
-    expected = ", ".join(scenario.anomalies) or "no anomaly"
-    yield f"expected {expected}, found {', '.join(found) or 'none'}"
-    yield from (f"undecided: {u}" for u in undecided)
+    """An unreadable table leaves checkers undecided by nature; anywhere else they must have decided."""
+    expected = frozenset(scenario.anomalies)
+    every = [a for v in results.verdicts for a in v.anomalies if v.checker != "expect"]
+    surprises = sorted({f"{a.name} ({a.checker})" for a in every if not {a.name, a.evidence.get(SAME_AS)} & expected})
+    if surprises:
+        yield f"found {', '.join(surprises)}, which it does not expect"
+    if missing := sorted(expected - {a.name for a in every}):
+        yield f"did not find {', '.join(missing)}"
+    if "unreadable" not in scenario.final.values():
+        for v in results.verdicts:
+            if v.valid == "unknown":
+                yield f"{v.checker} could not decide: {'; '.join(v.notes)}"
+    if not results.complete:
+        yield "the run did not come to its end"
 
 
 def _final(scenario: Scenario, told: history.History) -> Iterator[str]:
@@ -163,6 +170,16 @@ class Script:
         self._releaser.join()
         for gate in self._gates:
             gate.clear()
+
+    def problems(self) -> list[str]:
+        """What did not go as the scenario says at the gates, a sentence each: then nothing that was seen proves anything."""
+        found = []
+        for name, hold in self._holds.items():
+            if not hold.reached.is_set():
+                found.append(f"no commit of {name} came to the gate")
+            elif hold.problem is not None:
+                found.append(f"the commit of {name}: {hold.problem}")
+        return found
 
     def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[Planned]:
         """What a writer does, as :attr:`harness.run.Settings.operations`: the next one when what it comes after is there."""
@@ -269,16 +286,18 @@ class Bench:
         began = time.monotonic()
         folder = store.create(runs, scenario.scenario)
         try:
-            self._run(scenario, folder, command)
+            problems = self._run(scenario, folder, command)
             results = check(load_evidence(folder.path), ALL, load_promises(folder.path))
             write_results(results, folder.results)
             page.write(folder.path)
             state, why = decide(scenario, history.read(folder.history), results, self.versions["iceberg"])
+            if problems:
+                state, why = "not reproduced", (*problems, *why)
         except (RunError, WriterError) as e:
             state, why = "not run", (str(e),)
         return Proof(scenario.scenario, state, why, str(folder.path), round(time.monotonic() - began, 1))
 
-    def _run(self, scenario: Scenario, folder: RunFolder, command: str) -> None:
+    def _run(self, scenario: Scenario, folder: RunFolder, command: str) -> list[str]:
         with Script(scenario, self._gates) as script:
             settings = Settings(
                 seed=0,
@@ -295,6 +314,7 @@ class Bench:
                 watcher=Quietly(self._watcher),
             )
             run.execute()
+            return script.problems()
 
 
 @dataclass(frozen=True)

@@ -78,13 +78,14 @@ class Answer:
 
 class Hold:
     """One held operation. ``reached`` is set when its commit request has arrived, or with an :class:`Answer`, was applied or
-    answered; ``release`` lets it pass; ``passed`` is set when the catalog has answered it."""
+    answered; ``release`` lets it pass; ``passed`` is set when the catalog has answered it. ``problem``: why it was not as it was to be."""
 
     def __init__(self, op: str, answer: Answer | None = None) -> None:
         self.op = op
         self.answer = answer
         self.reached = threading.Event()
         self.passed = threading.Event()
+        self.problem: str | None = None
         self._released = threading.Event()
 
     def release(self) -> None:
@@ -217,12 +218,19 @@ class CatalogGate:
             return answer
         hold.reached.set()
         await self._released(hold)
-        return hold.answer.response() if answer.status < 300 else answer  # a commit that was refused is no lost one
+        if answer.status >= 300:
+            hold.problem = f"the catalog refused it ({answer.status}), so nothing was applied"
+            return answer
+        return hold.answer.response()
 
     async def _late(self, hold: Hold, request: web.Request, body: bytes, client: aiohttp.ClientSession) -> None:
         try:
             await self._released(hold)
-            await self._forward(request, body, client)
+            answer = await self._forward(request, body, client)
+            if answer.status >= 300:
+                hold.problem = f"the catalog refused it ({answer.status}), so nothing was applied"
+        except aiohttp.ClientError as e:
+            hold.problem = f"it did not reach the catalog: {e}"
         finally:
             hold.passed.set()
 
@@ -252,6 +260,8 @@ class CatalogGate:
         ends = self._loop.time() + self._longest
         while not hold.released and self._loop.time() < ends:
             await asyncio.sleep(0.01)
+        if not hold.released:
+            hold.problem = f"it was not released within {self._longest:g} s, and gave way"
 
 
 _AUTO = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
