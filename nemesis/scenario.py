@@ -157,10 +157,11 @@ def _check(s: Scenario, lines: Mapping[Path_, int], file: str) -> None:
     tables = [t.name for t in s.tables]
     names = [o.name for o in s.operations]
     gated = [o.name for o in s.operations if o.gated]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            fail(("operations", i, "name"), f"operation {name!r} is there twice; give each its own name")
     for i, o in enumerate(s.operations):
         at: Path_ = ("operations", i)
-        if o.name in names[:i]:
-            fail((*at, "name"), f"operation {o.name!r} is there twice; give each its own name")
         if o.do not in KINDS:
             fail((*at, "do"), f"do: unknown operation {o.do!r}{suggest(o.do, KINDS)}; allowed: {', '.join(KINDS)}")
         if o.table is not None and o.table not in tables:

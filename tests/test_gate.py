@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nemesis.gate import CatalogGate, committed_ops
+from nemesis.gate import Answer, CatalogGate, committed_ops
 
 COMMIT = "/v1/namespaces/db/tables/t"
 
@@ -135,3 +135,48 @@ def test_what_adds_no_marked_snapshot_names_no_operation(body: bytes) -> None:
 
 def test_a_commit_names_its_operation() -> None:
     assert committed_ops(commit("w3-7")) == {"w3-7"}
+
+
+def test_an_answer_in_place_of_the_catalogs_comes_after_it_was_applied_and_once(upstream: Upstream) -> None:
+    with CatalogGate(f"http://127.0.0.1:{upstream.server_port}") as gate:
+        hold = gate.hold("w0-1", Answer(503, retry_after=1))
+        answers: list[tuple[int, bytes, dict[str, str]]] = []
+        asking = threading.Thread(target=lambda: answers.append(ask(gate, "POST", COMMIT, commit("w0-1"))))
+        asking.start()
+        assert hold.reached.wait(10)
+        assert [body for *_, body in upstream.arrived] == [commit("w0-1")] and not answers
+        hold.release()
+        asking.join(10)
+        ((status, _, headers),) = answers
+        assert (status, headers["retry-after"]) == (503, "1")
+        assert ask(gate, "POST", COMMIT, commit("w0-1"))[0] == 200
+        assert hold.problem is None
+
+
+def test_a_late_commit_is_answered_first_and_applied_when_it_is_released(upstream: Upstream) -> None:
+    with CatalogGate(f"http://127.0.0.1:{upstream.server_port}") as gate:
+        hold = gate.hold("w0-1", Answer(504, late=True))
+        assert ask(gate, "POST", COMMIT, commit("w0-1"))[0] == 504
+        assert not upstream.arrived
+        hold.release()
+        assert hold.passed.wait(10)
+        assert [body for *_, body in upstream.arrived] == [commit("w0-1")]
+        assert hold.problem is None
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_commit_that_the_catalog_refused_is_no_lost_one(upstream: Upstream, late: bool) -> None:
+    with CatalogGate(f"http://127.0.0.1:{upstream.server_port}") as gate:
+        hold = gate.hold("w0-1", Answer(503, late=late))
+        hold.release()
+        status, _, _ = ask(gate, "POST", "/absent" + COMMIT, commit("w0-1"))
+        assert hold.passed.wait(10)
+        assert status == (503 if late else 404)
+    assert hold.problem is not None and "refused" in hold.problem
+
+
+def test_a_hold_that_gave_way_says_so(upstream: Upstream) -> None:
+    with CatalogGate(f"http://127.0.0.1:{upstream.server_port}", longest_hold=0.05) as gate:
+        hold = gate.hold("w0-1")
+        assert ask(gate, "POST", COMMIT, commit("w0-1"))[0] == 200
+    assert hold.problem is not None and "gave way" in hold.problem

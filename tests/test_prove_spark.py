@@ -1,0 +1,54 @@
+"""``icequake prove`` on real Spark: the promise kept, the promise broken, the lost acknowledgement, and a script that did not happen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.runs import icequake
+
+pytestmark = pytest.mark.spark
+
+SHOWN = (
+    "undelete",
+    "undelete-serializable",
+    "undelete-v3",
+    "merge-insert-duplicates",
+    "rest-503-alone",
+    "rest-503-lost-commit",
+    "rest-503-unreadable",
+    "late-commit",
+)
+
+NEVER_HELD = """\
+scenario: never-held
+description: A compaction of a table that has nothing to compact makes no commit.
+link: https://iceberg.apache.org/docs/latest/maintenance/
+affected: none
+tables:
+  - {name: t, partitioned: false, seed_rows: 2}
+operations:
+  - {name: rewrite, writer: 0, do: rewrite-position-delete-files, hold: {insert: completed}}
+  - {name: insert, writer: 1, do: insert, value: {ids: [7]}, after: {rewrite: held}}
+final: {t: [0, 1, 7]}
+"""
+
+
+def test_known_defects_are_shown_and_their_runs_can_be_judged_again(tmp_path: Path) -> None:
+    (tmp_path / "never-held.yaml").write_text(NEVER_HELD)
+    store, output = tmp_path / "store", tmp_path / "proofs.json"
+    done = icequake("prove", *SHOWN, tmp_path / "never-held.yaml", "--store", store, "--json", output)
+    assert done.returncode == 1, done.stdout + done.stderr
+    proofs = {p["scenario"]: p for p in json.loads(output.read_text())["proofs"]}
+    assert {n: (proofs[n]["state"], proofs[n]["why"]) for n in SHOWN} == {n: ("reproduced", []) for n in SHOWN}
+    never = proofs["never-held"]
+    assert never["state"] == "not reproduced", "its operations and rows were as it says, but nothing was ever held"
+    assert never["why"] == ["no commit of rewrite came to the gate"]
+
+    for name, code in (("undelete", 0), ("rest-503-lost-commit", 0), ("rest-503-unreadable", 2)):
+        again = icequake("check", proofs[name]["folder"])
+        assert again.returncode == code, again.stdout + again.stderr
+    page = (Path(proofs["rest-503-lost-commit"]["folder"]) / "report.html").read_text()
+    assert "lost-commit" in page and "w1-0" in page
