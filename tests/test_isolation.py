@@ -205,7 +205,7 @@ def described(history: list[Transaction]) -> str:
 def test_small_histories_of_lists_are_judged_as_by_exhaustive_search(block: int) -> None:
     rng = Random(f"lists/{block}")
     violated = 0
-    for _ in range(400):
+    for _ in range(2_500):
         history = sloppy(rng)
         result = check_transactions(history)
         for level, (truth, order) in TRUTH.items():
@@ -226,7 +226,7 @@ def test_small_histories_of_lists_are_judged_as_by_exhaustive_search(block: int)
 def test_small_histories_of_registers_are_never_accused_wrongly(block: int) -> None:
     rng = Random(f"registers/{block}")
     violated = found = 0
-    for _ in range(400):
+    for _ in range(2_500):
         history = sloppy(rng, registers=True)
         result = check_transactions(history, workload="rw-register")
         for level, (truth, order) in TRUTH.items():
