@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from bench import checkers, linearizable, overhead
+from bench import checkers, isolation, linearizable, overhead
 
-BENCHMARKS = {"overhead": overhead.main, "checkers": checkers.main, "linearizable": linearizable.main}
+BENCHMARKS = {
+    "overhead": overhead.main,
+    "checkers": checkers.main,
+    "isolation": isolation.main,
+    "linearizable": linearizable.main,
+}
 
 
 def main(names: list[str]) -> int:
