@@ -169,6 +169,17 @@ def confirmed_by(name: str, anomalies: Iterable[Anomaly]) -> str:
     )
 
 
+def allowed(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """Anomaly → how many were found that the table's level allows (``stats`` of the checker ``isolation``)."""
+    out: dict[str, int] = {}
+    for v in verdicts:
+        for table in _mapping(v.stats.get("tables")).values():
+            for name, n in _mapping(_mapping(table).get("allowed")).items():
+                if isinstance(n, int):
+                    out[name] = out.get(name, 0) + n
+    return dict(sorted(out.items()))
+
+
 def minimal_history(a: Anomaly) -> tuple[tuple[str, ...], tuple[int, ...], bool]:
     """An anomaly's minimal history (``checkers.minimal``): operations, ids looked at, whether none can be taken away."""
     found = _mapping(a.evidence.get("minimal"))

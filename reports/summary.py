@@ -125,6 +125,10 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
                 f"{words.grouped(commits)}, {words.grouped(retried)} of them retried ({words.share(retried, commits)})",
             )
         )
+    legal = stored.allowed(run.verdicts)
+    if legal:
+        listed = ", ".join(f"{words.shorten(name, 40)} ×{words.grouped(n)}" for name, n in list(legal.items())[:8])
+        rows.append(("allowed", f"{listed}: legal at the level of their table"))
     rows += [("problem", words.shorten(" ".join(p.split()), 300)) for p in run.problems[:3]]
     report = run.folder / "report.html"
     rows.append(("page", str(report)) if report.exists() else ("folder", str(run.folder)))

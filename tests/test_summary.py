@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -85,6 +86,27 @@ def test_the_first_line_is_the_verdict(
     tmp_path: Path, valid: Any, verdicts: list[Verdict], state: str, first: str
 ) -> None:
     assert summary.lines(write_run(tmp_path, valid, verdicts, state), colour=False)[1] == first
+
+
+def test_what_a_level_allows_is_counted_and_no_anomaly(tmp_path: Path) -> None:
+    stats = {"tables": {"t": {"allowed": {"G2-item": 2}}, "u": {"allowed": {"G2-item": 1, "G2": 1}}, "v": "odd"}}
+    lines = summary.lines(write_run(tmp_path, True, [Verdict("isolation", True, stats=stats)]), colour=False)
+    (line,) = [x for x in lines if "allowed" in x]
+    assert line.endswith("G2 ×1, G2-item ×3: legal at the level of their table")
+
+
+def test_a_second_opinion_is_no_further_anomaly(tmp_path: Path) -> None:
+    same = {"same_as": LOST.name}
+    opinions = [
+        replace(LOST, name=n, checker=c, evidence=same) for n, c in (("G-single", "isolation"), ("nl", "linearizable"))
+    ]
+    shown = replace(LOST, evidence={"minimal": {"ops": ["a", "b"], "ids": [1], "complete": True}})
+    verdicts = [Verdict("commits", False, (shown,)), *(Verdict(a.checker, False, (a,)) for a in opinions)]
+    text = "\n".join(summary.lines(write_run(tmp_path, False, verdicts), colour=False, width=200))
+    assert "1 anomaly found" in text and "confirmed by isolation (G-single), linearizable" in text
+    assert "2 operations show it, and no fewer: a, b" in text
+    alone = "\n".join(summary.lines(write_run(tmp_path / "alone", False, verdicts[1:]), colour=False, width=200))
+    assert "2 anomalies found" in alone, "of what nobody else found they are the word"
 
 
 def test_a_folder_that_holds_nothing_has_a_summary(tmp_path: Path) -> None:
