@@ -22,12 +22,16 @@ from typing import Any, Literal
 
 from checkers.check import ALL, SAME_AS, Results, check, load_evidence, load_promises, write_results
 from compose.install import Installation
+from compose.service import ServiceError
 from compose.stack import Endpoints, Stack
 from compose.watchdog import Watchdog
 from harness import history, store
 from harness.driver import launcher
+from harness.history import HistoryError
+from harness.objectstore import TableReadError
 from harness.run import WRITER_START_S, Kept, Run, RunError, Settings, Watcher
 from harness.store import RunFolder
+from harness.tablelog import TableLogError
 from harness.versions import versions
 from harness.writers import WriterError, WriterSlot
 from nemesis.gate import CatalogGate, Hold
@@ -37,6 +41,9 @@ from workloads.schema import Phase, Workload
 
 LONGEST_HOLD = 25.0
 """Seconds; below the writers' socket timeout of 30 s, after which they give up a request."""
+
+FAILURES = (RunError, WriterError, ServiceError, TableReadError, HistoryError, TableLogError)
+"""What a scenario could not run or be judged for, as opposed to what it did not show."""
 
 State = Literal["reproduced", "fixed", "not reproduced", "not run"]
 WORDS: dict[State, str] = {
@@ -293,7 +300,7 @@ class Bench:
             state, why = decide(scenario, history.read(folder.history), results, self.versions["iceberg"])
             if problems:
                 state, why = "not reproduced", (*problems, *why)
-        except (RunError, WriterError) as e:
+        except FAILURES as e:
             state, why = "not run", (str(e),)
         return Proof(scenario.scenario, state, why, str(folder.path), round(time.monotonic() - began, 1))
 
@@ -365,14 +372,19 @@ def prove(
     Returns:
         The proofs in the order of the runs, and the versions that ran.
     """
-    proofs = []
-    with Bench(installation, max(s.writers for s in scenarios), runs / "prove-logs", watcher) as bench:
-        for scenario in scenarios:
-            for n in range(times):
-                proof = bench.prove(scenario, runs, f"{command} {scenario.scenario}")
-                proofs.append(proof)
-                count = f" ({n + 1} of {times})" if times > 1 else ""
-                watcher.say(f"{scenario.scenario}{count}: {WORDS[proof.state]}, {proof.seconds:.0f} s")
-                for reason in proof.why:
-                    watcher.say(f"  {reason}")
-        return proofs, bench.versions
+    proofs: list[Proof] = []
+    try:
+        with Bench(installation, max(s.writers for s in scenarios), runs / "prove-logs", watcher) as bench:
+            for scenario in scenarios:
+                for n in range(times):
+                    proof = bench.prove(scenario, runs, f"{command} {scenario.scenario}")
+                    proofs.append(proof)
+                    count = f" ({n + 1} of {times})" if times > 1 else ""
+                    watcher.say(f"{scenario.scenario}{count}: {WORDS[proof.state]}, {proof.seconds:.0f} s")
+                    for reason in proof.why:
+                        watcher.say(f"  {reason}")
+    except FAILURES as e:  # of the stack: nothing can run that has not
+        done = {p.scenario for p in proofs}
+        proofs += [Proof(s.scenario, "not run", (str(e),)) for s in scenarios if s.scenario not in done]
+        watcher.say(f"the stack failed: {e}")
+    return proofs, versions(installation)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.runs import icequake
+from compose.install import Installation
+from harness.prove import prove
+from nemesis import scenario
+from tests.runs import Silent, icequake
 
 pytestmark = pytest.mark.spark
 
@@ -52,3 +56,10 @@ def test_known_defects_are_shown_and_their_runs_can_be_judged_again(tmp_path: Pa
         assert again.returncode == code, again.stdout + again.stderr
     page = (Path(proofs["rest-503-lost-commit"]["folder"]) / "report.html").read_text()
     assert "lost-commit" in page and "w1-0" in page
+
+
+def test_a_stack_that_does_not_come_up_is_a_reason_and_no_verdict(tmp_path: Path, installation: Installation) -> None:
+    broken = replace(installation, minio=tmp_path / "no-such-program")
+    (proof,), _ = prove(scenario.find(["undelete"]), broken, tmp_path / "store", Silent())
+    assert (proof.state, proof.as_said, proof.folder) == ("not run", False, None)
+    assert "no-such-program" in proof.why[0]
