@@ -64,8 +64,8 @@ TYPES: tuple[str, ...] = get_args(EventType)
 TRANSACTIONS = ("txn",)
 """Functions whose values are lists of micro-operations."""
 
-_WHOLE = re.compile(r"0$|-?[1-9]\d{0,17}$")
-_NAME = re.compile(r"[A-Za-z*!_?$%&=<>][\w.*+!?$%&=<>/-]*$", re.ASCII)
+_WHOLE = re.compile(r"(?:0|-?[1-9]\d{0,17})\Z", re.ASCII)
+_NAME = re.compile(r"[A-Za-z*!_?$%&=<>][\w.*+!?$%&=<>/-]*\Z", re.ASCII)
 _LOGGED = re.compile(
     r"(?:.*\bINFO\b.*?(?:-|:)\s+)?(?P<process>:?[\w-]+)\s+:(?P<type>invoke|ok|fail|info)\s+(?P<rest>:\S.*)$", re.ASCII
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness import edn, history, interchange
@@ -424,6 +424,7 @@ def histories(draw: st.DrawFn) -> History:
 
 
 @given(histories())
+@example(History({"format": 1}, (Event(0, 0, "info", "nemesis", "heal", None, {"0\n": 1, "a\n": 2, "\u0661": 3}),)))
 @settings(max_examples=80, deadline=None)
 def test_an_own_history_comes_back_from_edn_as_it_was(h: History) -> None:
     back = from_edn(to_edn(h))
