@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import tempfile
@@ -10,10 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from compose.install import Installation, ensure
 from compose.stack import Stack, spark_conf, writer_environment
 from compose.watchdog import Watchdog
+
+# The same examples each time, so that a run of the tests says something of the code; ICEQUAKE_EXPLORE=1 looks for new ones.
+settings.register_profile("steady", derandomize=True)
+settings.load_profile("default" if os.environ.get("ICEQUAKE_EXPLORE") else "steady")
 
 
 def pytest_configure() -> None:
