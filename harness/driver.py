@@ -11,6 +11,7 @@ from compose.install import Installation
 from compose.ports import Ports
 from compose.process import LocalProcess, NotReady
 from compose.stack import Endpoints, spark_conf, writer_environment
+from harness.fronts import direct
 from harness.writers import Launch, Writer
 
 CATALOG = "c"
@@ -80,7 +81,7 @@ def launcher(
     run_id: str,
     data: Path,
     logs: Path,
-    catalog_uri: Callable[[str, Endpoints], str] = lambda _, e: e.catalog_uri,
+    front: Callable[[str, Endpoints], Endpoints] = direct,
     warm: tuple[Path, ...] = (),
 ) -> Launch:
     """A function that launches the driver process of a writer (or, first, hands out a warm one).
@@ -89,7 +90,7 @@ def launcher(
         run_id: marks the process, so that the watchdog ends it with the run.
         data: folder for sockets and Spark's scratch files; short, since a Unix socket's path is limited to ~100 bytes.
         logs: folder for the drivers' logs.
-        catalog_uri: the catalog's address for a writer of that name, such as a proxy's.
+        front: the endpoints as a writer of that name is to see them, such as through proxies.
         warm: sockets of writers that are up already; the n-th belongs to writer ``wn``. One that is gone is not handed out.
     """
 
@@ -98,13 +99,7 @@ def launcher(
         if generation == 0 and n < len(warm) and _listens(warm[n]):
             return Writer(name, None, warm[n])
         tag = name if generation == 0 else f"{name}.{generation}"
-        conf = spark_conf(
-            installation,
-            endpoints,
-            scratch=data / tag,
-            catalog_name=CATALOG,
-            catalog_uri=catalog_uri(name, endpoints),
-        )
+        conf = spark_conf(installation, front(name, endpoints), scratch=data / tag, catalog_name=CATALOG)
         driver = Driver(
             tag,
             run_id=run_id,

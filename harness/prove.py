@@ -1,7 +1,7 @@
 """``icequake prove``: every known defect as one command, shown again on real Spark, and judged by the checkers.
 
 One stack with warm writers serves all scenarios; each is a run of its own, in a namespace of its own, with a folder in the store that
-``icequake check`` judges again. Every writer reaches the catalog through a gate of its own (``nemesis.gate``). What is decided is
+``icequake check`` judges again. Every writer reaches catalog and store through proxies of its own (``nemesis.proxy``). What is decided is
 told in full: how each operation ended, which anomalies the checkers found, and the rows that are left, each beside what the scenario says.
 """
 
@@ -23,10 +23,11 @@ from typing import Any, Literal
 from checkers.check import ALL, SAME_AS, Results, check, load_evidence, load_promises, write_results
 from compose.install import Installation
 from compose.service import ServiceError
-from compose.stack import Endpoints, Stack
+from compose.stack import Stack
 from compose.watchdog import Watchdog
 from harness import history, store
 from harness.driver import launcher
+from harness.fronts import Fronts
 from harness.history import HistoryError
 from harness.objectstore import TableReadError
 from harness.run import WRITER_START_S, Kept, Run, RunError, Settings, Watcher
@@ -34,7 +35,8 @@ from harness.store import RunFolder
 from harness.tablelog import TableLogError
 from harness.versions import versions
 from harness.writers import WriterError, WriterSlot
-from nemesis.gate import CatalogGate, Hold
+from nemesis.board import Board, Hold
+from nemesis.proxy import Proxies
 from nemesis.scenario import Scenario, Step
 from workloads.generator import Planned
 from workloads.schema import Phase, Workload
@@ -156,9 +158,9 @@ class Script:
     Every wait ends after the scenario's ``op_timeout`` with a :class:`RunError`.
     """
 
-    def __init__(self, scenario: Scenario, gates: Sequence[CatalogGate]) -> None:
+    def __init__(self, scenario: Scenario, board: Board) -> None:
         self._scenario = scenario
-        self._gates = gates
+        self._board = board
         self._completed = {s.name: threading.Event() for s in scenario.operations}
         self._holds: dict[str, Hold] = {}
         self._stop = threading.Event()
@@ -167,16 +169,17 @@ class Script:
     def __enter__(self) -> Script:
         for step in self._scenario.operations:
             if step.gated:
-                answer = None if step.fault is None else step.fault.answer()
-                self._holds[step.name] = self._gates[step.writer].hold(self._scenario.op(step.name), answer)
+                op = self._scenario.op(step.name)
+                self._holds[step.name] = self._board.hold(
+                    op, step.fault, service=step.service, kind=step.at, longest=LONGEST_HOLD
+                )
         self._releaser.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._releaser.join()
-        for gate in self._gates:
-            gate.clear()
+        self._board.heal()
 
     def problems(self) -> list[str]:
         """What did not go as the scenario says at the gates, a sentence each: then nothing that was seen proves anything."""
@@ -220,7 +223,7 @@ class Script:
 
 
 class Bench:
-    """A stack with warm writers, each with a gate of its own before the catalog; use in ``with``.
+    """A stack with warm writers, each with proxies of its own before catalog and store; use in ``with``.
 
     Raises (on entry):
         ServiceError, WriterError: something does not come up.
@@ -232,7 +235,8 @@ class Bench:
         self._logs = logs
         self._watcher = watcher
         self._inside = contextlib.ExitStack()
-        self._gates: list[CatalogGate] = []
+        self._board = Board()
+        self._fronts: Fronts | None = None
         self._kept: Kept | None = None
         self.versions = versions(installation)
 
@@ -258,16 +262,14 @@ class Bench:
             services.start()
             stack.callback(services.stop)
             endpoints = services.endpoints
-            for _ in range(self._writers):
-                gate = CatalogGate(endpoints.catalog_uri, longest_hold=LONGEST_HOLD)
-                self._gates.append(stack.enter_context(gate))
+            self._fronts = fronts = Fronts(stack.enter_context(Proxies(self._board)))
             launch = launcher(
                 self._installation,
                 endpoints,
                 run_id=run_id,
                 data=data,
                 logs=self._logs,
-                catalog_uri=self._catalog_uri,
+                front=fronts,
             )
             slots = []
             for n in range(self._writers):
@@ -282,9 +284,6 @@ class Bench:
 
     def __exit__(self, *_: object) -> None:
         self._inside.close()
-
-    def _catalog_uri(self, writer: str, endpoints: Endpoints) -> str:
-        return self._gates[int(writer.removeprefix("w"))].address
 
     def prove(self, scenario: Scenario, runs: Path, command: str) -> Proof:
         """Run a scenario once, judge it, write its verdicts and its page into the store ``runs``."""
@@ -305,11 +304,13 @@ class Bench:
         return Proof(scenario.scenario, state, why, str(folder.path), round(time.monotonic() - began, 1))
 
     def _run(self, scenario: Scenario, folder: RunFolder, command: str) -> list[str]:
-        with Script(scenario, self._gates) as script:
+        assert self._fronts is not None
+        with Script(scenario, self._board) as script:
             settings = Settings(
                 seed=0,
                 command=command,
-                catalog_uri=self._catalog_uri,
+                front=self._fronts,
+                invoked=self._board.invoked,
                 operations=script.operations,
             )
             run = Run(

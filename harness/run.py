@@ -28,6 +28,7 @@ from compose.stack import Endpoints, Stack, table_pointer
 from compose.watchdog import Watchdog
 from harness.driver import CATALOG, launcher
 from harness.follower import Follower
+from harness.fronts import direct
 from harness.history import Recorder
 from harness.store import RunFolder, identity
 from harness.tablereader import ObjectStore, TableReader
@@ -69,7 +70,8 @@ class Settings:
         ports: service name → port that the user wants.
         spark_workers: Spark worker processes of an embedded stack.
         capture_interval: seconds between captures of the table log while running.
-        catalog_uri: (writer name, endpoints) → the catalog's address for that writer, such as a proxy's.
+        front: (writer name, endpoints) → the endpoints as that writer is to see them, such as through proxies.
+        invoked: told (writer, op) before each operation is handed to its writer.
         operations: (workload, phase, writer, seed) → what the writer does in the phase; the seeded generator's.
     """
 
@@ -78,7 +80,8 @@ class Settings:
     ports: Mapping[str, int] = field(default_factory=dict)
     spark_workers: int = 2
     capture_interval: float = 10.0
-    catalog_uri: Callable[[str, Endpoints], str] = lambda _, endpoints: endpoints.catalog_uri
+    front: Callable[[str, Endpoints], Endpoints] = direct
+    invoked: Callable[[int, str], None] = lambda writer, op: None
     operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations
 
 
@@ -317,7 +320,7 @@ class Run:
             run_id=self._run_id,
             data=data,
             logs=self._folder.logs,
-            catalog_uri=self._settings.catalog_uri,
+            front=self._settings.front,
             warm=self._kept.sockets if self._kept is not None else (),
         )
         slots = []
@@ -461,6 +464,7 @@ class Run:
         extra: dict[str, Any] = {"phase": phase} if older_than is None else {"phase": phase, "older_than": older_than}
         context.recorder.record("invoke", process, planned.f, table=table, value=planned.value, op=op, **extra)
         died: WriterDied | WriterTimeout | None = None
+        self._settings.invoked(n, op)
         try:
             answer = slot.call(message, self._workload.op_timeout)
             result = outcome(planned.f, planned.value, answer)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from nemesis.gate import Answer
+from nemesis.faults import Fault, RequestKind, Service
 from workloads import schema
 from workloads.operations import KINDS
 from workloads.schema import Length, OperationSpec, Path_, Seconds, Workload, WorkloadError, line_of, suggest
@@ -42,17 +42,12 @@ def _outcome(value: object) -> object:
     return {"type": value} if isinstance(value, str) else value
 
 
-class Fault(_Model):
-    """What the writer gets in place of the catalog's answer to its first commit; see :class:`nemesis.gate.Answer`."""
+def _fault(value: object) -> object:
+    return {"verb": "answer"} | value if isinstance(value, dict) else value
 
-    status: Annotated[int, Field(ge=400, le=599)]
-    retry_after: Annotated[int, Field(ge=0, le=60)] | None = None
-    late: bool = False
 
-    def answer(self) -> Answer:
-        """For the gate."""
-        return Answer(self.status, self.retry_after, self.late)
-
+AT_A_GATE = frozenset({"answer", "reject", "drop-reply", "drop-request", "cut", "duplicate", "late"})
+"""Verbs that strike one request."""
 
 When = Annotated[dict[str, Moment], Field(min_length=1)]
 
@@ -68,7 +63,9 @@ class Step(_Model):
         value: its arguments, as in the history.
         after: it is invoked when these have come to these moments.
         hold: its first commit is held until these have.
-        fault: its first commit is applied, and answered with an error.
+        fault: what befalls its first commit (``answer`` where no verb is given: it is applied, and answered with an error).
+        at: the kind of request that is held or struck, if not the commit.
+        service: whose; ``database``: the catalog server's own.
         expect: how it must end.
     """
 
@@ -79,13 +76,20 @@ class Step(_Model):
     value: dict[str, Any] = {}
     after: When | None = None
     hold: When | None = None
-    fault: Fault | None = None
+    fault: Annotated[Fault, BeforeValidator(_fault)] | None = None
+    at: RequestKind = "commit"
+    service: Service = "catalog"
     expect: Annotated[Outcome, BeforeValidator(_outcome)] = Outcome()
 
     @property
     def gated(self) -> bool:
         """Whether its commit is stopped at the gate."""
         return self.hold is not None or self.fault is not None
+
+    @property
+    def late(self) -> bool:
+        """Whether its writer has the answer before the catalog has the commit."""
+        return self.fault is not None and self.fault.verb == "late"
 
 
 class Scenario(_Model):
@@ -170,14 +174,19 @@ def _check(s: Scenario, lines: Mapping[Path_, int], file: str) -> None:
             KINDS[o.do].statements(o.value, "w0-0", s.table(o))
         except (KeyError, IndexError, TypeError, ValueError) as e:
             fail((*at, "value"), f"value: not the arguments of {o.do}: {type(e).__name__}: {e}")
-        if o.fault is not None and o.fault.late and o.hold is None:
+        if o.fault is not None and o.fault.verb not in AT_A_GATE:
             fail(
-                (*at, "fault", "late"),
+                (*at, "fault", "verb"),
+                f"verb: {o.fault.verb} does not strike one request; allowed: {', '.join(sorted(AT_A_GATE))}",
+            )
+        if o.late and o.hold is None:
+            fail(
+                (*at, "fault", "verb"),
                 f"late: needs hold, such as {{{o.name}: completed}}: until when the commit is late",
             )
         for key, when in (("after", o.after), ("hold", o.hold)):
             for other, moment in (when or {}).items():
-                itself = other == o.name and not (key == "hold" and o.fault is not None and o.fault.late)
+                itself = other == o.name and not (key == "hold" and o.late)
                 if itself or other not in names:
                     others = ", ".join(n for n in names if n != o.name) or "none"
                     fail((*at, key, other), f"{key}: no other operation {other!r}; allowed: {others}")
@@ -204,7 +213,7 @@ def _stuck(s: Scenario) -> list[str]:
             if begun and o.gated:
                 reached.add((o.name, "held"))
             # A late commit is answered at once: only what the catalog does is held.
-            if begun and (came(o.hold) or (o.fault is not None and o.fault.late)):
+            if begun and (came(o.hold) or o.late):
                 reached.add((o.name, "completed"))
             free[o.writer] = (o.name, "completed") in reached
     return [o.name for o in s.operations if (o.name, "completed") not in reached]

@@ -57,10 +57,9 @@ def execute(
     *,
     seed: int = 1,
     operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations,
-    catalog_uri: Callable[[str, Endpoints], str] = lambda _, e: e.catalog_uri,
 ) -> RunFolder:
     """A run with writers of its own on a stack that is there; its folder in the store ``into``."""
     folder = store.create(into, workload.workload)
-    settings = Settings(seed=seed, command="icequake run", operations=operations, catalog_uri=catalog_uri)
+    settings = Settings(seed=seed, command="icequake run", operations=operations)
     Run(workload, folder, installation, settings, kept=Kept(endpoints), watcher=Silent()).execute()
     return folder

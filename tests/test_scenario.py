@@ -78,7 +78,7 @@ def test_operation_ids_count_the_seeding_inserts_of_their_writer() -> None:
         ([("final: {t:", "final: {u:")], "<scenario>:19: final: unknown table 'u'; allowed: t"),
         ([("after: {delete: held}", "after: {delete: completed}")], "none of delete, update can ever end"),
         ([("hold: {update: completed}", "fault: {status: 200}")], "<scenario>:12: status:"),
-        ([("hold: {update: completed}", "fault: {status: 504, late: true}")], "late: needs hold, such as {delete: completed}"),
+        ([("hold: {update: completed}", "fault: {verb: late, status: 504}")], "late: needs hold, such as {delete: completed}"),
         ([("link: https:", "link: ftp:")], "<scenario>:3: link: 'ftp://example.org/1' must match"),
         ([("final: {t: [0, 1]}", "")], "missing key 'final'"),
         ([("writer: 0", "writer: 9")], "<scenario>:9: writer:"),
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said_with_file_line_and_key(changes: list[tuple[str, s
 
 
 def test_a_late_commit_may_wait_for_the_answer_that_its_own_writer_gets() -> None:
-    late = ("    hold: {update: completed}", "    fault: {status: 504, late: true}\n    hold: {delete: completed}")
+    late = ("    hold: {update: completed}", "    fault: {verb: late, status: 504}\n    hold: {delete: completed}")
     assert scenario.parse(given(late)).operations[0].gated
 
 

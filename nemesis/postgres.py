@@ -1,0 +1,236 @@
+"""PostgreSQL's protocol 3.0 as the proxies see it: the JDBC catalog, and the database of a catalog server.
+
+A *request* is what a client sends before it waits: messages up to a ``Sync`` (extended protocol), a ``Flush``, a ``Query`` (simple
+protocol), or a message of the start-up. Its *reply* goes up to ``ReadyForQuery``. The server commits what runs outside a transaction block
+before it says so, so whoever has seen ``ReadyForQuery`` after ``UPDATE 1`` knows of a commit that is durable (PostgreSQL documentation,
+"Message Flow"; Iceberg's statements: ``core/jdbc/JdbcUtil``).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import AsyncIterator
+
+from nemesis.faults import Fault, RequestKind
+from nemesis.pipe import Gone, Pipe
+from nemesis.wire import Message, NotSpoken, Reply, Request, Wire
+
+PROTOCOL_3 = 196608
+SSL, GSS, CANCEL = 80877103, 80877104, 80877102
+LONGEST = 1 << 30
+_KINDS: tuple[tuple[re.Pattern[str], RequestKind], ...] = (
+    (re.compile(r"UPDATE\s+iceberg_tables\s+SET\s+metadata_location", re.IGNORECASE), "commit"),
+    (re.compile(r"INSERT\s+INTO\s+iceberg_tables", re.IGNORECASE), "create"),
+    (re.compile(r"DELETE\s+FROM\s+iceberg_tables", re.IGNORECASE), "drop"),
+    (re.compile(r"SELECT\b.*\bFROM\s+iceberg_tables\b.*\btable_name\s*=", re.IGNORECASE | re.DOTALL), "load"),
+)
+_RANK: dict[RequestKind, int] = {"commit": 4, "create": 3, "drop": 2, "load": 1}
+_ENDS_ONE = {ord("P"): b"1", ord("B"): b"2", ord("D"): b"Tn", ord("E"): b"CsI", ord("C"): b"3"}
+"""A message of the extended protocol → the replies that end its handling."""
+
+
+def classify(sql: str) -> RequestKind:
+    """What a statement is to Iceberg's JDBC catalog."""
+    return next((kind for pattern, kind in _KINDS if pattern.match(sql.strip())), "other")
+
+
+class Postgres(Wire):
+    """One connection. Named statements are remembered: pgjdbc sends their text only once."""
+
+    session = True
+
+    def __init__(self) -> None:
+        self._started = False
+        self._statements: dict[bytes, str] = {}
+        self._code = 0
+        self._expected: list[bytes] = []
+        self._waits = b""
+
+    async def request(self, client: Pipe) -> Request | None:
+        while not client.buffer:
+            if not await client.more():
+                return None
+        if not self._started:
+            return await self._startup(client)
+        data, sql, waits = bytearray(), "", b""
+        values: list[str | None] = []
+        expected: list[bytes] = []
+        while True:
+            try:
+                kind, message = await self._message(client)
+            except Gone:
+                if data:
+                    raise
+                return None
+            data += message
+            body = message[5:]
+            if kind == ord("P"):
+                name, _, rest = body.partition(b"\0")
+                self._statements[name] = rest.partition(b"\0")[0].decode("utf-8", "replace")
+                sql = self._heavier(sql, self._statements[name])
+            elif kind == ord("B"):
+                _, _, rest = body.partition(b"\0")
+                name, _, rest = rest.partition(b"\0")
+                bound = self._statements.get(name, "")
+                sql = self._heavier(sql, bound)
+                if sql == bound:
+                    values = _parameters(rest)
+            elif kind == ord("Q"):
+                sql = body.rstrip(b"\0").decode("utf-8", "replace")
+            if kind in _ENDS_ONE:
+                expected.append(_ENDS_ONE[kind])
+            if kind in b"cf" and client.buffer:
+                continue  # the end of a COPY in the extended protocol: its Sync comes with it
+            if kind in b"QSFcfpX":
+                waits = b"Z" if kind != ord("X") else b""
+                break
+            if kind == ord("H"):
+                waits = b"H"
+                break
+        self._expected = expected
+        self._waits = waits
+        kind_of = classify(sql)
+        request = Request(kind_of, " ".join(sql.split())[:200] or chr(data[0]), Message(bytes(data)))
+        request.last = not waits
+        request.key = f"{request.what} {values}"
+        if kind_of != "other":
+            _understand(request, sql, values)
+        return request
+
+    async def reply(self, server: Pipe, request: Request) -> Reply:
+        reply = Reply(Message())
+        if not self._started:
+            reply.message = Message(b"", self._greeting(server, reply))
+        elif not self._waits:
+            reply.last = True
+        else:
+            reply.message = Message(b"", self._answers(server, reply, list(self._expected)))
+        return reply
+
+    def error(self, request: Request, fault: Fault) -> bytes | None:
+        if not self._started:
+            return None
+        fields = {"S": "ERROR", "V": "ERROR", "C": fault.sqlstate or "08006", "M": "answered by the nemesis"}
+        body = b"".join(k.encode() + v.encode() + b"\0" for k, v in fields.items()) + b"\0"
+        error = b"E" + struct.pack("!I", len(body) + 4) + body
+        return error + b"Z" + struct.pack("!I", 5) + b"I"
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    async def _startup(self, client: Pipe) -> Request:
+        while len(client.buffer) < 8:
+            if not await client.more():
+                raise NotSpoken
+        length, code = struct.unpack("!II", bytes(client.buffer[:8]))
+        if not 8 <= length <= 10_000 or code not in (PROTOCOL_3, PROTOCOL_3 + 2, SSL, GSS, CANCEL):
+            raise NotSpoken
+        self._code = code
+        request = Request("other", "startup", Message(await client.exactly(length)))
+        request.last = code == CANCEL
+        return request
+
+    def _heavier(self, one: str, other: str) -> str:
+        return other if _RANK.get(classify(other), 0) >= _RANK.get(classify(one), 0) else one
+
+    async def _message(self, pipe: Pipe) -> tuple[int, bytes]:
+        head = await pipe.exactly(5)
+        (length,) = struct.unpack("!I", head[1:])
+        if not 4 <= length <= LONGEST:
+            pipe.buffer[:0] = head
+            raise NotSpoken
+        return head[0], head + await pipe.exactly(length - 4)
+
+    # -- replies -------------------------------------------------------------------------------------------------------
+
+    async def _greeting(self, server: Pipe, reply: Reply) -> AsyncIterator[bytes]:
+        """Up to where it is the client's turn: one letter for SSL and GSS, else a question for a password, or ReadyForQuery."""
+        reply.ok = True
+        if self._code in (SSL, GSS):
+            letter = await server.exactly(1)
+            yield letter
+            if letter != b"N":
+                raise NotSpoken  # what follows is encrypted
+            return
+        if self._code == CANCEL:
+            reply.last = True
+            return
+        self._started = True
+        self._expected, self._waits = [], b"Z"
+        async for part in self._answers(server, reply, []):
+            yield part
+
+    async def _answers(self, server: Pipe, reply: Reply, expected: list[bytes]) -> AsyncIterator[bytes]:
+        failed = False
+        until_flushed = self._waits == b"H"
+        while not (until_flushed and not expected):
+            kind, message = await self._message(server)
+            letter = bytes((kind,))
+            if letter == b"E":
+                failed, reply.ok = True, False
+                reply.status = _field(message[5:], b"C")
+            elif letter == b"C":
+                tag = message[5:].rstrip(b"\0").decode("utf-8", "replace")
+                if not failed:
+                    reply.status = tag
+                    reply.ok = not tag.endswith(" 0") or tag.startswith("SELECT")
+            yield message
+            if letter == b"Z" or (letter == b"E" and _field(message[5:], b"S") == "FATAL"):
+                reply.last = letter == b"E"
+                return
+            if letter == b"R" and struct.unpack("!I", message[5:9])[0] not in (0, 12):
+                return  # the client has to answer
+            if letter in (b"G", b"W"):
+                return  # COPY: the client sends next
+            if until_flushed and failed:
+                return
+            if expected and letter in expected[0]:
+                expected.pop(0)
+
+
+def _field(body: bytes, name: bytes) -> str:
+    """A field of an ErrorResponse."""
+    for part in body.split(b"\0"):
+        if part[:1] == name:
+            return part[1:].decode("utf-8", "replace")
+    return ""
+
+
+def _parameters(rest: bytes) -> list[str | None]:
+    """The parameter values of a Bind message, from its format codes on; None for NULL and for what is sent as binary."""
+    try:
+        (n,) = struct.unpack_from("!H", rest)
+        formats = struct.unpack_from(f"!{n}H", rest, 2)
+        at = 2 + 2 * n
+        (count,) = struct.unpack_from("!H", rest, at)
+        at += 2
+        values: list[str | None] = []
+        for i in range(count):
+            (length,) = struct.unpack_from("!i", rest, at)
+            at += 4
+            binary = formats[i if n > 1 else 0] if n else 0
+            values.append(None if length < 0 or binary else rest[at : at + length].decode("utf-8", "replace"))
+            at += max(length, 0)
+        return values
+    except struct.error:
+        return []
+
+
+_ASSIGNED = re.compile(r"(\w+)\s*=\s*\$(\d+)")
+
+
+def _understand(request: Request, sql: str, values: list[str | None]) -> None:
+    """Table, base and new metadata file, by the columns that the parameters are compared with and assigned to."""
+    where = sql.upper().find("WHERE")
+    for match in _ASSIGNED.finditer(sql):
+        n = int(match[2])
+        if n > len(values):
+            continue
+        value, column = values[n - 1], match[1].lower()
+        if column == "table_name":
+            request.table = value
+        elif column == "metadata_location":
+            if request.kind == "commit" and match.start() < where:
+                request.new = value
+            else:
+                request.base = value
