@@ -63,7 +63,8 @@ def _ports(pairs: list[str]) -> dict[str, int]:
 
 
 def _overridden(workload: Any, writers: int | None, ops: int | None, time: str | None) -> Any:
-    from workloads.schema import Length, seconds
+    from workloads.lengths import seconds
+    from workloads.schema import Length
 
     if ops is not None and time is not None:
         raise BadArgument("--ops and --time: give one of them")

@@ -309,8 +309,7 @@ class Bench:
             settings = Settings(
                 seed=0,
                 command=command,
-                front=self._fronts,
-                invoked=self._board.invoked,
+                fronts=self._fronts,
                 operations=script.operations,
             )
             run = Run(

@@ -24,19 +24,26 @@ from typing import Any, Protocol, TypeVar
 import psutil
 
 from compose.install import Installation
+from compose.service import Service
 from compose.stack import Endpoints, Stack, table_pointer
 from compose.watchdog import Watchdog
+from harness.conductor import Conductor
 from harness.driver import CATALOG, launcher
 from harness.follower import Follower
-from harness.fronts import direct
+from harness.fronts import Fronts, direct
 from harness.history import Recorder
 from harness.store import RunFolder, identity
 from harness.tablereader import ObjectStore, TableReader
 from harness.versions import versions
 from harness.writers import WriterDied, WriterError, WriterSlot, WriterTimeout, outcome, request
+from nemesis.board import Board
+from nemesis.faults import Fault
+from nemesis.processes import Processes
+from nemesis.proxy import Proxies
+from nemesis.schedule import schedule
 from workloads import generator
 from workloads.generator import Planned
-from workloads.operations import KINDS, Statement
+from workloads.operations import KINDS, Draw, Statement
 from workloads.schema import Phase, Workload
 from workloads.tables import COLUMNS, SQL_COLUMNS, TableSpec
 
@@ -70,8 +77,7 @@ class Settings:
         ports: service name → port that the user wants.
         spark_workers: Spark worker processes of an embedded stack.
         capture_interval: seconds between captures of the table log while running.
-        front: (writer name, endpoints) → the endpoints as that writer is to see them, such as through proxies.
-        invoked: told (writer, op) before each operation is handed to its writer.
+        fronts: proxies between the writers and the services; a run with a nemesis makes its own when there are none.
         operations: (workload, phase, writer, seed) → what the writer does in the phase; the seeded generator's.
     """
 
@@ -80,8 +86,7 @@ class Settings:
     ports: Mapping[str, int] = field(default_factory=dict)
     spark_workers: int = 2
     capture_interval: float = 10.0
-    front: Callable[[str, Endpoints], Endpoints] = direct
-    invoked: Callable[[int, str], None] = lambda writer, op: None
+    fronts: Fronts | None = None
     operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations
 
 
@@ -145,8 +150,13 @@ class Run:
         self._namespace = f"iq_{self._run_id}"
         self._stop = threading.Event()
         self._errors: list[BaseException] = []
-        self._counters = [0] * workload.writers
-        self._processes = list(range(workload.writers))
+        nemesis = workload.nemesis
+        self._maintainers = int(nemesis is not None and any(f.verb == "maintain" for f in nemesis.all()))
+        """Writers beside the workload's, for the nemesis."""
+        self._counters = [0] * (workload.writers + self._maintainers)
+        self._processes = list(range(workload.writers + self._maintainers))
+        self._fronts = settings.fronts
+        self._services: Mapping[str, Service] = {}
         self._timings: dict[str, float] = {}
         self._done = 0
         self._total = self._count()
@@ -206,16 +216,22 @@ class Run:
                     data=data / "services",
                     logs=self._folder.logs,
                     workers=self._settings.spark_workers,
-                    worker_cores=max(2, self._workload.writers),
+                    worker_cores=max(2, self._workload.writers + self._maintainers),
                     ports=self._settings.ports,
                     on_event=self._say,
                 )
                 services.start()
                 stack.callback(services.stop)
                 endpoints = services.endpoints
+                self._services = services.services
             else:
                 endpoints = self._kept.endpoints
                 self._say("using the stack that is up")
+        if self._workload.nemesis is not None and self._fronts is None:
+            board = Board(self._settings.seed)
+            stack.callback(board.close)
+            board.remembers = any(f.verb == "stale" for f in self._workload.nemesis.all())
+            self._fronts = Fronts(stack.enter_context(Proxies(board)))
         with self._timed("writers"):
             self._say(f"starting {self._workload.writers} writers")
             slots = self._launch_all(stack, data, endpoints)
@@ -225,11 +241,14 @@ class Run:
                 {
                     "workload": self._workload.workload,
                     "seed": self._settings.seed,
-                    "writers": len(slots),
+                    "writers": self._workload.writers,
                     "op_timeout": self._workload.op_timeout,
                 },
             )
         )
+        if self._fronts is not None:
+            self._fronts.board.begin(recorder.now, self._folder.proxy)
+            stack.callback(self._fronts.board.finish)
         with self._timed("tables"):
             self._create_tables(slots)
         follower = self._follower(endpoints, recorder)
@@ -239,12 +258,20 @@ class Run:
             phase = _Context(recorder, follower, slots)
             with self._timed("seed"):
                 self._everybody(phase, self._split(generator.seed_rows(self._workload)), "setup")
-            for spec in self._workload.resolved_phases():
-                with self._timed(f"phase {spec.name}"):
-                    self._phase(phase, spec)
+            conductor = self._conductor(phase)
+            try:
+                if conductor is not None:
+                    conductor.start()
+                for spec in self._workload.resolved_phases():
+                    with self._timed(f"phase {spec.name}"):
+                        self._phase(phase, spec)
+            finally:
+                if conductor is not None:
+                    with self._timed("heal"):
+                        conductor.heal()
             with self._timed("final reads"):
                 reads = generator.final_reads(self._workload)
-                self._everybody(phase, [reads for _ in slots], "final-reads")
+                self._everybody(phase, [reads for _ in range(self._workload.writers)], "final-reads")
         with self._timed("table log"):
             self._say("reading the table logs")
             follower.finish()
@@ -276,6 +303,7 @@ class Run:
             "writers": w.writers,
             "keys": w.keys.model_dump(),
             "op_timeout": w.op_timeout,
+            **({"nemesis": w.nemesis.model_dump(mode="json", exclude_defaults=True)} if w.nemesis else {}),
             "phases": [p.model_dump(exclude_none=True) for p in w.resolved_phases()],
             "expect": list(w.expect),
             "assert": dict(w.assertions),
@@ -320,11 +348,11 @@ class Run:
             run_id=self._run_id,
             data=data,
             logs=self._folder.logs,
-            front=self._settings.front,
-            warm=self._kept.sockets if self._kept is not None else (),
+            front=self._fronts or direct,
+            warm=self._kept.sockets if self._kept is not None and self._fronts is self._settings.fronts else (),
         )
         slots = []
-        for n in range(self._workload.writers):
+        for n in range(self._workload.writers + self._maintainers):
             slot = WriterSlot(f"w{n}", launch, WRITER_START_S)
             stack.callback(slot.kill)
             slots.append(slot)
@@ -377,6 +405,37 @@ class Run:
             recorder.now,
             self._settings.capture_interval,
         )
+
+    def _conductor(self, context: _Context) -> Conductor | None:
+        """Who carries out ``nemesis:``; None when there is none."""
+        nemesis = self._workload.nemesis
+        if nemesis is None or self._fronts is None:
+            return None
+        seed, writers = self._settings.seed, self._workload.writers
+        return Conductor(
+            schedule(nemesis, writers, seed),
+            self._fronts.board,
+            Processes(self._services, [slot.driver for slot in context.slots[:writers]], seed),
+            context.recorder,
+            self._say,
+            self._maintainer(context),
+            self._stop,
+        )
+
+    def _maintainer(self, context: _Context) -> Callable[[Fault], str | None] | None:
+        if not self._maintainers:
+            return None
+        n = self._workload.writers
+        rng = random.Random(f"{self._settings.seed}/maintenance")
+
+        def maintain(fault: Fault) -> str | None:
+            assert fault.do is not None
+            table = rng.choice(self._workload.tables)
+            draw = Draw(rng, self._workload.keys.keys(), n, table, True, {})
+            value = fault.value or KINDS[fault.do].arguments(draw)
+            return self._perform(context, n, Planned(fault.do, table, value), "nemesis")
+
+        return maintain
 
     def _split(self, items: list[T]) -> list[list[T]]:
         return [items[n :: self._workload.writers] for n in range(self._workload.writers)]
@@ -442,12 +501,22 @@ class Run:
         if self._errors:
             raise self._errors[0]
 
-    def _perform(self, context: _Context, n: int, planned: Planned, phase: str) -> None:
-        """One operation: record the invocation, have it executed, record the completion."""
+    def _perform(self, context: _Context, n: int, planned: Planned, phase: str) -> str | None:
+        """One operation: record the invocation, have it executed, record the completion.
+
+        Returns:
+            Its outcome; None when it could not be invoked: what an expiry deletes could not be read before.
+        """
         slot, kind = context.slots[n], KINDS[planned.f]
         older_than = None
         if planned.f == "expire-snapshots":
-            older_than = context.follower.secure(planned.table.name)
+            try:
+                older_than = context.follower.secure(planned.table.name)
+            except (OSError, RuntimeError) as e:
+                if self._workload.nemesis is None:
+                    raise
+                self._say(f"no expiry of {planned.table.name}, for its log cannot be read: {e}")
+                return None
             if older_than is None:
                 older_than = "1970-01-01 00:00:00.000"
         op = f"w{n}-{self._counters[n]}"
@@ -464,7 +533,8 @@ class Run:
         extra: dict[str, Any] = {"phase": phase} if older_than is None else {"phase": phase, "older_than": older_than}
         context.recorder.record("invoke", process, planned.f, table=table, value=planned.value, op=op, **extra)
         died: WriterDied | WriterTimeout | None = None
-        self._settings.invoked(n, op)
+        if self._fronts is not None:
+            self._fronts.board.invoked(n, op)
         try:
             answer = slot.call(message, self._workload.op_timeout)
             result = outcome(planned.f, planned.value, answer)
@@ -488,10 +558,11 @@ class Run:
         self._done += 1
         self._watcher.progress(self._done, self._total)
         if result == "info":
-            self._processes[n] += self._workload.writers
+            self._processes[n] += len(self._processes)
         if died is not None and not self._stop.is_set():
             self._say(f"writer w{n}: {type(died).__name__}; replaced")
             self._replace(slot)
+        return result
 
     def _replace(self, slot: WriterSlot) -> None:
         for attempt in range(REPLACE_TRIES):

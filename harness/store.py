@@ -50,6 +50,11 @@ class RunFolder:
         return self.path / "tablelog"
 
     @property
+    def proxy(self) -> Path:
+        """What passed the proxies: one line of JSON a request; absent when there were none."""
+        return self.path / "proxy.jsonl"
+
+    @property
     def logs(self) -> Path:
         """What the services and writers printed."""
         return self.path / "logs"

@@ -36,6 +36,16 @@ class DriverProcess(Protocol):
     def kill(self) -> None:
         """End it and what it started, at once."""
 
+    def pause(self) -> None:
+        """Stop it and what it started for a while; connections stay open."""
+
+    def resume(self) -> None:
+        """Let it go on."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
     def logs(self) -> Path:
         """Its log file."""
 
@@ -75,6 +85,11 @@ class Writer:
         self._path = socket_path
         self._socket: socket.socket | None = None
         self._buffer = b""
+
+    @property
+    def process(self) -> DriverProcess | None:
+        """The driver process, when it is ours."""
+        return self._process
 
     def connect(self, timeout: float, stopped: Callable[[], bool] = lambda: False) -> None:
         """Wait for the driver's session and connect.
@@ -176,6 +191,10 @@ class WriterSlot:
     def replacements(self) -> int:
         """How often the driver was replaced."""
         return self._generation
+
+    def driver(self) -> DriverProcess | None:
+        """The driver process that is there now, when it is ours. From any thread."""
+        return self._writer.process
 
     def connect(self) -> None:
         """Wait until the driver has its session. Raises :class:`WriterError`."""

@@ -144,10 +144,9 @@ class Board:
 
     Args:
         seed: of the draws of faults with a probability.
-        log: the file for one line of JSON a request; None: no log.
     """
 
-    def __init__(self, seed: int = 0, log: Path | None = None) -> None:
+    def __init__(self, seed: int = 0) -> None:
         self._seed = seed
         self._lock = threading.Lock()
         self._armed: list[Armed] = []
@@ -155,16 +154,33 @@ class Board:
         self._current: dict[int | None, str] = {}
         self._count = 0
         self._now: Callable[[], int] = time.monotonic_ns
-        self._file: TextIO | None = None if log is None else log.open("a", buffering=1 << 16)
+        self._file: TextIO | None = None
+        self._file_lock = threading.Lock()
         self._replies: dict[str, list[bytes]] = {}
         self.remembers = False
         """Whether loads are kept for ``stale``; on from the first such fault, or by hand before."""
 
     # -- by those who decide -------------------------------------------------------------------------------------------
 
-    def clock(self, now: Callable[[], int]) -> None:
-        """The log's times are this clock's from now on: ns since the start of the run."""
-        self._now = now
+    def begin(self, now: Callable[[], int], log: Path | None) -> None:
+        """A run begins.
+
+        Args:
+            now: the log's clock: ns since the start of the run.
+            log: the file for one line of JSON a request; None: no log.
+        """
+        self.finish()
+        with self._file_lock:
+            self._now = now
+            self._current.clear()
+            self._file = None if log is None else log.open("a", buffering=1 << 16)
+
+    def finish(self) -> None:
+        """A run is over: its log is closed."""
+        with self._file_lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
 
     def arm(self, fault: Fault) -> Armed:
         """Begin a fault of connections. Raises ValueError for another one."""
@@ -272,8 +288,12 @@ class Board:
 
     def log(self, record: Mapping[str, Any]) -> None:
         """One request, when it is over."""
-        if self._file is not None:
-            self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
+        if self._file is None:
+            return
+        line = json.dumps(record, separators=(",", ":")) + "\n"
+        with self._file_lock:
+            if self._file is not None:
+                self._file.write(line)
 
     def now(self) -> int:
         """The log's clock."""
@@ -282,6 +302,4 @@ class Board:
     def close(self) -> None:
         """End everything, and the log."""
         self.heal()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self.finish()

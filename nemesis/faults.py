@@ -27,17 +27,21 @@ A fault of a *process* names a verb and a ``target``:
 ``kill``            SIGKILL; it is started again with its data when the fault ends
 ``pause``           SIGSTOP until the fault ends: connections stay open, nothing answers
 ``restart``         stopped politely and started again at once
-``fill-disk``       the object store's disk is full until the fault ends (where it has one of its own)
 ==================  ====================================================================================================
 
-A fault of *maintenance* names the verb ``maintain`` and the operation (``do``) that a writer of its own kind would invoke.
+A fault of *maintenance* names the verb ``maintain`` and the operation (``do``) that a writer of the nemesis invokes.
+
+In a schedule (``nemesis:`` of a workload file) a fault also has a ``weight``, a ``duration``, and may strike ``one`` writer, drawn each time.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from workloads.lengths import Seconds
 
 Verb = Literal[
     "delay",
@@ -55,10 +59,9 @@ Verb = Literal[
     "kill",
     "pause",
     "restart",
-    "fill-disk",
     "maintain",
 ]
-ON_PROCESSES = frozenset({"kill", "pause", "restart", "fill-disk"})
+ON_PROCESSES = frozenset({"kill", "pause", "restart"})
 APPLIED = frozenset({"drop-reply", "answer", "cut"})
 """The service has carried the request out when the writer learns of the fault."""
 
@@ -118,7 +121,10 @@ class Fault(BaseModel):
         probability: of each such request.
         seconds: of a delay, or until a late request is sent.
         rate: bytes a second.
-        value: arguments of ``do``.
+        value: arguments of ``do``; drawn when not given.
+        whose: in a schedule: ``one`` of the writers, drawn each time, or ``all``.
+        weight: in a schedule: how often it is drawn, beside the others.
+        duration: in a schedule: seconds that it is on; the schedule's when not given.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -133,13 +139,16 @@ class Fault(BaseModel):
     status: Annotated[int, Field(ge=400, le=599)] | None = None
     sqlstate: Annotated[str, Field(pattern=r"^[0-9A-Z]{5}$")] | None = None
     retry_after: Annotated[int, Field(ge=0, le=60)] | None = None
-    seconds: Annotated[float, Field(ge=0, le=600)] | None = None
-    jitter: Annotated[float, Field(ge=0, le=600)] = 0.0
+    seconds: Seconds | None = None
+    jitter: Seconds | None = None
     rate: Annotated[int, Field(ge=1)] | None = None
     direction: Direction = "both"
     target: Target | None = None
     do: str | None = None
     value: dict[str, Any] = {}
+    whose: Literal["all", "one"] = "all"
+    weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    duration: Seconds | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Fault:
@@ -149,9 +158,14 @@ class Fault(BaseModel):
         for key, verbs in _FOR.items():
             if key in self.model_fields_set and self.verb not in verbs:
                 raise ValueError(f"{key} is for {', '.join(sorted(verbs))}, not for {self.verb}")
-        if self.verb in ON_PROCESSES and self.verb != "fill-disk" and self.target is None:
+        if self.verb in ON_PROCESSES and self.target is None:
             raise ValueError(f"{self.verb} needs target: one of {', '.join(get_args(Target))}")
         return self
+
+    @property
+    def slug(self) -> str:
+        """Its name as a word, for the history."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
     @property
     def on_connections(self) -> bool:
@@ -162,10 +176,12 @@ class Fault(BaseModel):
     def name(self) -> str:
         """What people call it, such as ``drop-reply of commit`` or ``kill executor``."""
         if self.verb in ON_PROCESSES:
-            return f"{self.verb} {self.target or 'store'}"
+            return f"{self.verb} {self.target}"
         if self.verb == "maintain":
             return f"maintain: {self.do}"
-        what = "" if self.verb in ("partition", "refuse") and self.request == "any" else f" of {self.request}"
+        what = "" if self.request == "any" else f" of {self.request}"
+        if self.verb == "partition" and self.direction != "both":
+            what += f" ({self.direction})"
         place = "" if self.service == "catalog" else f" ({self.service})"
         status = f" {self.status}" if self.status else ""
         return f"{self.verb}{status}{what}{place}"

@@ -291,7 +291,7 @@ class _Struck:
 
     def _length(self, fault: Fault) -> float:
         rng = Random(f"{self._on._board.now()}")
-        return max(0.0, (fault.seconds or 0.0) + rng.uniform(-fault.jitter, fault.jitter))
+        return max(0.0, (fault.seconds or 0.0) + rng.uniform(-1, 1) * (fault.jitter or 0.0))
 
     def _hit(self, armed: Armed | None) -> None:
         if armed is not None:

@@ -16,8 +16,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from nemesis.faults import Fault, RequestKind, Service
 from workloads import schema
+from workloads.lengths import Seconds
 from workloads.operations import KINDS
-from workloads.schema import Length, OperationSpec, Path_, Seconds, Workload, WorkloadError, line_of, suggest
+from workloads.schema import Length, OperationSpec, Path_, Workload, WorkloadError, line_of, suggest
 from workloads.tables import TableSpec
 
 Moment = Literal["held", "completed"]

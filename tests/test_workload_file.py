@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workloads.lengths import seconds
 from workloads.operations import KINDS
-from workloads.schema import LIBRARY, WorkloadError, assertion, find, load, parse, seconds
+from workloads.schema import LIBRARY, WorkloadError, assertion, find, load, parse
 
 GOOD = """\
 workload: small

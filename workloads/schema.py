@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -16,38 +16,15 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from nemesis.faults import Fault
+from nemesis.packages import PACKAGES
+from workloads.lengths import Seconds
 from workloads.operations import KINDS, Keys
 from workloads.tables import TableSpec
 
 
 class WorkloadError(ValueError):
     """A workload file that cannot be used; one line: file, line, key, what is wrong and what is allowed."""
-
-
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def seconds(text: object) -> float:
-    """A length of time: a number of seconds, or ``"500ms"``, ``"90s"``, ``"2m"``, ``"1.5h"``; in seconds.
-
-    Raises:
-        ValueError: anything else, or nothing or less.
-    """
-    if isinstance(text, bool) or not isinstance(text, int | float | str):
-        raise ValueError("must be a length of time such as 90s, 2m or 1h")
-    if isinstance(text, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)?\s*", text)
-        if match is None:
-            raise ValueError("must be a length of time such as 500ms, 90s, 2m or 1h")
-        value = float(match[1]) * _UNITS[match[2] or "s"]
-    else:
-        value = float(text)
-    if not 0 < value < 1e7:
-        raise ValueError("must be more than 0 and less than 100 days")
-    return value
-
-
-Seconds = Annotated[float, BeforeValidator(seconds)]
 
 
 class _Model(BaseModel):
@@ -112,6 +89,26 @@ class Phase(_Model):
     writers: Annotated[int, Field(ge=1, le=64)] | None = None
 
 
+class Nemesis(_Model):
+    """What goes wrong while the writers work. See ``docs/nemesis.md``.
+
+    Attributes:
+        packages: names of ``nemesis.packages``.
+        faults: more of them.
+        interval: seconds from the end of a fault to the start of the next: half of it to one and a half times it.
+        duration: seconds that a fault is on, for those that do not say.
+    """
+
+    packages: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    interval: Seconds = 5.0
+    duration: Seconds = 5.0
+
+    def all(self) -> tuple[Fault, ...]:
+        """The packages' faults, then its own."""
+        return (*(f for p in self.packages for f in PACKAGES[p].faults), *self.faults)
+
+
 class Workload(_Model):
     """A whole workload file. See ``docs/workload-file.md``."""
 
@@ -127,6 +124,7 @@ class Workload(_Model):
     op_timeout: Seconds = 120.0
     operations: Annotated[Mix, Field(min_length=1)]
     phases: Annotated[tuple[Phase, ...], Field(max_length=100)] = ()
+    nemesis: Nemesis | None = None
     expect: tuple[str, ...] = ()
     assertions: Annotated[dict[str, str], Field(alias="assert")] = {}
 
@@ -373,6 +371,7 @@ def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
             fail(("phases", i, "name"), f"name: phase {p.name!r} is taken; give each phase its own name")
         if p.writers is not None and p.writers > w.writers:
             fail(("phases", i, "writers"), f"writers: the workload has only {w.writers}; raise writers at the top")
+    _check_nemesis(w, fail)
     for metric, threshold in w.assertions.items():
         if metric not in METRICS:
             fail(
@@ -383,6 +382,27 @@ def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
             assertion(threshold)
         except ValueError as e:
             fail(("assert", metric), f"{metric}: {e}, not {threshold!r}")
+
+
+def _check_nemesis(w: Workload, fail: Callable[[Path_, str], None]) -> None:
+    if w.nemesis is None:
+        return
+    if not w.nemesis.packages and not w.nemesis.faults:
+        fail(("nemesis",), "nemesis: names no fault; give packages, faults or both, or leave the key out")
+    for i, name in enumerate(w.nemesis.packages):
+        if name not in PACKAGES:
+            allowed = ", ".join(PACKAGES)
+            fail(("nemesis", "packages", i), f"unknown package {name!r}{suggest(name, PACKAGES)}; allowed: {allowed}")
+    for i, fault in enumerate(w.nemesis.faults):
+        at: Path_ = ("nemesis", "faults", i)
+        for n in fault.writers or ():
+            if n >= w.writers:
+                fail((*at, "writers"), f"writers: there is no writer {n}; the workload has {w.writers}, from 0")
+        if fault.do is not None and fault.do not in KINDS:
+            fail(
+                (*at, "do"),
+                f"do: unknown operation {fault.do!r}{suggest(fault.do, KINDS)}; allowed: {', '.join(KINDS)}",
+            )
 
 
 LIBRARY = Path(__file__).parent
