@@ -7,7 +7,7 @@ From a machine with Python, make and a JDK: the jars of ``jars.lock`` (``compose
 (``java/``: a REST catalog server) compiled against them, MinIO built from source (``compose.minio_build``) and the
 programs of PostgreSQL (``compose.postgres_files``). All of it is below ``home()``, and verified before it is there.
 
-``python -m compose.install [configuration ...]`` does it from a shell.
+``python -m compose.install [more configurations ...]`` does it from a shell.
 """
 
 import hashlib
@@ -140,7 +140,7 @@ def share_class_data(ready: Installation) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     try:
-        ready = ensure(confs=tuple(arguments) or CONFS)
+        ready = ensure(confs=(*CONFS, *arguments))
         share_class_data(ready)
     except SetupError as error:
         print(f"icequake: {error}", file=sys.stderr)

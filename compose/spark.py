@@ -44,12 +44,19 @@ def spark_environment(*, java: Path, spark_home: Path, python: Path) -> dict[str
         "JAVA_HOME": str(java.parent.parent),
         "SPARK_HOME": str(spark_home),
         "SPARK_LOCAL_IP": LOOPBACK,
-        "SPARK_SCALA_VERSION": "2.13",
+        "SPARK_SCALA_VERSION": scala_of(spark_home),
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),
         "PYTHONUNBUFFERED": "1",
         **AWS_ENVIRONMENT,
     }
+
+
+def scala_of(spark_home: Path) -> str:
+    """The Scala that a Spark was made with, as the names of its jars say: 2.12 before Spark 4, 2.13 since."""
+    for jar in (spark_home / "jars").glob("spark-core_*.jar"):
+        return jar.name.removeprefix("spark-core_").partition("-")[0]
+    return "2.13"
 
 
 class SparkDaemon(LocalProcess):

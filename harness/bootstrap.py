@@ -117,19 +117,19 @@ def create(venv: Path) -> None:
         raise BootstrapError(f"cannot create the environment {venv}: {text or 'python -m venv failed'}")
 
 
-def install(python: Path) -> None:
-    """Install exactly the pins, each checked against its hash.
+def install(python: Path, lock: Path = LOCK) -> None:
+    """Install exactly the pins of ``lock``, each checked against its hash.
 
     pyspark and thrift come as source archives. Building them in isolation would download an unpinned setuptools, so
     the pinned one goes in first and builds them in place.
     """
-    pins = re.split(r"\n(?=[A-Za-z0-9])", LOCK.read_text())
+    pins = re.split(r"\n(?=[A-Za-z0-9])", lock.read_text())
     say(f"installing {len(pins)} pinned Python packages into {python.parent.parent}")
     with tempfile.TemporaryDirectory() as scratch:
         builders = Path(scratch, "builders.lock")
         builders.write_text("\n".join(pin for pin in pins if re.match(r"(setuptools|wheel)==", pin)) + "\n")
         pip(python, "--quiet", "--requirement", str(builders))
-        pip(python, "--no-build-isolation", "--requirement", str(LOCK))
+        pip(python, "--no-build-isolation", "--requirement", str(lock))
 
 
 def pip(python: Path, *arguments: str) -> None:

@@ -41,6 +41,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+IcebergOption = Annotated[
+    str | None, typer.Option("--iceberg", help="Release that the writers run (`list versions`), instead of the newest.")
+]
+
 StoreOption = Annotated[Path, typer.Option("--store", help="Folder of all runs.", show_default=True)]
 
 
@@ -60,6 +64,15 @@ def _ports(pairs: list[str]) -> dict[str, int]:
             raise BadArgument(f"--port {pair}: give SERVICE=PORT; services: {', '.join(allowed)}")
         ports[name] = int(number)
     return ports
+
+
+def _release(iceberg: str | None) -> Any:
+    from compose import releases
+
+    try:
+        return releases.find(iceberg)
+    except releases.UnknownRelease as e:
+        raise BadArgument(f"--iceberg: {e}") from None
 
 
 def _overridden(workload: Any, writers: int | None, ops: int | None, time: str | None) -> Any:
@@ -91,12 +104,13 @@ def run(
     writers: Annotated[int | None, typer.Option(min=1, max=64, help="Instead of the file's.")] = None,
     ops: Annotated[int | None, typer.Option(min=1, help="Length in operations, instead of the file's.")] = None,
     time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m), instead of the file's.")] = None,
+    iceberg: IcebergOption = None,
     port: Annotated[list[str] | None, typer.Option(help="SERVICE=PORT of the embedded stack.")] = None,
     fresh: Annotated[bool, typer.Option(help="Do not use the stack that is up.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:
     """Run one workload, check it, write its page."""
-    from compose import install
+    from compose import releases
     from harness import kept as kept_stack
     from harness import store as runs
     from harness.run import Run, Settings
@@ -106,19 +120,21 @@ def run(
     path = schema.find(workload)
     spec = _overridden(schema.load(path), writers, ops, time)
     ports = _ports(port or [])
+    release = _release(iceberg)
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
     words = ["run", workload, "--seed", str(seed)]
-    for option, value in (("--writers", writers), ("--ops", ops), ("--time", time)):
+    for option, value in (("--writers", writers), ("--ops", ops), ("--time", time), ("--iceberg", iceberg)):
         words += [option, str(value)] if value is not None else []
     words += ["--store", str(store)] if store != Path("store") else []
     words += [w for pair in port or () for w in ("--port", pair)]
     settings = Settings(seed=seed, command=f"{command()} {shlex.join(words)}", ports=ports)
     with Voice(quiet=quiet) as voice:
-        installation = install.ensure(progress=None)
+        installation = releases.ensure(release)
         folder = runs.create(store, spec.workload)
         voice.say(f"{spec.workload}, seed {seed}: {folder.path}")
-        with nullcontext() if fresh or ports else kept_stack.use(installation.home) as kept:
+        own_stack = fresh or ports or release != releases.DEFAULT
+        with nullcontext() if own_stack else kept_stack.use(installation.home) as kept:
             Run(spec, folder, installation, settings, kept=kept, watcher=voice).execute()
         voice.say("checking")
         return _judge(folder)
@@ -195,6 +211,7 @@ def prove(
         list[str] | None, typer.Argument(help="Scenarios, by name or file; all when none is given.")
     ] = None,
     times: Annotated[int, typer.Option(min=1, max=1000, help="How often each.")] = 1,
+    iceberg: IcebergOption = None,
     output: Annotated[Path | None, typer.Option("--json", help="Where to write what came of each.")] = None,
     store: StoreOption = Path("store"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
@@ -203,15 +220,17 @@ def prove(
     from rich.console import Console
     from rich.table import Table
 
-    from compose import install
+    from compose import releases
     from harness import prove as proving
     from harness.terminal import Voice
     from nemesis import scenario
 
     scenarios = scenario.find(names or [])
+    release = _release(iceberg)
+    again = f"{command()} prove" + (f" --iceberg {iceberg}" if iceberg is not None else "")
     with Voice(quiet=quiet) as voice:
-        installation = install.ensure(progress=None)
-        proofs, found = proving.prove(scenarios, installation, store, voice, times=times, command=f"{command()} prove")
+        installation = releases.ensure(release)
+        proofs, found = proving.prove(scenarios, installation, store, voice, times=times, command=again)
     if output is not None:
         output.write_text(proving.to_json(proofs, found), encoding="utf-8")
     table = Table("scenario", "", "as said", "what was seen, or why not", box=None, pad_edge=False)
@@ -250,11 +269,11 @@ def report(run: RunArgument = Path("store/latest")) -> int:
 @app.command("list")
 def list_(
     what: Annotated[
-        str, typer.Argument(help="workloads, scenarios, operations, checks, catalogs or runs.")
+        str, typer.Argument(help="workloads, scenarios, operations, checks, catalogs, versions or runs.")
     ] = "workloads",
     store: StoreOption = Path("store"),
 ) -> int:
-    """Show what there is: workloads, scenarios, operations, checks, catalogs, runs."""
+    """Show what there is: workloads, scenarios, operations, checks, catalogs, versions, runs."""
     from rich.console import Console
     from rich.table import Table
 
@@ -282,17 +301,28 @@ def list_(
         rows = [(c.name, (type(c).__doc__ or "").strip().split("\n")[0]) for c in ALL]
     elif what == "catalogs":
         columns, rows = ("catalog", "what it is"), [("rest", "Iceberg's REST catalog server on PostgreSQL")]
+    elif what == "versions":
+        from compose import releases
+
+        columns, rows = ("iceberg", "spark", ""), [_version_row(r) for r in releases.RELEASES]
     elif what == "runs":
         from harness import store as stored
 
         columns, rows = ("run", "state", "verdict"), [_run_row(r) for r in stored.runs(store)]
     else:
-        raise BadArgument(f"list {what}: allowed: workloads, scenarios, operations, checks, catalogs, runs")
+        raise BadArgument(f"list {what}: allowed: workloads, scenarios, operations, checks, catalogs, versions, runs")
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row)
     Console().print(table)
     return 0
+
+
+def _version_row(release: Any) -> tuple[str, str, str]:
+    from compose import releases
+
+    there = "in the cache" if releases.in_place(release) else "comes at its first use"
+    return release.iceberg, release.spark, f"the default; {there}" if release == releases.DEFAULT else there
 
 
 def _run_row(folder: Any) -> tuple[str, str, str]:
@@ -325,11 +355,16 @@ def doctor() -> int:
 
 
 @app.command()
-def setup() -> int:
+def setup(iceberg: IcebergOption = None) -> int:
     """Get everything that a run needs into the cache; `run` does the same by itself."""
-    from compose import install
+    from compose import install, releases
 
-    return install.main([])
+    if (release := _release(iceberg)) == releases.DEFAULT:
+        return install.main([])
+    ready = releases.ensure(release)
+    install.share_class_data(ready)
+    typer.echo(f"icequake: everything for Iceberg {release.iceberg} on Spark {release.spark} is ready in {ready.home}")
+    return 0
 
 
 @app.command()

@@ -5,25 +5,33 @@ from __future__ import annotations
 import platform
 import re
 import subprocess
+from collections.abc import Iterable
 from importlib import metadata
+from pathlib import Path
 
 from compose.install import Installation
 
 
 def versions(installation: Installation) -> dict[str, str]:
-    """Name → version: icequake, spark, iceberg, java, python, minio, postgres, system. ``unknown`` where it does not say."""
-    jars = " ".join(p.name for p in installation.jars.get("spark", ()))
-    iceberg = re.search(r"iceberg-spark-runtime-[\d.]+_[\d.]+-([\w.]+?)\.jar", jars)
+    """Name → version: icequake, spark, iceberg (the writers'), rest (the catalog server's Iceberg), java, python, minio, postgres,
+    system. ``unknown`` where it does not say."""
+    jars = installation.jars
     return {
         "icequake": _package("icequake"),
-        "spark": _package("pyspark"),
-        "iceberg": iceberg[1] if iceberg else "unknown",
+        "spark": _jar(r"spark-core_[\d.]+-([\w.]+)\.jar", (installation.spark_home / "jars").glob("spark-core_*.jar")),
+        "iceberg": _jar(r"iceberg-spark-runtime-[\d.]+_[\d.]+-([\w.]+)\.jar", jars.get("spark", ())),
+        "rest": _jar(r"iceberg-core-([\d.]+)\.jar", jars.get("rest", ())),
         "java": _first(r'version "([^"]+)"', [str(installation.java), "-version"]),
         "python": platform.python_version(),
         "minio": installation.minio.name.removeprefix("minio-"),
         "postgres": _first(r"(\d+[\d.]*)", [str(installation.postgres_bin / "postgres"), "--version"]),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
+
+
+def _jar(pattern: str, jars: Iterable[Path]) -> str:
+    """The version in the name of the first jar that is called so."""
+    return next((match[1] for jar in jars if (match := re.fullmatch(pattern, jar.name))), "unknown")
 
 
 def _package(name: str) -> str:

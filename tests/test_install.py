@@ -19,6 +19,7 @@ from compose.progress import Lines, Step, for_stream
 from harness import bootstrap
 
 CHECKOUT = Path(__file__).parent.parent
+SPARKS = [f"compose/{lock.name}" for lock in sorted((CHECKOUT / "compose").glob("pyspark-*.lock"))]
 
 
 def empty_jar(comment: bytes) -> bytes:
@@ -81,13 +82,13 @@ def test_the_jar_lock_names_what_a_run_loads_once_and_completely() -> None:
     assert len(jars.of(["rest"], locked)) > 30
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "compose/jars.lock", "compose/go.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "compose/jars.lock", "compose/go.lock", *SPARKS])
 def test_a_lock_says_what_and_never_from_where(lock: str) -> None:
     lines = [line for line in (CHECKOUT / lock).read_text().splitlines() if not line.startswith("#")]
     assert not [line for line in lines if "://" in line or line.startswith("-") or "@" in line]
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "compose/go.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "compose/go.lock", *SPARKS])
 def test_every_pinned_package_has_a_hash(lock: str) -> None:
     pins = re.split(r"\n(?=[A-Za-z])", (CHECKOUT / lock).read_text())
     assert not [

@@ -10,6 +10,10 @@ import org.apache.iceberg.rest.RESTCatalogAdapter;
 import org.apache.iceberg.rest.RESTCatalogServlet;
 import org.eclipse.jetty.ee10.servlet.ServletContextHandler;
 import org.eclipse.jetty.ee10.servlet.ServletHolder;
+import org.eclipse.jetty.http.UriCompliance;
+import org.eclipse.jetty.http.UriCompliance.Violation;
+import org.eclipse.jetty.server.Connector;
+import org.eclipse.jetty.server.HttpConnectionFactory;
 import org.eclipse.jetty.server.Server;
 
 /**
@@ -20,6 +24,13 @@ import org.eclipse.jetty.server.Server;
  * argument) is the port. A catalog that cannot be made ends the process, so that a wait for readiness ends too.
  */
 public final class RestCatalogServer {
+  /**
+   * Clients before 1.11 separate the levels of a namespace by %1F, which Jetty 12 refuses with 400 ("Suspicious Path
+   * Character"). They ask so for a metadata table ({@code db.t.history}) and need the catalog's own answer, 404.
+   */
+  private static final UriCompliance URIS =
+      UriCompliance.DEFAULT.with("iceberg", Violation.SUSPICIOUS_PATH_CHARACTERS);
+
   public static void main(String[] args) throws Exception {
     Map<String, String> config = catalogProperties(System.getenv());
     config.putIfAbsent("catalog-impl", "org.apache.iceberg.jdbc.JdbcCatalog");
@@ -32,6 +43,9 @@ public final class RestCatalogServer {
     context.addServlet(new ServletHolder(new RESTCatalogServlet(new RESTCatalogAdapter(catalog))), "/*");
 
     Server server = new Server(new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
+    for (Connector connector : server.getConnectors()) {
+      connector.getConnectionFactory(HttpConnectionFactory.class).getHttpConfiguration().setUriCompliance(URIS);
+    }
     server.setHandler(context);
     server.setStopAtShutdown(true);
     server.start();
