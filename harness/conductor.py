@@ -1,7 +1,7 @@
 """The conductor: begins and ends the faults of a run's schedule, writes them into the history, and heals before the final reads.
 
-A fault is two events of the process ``nemesis``, both ``info``: ``start-<name>`` with what it is, ``stop-<name>`` with whom it struck, or how often it
-struck a request of each kind, and how often it found nothing to strike. The last event is ``heal``.
+A fault is two events of the process ``nemesis``, both ``info``: ``start-<name>`` with what it is, ``stop-<name>`` with whom it struck, or how
+often it struck a request of each kind, and how often it found nothing to strike. The last event is ``heal``.
 """
 
 from __future__ import annotations

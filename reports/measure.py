@@ -284,6 +284,49 @@ def nemesis(events: Iterable[Event], end_s: float) -> tuple[list[Band], list[Mar
     return sorted(bands, key=lambda b: (b.start, b.name)), marks
 
 
+@dataclass(slots=True)
+class FaultTally:
+    """How often a fault was on and what it struck, by its ``stop-`` events (``harness.conductor``).
+
+    Attributes:
+        times: that it was begun.
+        hits: request kind → how often it struck one; ``process`` and ``operation`` for faults that are no connection's.
+        missed: how often it found nothing to strike, or the service had refused the request anyway.
+    """
+
+    name: str
+    times: int = 0
+    hits: Counter[str] = field(default_factory=Counter)
+    missed: int = 0
+
+    @property
+    def commits(self) -> int:
+        """Commits that it struck."""
+        return self.hits["commit"]
+
+    @property
+    def others(self) -> int:
+        """Whatever else it struck."""
+        return self.hits.total() - self.commits
+
+
+def faults(events: Iterable[Event]) -> list[FaultTally]:
+    """The faults of a run, by name; empty for a history whose nemesis counts nothing."""
+    found: dict[str, FaultTally] = {}
+    for e in events:
+        hits = e.value.get("hits") if e.process == NEMESIS and isinstance(e.value, Mapping) else None
+        if not isinstance(hits, Mapping):
+            continue
+        assert isinstance(e.value, Mapping)
+        name = str(e.value.get("name") or e.f.removeprefix("stop-"))
+        t = found.setdefault(name, FaultTally(name))
+        t.times += 1
+        t.hits.update({str(k): n for k, n in hits.items() if isinstance(n, int)})
+        missed = e.value.get("missed")
+        t.missed += missed if isinstance(missed, int) else 0
+    return sorted(found.values(), key=lambda t: t.name)
+
+
 def _phase_name(e: Event) -> str:
     value = e.value
     if isinstance(value, Mapping):

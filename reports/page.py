@@ -457,6 +457,7 @@ def view(run: Stored) -> dict[str, Any]:
         "errors": _errors(groups),
         "errors_more": max(0, len(groups) - MOST_ERRORS),
         "bands": bands,
+        "faults": measure.faults(run.events),
         "marks": marks,
         "latency": plots.latency_over_time(run.operations, bands, marks, end_s),
         "throughput": plots.throughput(run.operations, bands, marks, end_s),

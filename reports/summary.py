@@ -125,6 +125,15 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
                 f"{words.grouped(commits)}, {words.grouped(retried)} of them retried ({words.share(retried, commits)})",
             )
         )
+    faults = measure.faults(run.events)
+    if faults:
+        struck, never = sum(t.commits for t in faults), [t.name for t in faults if not t.hits.total()]
+        text = f"{words.plural(sum(t.times for t in faults), 'fault')} of {words.plural(len(faults), 'kind')}, "
+        text += f"{words.plural(struck, 'commit')} struck"
+        if never:
+            text += f"; never struck: {', '.join(words.shorten(n, 60) for n in never[:8])}"
+            text += f" and {len(never) - 8} more" if len(never) > 8 else ""
+        rows.append(("faults", text))
     legal = stored.allowed(run.verdicts)
     if legal:
         listed = ", ".join(f"{words.shorten(name, 40)} ×{words.grouped(n)}" for name, n in list(legal.items())[:8])
