@@ -20,8 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from compose.endpoints import Endpoints
 from compose.install import Installation, ensure
-from compose.stack import Endpoints, Stack
+from compose.stack import Stack
 from compose.watchdog import Watchdog
 from harness import history, store
 from harness.driver import CATALOG, launcher

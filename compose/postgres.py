@@ -130,7 +130,7 @@ class Postgres(LocalProcess):
         Raises NotReady with the server's message if it refuses, OSError if there is no answer in ``timeout`` seconds.
         """
         with socket.create_connection((LOOPBACK, self.port()), timeout=timeout) as connection:
-            return _query(connection, database, sql)
+            return query(connection, database, sql)
 
     @property
     def _cluster(self) -> Path:
@@ -141,19 +141,19 @@ class Postgres(LocalProcess):
         return int(version.group()) if version else 0
 
 
-def _query(connection: socket.socket, database: str, sql: str) -> list[tuple[str | None, ...]]:
+def query(connection: socket.socket, database: str, sql: str) -> list[tuple[str | None, ...]]:
     """One simple query, spoken in the frontend/backend protocol 3.0 (PostgreSQL documentation, "Message Flow")."""
     startup = b"".join(part.encode() + b"\0" for part in ("user", USER, "database", database)) + b"\0"
     connection.sendall(struct.pack("!II", len(startup) + 8, 196608) + startup)
-    _until_ready_for_query(connection)
+    _until_ready_forquery(connection)
     text = sql.encode() + b"\0"
     connection.sendall(b"Q" + struct.pack("!I", len(text) + 4) + text)
-    rows = _until_ready_for_query(connection)
+    rows = _until_ready_forquery(connection)
     connection.sendall(b"X" + struct.pack("!I", 4))
     return rows
 
 
-def _until_ready_for_query(connection: socket.socket) -> list[tuple[str | None, ...]]:
+def _until_ready_forquery(connection: socket.socket) -> list[tuple[str | None, ...]]:
     rows: list[tuple[str | None, ...]] = []
     refusal = ""
     while True:  # bounded by the socket's timeout and the server's answer

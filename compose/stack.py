@@ -12,59 +12,28 @@ Start the run's watchdog (compose.watchdog) first: it ends these processes when 
 
 from __future__ import annotations
 
-import http.client
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event, Lock
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote
 
 from compose import classdata
+from compose.catalogs import CATALOGS, JDBC_TABLES
 from compose.classdata import spark_class_path
+from compose.endpoints import Endpoints
 from compose.install import Installation
 from compose.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
 from compose.ports import LOOPBACK, Ports
 from compose.postgres import Postgres
-from compose.process import LocalProcess, http_get
+from compose.process import LocalProcess, NotReady
 from compose.rest import RestCatalog
 from compose.service import Service, ServiceError
 from compose.spark import SMALL_JVM, SparkMaster, SparkWorker, join_class_path, spark_environment
 
 START_SECONDS = 90.0
-WAREHOUSE = f"s3://{BUCKET}/rest"
-SOCKET_TIMEOUT_MS = 30_000
-CONNECT_TIMEOUT_MS = 5_000
-
-
-@dataclass(frozen=True)
-class Endpoints:
-    """Where a stack is, as plain strings: all that a writer, a proxy or a reader of the store needs."""
-
-    s3: str
-    access_key: str
-    secret_key: str
-    region: str
-    bucket: str
-    catalog: str
-    catalog_uri: str
-    warehouse: str
-    spark_master: str
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Raises ValueError if ``text`` is not what ``to_json`` wrote."""
-        try:
-            return cls(**json.loads(text))
-        except TypeError as error:
-            raise ValueError(f"these are no endpoints of a stack: {error}") from error
 
 
 class Stack:
@@ -82,6 +51,8 @@ class Stack:
         worker_memory_mb: int = 8192,
         ports: Mapping[str, int] | None = None,
         on_event: Callable[[str], None] | None = None,
+        catalog: str = "rest",
+        before_database: Callable[[str, int], tuple[str, int]] | None = None,
         jvm_options: Callable[[str], Sequence[str]] | None = None,
     ):
         """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` is told what became
@@ -90,6 +61,11 @@ class Stack:
         Under root PostgreSQL runs as the user nobody, so ``data`` must be in a place that everybody may enter: below
         the system's temporary folder.
 
+        ``catalog``: its name (``compose.catalogs``); only the services that it needs are started.
+
+        ``before_database``: host and port of the database in, those that a catalog server is to use out (a proxy's).
+        Called once, when the database is there.
+
         ``jvm_options``: more options for Spark's master and workers, by their name. Without it they use the class-data
         archive, if there is one.
 
@@ -97,6 +73,9 @@ class Stack:
         """
         if workers < 1:
             raise ValueError(f"a Spark cluster needs at least one worker, not {workers}")
+        self._catalog = CATALOGS[catalog]
+        self._before_database = before_database
+        self._database_front: str | None = None
         known = port_names(workers)
         for name in ports or {}:
             if name not in known:
@@ -125,9 +104,9 @@ class Stack:
             ports=self._ports,
             data=folder,
             log=log,
-            database=self._postgres.jdbc_url,
+            database=self._database,
             s3_endpoint=lambda: self._minio.endpoint,
-            warehouse=WAREHOUSE,
+            warehouse=_warehouse("rest"),
         )
         folder, log = place("spark-master")
         self._master = SparkMaster(
@@ -176,9 +155,9 @@ class Stack:
             secret_key=SECRET_KEY,
             region=REGION,
             bucket=BUCKET,
-            catalog="rest",
-            catalog_uri=self._rest.uri,
-            warehouse=WAREHOUSE,
+            catalog=self._catalog.name,
+            catalog_uri=self._rest.uri if self._catalog.name == "rest" else self._postgres.jdbc_url(),
+            warehouse=_warehouse(self._catalog.name),
             spark_master=self._master.url,
         )
 
@@ -230,10 +209,14 @@ class Stack:
         self.stop()
 
     def _all(self) -> list[LocalProcess]:
-        return [self._minio, self._postgres, self._rest, self._master, *self._workers]
+        return [self._minio, *self._catalog_services(), self._master, *self._workers]
+
+    def _catalog_services(self) -> list[LocalProcess]:
+        """In the order in which they are started."""
+        return [s for s in (self._postgres, self._rest) if s.name in self._catalog.services]
 
     def _start_all(self) -> None:
-        chains: Sequence[Sequence[LocalProcess]] = ([self._postgres, self._rest], [self._minio])
+        chains: Sequence[Sequence[LocalProcess]] = (self._catalog_services(), [self._minio])
         with ThreadPoolExecutor(len(chains) + 1 + len(self._workers)) as pool:
             try:
                 started: list[Future[None]] = [pool.submit(self._start_in_turn, chain) for chain in chains]
@@ -259,11 +242,34 @@ class Stack:
             begin = time.monotonic()
             service.start()
             service.ready(START_SECONDS)
+            if service is self._postgres and self._catalog.name == "jdbc":
+                self._make_jdbc_tables()
             self._say(f"{service.name} ready in {time.monotonic() - begin:.1f} s")
+
+    def _database(self) -> str:
+        """Where a catalog server reaches its database."""
+        if self._before_database is None:
+            return self._postgres.jdbc_url()
+        if self._database_front is None:
+            host, port = self._before_database(LOOPBACK, self._postgres.port())
+            self._database_front = self._postgres.jdbc_url().replace(self._postgres.address, f"{host}:{port}")
+        return self._database_front
+
+    def _make_jdbc_tables(self) -> None:
+        try:
+            if not self._postgres.execute("SELECT 1 FROM pg_tables WHERE tablename = 'iceberg_tables'"):
+                for statement in JDBC_TABLES:
+                    self._postgres.execute(statement)
+        except (NotReady, OSError) as error:
+            raise ServiceError("postgres", f"cannot make the JDBC catalog's tables: {error}") from error
 
     def _say(self, event: str) -> None:
         with self._event_lock:
             self._on_event(event)
+
+
+def _warehouse(catalog: str) -> str:
+    return f"s3://{BUCKET}/{catalog}"
 
 
 def port_names(workers: int = 2) -> tuple[str, ...]:
@@ -286,12 +292,9 @@ def spark_conf(
     *,
     scratch: Path,
     catalog_name: str = "c",
-    catalog_uri: str | None = None,
-    s3_endpoint: str | None = None,
     driver_memory_mb: int = 512,
     executor_memory_mb: int = 512,
     cache_enabled: bool = False,
-    rest_socket_timeout_ms: int = SOCKET_TIMEOUT_MS,
     jvm_options: Callable[[str], Sequence[str]] | None = None,
 ) -> dict[str, str]:
     """All Spark properties of one writer's driver: one executor of one core on the stack's cluster.
@@ -301,12 +304,9 @@ def spark_conf(
         endpoints: The stack.
         scratch: A folder of this writer alone, inside the run's data folder; it need not exist.
         catalog_name: How SQL names the catalog.
-        catalog_uri: Where this writer reaches the catalog, if not directly.
-        s3_endpoint: Where this writer and its executor reach the object store, if not directly.
         driver_memory_mb: Heap of the driver; Spark refuses less than 450.
         executor_memory_mb: Heap of the executor; Spark refuses less than 450.
         cache_enabled: Whether Iceberg may answer with tables it loaded before: reads are stale then, by design.
-        rest_socket_timeout_ms: How long a request to the catalog may go unanswered; its outcome is unknown then.
         jvm_options: More options for the JVMs, called with ``driver`` and ``executor``. Without it they use the
             class-data archive, if there is one.
     """
@@ -338,15 +338,10 @@ def spark_conf(
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.iceberg.aggregate-push-down.enabled": "false",
         catalog: "org.apache.iceberg.spark.SparkCatalog",
-        f"{catalog}.type": "rest",
-        f"{catalog}.uri": catalog_uri or endpoints.catalog_uri,
-        f"{catalog}.warehouse": endpoints.warehouse,
+        **{f"{catalog}.{k}": v for k, v in CATALOGS[endpoints.catalog].properties(endpoints).items()},
         f"{catalog}.cache-enabled": str(cache_enabled).lower(),
-        # Neither has a default: a request whose answer never comes would wait for ever.
-        f"{catalog}.rest.client.socket-timeout-ms": str(rest_socket_timeout_ms),
-        f"{catalog}.rest.client.connection-timeout-ms": str(CONNECT_TIMEOUT_MS),
         f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        f"{catalog}.s3.endpoint": s3_endpoint or endpoints.s3,
+        f"{catalog}.s3.endpoint": endpoints.s3,
         f"{catalog}.s3.path-style-access": "true",
         f"{catalog}.s3.access-key-id": endpoints.access_key,
         f"{catalog}.s3.secret-access-key": endpoints.secret_key,
@@ -355,22 +350,9 @@ def spark_conf(
 
 
 def table_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float = 10.0) -> str | None:
-    """The location of a table's current metadata.json, asked from the catalog itself (REST ``loadTable``).
+    """The location of a table's current metadata.json, asked from the catalog itself.
 
     Returns None if there is no such table (or namespace: ``namespace`` separates its levels by dots). Raises
     ServiceError if the catalog gives no such answer within ``timeout`` seconds.
     """
-    levels = quote("\x1f".join(namespace.split(".")), safe="")
-    url = f"{endpoints.catalog_uri.rstrip('/')}/v1/namespaces/{levels}/tables/{quote(table, safe='')}"
-    try:
-        status, body = http_get(url, timeout, headers={"Accept": "application/json"})
-        answer = json.loads(body)
-        if status == 404 and answer["error"]["type"] in ("NoSuchTableException", "NoSuchNamespaceException"):
-            return None
-        if status == 200:
-            return str(answer["metadata-location"])
-    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise ServiceError(endpoints.catalog, f"no metadata location of {namespace}.{table}: {problem}") from error
-    text = body[:200].decode("utf-8", "replace")
-    raise ServiceError(endpoints.catalog, f"asked for {namespace}.{table} it answers {status}: {text}")
+    return CATALOGS[endpoints.catalog].pointer(endpoints, namespace, table, timeout)

@@ -75,6 +75,15 @@ def _release(iceberg: str | None) -> Any:
         raise BadArgument(f"--iceberg: {e}") from None
 
 
+def _catalog(name: str) -> str:
+    from compose.catalogs import CATALOGS
+    from workloads.schema import suggest
+
+    if name not in CATALOGS:
+        raise BadArgument(f"--catalog {name}: unknown{suggest(name, CATALOGS)}; allowed: {', '.join(CATALOGS)}")
+    return name
+
+
 def _overridden(workload: Any, writers: int | None, ops: int | None, time: str | None) -> Any:
     from workloads.lengths import seconds
     from workloads.schema import Length
@@ -104,6 +113,7 @@ def run(
     writers: Annotated[int | None, typer.Option(min=1, max=64, help="Instead of the file's.")] = None,
     ops: Annotated[int | None, typer.Option(min=1, help="Length in operations, instead of the file's.")] = None,
     time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m), instead of the file's.")] = None,
+    catalog: Annotated[str | None, typer.Option(help="Instead of the file's; `icequake list catalogs`.")] = None,
     iceberg: IcebergOption = None,
     port: Annotated[list[str] | None, typer.Option(help="SERVICE=PORT of the embedded stack.")] = None,
     fresh: Annotated[bool, typer.Option(help="Do not use the stack that is up.")] = False,
@@ -119,12 +129,15 @@ def run(
 
     path = schema.find(workload)
     spec = _overridden(schema.load(path), writers, ops, time)
+    if catalog is not None:
+        spec = spec.model_copy(update={"catalog": _catalog(catalog)})
     ports = _ports(port or [])
     release = _release(iceberg)
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
     words = ["run", workload, "--seed", str(seed)]
-    for option, value in (("--writers", writers), ("--ops", ops), ("--time", time), ("--iceberg", iceberg)):
+    overrides = {"--writers": writers, "--ops": ops, "--time": time, "--catalog": catalog, "--iceberg": iceberg}
+    for option, value in overrides.items():
         words += [option, str(value)] if value is not None else []
     words += ["--store", str(store)] if store != Path("store") else []
     words += [w for pair in port or () for w in ("--port", pair)]
@@ -133,7 +146,7 @@ def run(
         installation = releases.ensure(release)
         folder = runs.create(store, spec.workload)
         voice.say(f"{spec.workload}, seed {seed}: {folder.path}")
-        own_stack = fresh or ports or release != releases.DEFAULT
+        own_stack = fresh or ports or release != releases.DEFAULT or spec.catalog != "rest"
         with nullcontext() if own_stack else kept_stack.use(installation.home) as kept:
             Run(spec, folder, installation, settings, kept=kept, watcher=voice).execute()
         voice.say("checking")
@@ -300,7 +313,12 @@ def list_(
         columns = ("check", "what it finds")
         rows = [(c.name, (type(c).__doc__ or "").strip().split("\n")[0]) for c in ALL]
     elif what == "catalogs":
-        columns, rows = ("catalog", "what it is"), [("rest", "Iceberg's REST catalog server on PostgreSQL")]
+        from compose.catalogs import CATALOGS
+
+        columns, rows = (
+            ("catalog", "what it is", "a commit"),
+            [(c.name, c.summary, c.promise) for c in CATALOGS.values()],
+        )
     elif what == "versions":
         from compose import releases
 
@@ -373,7 +391,7 @@ def up(
 ) -> int:
     """Start a stack with warm writers and keep it for the next runs."""
     from compose import install
-    from compose.stack import Endpoints
+    from compose.endpoints import Endpoints
     from harness import kept
 
     installation = install.ensure(progress=None)

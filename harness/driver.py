@@ -7,10 +7,11 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from compose.endpoints import Endpoints
 from compose.install import Installation
 from compose.ports import Ports
 from compose.process import LocalProcess, NotReady
-from compose.stack import Endpoints, spark_conf, writer_environment
+from compose.stack import spark_conf, writer_environment
 from harness.fronts import direct
 from harness.writers import Launch, Writer
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from compose.stack import Endpoints
+from compose.catalogs import CATALOGS
+from compose.endpoints import Endpoints
 from nemesis.board import Board
 from nemesis.faults import Service
 from nemesis.proxy import Listener, Protocol, Proxies
@@ -28,28 +29,25 @@ class Fronts:
     def __call__(self, writer: str, endpoints: Endpoints) -> Endpoints:
         """The endpoints as the writer of that name (``w0`` …) is to see them."""
         n = int(writer.removeprefix("w"))
-        host, port = _address(endpoints.catalog_uri)
-        catalog = self._listener("catalog", n, "http", host, port)
-        seen = replace(endpoints, catalog_uri=_at(endpoints.catalog_uri, catalog))
+        catalog = CATALOGS[endpoints.catalog]
+        listener = self._listener("catalog", n, catalog.wire, *catalog.address(endpoints))
+        seen = catalog.through(endpoints, listener.host, listener.port)
         if self._store:
-            host, port = _address(endpoints.s3)
-            seen = replace(seen, s3=_at(endpoints.s3, self._listener("store", n, "s3", host, port)))
+            url = urlsplit(endpoints.s3)
+            listener = self._listener("store", n, "s3", url.hostname or "127.0.0.1", url.port or 80)
+            seen = replace(seen, s3=url._replace(netloc=listener.address).geturl())
         return seen
+
+    def database(self, host: str, port: int) -> tuple[str, int]:
+        """Where a catalog server is to reach its database: a listener before ``host:port``."""
+        listener = self._proxies.listen("database", None, "postgres", host, port)
+        return listener.host, listener.port
 
     def _listener(self, service: Service, writer: int, protocol: Protocol, host: str, port: int) -> Listener:
         key = (service, writer)
         if key not in self._made:
             self._made[key] = self._proxies.listen(service, writer, protocol, host, port)
         return self._made[key]
-
-
-def _address(url: str) -> tuple[str, int]:
-    parts = urlsplit(url)
-    return parts.hostname or "127.0.0.1", parts.port or (443 if parts.scheme == "https" else 80)
-
-
-def _at(url: str, listener: Listener) -> str:
-    return urlsplit(url)._replace(netloc=listener.address).geturl()
 
 
 def direct(_: str, endpoints: Endpoints) -> Endpoints:

@@ -25,8 +25,9 @@ from typing import Any
 
 import psutil
 
+from compose.endpoints import Endpoints
 from compose.install import ensure
-from compose.stack import Endpoints, Stack
+from compose.stack import Stack
 from compose.watchdog import Watchdog
 from harness.driver import launcher
 from harness.run import WRITER_START_S, Kept

@@ -229,8 +229,11 @@ class Bench:
         ServiceError, WriterError: something does not come up.
     """
 
-    def __init__(self, installation: Installation, writers: int, logs: Path, watcher: Watcher) -> None:
+    def __init__(
+        self, installation: Installation, writers: int, logs: Path, watcher: Watcher, catalog: str = "rest"
+    ) -> None:
         self._installation = installation
+        self._catalog = catalog
         self._writers = writers
         self._logs = logs
         self._watcher = watcher
@@ -250,6 +253,7 @@ class Bench:
             watchdog.start()
             stack.callback(watchdog.close)
             self._logs.mkdir(parents=True, exist_ok=True)
+            self._fronts = fronts = Fronts(stack.enter_context(Proxies(self._board)))
             services = Stack(
                 self._installation,
                 run_id=run_id,
@@ -258,11 +262,12 @@ class Bench:
                 workers=1,
                 worker_cores=max(2, self._writers),
                 on_event=self._watcher.say,
+                catalog=self._catalog,
+                before_database=fronts.database,
             )
             services.start()
             stack.callback(services.stop)
             endpoints = services.endpoints
-            self._fronts = fronts = Fronts(stack.enter_context(Proxies(self._board)))
             launch = launcher(
                 self._installation,
                 endpoints,
@@ -367,14 +372,32 @@ def prove(
     times: int = 1,
     command: str = "icequake prove",
 ) -> tuple[list[Proof], dict[str, str]]:
-    """Run every scenario ``times`` times on one stack.
+    """Run every scenario ``times`` times, those of one catalog on one stack.
 
     Returns:
         The proofs in the order of the runs, and the versions that ran.
     """
     proofs: list[Proof] = []
+    for catalog in dict.fromkeys(s.catalog for s in scenarios):
+        proofs += _on_one(
+            catalog, [s for s in scenarios if s.catalog == catalog], installation, runs, watcher, times, command
+        )
+    return proofs, versions(installation)
+
+
+def _on_one(
+    catalog: str,
+    scenarios: Sequence[Scenario],
+    installation: Installation,
+    runs: Path,
+    watcher: Watcher,
+    times: int,
+    command: str,
+) -> list[Proof]:
+    """The scenarios of one catalog, on one stack."""
+    proofs: list[Proof] = []
     try:
-        with Bench(installation, max(s.writers for s in scenarios), runs / "prove-logs", watcher) as bench:
+        with Bench(installation, max(s.writers for s in scenarios), runs / "prove-logs", watcher, catalog) as bench:
             for scenario in scenarios:
                 for n in range(times):
                     proof = bench.prove(scenario, runs, f"{command} {scenario.scenario}")
@@ -387,4 +410,4 @@ def prove(
         done = {p.scenario for p in proofs}
         proofs += [Proof(s.scenario, "not run", (str(e),)) for s in scenarios if s.scenario not in done]
         watcher.say(f"the stack failed: {e}")
-    return proofs, versions(installation)
+    return proofs

@@ -23,9 +23,10 @@ from typing import Any, Protocol, TypeVar
 
 import psutil
 
+from compose.endpoints import Endpoints
 from compose.install import Installation
 from compose.service import Service
-from compose.stack import Endpoints, Stack, table_pointer
+from compose.stack import Stack, table_pointer
 from compose.watchdog import Watchdog
 from harness.conductor import Conductor
 from harness.driver import CATALOG, launcher
@@ -208,6 +209,11 @@ class Run:
                 self._folder.write_state(self._state)
 
     def _inside(self, stack: contextlib.ExitStack, data: Path) -> None:
+        if self._workload.nemesis is not None and self._fronts is None:
+            board = Board(self._settings.seed)
+            stack.callback(board.close)
+            board.remembers = any(f.verb == "stale" for f in self._workload.nemesis.all())
+            self._fronts = Fronts(stack.enter_context(Proxies(board)))
         with self._timed("stack"):
             if self._kept is None:
                 services = Stack(
@@ -219,6 +225,8 @@ class Run:
                     worker_cores=max(2, self._workload.writers + self._maintainers),
                     ports=self._settings.ports,
                     on_event=self._say,
+                    catalog=self._workload.catalog,
+                    before_database=None if self._fronts is None else self._fronts.database,
                 )
                 services.start()
                 stack.callback(services.stop)
@@ -227,11 +235,6 @@ class Run:
             else:
                 endpoints = self._kept.endpoints
                 self._say("using the stack that is up")
-        if self._workload.nemesis is not None and self._fronts is None:
-            board = Board(self._settings.seed)
-            stack.callback(board.close)
-            board.remembers = any(f.verb == "stale" for f in self._workload.nemesis.all())
-            self._fronts = Fronts(stack.enter_context(Proxies(board)))
         with self._timed("writers"):
             self._say(f"starting {self._workload.writers} writers")
             slots = self._launch_all(stack, data, endpoints)
@@ -365,7 +368,7 @@ class Run:
         self._define(slots[0], "namespace " + self._namespace, CREATE_NAMESPACE, table="")
         with ThreadPoolExecutor(len(slots)) as pool:
             shares = self._split(list(self._workload.tables))
-            for done in [pool.submit(self._create, slot, tables) for slot, tables in zip(slots, shares, strict=True)]:
+            for done in [pool.submit(self._create, slot, tables) for slot, tables in zip(slots, shares, strict=False)]:
                 done.result()
 
     def _create(self, slot: WriterSlot, tables: list[TableSpec]) -> None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from compose.catalogs import CATALOGS
 from nemesis.faults import Fault, RequestKind, Service
 from workloads import schema
 from workloads.lengths import Seconds
@@ -97,6 +98,7 @@ class Scenario(_Model):
     """A whole scenario file. See ``docs/scenarios.md``.
 
     Attributes:
+        catalog: that it is about.
         fixed: the first Iceberg version that no longer shows it; none while all do.
         final: table → ids of its rows after all, one a row; or that nobody can read it.
     """
@@ -105,6 +107,7 @@ class Scenario(_Model):
     description: Annotated[str, Field(min_length=1)]
     link: Annotated[str, Field(pattern=r"^https://\S+$")]
     affected: Annotated[str, Field(min_length=1)]
+    catalog: str = "rest"
     fixed: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=8)]
     operations: Annotated[tuple[Step, ...], Field(min_length=1, max_length=50)]
@@ -134,6 +137,7 @@ class Scenario(_Model):
             {
                 "workload": self.scenario,
                 "description": self.description,
+                "catalog": self.catalog,
                 "tables": self.tables,
                 "writers": self.writers,
                 "length": Length(ops=len(self.operations)),
@@ -159,6 +163,10 @@ def _check(s: Scenario, lines: Mapping[Path_, int], file: str) -> None:
     def fail(location: Path_, message: str) -> None:
         raise WorkloadError(f"{file}:{line_of(location, lines)}: {message}")
 
+    if s.catalog not in CATALOGS:
+        fail(
+            ("catalog",), f"unknown catalog {s.catalog!r}{suggest(s.catalog, CATALOGS)}; allowed: {', '.join(CATALOGS)}"
+        )
     tables = [t.name for t in s.tables]
     names = [o.name for o in s.operations]
     gated = [o.name for o in s.operations if o.gated]

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from compose.endpoints import Endpoints
 from compose.install import Installation
-from compose.stack import Endpoints
 from harness import store
 from harness.run import Kept, Run, Settings
 from harness.store import RunFolder

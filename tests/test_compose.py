@@ -19,11 +19,12 @@ import psutil
 import pytest
 
 from compose import classdata
+from compose.endpoints import Endpoints
 from compose.install import Installation
 from compose.ports import FIRST, LAST, LOOPBACK, PortInUse, Ports, in_use
 from compose.process import LocalProcess, NotReady, http_get
 from compose.service import Service, ServiceError, last_meaningful_line
-from compose.stack import Endpoints, Stack, port_names, spark_conf, table_pointer, writer_environment
+from compose.stack import Stack, port_names, spark_conf, table_pointer, writer_environment
 from compose.watchdog import MARK, Watchdog, marked_environment, of_run
 
 # A server with a child, that says what is in its file. The child's pid is its first line of output.

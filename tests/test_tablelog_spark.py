@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from compose.stack import Endpoints, Stack, table_pointer
+from compose.endpoints import Endpoints
+from compose.stack import Stack, table_pointer
 from harness import tablelog
 from harness.tablelog import Commit, FileEntry, TableLog
 from harness.tablereader import ObjectStore, TableReader

@@ -16,6 +16,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from compose.catalogs import CATALOGS
 from nemesis.faults import Fault
 from nemesis.packages import PACKAGES
 from workloads.lengths import Seconds
@@ -115,7 +116,7 @@ class Workload(_Model):
     workload: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
     description: str = ""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    catalog: Literal["rest"] = "rest"
+    catalog: str = "rest"
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=64)]
     writers: Annotated[int, Field(ge=1, le=64)] = 4
     keys: KeySpec = KeySpec()
@@ -371,6 +372,10 @@ def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
             fail(("phases", i, "name"), f"name: phase {p.name!r} is taken; give each phase its own name")
         if p.writers is not None and p.writers > w.writers:
             fail(("phases", i, "writers"), f"writers: the workload has only {w.writers}; raise writers at the top")
+    if w.catalog not in CATALOGS:
+        fail(
+            ("catalog",), f"unknown catalog {w.catalog!r}{suggest(w.catalog, CATALOGS)}; allowed: {', '.join(CATALOGS)}"
+        )
     _check_nemesis(w, fail)
     for metric, threshold in w.assertions.items():
         if metric not in METRICS:

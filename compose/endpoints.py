@@ -1,0 +1,38 @@
+"""Where a stack is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Self
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where a stack is, as plain strings: all that a writer, a proxy or a reader of the store needs.
+
+    Attributes:
+        catalog: its name (``compose.catalogs``).
+        catalog_uri: of the place where commits are decided.
+    """
+
+    s3: str
+    access_key: str
+    secret_key: str
+    region: str
+    bucket: str
+    catalog: str
+    catalog_uri: str
+    warehouse: str
+    spark_master: str
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises ValueError if ``text`` is not what ``to_json`` wrote."""
+        try:
+            return cls(**json.loads(text))
+        except TypeError as error:
+            raise ValueError(f"these are no endpoints of a stack: {error}") from error
