@@ -115,6 +115,7 @@ def run(
     time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m), instead of the file's.")] = None,
     catalog: Annotated[str | None, typer.Option(help="Instead of the file's; `icequake list catalogs`.")] = None,
     iceberg: IcebergOption = None,
+    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Without the file's faults: the control.")] = False,
     port: Annotated[list[str] | None, typer.Option(help="SERVICE=PORT of the embedded stack.")] = None,
     fresh: Annotated[bool, typer.Option(help="Do not use the stack that is up.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
@@ -131,6 +132,8 @@ def run(
     spec = _overridden(schema.load(path), writers, ops, time)
     if catalog is not None:
         spec = spec.model_copy(update={"catalog": _catalog(catalog)})
+    if no_nemesis:
+        spec = spec.model_copy(update={"nemesis": None})
     ports = _ports(port or [])
     release = _release(iceberg)
     if seed is None:
@@ -139,6 +142,7 @@ def run(
     overrides = {"--writers": writers, "--ops": ops, "--time": time, "--catalog": catalog, "--iceberg": iceberg}
     for option, value in overrides.items():
         words += [option, str(value)] if value is not None else []
+    words += ["--no-nemesis"] if no_nemesis else []
     words += ["--store", str(store)] if store != Path("store") else []
     words += [w for pair in port or () for w in ("--port", pair)]
     settings = Settings(seed=seed, command=f"{command()} {shlex.join(words)}", ports=ports)
