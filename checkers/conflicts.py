@@ -1,0 +1,190 @@
+"""What Iceberg's code says of two concurrent operations: which validation, if any, aborts the one that commits second.
+
+The conflict matrix measures every pair; this is what it is compared with. X scans, then Y commits, then X's commit is tried: it is refused
+(the pointer has moved), X refreshes, validates against what Y did, and commits at its second attempt, or aborts. Which validations run
+is in ``SparkWrite``, ``SparkPositionDeltaWrite`` and the actions; what each of them looks at is in ``MergingSnapshotProducer`` and
+its subclasses (Iceberg 1.11 and 1.12). The three files of the table are those of :data:`FILES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+FILES = {"A": (0, 2), "B": (4, 6), "C": (9, 11)}
+"""Data files of a table in the matrix and their keys; partition = key mod 2."""
+PARTITIONS = 2
+
+Mode = Literal["copy-on-write", "merge-on-read"]
+Isolation = Literal["serializable", "snapshot"]
+Placement = Literal["same row", "same file", "same partition", "other partition"]
+PLACEMENTS: dict[Placement, int] = {"same row": 0, "same file": 2, "same partition": 4, "other partition": 9}
+"""Where Y's key lies beside X's, which is 0 → Y's key."""
+FRESH = 20
+"""Added to a key: one that is in no file."""
+
+KINDS = (
+    "insert",
+    "update-register",
+    "delete",
+    "delete-partition",
+    "merge-upsert",
+    "merge-insert",
+    "rewrite-data-files",
+    "rewrite-manifests",
+)
+EVERYWHERE = frozenset({"rewrite-data-files", "rewrite-manifests"})
+"""Kinds that take the whole table, so that their own key says nothing."""
+
+CONFLICTING_FILES = "Found conflicting files that can contain records matching"
+MISSING_TO_DELETE = "Missing required files to delete"
+NEW_DELETE = "Cannot commit, found new delete for replaced data file"
+MISSING_DATA = "Cannot commit, missing data files"
+CONFLICTING_DELETES = "Found new conflicting delete files that can apply to records matching"
+CONCURRENT_DV = "Found concurrently added DV for"
+MISSING_MANIFEST = "Deleted manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One measurement of the matrix."""
+
+    first: str
+    second: str
+    mode: Mode
+    format_version: Literal[2, 3]
+    isolation: Isolation
+    placement: Placement
+
+    @property
+    def name(self) -> str:
+        """Unique, short."""
+        return "/".join((self.first, self.second, self.mode, f"v{self.format_version}", self.isolation, self.placement))
+
+
+def cells(kinds: tuple[str, ...] = KINDS) -> Iterator[Cell]:
+    """Every ordered pair of kinds in every table; of two that take the whole table, one placement says it all."""
+    modes: tuple[Mode, ...] = ("copy-on-write", "merge-on-read")
+    levels: tuple[Isolation, ...] = ("serializable", "snapshot")
+    versions: tuple[Literal[2, 3], ...] = (2, 3)
+    for first in kinds:
+        for second in kinds:
+            placements = list(PLACEMENTS)
+            if first in EVERYWHERE and second in EVERYWHERE:
+                placements = placements[:1]
+            for mode in modes:
+                for version in versions:
+                    for isolation in levels:
+                        for placement in placements:
+                            yield Cell(first, second, mode, version, isolation, placement)
+
+
+def keys(cell: Cell) -> tuple[int, int]:
+    """The keys of X and Y. Where one of them only inserts what is missing, those that can insert take a key that is missing."""
+    x, y = 0, PLACEMENTS[cell.placement]
+    if "merge-insert" in (cell.first, cell.second):
+        x += FRESH if cell.first.startswith(("insert", "merge")) else 0
+        y += FRESH if cell.second.startswith(("insert", "merge")) else 0
+    return x, y
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a committed operation does to files.
+
+    Attributes:
+        operation: of its snapshot.
+        added: key ranges of its new data files.
+        removed: names of data files that it takes out.
+        deletes: names of data files that it adds position deletes (v3: deletion vectors) for.
+    """
+
+    operation: str
+    added: tuple[tuple[int, int], ...] = ()
+    removed: frozenset[str] = frozenset()
+    deletes: frozenset[str] = frozenset()
+
+
+def _file(key: int) -> str | None:
+    return next((name for name, ids in FILES.items() if key in ids), None)
+
+
+def _range(ids: tuple[int, ...]) -> tuple[int, int]:
+    return min(ids), max(ids)
+
+
+def effect(kind: str, key: int, mode: Mode) -> Effect:
+    """What ``kind`` on ``key`` does to the files of a fresh table."""
+    name = _file(key)
+    in_partition = frozenset(n for n, ids in FILES.items() if ids[0] % PARTITIONS == key % PARTITIONS)
+    if kind == "delete-partition":
+        return Effect("delete", removed=in_partition)
+    if kind == "rewrite-data-files":
+        return Effect("replace", ((0, 6), (9, 11)), frozenset(FILES))
+    if kind == "rewrite-manifests":
+        return Effect("replace")
+    if kind == "insert" or name is None:
+        return Effect("append", ((key, key),))
+    if kind == "merge-insert":
+        return Effect("append")
+    rest = tuple(k for k in FILES[name] if k != key)
+    if mode == "merge-on-read":
+        if kind == "delete":
+            return Effect("delete", deletes=frozenset({name}))
+        return Effect("overwrite", ((key, key),), deletes=frozenset({name}))
+    left = rest if kind == "delete" else FILES[name]
+    return Effect("overwrite", (_range(left),), frozenset({name}))
+
+
+@dataclass(slots=True)
+class Prediction:
+    """What X comes to.
+
+    Attributes:
+        outcome: ``retried`` (committed at a later attempt) or ``aborted``.
+        reasons: beginnings of the messages, any of which may be the one.
+    """
+
+    outcome: Literal["retried", "aborted"] = "retried"
+    reasons: list[str] = field(default_factory=list)
+
+
+def predict(cell: Cell) -> Prediction:
+    """What the code says of X."""
+    x, y = keys(cell)
+    reasons = list(_reasons(cell, x, effect(cell.second, y, cell.mode)))
+    return Prediction("aborted" if reasons else "retried", reasons)
+
+
+def _reasons(cell: Cell, key: int, y: Effect) -> Iterator[str]:
+    kind = cell.first
+    mine = effect(kind, key, cell.mode)
+    if kind in ("insert", "merge-insert", "delete-partition"):
+        return  # a blind append; a metadata delete goes by the base of each attempt
+    if kind == "rewrite-manifests":
+        if y.removed:
+            yield MISSING_MANIFEST
+        return
+    if kind == "rewrite-data-files":
+        if mine.removed & y.removed:
+            yield MISSING_TO_DELETE
+        if mine.removed & y.deletes:
+            yield NEW_DELETE
+        return
+    # A MERGE's join condition is no filter of its scan: everything may match. A key's column is no partition's.
+    matches = [low <= key <= high for low, high in y.added] if kind != "merge-upsert" else [True for _ in y.added]
+    if cell.isolation == "serializable" and y.operation in ("append", "overwrite") and any(matches):
+        yield CONFLICTING_FILES
+    if cell.mode == "copy-on-write":
+        if mine.removed & y.removed:
+            yield MISSING_TO_DELETE
+        if mine.removed & y.deletes:
+            yield NEW_DELETE
+        return
+    if mine.deletes & y.removed and (kind != "delete" or y.operation in ("overwrite", "replace")):
+        yield MISSING_DATA
+    if kind != "delete" and y.deletes:
+        yield CONFLICTING_DELETES  # position deletes have no bounds of the key: all of them may apply
+    if cell.format_version == 3 and mine.deletes & y.deletes:
+        yield CONCURRENT_DV
