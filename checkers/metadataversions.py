@@ -35,6 +35,8 @@ INNOCENT = frozenset(
         "delete",
         "delete-where",
         "delete-partition",
+        "overwrite-partitions",
+        "overwrite-where",
         "merge-upsert",
         "merge-insert",
         "merge-update",

@@ -15,7 +15,7 @@ asked to do. The question is which state o scanned::
   when the rows removed are really those of the scan. Meanings that hold only at an older scan are legal write skew, and are counted.
   A row deleted by both of two concurrent deletes is legal too ("it is OK to delete a record that is also deleted concurrently",
   ``RowDelta.validateNoConflictingDeleteFiles``): such a delete removes what is left of its scan.
-* **DELETE of a whole partition** is evaluated against the base that it commits on, at any level: at k-1.
+* **DELETE of a whole partition** and **INSERT OVERWRITE** take what is there on the base that they commit on, at any level: at k-1.
 * **blind appends** (INSERT … SELECT, MERGE with only an insert clause) are validated at no level (apache/iceberg#12653).
 * **maintenance** changes no row, whatever it did to files.
 
@@ -80,9 +80,10 @@ def isolation(table: TableSpec, o: Operation) -> str:
 
     ``write.<command>.isolation-level`` of the table's own properties wins over its ``isolation``; Iceberg reads it in any case
     (``IsolationLevel.fromName``). A DELETE of a whole partition is evaluated against the base it commits on, whatever the level
-    (``DeleteFiles.deleteFromRowFilter``): serializable.
+    (``DeleteFiles.deleteFromRowFilter``), and so is an INSERT OVERWRITE: serializable.
     """
-    if o.f == "delete-partition" and table.partitioned:
+    kind = kind_of(o)
+    if kind is not None and kind.at_commit(table):
         return "serializable"
     return table.properties.get(f"write.{_command(o)}.isolation-level", table.isolation).lower()
 
@@ -565,8 +566,8 @@ class _Naming:
         documented = BLIND_APPEND if self.kind.blind_append else None
         if self.kind.blind_append:
             why = " Iceberg commits this statement as an append, which is validated against nothing."
-        elif self.o.f == "delete-partition" and self.walk.t.spec.partitioned:
-            why = " A DELETE of a whole partition is evaluated when it commits, whatever the isolation level."
+        elif self.kind.at_commit(self.walk.t.spec):
+            why = " Such a statement takes the rows that are there when it commits, whatever the isolation level."
         else:
             why = " The table is serializable, so Iceberg should have refused the commit."
         text = (

@@ -4,7 +4,7 @@ Started as ``python -m harness.writer CONF.json SOCKET``. It makes a Spark sessi
 the Unix socket, and serves one connection after the other, so a kept ("warm") writer can be used by run after run. Requests
 and answers are lines of JSON:
 
-* ``{"op", "statements": [{"sql", "bind", "result"}], "names": {...}}`` → ``{"ok": true, "result": rows | null, "bound": {...}}``
+* ``{"op", "statements": [{"sql", "bind", "result", "settings"}], "names": {...}}`` → ``{"ok": true, "result": rows | null, "bound": {...}}``
   or ``{"ok": false, "error": [[class, message], ...]}``. Every snapshot the statements make carries ``icequake-op = op``
   (``EnvironmentContext``: the one way that marks DML, metadata deletes and procedures alike).
 * ``{"loop": [request, ...]}`` → ``{"ok": true, "seconds": s, "failed": n}``: the requests back to back, nothing recorded;
@@ -24,6 +24,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ class Session:
         try:
             self._context.put(SUMMARY_KEY, request["op"])
             for s in request["statements"]:
-                rows = self._spark.sql(s["sql"].format_map(names)).collect()
+                with self._settings(s.get("settings") or {}):
+                    rows = self._spark.sql(s["sql"].format_map(names)).collect()
                 if s.get("bind"):
                     value = rows[-1][0] if rows else None
                     names[s["bind"]] = bound[s["bind"]] = value
@@ -86,6 +88,21 @@ class Session:
         except Exception as e:
             return {"ok": False, "error": error_chain(e), "bound": bound}
         return {"ok": True, "result": result, "bound": bound}
+
+    @contextlib.contextmanager
+    def _settings(self, settings: dict[str, str]) -> Iterator[None]:
+        """Properties of the session for a while; then they are what they were."""
+        before = {k: self._spark.conf.get(k, None) for k in settings}
+        try:
+            for k, v in settings.items():
+                self._spark.conf.set(k, v)
+            yield
+        finally:
+            for k, v in before.items():
+                if v is None:
+                    self._spark.conf.unset(k)
+                else:
+                    self._spark.conf.set(k, v)
 
     def alive(self) -> bool:
         """Whether the JVM still answers and its context is not stopped."""

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -65,7 +66,7 @@ def request(
         names["older_than"] = older_than
     return {
         "op": op,
-        "statements": [{"sql": s.sql, "bind": s.bind, "result": s.result} for s in statements],
+        "statements": [asdict(s) for s in statements],
         "names": names,
     }
 

@@ -9,7 +9,8 @@ commit, before the acknowledgement. A seeded scheduler picks who goes on, so ope
 **Commits.** An operation scans a snapshot, works out its meaning there, and commits on whatever is current then, if the table's level
 allows it. Serializable: its meaning at the base must be the same. Snapshot: the rows it removes must still be there, where they were;
 a DELETE may find that another DELETE had them (``RowDelta.validateNoConflictingDeleteFiles``). INSERT … SELECT and MERGE with only an
-insert clause validate nothing; a metadata DELETE takes its meaning at the base. Who is refused fails with a ValidationException.
+insert clause validate nothing; a metadata DELETE and an INSERT OVERWRITE take their meaning at the base. Who is refused fails with a
+ValidationException.
 
 **Defects** (:class:`Defects`) break one rule at a time, so that a checker can be asked to name just that.
 """
@@ -49,6 +50,8 @@ MIX: Mapping[str, float] = {
     "delete": 5,
     "delete-where": 1,
     "delete-partition": 1,
+    "overwrite-partitions": 0.5,
+    "overwrite-where": 0.5,
     "merge-upsert": 6,
     "merge-insert": 3,
     "merge-update": 3,
@@ -84,6 +87,8 @@ class Defects:
     """An UPDATE or MERGE is not refused although its rows have been changed: it puts its own in their place, and theirs beside it."""
     skew: float = 0.0
     """A serializable table validates as under snapshot isolation."""
+    stale_overwrite: float = 0.0
+    """A DELETE of a whole partition or an INSERT OVERWRITE takes the rows that it had scanned, not those that are there."""
     blind: float = 0.0
     """Blind appends draw shared keys."""
     resurrect: float = 0.0
@@ -124,7 +129,7 @@ class Refused(Exception):
 class Table:
     """One ideal table: snapshots, their contents, and the metadata versions that showed them."""
 
-    def __init__(self, spec: TableSpec, rng: Random) -> None:
+    def __init__(self, spec: TableSpec, rng: Random, overwrites: bool = False) -> None:
         self.spec = spec
         self.current: int | None = None
         self.commits: dict[int, Commit] = {}
@@ -136,6 +141,8 @@ class Table:
         self.totals: dict[int | None, Counter[str]] = {None: Counter()}
         """Metrics of all live files."""
         self.next_row_id = 0 if spec.format_version == 3 else None
+        self.overwritten = overwrites and rng.random() < 0.3
+        """Whether a table without partitions is overwritten as a whole now and then."""
         self.metadata: list[Metadata] = []
         self.listed: list[int] = []
         self.deleted: set[Place] = set()
@@ -431,7 +438,8 @@ class _Run:
     time: int = 0
 
     def __post_init__(self) -> None:
-        self.tables = {s.name: Table(s, self.rng) for s in self.specs}
+        overwrites = any(f.startswith("overwrite") for f in self.mix)
+        self.tables = {s.name: Table(s, self.rng, overwrites) for s in self.specs}
         self.captures = {s.name: [] for s in self.specs}
 
     # --- time and the record
@@ -470,6 +478,12 @@ class _Run:
             f = self.rng.choices(kinds, weights)[0]
             table = self.tables[self.rng.choice([s.name for s in self.specs])]
             kind = KINDS[f]
+            # Whole-table overwrites take own keys, too: a table has either these or what is only safe on own keys.
+            if not table.spec.partitioned and table.spec.isolation == "serializable":
+                if kind.name.startswith("overwrite") and not table.overwritten:
+                    kind = KINDS["insert"]
+                elif kind.blind_append and table.overwritten and not self.defects.blind:
+                    kind = KINDS["overwrite-where"] if self.rng.random() < 0.2 else KINDS["insert"]
             own = kind.blind_append and table.spec.isolation == "serializable" and not self.chance(self.defects.blind)
             # Own keys of the process, not of the writer: an operation of unknown outcome may still be under way.
             draw = Draw(self.rng, Keys(self.keys), process, table.spec, own, {"back": 4, "retain_last": 3})
@@ -643,17 +657,23 @@ class _Run:
         if table.current != scanned or self.chance(0.1):
             attempt += 1
             yield
-        metadata_delete = kind.name == "delete-partition" and table.spec.partitioned
+        at_commit = kind.name.startswith("overwrite") or (kind.name == "delete-partition" and table.spec.partitioned)
         blind = kind.blind_append or kind.name == "insert"
-        if metadata_delete:
+        if at_commit and not self.chance(self.defects.stale_overwrite):
             want = kind.writeset(table.state(table.current), value, op, table.spec)
             places = self._find(table.contents[table.current], want.removed)
+        elif at_commit:
+            now = kind.writeset(table.state(table.current), value, op, table.spec)
+            here = table.contents[table.current]
+            places = [p for p in places if p in here]
+            wrong = sorted(here[p] for p in places) != sorted(now.removed)
+            self.injected += [("stale_overwrite", op)] if wrong else []
         elif not blind and table.current != scanned:
             places = self._validate(op, kind, table, value, scanned, want.removed, want.added, places)
         elif self.defects.blind and kind.blind_append and table.spec.isolation == "serializable":
             skewed = kind.writeset(table.state(table.current), value, op, table.spec) != want
             self.injected += [("blind", op)] if skewed else []
-        self._commit(op, kind, table, places, want.added, attempt, whole_files=metadata_delete)
+        self._commit(op, kind, table, places, want.added, attempt, whole_files=at_commit)
         if kind.name == "insert" and self.chance(self.defects.double):
             yield
             self.injected.append(("double", op))

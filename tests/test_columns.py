@@ -66,7 +66,7 @@ def test_clean_runs_are_proven(level: str) -> None:
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 def test_what_an_exact_checker_accuses_is_accused(defect: str, level: str) -> None:
     false = decided = 0
-    seldom = defect in ("resurrect", "dirty_read")
+    seldom = defect in ("resurrect", "dirty_read", "stale_overwrite")
     for seed in range(60 if seldom else 12):
         e = simulate(seed, SPECS[level], defects=Defects(**{defect: 1.0 if seldom else 0.4})).evidence()
         was, columns = agrees(e)

@@ -615,6 +615,10 @@ SPECS: dict[Level, list[TableSpec]] = {
 }
 
 
+LEFT_OVER = {"write-skew", "undelete", "duplicate-row", "resurrected-row"}
+"""What a statement is called that should take the rows that are there when it commits, and leaves some."""
+
+
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 def test_clean_runs_are_valid(level: Level) -> None:
     skew = 0
@@ -633,12 +637,14 @@ def test_clean_runs_are_valid(level: Level) -> None:
         ("overwrite", "serializable", Defects(overwrite=1.0), {"duplicate-row"}, 20),
         ("skew", "serializable", Defects(skew=1.0), {"write-skew"}, 15),
         ("blind", "serializable", Defects(blind=1.0), {"write-skew"}, 5),
+        ("stale_overwrite", "serializable", Defects(stale_overwrite=1.0), LEFT_OVER, 5),
+        ("stale_overwrite", "snapshot", Defects(stale_overwrite=1.0), LEFT_OVER, 5),
         ("resurrect", "serializable", Defects(resurrect=1.0), {"resurrected-row"}, 3),
         ("drop_rows", "serializable", Defects(drop_rows=0.5), {"compaction-changed-rows"}, 20),
         ("lose", "snapshot", Defects(lose=0.3), set(), 0),
         ("false_failure", "snapshot", Defects(false_failure=0.3), set(), 0),
         ("forget", "snapshot", Defects(forget=0.1), set(), 0),
-        ("early", "snapshot", Defects(early=0.7), {"stale-scan"}, 0),
+        ("early", "snapshot", Defects(early=0.7), {"stale-scan", "wrong-rows"}, 0),
         ("early", "serializable", Defects(early=0.7), set(), 0),
     ],
 )

@@ -15,15 +15,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar, NamedTuple
 
-from workloads.tables import Row, State, TableSpec
+from workloads.tables import COLUMNS, Row, State, TableSpec
 
 Arguments = dict[str, Any]
 
-ROWS = "id, val, cnt, log, part"
+ROWS = ", ".join(COLUMNS)
 
 
 class WriteSet(NamedTuple):
@@ -40,12 +40,14 @@ class Statement:
     ``{table}`` stands for the qualified name, ``{identifier}`` for the name without catalog (procedures want it so).
     ``bind`` names the first column of the last row returned, for later statements of the operation (``{snapshot}``).
     ``result``: its rows are the operation's result. ``{older_than}`` is bound by the orchestrator, which first secures the
-    table log (expiry deletes files that the log has yet to read).
+    table log (expiry deletes files that the log has yet to read). ``settings``: properties of the session while it runs; they are
+    put back afterwards, also when it fails.
     """
 
     sql: str
     bind: str | None = None
     result: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,15 @@ def new_row(id: int, op: str, table: TableSpec) -> Row:
     return Row(id, op, 0, op, part_of(id, table))
 
 
+def new_rows(value: Arguments, op: str, table: TableSpec) -> list[Row]:
+    """The rows that ``op`` makes of the ids that it names."""
+    return [new_row(i, op, table) for i in value["ids"]]
+
+
+def _rows(rows: Iterable[Row]) -> str:
+    return ", ".join(f"({r.id}L, '{r.val}', {r.cnt}L, '{r.log}', {r.part})" for r in rows)
+
+
 class Kind(ABC):
     """One kind of operation. Stateless: all methods are functions of their arguments."""
 
@@ -153,6 +164,14 @@ class Kind(ABC):
         """For reads: the rows it must return in ``state``, sorted. None for operations that return none."""
         return None
 
+    def at_commit(self, table: TableSpec) -> bool:
+        """Whether it means what it means at the state that it commits on, whatever the isolation level: it scans nothing before."""
+        return False
+
+    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
+        """The partitions of which it takes every row out; None: all there are."""
+        return frozenset()
+
 
 def _net(removed: Iterable[Row], added: Iterable[Row]) -> WriteSet:
     out, plus = Counter(removed), Counter(added)
@@ -172,15 +191,10 @@ class Insert(Kind):
         return {"ids": draw.some_ids()}
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
-        rows = ", ".join(f"({r.id}L, '{r.val}', {r.cnt}L, '{r.log}', {r.part})" for r in self._rows(value, op, table))
-        return [Statement(f"INSERT INTO {{table}} VALUES {rows}")]
+        return [Statement(f"INSERT INTO {{table}} ({ROWS}) VALUES {_rows(new_rows(value, op, table))}")]
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
-        return WriteSet([], sorted(self._rows(value, op, table)))
-
-    @staticmethod
-    def _rows(value: Arguments, op: str, table: TableSpec) -> list[Row]:
-        return [new_row(i, op, table) for i in value["ids"]]
+        return WriteSet([], sorted(new_rows(value, op, table)))
 
 
 class InsertSelect(Kind):
@@ -198,7 +212,7 @@ class InsertSelect(Kind):
         to = int(value["to"])
         return [
             Statement(
-                f"INSERT INTO {{table}} SELECT {to}L, '{op}', cnt, concat(log, ',{op}'), {part_of(to, table)} "
+                f"INSERT INTO {{table}} ({ROWS}) SELECT {to}L, '{op}', cnt, concat(log, ',{op}'), {part_of(to, table)} "
                 f"FROM {{table}} WHERE id = {int(value['from'])}"
             )
         ]
@@ -351,6 +365,73 @@ class DeletePartition(Delete):
 
     def matching(self, state: State, value: Arguments) -> list[Row]:
         return [r for r in state if r.part == value["part"]]
+
+    def at_commit(self, table: TableSpec) -> bool:
+        return table.partitioned
+
+    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
+        return frozenset([value["part"]])
+
+
+# --- overwrites -------------------------------------------------------------------------------------------------------
+
+
+class OverwritePartitions(Kind):
+    """``INSERT OVERWRITE`` in dynamic mode: new rows in place of all that is in their partitions, or in a table without partitions.
+
+    Iceberg validates nothing by default and takes the files to replace from the base that each attempt commits on, so it takes
+    effect there, like a DELETE of a whole partition. On a table without partitions it takes the own keys of all writers, too.
+    """
+
+    name = "overwrite-partitions"
+    options = ("rows",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"ids": draw.some_ids()}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        rows = _rows(new_rows(value, op, table))
+        mode = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+        return [Statement(f"INSERT OVERWRITE {{table}} ({ROWS}) VALUES {rows}", settings=mode)]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        parts = self.whole_parts(value, table)
+        return _net([r for r in state if parts is None or r.part in parts], new_rows(value, op, table))
+
+    def at_commit(self, table: TableSpec) -> bool:
+        return True
+
+    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
+        return frozenset(part_of(i, table) for i in value["ids"]) if table.partitioned else None
+
+
+class OverwriteWhere(OverwritePartitions):
+    """``INSERT OVERWRITE … PARTITION (part = …)``: new rows in place of one partition, or of all rows of a table without partitions.
+
+    The partition may be left with no row at all: ``ids`` may be empty.
+    """
+
+    name = "overwrite-where"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        ids = draw.some_ids()
+        part = part_of(draw.rng.choice(ids), draw.table)
+        return {"part": part, "ids": [i for i in ids if part_of(i, draw.table) == part]}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        rows, part = new_rows(value, op, table), int(value["part"])
+        if any(r.part != part for r in rows):
+            raise ValueError(f"ids must be in partition {part}")
+        mode = {"spark.sql.sources.partitionOverwriteMode": "static"}
+        partition = f" PARTITION (part = {part})" if table.partitioned else ""
+        columns = ", ".join(c for c in COLUMNS if c != "part" or not table.partitioned)
+        source = f"VALUES {_rows(rows)} AS v({ROWS})" if rows else "{table}"
+        nothing = "" if rows else " WHERE false"
+        sql = f"INSERT OVERWRITE {{table}}{partition} ({columns}) SELECT {columns} FROM {source}{nothing}"
+        return [Statement(sql, settings=mode)]
+
+    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
+        return frozenset([value["part"]]) if table.partitioned else None
 
 
 # --- merges -----------------------------------------------------------------------------------------------------------
@@ -589,6 +670,8 @@ KINDS: Mapping[str, Kind] = {
         Delete(),
         DeleteWhere(),
         DeletePartition(),
+        OverwritePartitions(),
+        OverwriteWhere(),
         MergeUpsert(),
         MergeInsert(),
         MergeUpdate(),

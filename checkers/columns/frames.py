@@ -299,6 +299,8 @@ _SHAPES: Mapping[str, set[str]] = {
     **{f: {"ids"} for f in _BY_IDS},
     **{f: {"part", "parity"} for f in _BY_PREDICATE},
     "delete-partition": {"part"},
+    "overwrite-partitions": {"ids"},
+    "overwrite-where": {"ids", "part"},
     "insert-select": {"from", "to"},
     "read-key": {"id"},
 }

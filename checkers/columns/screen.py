@@ -57,11 +57,13 @@ _COUNTS = _table("update-counter", "update-counter-where", "merge-upsert", "merg
 _APPENDS = _table("update-append", "update-append-where", "merge-upsert", "merge-update")
 _UPDATES = _SETS_VAL | _COUNTS | _APPENDS
 _REMOVES = _UPDATES | _table("delete", "delete-where", "delete-partition", "merge-delete")
-_INSERTS = _table("insert", "merge-upsert", "merge-insert")
+_INSERTS = _table("insert", "merge-upsert", "merge-insert", "overwrite-partitions", "overwrite-where")
 _IF_ABSENT = _table("merge-upsert", "merge-insert")
 _COPIES = CODES["insert-select"]
 _WHERE = _table("update-register-where", "update-counter-where", "update-append-where", "delete-where")
-_PARTITION = CODES["delete-partition"]
+_PARTITION = _table("delete-partition", "overwrite-where")
+_OVERWRITES = _table("overwrite-partitions", "overwrite-where")
+_PARTITIONS = CODES["overwrite-partitions"]
 _READ, _READ_KEY, _READ_SNAPSHOT = CODES["read"], CODES["read-key"], CODES["read-snapshot"]
 
 
@@ -253,10 +255,10 @@ def _rows(f: Frame, states: _States, out: Screen) -> None:
     takes = _REMOVES[kind[at]]
     np.add.at(gone_count, at[takes], there_count[takes])
     np.add.at(gone_hash, at[takes], there_hash[takes])
-    for chosen, member, wanted in _predicates(f, kind):
+    for chosen, member, wanted in _predicates(f, kind, at, ids):
         count, hashed = _Sets(member, f, states.signed).before(wanted, chosen + 1)
-        gone_count[chosen] += count
-        gone_hash[chosen] += hashed
+        np.add.at(gone_count, chosen, count)
+        np.add.at(gone_hash, chosen, hashed)
 
     # What it must add: what it makes of the rows that it removed, and new rows.
     changes = np.flatnonzero(removed & _UPDATES[kind[f.position - 1]])
@@ -316,16 +318,27 @@ def _twice(at: I64, ids: I64) -> I64:
     return a[1:][again]
 
 
-def _predicates(f: Frame, kind: I64) -> list[tuple[I64, I64, I64]]:
-    """For commits by a predicate: their numbers, which set each changed row belongs to, and which set each of them takes."""
+def _predicates(f: Frame, kind: I64, at: I64, ids: I64) -> list[tuple[I64, I64, I64]]:
+    """For commits by a predicate: their numbers, which set each changed row belongs to, and which set each of them takes.
+
+    A commit comes once for each of the sets that it takes. ``at`` and ``ids``: as :func:`_named` tells.
+    """
     out = []
     where = np.flatnonzero(_WHERE[kind])
     if len(where):
         ops = f.commit_op[where]
         out.append((where, f.row_part * 2 + f.cnt % 2, f.part[ops] * 2 + f.parity[ops]))
-    whole = np.flatnonzero(kind == _PARTITION)
+    overwrites = np.flatnonzero(_OVERWRITES[kind])
+    if len(overwrites) and not f.spec.partitioned:
+        nothing = np.zeros(len(f.row_part), np.int64)
+        out.append((overwrites, nothing, np.zeros(len(overwrites), np.int64)))
+    whole = np.flatnonzero(_PARTITION[kind] & (f.spec.partitioned | ~_OVERWRITES[kind]))
     if len(whole):
         out.append((whole, f.row_part, f.part[f.commit_op[whole]]))
+    dynamic = np.flatnonzero(kind[at] == _PARTITIONS)
+    if len(dynamic) and f.spec.partitioned:
+        taken = np.unique(np.stack([at[dynamic], _part_of(ids[dynamic], f)]), axis=1)
+        out.append((taken[0], f.row_part, taken[1]))
     return out
 
 

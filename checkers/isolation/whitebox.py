@@ -8,9 +8,9 @@ object          changes when a commit …                       is read by
 =============== ============================================= =============================================================
 id 7            adds or removes a row of id 7                 statements by key, read-key
 is id 7 there   makes the first or removes the last such row  MERGE with only an insert clause
-part 2          adds or removes a row of partition 2          delete-partition
+part 2          adds or removes a row of partition 2          delete-partition, overwrites
 part 2, odd     … that has an odd ``cnt``                     …-where (predicates)
-everything      … any row                                     read
+everything      … any row                                     read, overwrites without partitions
 =============== ============================================= =============================================================
 
 Items are rows, not ids (Iceberg knows no unique keys: an insert of id 7 is no new version of the row that has this id already): who
@@ -47,7 +47,7 @@ from checkers.timeline import Changes, Timeline, kind_of
 from harness.history import Operation
 from harness.tablelog import Commit
 from workloads.operations import Kind
-from workloads.tables import COLUMNS, Row, State
+from workloads.tables import COLUMNS, Row, State, TableSpec
 
 FAR = 256
 """How many states before a commit's parent are tried as what it scanned."""
@@ -169,7 +169,7 @@ class TableGraph:
             found.positions.append(k)
             found.existing.append(existing)
         if scan is not None and o is not None and kind is not None:
-            self._reading.append((n, scanned(kind, o.value), *scan))
+            self._reading.append((n, scanned(kind, o.value, self.t.spec), *scan))
 
     def _object(self, thing: Thing) -> _Object:
         found = self._objects.get(thing)
@@ -194,7 +194,7 @@ class TableGraph:
                     break
                 if want == (removed, added):
                     exact.append(j)
-                    if j == k - 1 and not scanned(kind, o.value):
+                    if j == k - 1 and not scanned(kind, o.value, self.t.spec):
                         break  # it reads nothing: every other state is as good
                 elif not exact and partly is None and want[1] == added and removed <= want[0]:
                     changed = [(r, self._remover(r, j, k)) for r in want[0] - removed]
@@ -430,15 +430,21 @@ def touched(changes: Changes, before: State) -> dict[Thing, bool]:
     return out
 
 
-def scanned(kind: Kind, value: Any) -> list[Thing]:
+def scanned(kind: Kind, value: Any, table: TableSpec) -> list[Thing]:
     """The objects that an operation reads, by its arguments; none for one whose arguments say nothing of it (as of an insert)."""
     if not isinstance(value, dict) or kind.name == "insert":
         return []
     things: list[tuple[Any, ...]]
-    if "parity" in value:
+    try:
+        parts = kind.whole_parts(value, table)
+    except (TypeError, KeyError, ValueError):
+        return []
+    if parts is None:
+        things = [("all",)]
+    elif parts:
+        things = [("part", p) for p in sorted(parts)]
+    elif "parity" in value:
         things = [("where", value.get("part"), value["parity"])]
-    elif "part" in value:
-        things = [("part", value["part"])]
     elif "from" in value:
         things = [("id", value["from"])]
     else:

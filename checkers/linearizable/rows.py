@@ -99,10 +99,8 @@ class Part(NamedTuple):
                 if c.reads and c.value in (None, id):
                     mine = tuple(r for r in c.result if r.id == id)
                     calls.append(Call(c.op, c.process, c.f, c.value, mine, True, c.start, c.end))
-                elif not c.reads and c.f != "insert-select":
-                    ids = _ids(c.value.operation)
-                    if id in ids if ids is not None else _part(c.value.operation) == part_of(id, spec):
-                        calls.append(c)
+                elif not c.reads and c.f != "insert-select" and _concerns(c.value.operation, c.value.kind, id, spec):
+                    calls.append(c)
             yield Part(frozenset((id,)), tuple(calls))
 
 
@@ -162,7 +160,7 @@ class Seen:
                 else:
                     reads.append((o, key, rows))
             elif kind.changes_rows:
-                if _ids(o) is None and (_part(o) is None or o.f == "insert-select"):
+                if not _known_form(o, kind):
                     strange.append(o.op)
                 else:
                     writes.append((o, kind))
@@ -181,8 +179,10 @@ class Seen:
         for id, g in of.items():
             by_part.setdefault(part_of(id, self.spec), set()).add(g)
         for o, kind in self.writes:
-            ids, part = _ids(o), _part(o)
-            there = {of[i] for i in ids} if ids is not None else by_part.get(part if part is not None else 0, set())
+            there = {of[i] for i in _ids(o) or ()}
+            parts = _parts(o, kind, self.spec)
+            for part in by_part if parts is None else parts:
+                there |= by_part.get(part, set())
             write = Write(o, kind, self._loose(o, kind), o.f in ("delete", "delete-where", "delete-partition"))
             for g in there:
                 calls[g].append(Call(o.op, o.process, o.f, write, None, False, *bounds(o)))
@@ -209,9 +209,30 @@ def _ids(o: Operation) -> list[int] | None:
 
 
 def _part(o: Operation) -> int | None:
-    """The partition whose rows a statement takes."""
+    """The partition that a statement names."""
     part = o.value.get("part") if isinstance(o.value, Mapping) else None
     return part if type(part) is int else None
+
+
+def _parts(o: Operation, kind: Kind, spec: TableSpec) -> frozenset[int] | None:
+    """The partitions of which a statement may take any row, beside the ids that it names; None: all."""
+    part = _part(o)
+    if kind.at_commit(spec) or part is None:
+        return kind.whole_parts(o.value, spec)
+    return frozenset([part])
+
+
+def _concerns(o: Operation, kind: Kind, id: int, spec: TableSpec) -> bool:
+    """Whether a statement may change or make rows of an id."""
+    parts = _parts(o, kind, spec)
+    return id in (_ids(o) or ()) or parts is None or part_of(id, spec) in parts
+
+
+def _known_form(o: Operation, kind: Kind) -> bool:
+    ids, part = _ids(o) is not None, _part(o) is not None
+    if kind.name == "overwrite-where":
+        return ids and part
+    return ids or (part and kind.name not in ("insert-select", "overwrite-partitions"))
 
 
 class _Groups:
@@ -365,10 +386,7 @@ class TableRows(Model):
 
     def _named(self, write: Write) -> Hashable:
         """Which of the object's ids a statement is about."""
-        ids = _ids(write.operation)
-        if ids is not None:
-            return frozenset(self.ids & set(ids))
-        return frozenset(i for i in self.ids if part_of(i, self.spec) == _part(write.operation))
+        return frozenset(i for i in self.ids if _concerns(write.operation, write.kind, i, self.spec))
 
     def describe(self, state: Any) -> str:
         rows = state.rows if isinstance(state, At) else state
@@ -385,8 +403,15 @@ class TableRows(Model):
 
 
 _DELETES = ("delete", "delete-partition", "merge-delete")
-_NAMELESS = (*_DELETES, "delete-where", "update-counter", "update-counter-where")
-"""Kinds that leave nothing that bears their operation's name."""
+_NAMELESS = (
+    *_DELETES,
+    "delete-where",
+    "update-counter",
+    "update-counter-where",
+    "overwrite-partitions",
+    "overwrite-where",
+)
+"""Kinds that may leave nothing that bears their operation's name."""
 
 
 def _without(rows: Rows, removed: Rows) -> Rows | None:
