@@ -37,12 +37,14 @@ class Release:
         spark: the pyspark that its writers run on.
         scala: that pyspark's Scala, as in the runtime jar's name.
         conf: its jars, a configuration of ``jars.lock``.
+        newest_format: of tables that it can write. 1.8 knows version 3 without row lineage, which the catalog server refuses.
     """
 
     iceberg: str
     spark: str
     scala: str
     conf: str
+    newest_format: int = 3
 
     @property
     def lock(self) -> Path | None:
@@ -57,7 +59,7 @@ RELEASES = (
     Release("1.10.1", "4.0.5", "2.13", "spark-1.10.1"),
     Release("1.10.0", "4.0.5", "2.13", "spark-1.10.0"),
     Release("1.9.2", "3.5.9", "2.12", "spark-1.9.2"),
-    Release("1.8.1", "3.5.9", "2.12", "spark-1.8.1"),
+    Release("1.8.1", "3.5.9", "2.12", "spark-1.8.1", newest_format=2),
 )
 DEFAULT = RELEASES[0]
 

@@ -116,7 +116,8 @@ class Http(Wire):
             if len(head.start) != 3 or not head.start[2].startswith("HTTP/1."):
                 raise NotSpoken
             method, target, version = head.start
-            if method == "CONNECT" or head.get("upgrade"):
+            # Apache's HTTP client 5.4 (Iceberg 1.8) offers TLS with each GET; that offer is never taken (RFC 2817 §3.1).
+            if method == "CONNECT" or head.get("upgrade") not in ("", "TLS/1.2"):
                 raise NotSpoken
             rest = None
             length = head.length()

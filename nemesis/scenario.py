@@ -99,6 +99,7 @@ class Scenario(_Model):
 
     Attributes:
         catalog: that it is about.
+        since: the first Iceberg version that shows it, or of a promise, that keeps it; none when all do.
         fixed: the first Iceberg version that no longer shows it; none while all do.
         final: table → ids of its rows after all, one a row; or that nobody can read it.
     """
@@ -108,6 +109,7 @@ class Scenario(_Model):
     link: Annotated[str, Field(pattern=r"^https://\S+$")]
     affected: Annotated[str, Field(min_length=1)]
     catalog: str = "rest"
+    since: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     fixed: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=8)]
     operations: Annotated[tuple[Step, ...], Field(min_length=1, max_length=50)]
