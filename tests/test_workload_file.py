@@ -75,7 +75,7 @@ def test_what_is_not_said_has_a_default() -> None:
             6,
             'retry_rate: must be a comparison such as "<5%"',
         ),
-        (("operations:", "catalog: nessi\noperations:"), 6, "catalog: 'nessi' is not allowed"),
+        (("operations:", "catalog: nessi\noperations:"), 6, "unknown catalog 'nessi'"),
         (("{ops: 10}", "{ops: 10"), 6, "not YAML"),
     ],
 )
