@@ -259,6 +259,42 @@ def prove(
 
 
 @app.command()
+def matrix(
+    only: Annotated[
+        list[str] | None, typer.Option(help="A kind of operation; again for more. All when not given.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Measure so many cells and stop.")] = None,
+    into: Annotated[Path, typer.Option(help="Folder; a matrix that is there goes on.")] = Path("store/matrix"),
+    catalog: Annotated[str, typer.Option(help="`icequake list catalogs`.")] = "rest",
+    iceberg: IcebergOption = None,
+    against: Annotated[Path | None, typer.Option(help="Folder of another matrix to compare with.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
+) -> int:
+    """Measure which operation aborts, retries or breaks which: every pair, through the gate, on every make of table."""
+    from checkers import conflicts
+    from compose import releases
+    from harness import matrix as measuring
+    from harness.terminal import Voice
+    from reports import matrix as page
+
+    for kind in only or []:
+        if kind not in conflicts.KINDS:
+            raise BadArgument(f"--only {kind}: allowed: {', '.join(conflicts.KINDS)}")
+    cells = list(conflicts.cells(tuple(k for k in conflicts.KINDS if not only or k in only)))[:limit]
+    other = None if against is None else measuring.read(against / "cells.jsonl")[1]
+    release = _release(iceberg)
+    with Voice(quiet=quiet) as voice:
+        installation = releases.ensure(release)
+        whole = measuring.Matrix(cells, into, installation, voice, _catalog(catalog))
+        measured = whole.measure()
+    found = [] if other is None else measuring.differences(measured, other)
+    for line in page.lines(measured, found, None if other is None else len(other)):
+        typer.echo(line)
+    typer.echo(f"page  {page.write(into)}")
+    return 1 if found else 0
+
+
+@app.command()
 def selftest(
     placements: Annotated[int, typer.Option(min=1, help="How often each bug is planted.")] = 50,
     seed: Annotated[int, typer.Option(min=0, help="Of the places.")] = 0,

@@ -7,12 +7,8 @@ told in full: how each operation ended, which anomalies the checkers found, and 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import secrets
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,20 +19,15 @@ from typing import Any, Literal
 from checkers.check import ALL, SAME_AS, Results, check, load_evidence, load_promises, write_results
 from compose.install import Installation
 from compose.service import ServiceError
-from compose.stack import Stack
-from compose.watchdog import Watchdog
 from harness import history, store
-from harness.driver import launcher
-from harness.fronts import Fronts
 from harness.history import HistoryError
 from harness.objectstore import TableReadError
-from harness.run import WRITER_START_S, Kept, Run, RunError, Settings, Watcher
-from harness.store import RunFolder
+from harness.run import RunError, Watcher
 from harness.tablelog import TableLogError
 from harness.versions import versions
-from harness.writers import WriterError, WriterSlot
+from harness.warm import Bench
+from harness.writers import WriterError
 from nemesis.board import Board, Hold
-from nemesis.proxy import Proxies
 from nemesis.scenario import Scenario, Step
 from workloads.generator import Planned
 from workloads.schema import Phase, Workload
@@ -222,125 +213,25 @@ class Script:
                 left.remove(step)
 
 
-class Bench:
-    """A stack with warm writers, each with proxies of its own before catalog and store; use in ``with``.
+def prove_once(bench: Bench, scenario: Scenario, runs: Path, command: str) -> Proof:
+    """Run a scenario once, judge it, write its verdicts and its page into the store ``runs``."""
+    from reports import page
 
-    Raises (on entry):
-        ServiceError, WriterError: something does not come up.
-    """
-
-    def __init__(
-        self, installation: Installation, writers: int, logs: Path, watcher: Watcher, catalog: str = "rest"
-    ) -> None:
-        self._installation = installation
-        self._catalog = catalog
-        self._writers = writers
-        self._logs = logs
-        self._watcher = watcher
-        self._inside = contextlib.ExitStack()
-        self._board = Board()
-        self._fronts: Fronts | None = None
-        self._kept: Kept | None = None
-        self.versions = versions(installation)
-
-    def __enter__(self) -> Bench:
-        with contextlib.ExitStack() as stack:
-            data = Path(tempfile.mkdtemp(prefix="icequake-"))
-            data.chmod(0o755)  # PostgreSQL of a root user runs under another uid
-            stack.callback(shutil.rmtree, data, ignore_errors=True)
-            run_id = secrets.token_hex(6)
-            watchdog = Watchdog(run_id, remove=[data])
-            watchdog.start()
-            stack.callback(watchdog.close)
-            self._logs.mkdir(parents=True, exist_ok=True)
-            self._fronts = fronts = Fronts(stack.enter_context(Proxies(self._board)))
-            services = Stack(
-                self._installation,
-                run_id=run_id,
-                data=data / "services",
-                logs=self._logs,
-                workers=1,
-                worker_cores=max(2, self._writers),
-                on_event=self._watcher.say,
-                catalog=self._catalog,
-                before_database=fronts.database,
-            )
-            services.start()
-            stack.callback(services.stop)
-            endpoints = services.endpoints
-            launch = launcher(
-                self._installation,
-                endpoints,
-                run_id=run_id,
-                data=data,
-                logs=self._logs,
-                front=fronts,
-            )
-            slots = []
-            for n in range(self._writers):
-                slots.append(slot := WriterSlot(f"w{n}", launch, WRITER_START_S))
-                stack.callback(slot.kill)
-            for slot in slots:
-                slot.connect()
-                slot.close()
-            self._kept = Kept(endpoints, tuple(data / f"w{n}.sock" for n in range(self._writers)))
-            self._inside = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._inside.close()
-
-    def prove(self, scenario: Scenario, runs: Path, command: str) -> Proof:
-        """Run a scenario once, judge it, write its verdicts and its page into the store ``runs``."""
-        from reports import page
-
-        began = time.monotonic()
-        folder = store.create(runs, scenario.scenario)
-        try:
-            problems = self._run(scenario, folder, command)
-            results = check(load_evidence(folder.path), ALL, load_promises(folder.path))
-            write_results(results, folder.results)
-            page.write(folder.path)
-            state, why = decide(scenario, history.read(folder.history), results, self.versions["iceberg"])
-            if problems:
-                state, why = "not reproduced", (*problems, *why)
-        except FAILURES as e:
-            state, why = "not run", (str(e),)
-        return Proof(scenario.scenario, state, why, str(folder.path), round(time.monotonic() - began, 1))
-
-    def _run(self, scenario: Scenario, folder: RunFolder, command: str) -> list[str]:
-        assert self._fronts is not None
-        with Script(scenario, self._board) as script:
-            settings = Settings(
-                seed=0,
-                command=command,
-                fronts=self._fronts,
-                operations=script.operations,
-            )
-            run = Run(
-                scenario.workload(),
-                folder,
-                self._installation,
-                settings,
-                kept=self._kept,
-                watcher=Quietly(self._watcher),
-            )
-            run.execute()
-            return script.problems()
-
-
-@dataclass(frozen=True)
-class Quietly:
-    """Passes on progress alone: a scenario is one line."""
-
-    watcher: Watcher
-
-    def say(self, text: str) -> None:
-        """Nothing."""
-
-    def progress(self, done: int, total: int | None) -> None:
-        """As the watcher's."""
-        self.watcher.progress(done, total)
+    began = time.monotonic()
+    folder = store.create(runs, scenario.scenario)
+    try:
+        with Script(scenario, bench.groups[0].board) as script:
+            bench.run(scenario.workload(), folder, script.operations, command=command)
+            problems = script.problems()
+        results = check(load_evidence(folder.path), ALL, load_promises(folder.path))
+        write_results(results, folder.results)
+        page.write(folder.path)
+        state, why = decide(scenario, history.read(folder.history), results, bench.versions["iceberg"])
+        if problems:
+            state, why = "not reproduced", (*problems, *why)
+    except FAILURES as e:
+        state, why = "not run", (str(e),)
+    return Proof(scenario.scenario, state, why, str(folder.path), round(time.monotonic() - began, 1))
 
 
 # --- tell -------------------------------------------------------------------------------------------------------------
@@ -397,10 +288,11 @@ def _on_one(
     """The scenarios of one catalog, on one stack."""
     proofs: list[Proof] = []
     try:
-        with Bench(installation, max(s.writers for s in scenarios), runs / "prove-logs", watcher, catalog) as bench:
+        writers = max(s.writers for s in scenarios)
+        with Bench(installation, writers, runs / "prove-logs", watcher, catalog=catalog) as bench:
             for scenario in scenarios:
                 for n in range(times):
-                    proof = bench.prove(scenario, runs, f"{command} {scenario.scenario}")
+                    proof = prove_once(bench, scenario, runs, f"{command} {scenario.scenario}")
                     proofs.append(proof)
                     count = f" ({n + 1} of {times})" if times > 1 else ""
                     watcher.say(f"{scenario.scenario}{count}: {WORDS[proof.state]}, {proof.seconds:.0f} s")

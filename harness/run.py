@@ -78,6 +78,7 @@ class Settings:
         ports: service name → port that the user wants.
         spark_workers: Spark worker processes of an embedded stack.
         capture_interval: seconds between captures of the table log while running.
+        share_final_reads: whether each table is read by one writer at the end, not by all.
         fronts: proxies between the writers and the services; a run with a nemesis makes its own when there are none.
         operations: (workload, phase, writer, seed) → what the writer does in the phase; the seeded generator's.
     """
@@ -88,6 +89,7 @@ class Settings:
     spark_workers: int = 2
     capture_interval: float = 10.0
     fronts: Fronts | None = None
+    share_final_reads: bool = False
     operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations
 
 
@@ -274,7 +276,9 @@ class Run:
                         conductor.heal()
             with self._timed("final reads"):
                 reads = generator.final_reads(self._workload)
-                self._everybody(phase, [reads for _ in range(self._workload.writers)], "final-reads")
+                shared = self._settings.share_final_reads
+                each = self._split(reads) if shared else [reads for _ in range(self._workload.writers)]
+                self._everybody(phase, each, "final-reads")
         with self._timed("table log"):
             self._say("reading the table logs")
             follower.finish()

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 from markupsafe import Markup
 
 from checkers.verdict import Anomaly
+from harness import errors
 from harness.history import Operation
 from harness.tablelog import Commit, RowChange, TableLog
 from reports import measure, plots, words
@@ -137,9 +138,9 @@ def op_row(o: Operation, commits: Sequence[tuple[str, Commit]], resolution: str 
     made = [f"seq {c.sequence_number}" + (f", attempt {c.attempt}" if (c.attempt or 1) > 1 else "") for _, c in commits]
     error = ""
     if o.error:
-        name, message = measure.telling(o.error)
+        name, message = errors.telling(o.error)
         first = next((x.strip() for x in message.splitlines() if x.strip()), "")
-        error = words.shorten(f"{measure.short_class(name)}: {first}", 240)
+        error = words.shorten(f"{errors.short_class(name)}: {first}", 240)
     return OpRow(
         op=o.op,
         process=str(o.process),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
+from harness.errors import family, telling
 from harness.history import NEMESIS, ErrorChain, Event, Operation
 from harness.tablelog import Commit, TableLog
 
@@ -105,34 +106,6 @@ def is_write(f: str) -> bool:
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
-
-_UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
-_URI = re.compile(r"\b(?:s3a?|file|hdfs|https?)://?[^\s,\])}'\"]+")
-_NUMBER = re.compile(r"(?<![A-Za-z_])-?\d[\d.]*\b")
-_MANY = re.compile(r"[\[{(](?:[^\[\]{}()]*,)[^\[\]{}()]*[\])}]")
-
-
-def telling(error: ErrorChain | None) -> tuple[str, str]:
-    """The (class, message) of a chain that says most: the outermost of Iceberg's own, else the outermost."""
-    chain = [(e[0], e[1] if len(e) > 1 else "") for e in error or [] if e]
-    for name, message in chain:
-        if name.startswith("org.apache.iceberg."):
-            return name, message
-    return chain[0] if chain else ("(no error recorded)", "")
-
-
-def short_class(name: str) -> str:
-    """A Java class without its package."""
-    return name.rsplit(".", 1)[-1] or name
-
-
-def family(message: str) -> str:
-    """A message with ids, numbers, paths and lists replaced by ``…``, its first line only: equal for equal causes."""
-    line = next((x.strip() for x in message.splitlines() if x.strip()), "")[:2000]
-    for pattern in (_UUID, _URI, _MANY, _NUMBER):
-        line = pattern.sub("…", line)
-    line = re.sub(r"\[?…(?:\s*,\s*…)*\]?", "…", line)  # a list of one looks like a list of many
-    return line if len(line) <= 200 else f"{line[:199]}…"
 
 
 @dataclass

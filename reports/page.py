@@ -22,7 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from checkers.verdict import Verdict
-from harness import outcome
+from harness import errors, outcome
 from harness.history import Operation
 from reports import anomalies, measure, plots, stored, timeline, words
 from reports.measure import Tally
@@ -295,7 +295,7 @@ def _conflicts(run: Stored, by_table: list[measure.Attempts]) -> dict[str, Any]:
             if conflict is not None:
                 aborted[conflict] += 1
             else:
-                otherwise[measure.short_class(measure.telling(o.error)[0])] += 1
+                otherwise[errors.short_class(errors.telling(o.error)[0])] += 1
     return {
         "writes": len(writes),
         "aborted": aborted.total(),
@@ -367,7 +367,7 @@ def _errors(groups: list[measure.ErrorGroup]) -> list[dict[str, Any]]:
     return [
         {
             "g": g,
-            "short": words.shorten(measure.short_class(g.name), 80),
+            "short": words.shorten(errors.short_class(g.name), 80),
             "package": words.shorten(g.name.rpartition(".")[0], 120),
             "kinds": g.kinds.most_common(4),
             "kinds_more": max(0, len(g.kinds) - 4),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from harness import errors
 from harness.history import Operation, Process
 from harness.tablelog import Commit
 from reports import measure, words
@@ -135,7 +136,7 @@ def _second(o: Operation) -> str:
     took = measure.latency_ms(o)
     parts = [o.op, o.table or "", "never completed" if took is None else words.duration(took)]
     if o.type != "ok" and o.error:
-        parts.append(measure.short_class(measure.telling(o.error)[0]))
+        parts.append(errors.short_class(errors.telling(o.error)[0]))
     return words.shorten(" · ".join(p for p in parts if p), 90)
 
 
@@ -153,6 +154,6 @@ def _title(o: Operation, commits: Sequence[tuple[str, Commit]]) -> str:
     for table, c in commits[:3]:
         lines.append(f"{table}: snapshot {c.snapshot_id}, sequence number {c.sequence_number}, attempt {c.attempt}")
     if o.error:
-        name, message = measure.telling(o.error)
-        lines.append(words.shorten(f"{measure.short_class(name)}: {' '.join(message.split())}", 200))
+        name, message = errors.telling(o.error)
+        lines.append(words.shorten(f"{errors.short_class(name)}: {' '.join(message.split())}", 200))
     return "\n".join(words.shorten(line, 200) for line in lines)

@@ -289,11 +289,20 @@ ENDPOINTS = Endpoints(
 
 
 class TestWriterSettings:
-    def test_a_writer_can_be_sent_through_proxies_of_its_own(self, tmp_path: Path) -> None:
-        conf = spark_conf(
-            plain_installation(), ENDPOINTS, scratch=tmp_path, catalog_uri="http://p:1", s3_endpoint="http://p:2"
-        )
-        assert conf["spark.sql.catalog.c.uri"] == "http://p:1"
+    @pytest.mark.parametrize(
+        ("catalog", "uri", "expected"),
+        [
+            ("rest", "http://127.0.0.1:2/base", "http://p:1/base"),
+            ("jdbc", "jdbc:postgresql://127.0.0.1:2/iceberg", "jdbc:postgresql://p:1/iceberg"),
+        ],
+    )
+    def test_a_writer_can_be_sent_through_proxies_of_its_own(
+        self, tmp_path: Path, catalog: str, uri: str, expected: str
+    ) -> None:
+        assert CATALOGS[catalog].address(replace(ENDPOINTS, catalog=catalog, catalog_uri=uri)) == ("127.0.0.1", 2)
+        seen = CATALOGS[catalog].through(replace(ENDPOINTS, catalog=catalog, catalog_uri=uri), "p", 1)
+        conf = spark_conf(plain_installation(), replace(seen, s3="http://p:2"), scratch=tmp_path)
+        assert conf["spark.sql.catalog.c.uri"] == expected
         assert conf["spark.sql.catalog.c.s3.endpoint"] == "http://p:2"
 
     def test_everything_it_writes_stays_in_its_own_folder(self, tmp_path: Path) -> None:

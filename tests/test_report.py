@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from checkers.verdict import Anomaly, Validity, Verdict
-from harness import tablelog
+from harness import errors, tablelog
 from harness.history import Event, Operation, Recorder
 from harness.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
 from reports import anomalies, measure, page, plots, stored, timeline, words
@@ -617,7 +617,7 @@ def test_quantiles_are_nearest_rank(values: list[float], q: float, expected: flo
     ],
 )
 def test_messages_of_one_family_are_grouped(a: str, b: str) -> None:
-    assert measure.family(a) == measure.family(b)
+    assert errors.family(a) == errors.family(b)
 
 
 def test_the_telling_exception_is_icebergs_own() -> None:
@@ -625,9 +625,9 @@ def test_the_telling_exception_is_icebergs_own() -> None:
         ["org.apache.spark.SparkException", "aborted"],
         ["org.apache.iceberg.exceptions.CommitFailedException", "no"],
     ]
-    assert measure.telling(chain) == ("org.apache.iceberg.exceptions.CommitFailedException", "no")
-    assert measure.telling([["java.net.ConnectException", "refused"]]) == ("java.net.ConnectException", "refused")
-    assert measure.telling(None)[0] == "(no error recorded)"
+    assert errors.telling(chain) == ("org.apache.iceberg.exceptions.CommitFailedException", "no")
+    assert errors.telling([["java.net.ConnectException", "refused"]]) == ("java.net.ConnectException", "refused")
+    assert errors.telling(None)[0] == "(no error recorded)"
 
 
 def nemesis_events(*moves: tuple[float, str, str]) -> list[Event]:
