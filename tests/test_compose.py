@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from compose import classdata
+from compose.catalogs import CATALOGS
 from compose.endpoints import Endpoints
 from compose.install import Installation
 from compose.ports import FIRST, LAST, LOOPBACK, PortInUse, Ports, in_use
