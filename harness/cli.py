@@ -66,13 +66,20 @@ def _ports(pairs: list[str]) -> dict[str, int]:
     return ports
 
 
-def _release(iceberg: str | None) -> Any:
+def _release(iceberg: str | None, workload: Any = None) -> Any:
     from compose import releases
 
     try:
-        return releases.find(iceberg)
+        release = releases.find(iceberg)
     except releases.UnknownRelease as e:
         raise BadArgument(f"--iceberg: {e}") from None
+    beyond = [t.name for t in getattr(workload, "tables", ()) if t.format_version > release.newest_format]
+    if beyond:
+        raise BadArgument(
+            f"--iceberg {iceberg}: it writes format version {release.newest_format} at most; the workload has a newer one in "
+            f"{', '.join(beyond)}"
+        )
+    return release
 
 
 def _catalog(name: str) -> str:
@@ -135,7 +142,7 @@ def run(
     if no_nemesis:
         spec = spec.model_copy(update={"nemesis": None})
     ports = _ports(port or [])
-    release = _release(iceberg)
+    release = _release(iceberg, spec)
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
     words = ["run", workload, "--seed", str(seed)]

@@ -38,10 +38,11 @@ LONGEST_HOLD = 25.0
 FAILURES = (RunError, WriterError, ServiceError, TableReadError, HistoryError, TableLogError)
 """What a scenario could not run or be judged for, as opposed to what it did not show."""
 
-State = Literal["reproduced", "fixed", "not reproduced", "not run"]
+State = Literal["reproduced", "fixed", "later", "not reproduced", "not run"]
 WORDS: dict[State, str] = {
     "reproduced": "reproduced",
     "fixed": "not reproduced (fixed in this version)",
+    "later": "not reproduced (this version is too old)",
     "not reproduced": "not reproduced",
     "not run": "could not run here",
 }
@@ -66,7 +67,7 @@ class Proof:
     @property
     def as_said(self) -> bool:
         """Whether all is as the scenario says for this version."""
-        return self.state in ("reproduced", "fixed")
+        return self.state in ("reproduced", "fixed", "later")
 
 
 # --- decide -----------------------------------------------------------------------------------------------------------
@@ -81,7 +82,8 @@ def newer(version: str, than: str) -> bool:
 def decide(scenario: Scenario, told: history.History, results: Results, iceberg: str) -> tuple[State, tuple[str, ...]]:
     """What the history and the verdicts of a run say of the scenario, and what differs from what it says.
 
-    ``iceberg`` is the version that ran. A defect that does not show any more in a version from ``fixed`` on is ``fixed``.
+    ``iceberg`` is the version that ran. A defect that does not show any more in a version from ``fixed`` on is ``fixed``; whatever
+    a version before ``since`` does is ``later``.
     """
     why = [*_outcomes(scenario, told), *_found(scenario, results), *_final(scenario, told)]
     if not why:
@@ -89,6 +91,8 @@ def decide(scenario: Scenario, told: history.History, results: Results, iceberg:
     fixed = scenario.fixed is not None and newer(iceberg, scenario.fixed)
     if fixed and not {a.name for v in results.verdicts for a in v.anomalies} & set(scenario.anomalies):
         return "fixed", tuple(why)
+    if scenario.since is not None and re.match(r"\d", iceberg) and not newer(iceberg, scenario.since):
+        return "later", tuple(why)
     return "not reproduced", tuple(why)
 
 
@@ -245,7 +249,7 @@ def rows(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> list[tuple[s
         worst = min(mine, key=lambda p: (p.as_said, p.state != "not run"))
         said = f"{sum(p.as_said for p in mine)} of {len(mine)}"
         seen = ", ".join(s.anomalies) or "no anomaly"
-        out.append((s.scenario, WORDS[worst.state], said, "; ".join(worst.why) if not worst.as_said else seen))
+        out.append((s.scenario, WORDS[worst.state], said, "; ".join(worst.why) or seen))
     return out
 
 

@@ -35,6 +35,7 @@ def last_line(stderr: str) -> str:
         (["run", "quick", "--nemesis", "all"], "No such option"),
         (["run", "quick", "--iceberg", "1.10"], "allowed: 1.12.0, 1.11.0, 1.10.2, 1.10.1"),
         (["prove", "undelete", "--iceberg", "latest"], "no Iceberg release 'latest'"),
+        (["run", "quick", "--iceberg", "1.8.1"], "format version 2 at most; the workload has a newer one in events"),
         (["setup", "--iceberg", "0.1"], "no Iceberg release '0.1'"),
         (["dance"], "No such command"),
         (["list", "songs"], "allowed: workloads, scenarios, operations"),

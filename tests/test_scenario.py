@@ -172,6 +172,24 @@ def test_a_defect_that_is_gone_is_fixed_from_the_version_that_the_scenario_names
     assert decide(s, told(tmp_path, s, [0], "fail"), found(valid=True), version)[0] == state
 
 
+@pytest.mark.parametrize(
+    ("version", "state"),
+    [
+        ("1.10.1", "later"),
+        ("1.9", "later"),
+        ("1.10.2", "not reproduced"),
+        ("1.11", "not reproduced"),
+        ("unknown", "not reproduced"),
+    ],
+)
+def test_a_promise_is_asked_of_versions_from_the_one_that_gave_it(tmp_path: Path, version: str, state: str) -> None:
+    s = scenario.parse(given(("affected: all", "affected: none\nsince: 1.10.2"), ("anomalies: [undelete]\n", "")))
+    history = told(tmp_path, s, [0, 1])
+    assert decide(s, history, found("undelete"), version)[0] == state
+    assert decide(s, history, found(valid=True), version) == ("reproduced", ())
+    assert Proof("s", "later", ("why",)).as_said
+
+
 def test_one_that_is_still_there_in_part_is_not_fixed(tmp_path: Path) -> None:
     s = scenario.parse(given(("affected: all", "affected: some\nfixed: 1.12.0")))
     assert decide(s, told(tmp_path, s, [0]), found("undelete"), "1.12.0")[0] == "not reproduced"
