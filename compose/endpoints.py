@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Self
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where a stack is, as plain strings: all that a writer, a proxy or a reader of the store needs.
+    """Where a stack is, in plain values: all that a writer, a proxy or a reader of the store needs.
 
     Attributes:
         catalog: its name (``compose.catalogs``).
         catalog_uri: of the place where commits are decided.
+        catalog_properties: more properties of the catalog, which come last and win, such as ``cache-enabled``.
     """
 
     s3: str
@@ -25,6 +26,7 @@ class Endpoints:
     catalog_uri: str
     warehouse: str
     spark_master: str
+    catalog_properties: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2)

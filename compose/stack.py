@@ -346,6 +346,7 @@ def spark_conf(
         f"{catalog}.s3.access-key-id": endpoints.access_key,
         f"{catalog}.s3.secret-access-key": endpoints.secret_key,
         f"{catalog}.client.region": endpoints.region,
+        **{f"{catalog}.{k}": v for k, v in endpoints.catalog_properties.items()},
     }
 
 

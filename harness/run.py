@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -237,6 +237,7 @@ class Run:
             else:
                 endpoints = self._kept.endpoints
                 self._say("using the stack that is up")
+        endpoints = replace(endpoints, catalog_properties=self._workload.catalog_properties)
         with self._timed("writers"):
             self._say(f"starting {self._workload.writers} writers")
             slots = self._launch_all(stack, data, endpoints)
@@ -304,6 +305,7 @@ class Run:
             "seed": self._settings.seed,
             "command": self._settings.command,
             "catalog": w.catalog,
+            **({"catalog_properties": dict(w.catalog_properties)} if w.catalog_properties else {}),
             "namespace": self._namespace,
             "versions": versions(self._installation),
             "tables": [t.model_dump() for t in w.tables],
@@ -356,7 +358,7 @@ class Run:
             data=data,
             logs=self._folder.logs,
             front=self._fronts or direct,
-            warm=self._kept.sockets if self._kept is not None and self._fronts is self._settings.fronts else (),
+            warm=self._warm(),
         )
         slots = []
         for n in range(self._workload.writers + self._maintainers):
@@ -366,6 +368,12 @@ class Run:
         for slot in slots:
             slot.connect()
         return slots
+
+    def _warm(self) -> tuple[Path, ...]:
+        """The kept writers that this run may use: they have what they were started with."""
+        if self._kept is None or self._fronts is not self._settings.fronts:
+            return ()
+        return () if self._workload.catalog_properties and self._settings.fronts is None else self._kept.sockets
 
     def _create_tables(self, slots: list[WriterSlot]) -> None:
         """The namespace, by one writer; then all tables, shared out: a driver's first statements are slow, so they warm together."""

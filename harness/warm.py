@@ -6,8 +6,8 @@ import contextlib
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from compose.endpoints import Endpoints
@@ -60,10 +60,12 @@ class Bench:
         watcher: Watcher,
         *,
         catalog: str = "rest",
+        catalog_properties: Mapping[str, str] | None = None,
         groups: int = 1,
     ) -> None:
         self._installation = installation
         self._catalog = catalog
+        self._properties = dict(catalog_properties or {})
         self._writers = writers
         self._count = groups
         self._logs = logs
@@ -100,7 +102,8 @@ class Bench:
             stack.callback(services.stop)
 
             def front(writer: str, endpoints: Endpoints) -> Endpoints:
-                return fronts[int(writer.removeprefix("w")) // self._writers](writer, endpoints)
+                seen = fronts[int(writer.removeprefix("w")) // self._writers](writer, endpoints)
+                return replace(seen, catalog_properties=self._properties)
 
             launch = launcher(
                 self._installation, services.endpoints, run_id=run_id, data=data, logs=self._logs, front=front

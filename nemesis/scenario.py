@@ -99,9 +99,10 @@ class Scenario(_Model):
 
     Attributes:
         catalog: that it is about.
+        catalog_properties: more properties of it, in every writer, such as ``cache-enabled``.
         since: the first Iceberg version that shows it, or of a promise, that keeps it; none when all do.
         fixed: the first Iceberg version that no longer shows it; none while all do.
-        final: table → ids of its rows after all, one a row; or that nobody can read it.
+        final: table → ids of its rows after all, one a row; or that nobody can read it, or that what is read does not matter.
     """
 
     scenario: Annotated[str, Field(pattern=NAME)]
@@ -109,12 +110,13 @@ class Scenario(_Model):
     link: Annotated[str, Field(pattern=r"^https://\S+$")]
     affected: Annotated[str, Field(min_length=1)]
     catalog: str = "rest"
+    catalog_properties: dict[str, str] = {}
     since: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     fixed: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=8)]
     operations: Annotated[tuple[Step, ...], Field(min_length=1, max_length=50)]
     anomalies: tuple[str, ...] = ()
-    final: Annotated[dict[str, tuple[int, ...] | Literal["unreadable"]], Field(min_length=1)]
+    final: Annotated[dict[str, tuple[int, ...] | Literal["unreadable", "unchecked"]], Field(min_length=1)]
     op_timeout: Seconds = 90.0
 
     @property
@@ -140,6 +142,7 @@ class Scenario(_Model):
                 "workload": self.scenario,
                 "description": self.description,
                 "catalog": self.catalog,
+                "catalog_properties": self.catalog_properties,
                 "tables": self.tables,
                 "writers": self.writers,
                 "length": Length(ops=len(self.operations)),

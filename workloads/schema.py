@@ -117,6 +117,7 @@ class Workload(_Model):
     description: str = ""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     catalog: str = "rest"
+    catalog_properties: dict[str, str] = {}
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=64)]
     writers: Annotated[int, Field(ge=1, le=64)] = 4
     keys: KeySpec = KeySpec()
