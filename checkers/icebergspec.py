@@ -205,6 +205,11 @@ RULES: Mapping[str, Rule] = {
         "first-row-id-assignment",
         "files that a snapshot adds get their first_row_id from the range that the snapshot assigns",
     ),
+    "kept-row-id": Rule(
+        "First Row ID Inheritance",
+        "first-row-id-inheritance",
+        "a file that a new manifest has from an old one keeps its first_row_id: a row has one _row_id as long as it lives",
+    ),
 }
 """Anomaly name → the rule that it breaks."""
 

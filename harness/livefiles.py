@@ -31,6 +31,7 @@ class Live:
         data: path → entries; more than one breaks the spec, but then readers do read the file twice.
         opaque: unreadable manifests, and why.
         changed: entries that this snapshot added or deleted, as their status says (needs no parent to know).
+        kept: data files that manifests which no snapshot showed before have from earlier ones.
         judged, violations: the manifests that no snapshot showed before, and what in them breaks the spec.
     """
 
@@ -38,6 +39,7 @@ class Live:
     deletes: dict[Entry, None] = field(default_factory=dict)
     opaque: dict[ManifestFile, str] = field(default_factory=dict)
     changed: list[Entry] = field(default_factory=list)
+    kept: list[Entry] = field(default_factory=list)
     manifests: tuple[str, ...] = ()
     judged: list[ManifestFile] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)

@@ -104,6 +104,8 @@ class SnapshotTree:
                 if e.content == "data":
                     same = live.data.get(e.path)
                     live.data[e.path] = (e,) if same is None else ordered((*same, e))
+                    if e.status == EXISTING and m not in self._judged:
+                        live.kept.append(e)
                 else:
                     if e in live.deletes and m not in self._judged:
                         live.violations.append(f"duplicate-path: {self._files.name(e.path)} is live twice")
@@ -134,6 +136,7 @@ class SnapshotTree:
         before_columns = self._nodes[parent].columns if parent is not None else columns
         delta = self._state.delta_to(live)
         out = Change(added_files=delta.added, removed_files=delta.removed)
+        live.violations += self._renumbered(live.kept)
         try:
             affected = self._state.affected(delta)
         except Unknown as e:
@@ -281,6 +284,14 @@ class SnapshotTree:
             except Unknown as e:
                 out.problems.append(str(e))
         out.removed, out.added = net(removed, added)
+
+    def _renumbered(self, kept: Iterable[Entry]) -> Iterator[str]:
+        """Files of the state at the cursor to which a child gives other row ids. Those of version 2 have none, and may get some."""
+        for e in kept:
+            was = next((old.first_row_id for old in self._state.data.get(e.path, ()) if old == e), None)
+            if was is not None and e.first_row_id != was:
+                now = "none" if e.first_row_id is None else f"those from {e.first_row_id} on"
+                yield f"kept-row-id: the rows of {self._files.name(e.path)} had the ids from {was} on, and have {now} here"
 
     def _violations(self, snapshot_id: int, delta: Delta, affected: set[str]) -> Iterator[str]:
         """What the spec forbids in the state at the cursor, where ``delta`` touched it."""

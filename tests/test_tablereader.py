@@ -555,6 +555,30 @@ def test_what_breaks_the_spec_is_told(tmp_path: Path, code: str) -> None:
     assert added(c) == expect
 
 
+@pytest.mark.parametrize(("given", "now"), [(8, 8), (8, 21), (8, None), (None, 21)])
+def test_rows_keep_their_ids_when_manifests_are_merged(tmp_path: Path, given: int | None, now: int | None) -> None:
+    """A file that had none, of format version 2, may get some."""
+    t = HandMadeTable(tmp_path, version=3)
+    a = t.data([(1, "a", 0), (2, "b", 0)])
+
+    def snapshot(status: int, seq: int, first_row_id: int | None) -> None:
+        ids = t.metadata["snapshots"][-1]["snapshot-id"] + 1 if seq > 1 else 1
+        manifest = t.manifest([(status, a)], snapshot_id=ids, seq=seq, deletes=False, first_row_id=first_row_id)
+        t.commit(manifests=[manifest])
+
+    snapshot(ADDED, 1, given)
+    a = replace(a, seq=1, snapshot_id=t.metadata["snapshots"][-1]["snapshot-id"])
+    snapshot(EXISTING, 2, now)
+    told = [v for v in read(t).commits[-1].violations if v.startswith("kept-row-id")]
+    if given is None or given == now:
+        assert told == []
+    else:
+        have = "none" if now is None else f"those from {now} on"
+        assert told == [
+            f"kept-row-id: the rows of data/{Path(a.path).name} had the ids from 8 on, and have {have} here"
+        ]
+
+
 def test_no_damage_of_any_file_is_an_exception(tmp_path: Path) -> None:
     t = HandMadeTable(tmp_path / "t", version=3)
     a, b = t.data([(1, "a", 0), (2, "b", 0), (7, "g", 0)]), t.data([(3, "c", 1), (4, "d", 1)])

@@ -642,6 +642,13 @@ IN_MANIFESTS: tuple[Mutation, ...] = tuple(
             "https://github.com/apache/iceberg/issues/16263",
         ),
         (
+            "rows-renumbered",
+            "kept-row-id",
+            "the rows of data/x-{snapshot}.parquet had the ids from 8 on, and have those from 21 on here",
+            "A manifest merge gives the rows of the files that it keeps new ids.",
+            "https://github.com/apache/iceberg/pull/16263",
+        ),
+        (
             "record-count-wrong",
             "record-count",
             "data/x-{snapshot}.parquet has 3 rows, its entry says 4",
