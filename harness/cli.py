@@ -329,11 +329,11 @@ def report(run: RunArgument = Path("store/latest")) -> int:
 @app.command("list")
 def list_(
     what: Annotated[
-        str, typer.Argument(help="workloads, scenarios, operations, checks, catalogs, versions or runs.")
+        str, typer.Argument(help="workloads, scenarios, operations, faults, checks, catalogs, versions or runs.")
     ] = "workloads",
     store: StoreOption = Path("store"),
 ) -> int:
-    """Show what there is: workloads, scenarios, operations, checks, catalogs, versions, runs."""
+    """Show what there is: workloads, scenarios, operations, faults, checks, catalogs, versions, runs."""
     from rich.console import Console
     from rich.table import Table
 
@@ -359,6 +359,11 @@ def list_(
 
         columns = ("check", "what it finds")
         rows = [(c.name, (type(c).__doc__ or "").strip().split("\n")[0]) for c in ALL]
+    elif what == "faults":
+        from nemesis.packages import PACKAGES
+
+        columns = ("package", "what it stands for", "its faults")
+        rows = [(p.name, p.summary, ", ".join(dict.fromkeys(f.name for f in p.faults))) for p in PACKAGES.values()]
     elif what == "catalogs":
         from compose.catalogs import CATALOGS
 
@@ -375,7 +380,9 @@ def list_(
 
         columns, rows = ("run", "state", "verdict"), [_run_row(r) for r in stored.runs(store)]
     else:
-        raise BadArgument(f"list {what}: allowed: workloads, scenarios, operations, checks, catalogs, versions, runs")
+        raise BadArgument(
+            f"list {what}: allowed: workloads, scenarios, operations, faults, checks, catalogs, versions, runs"
+        )
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row)
