@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from compose import install, jars, releases
 from compose.cache import SetupError
@@ -19,7 +21,7 @@ from harness.versions import versions
 from nemesis.http import CatalogHttp
 from nemesis.pipe import Pipe
 from nemesis.wire import NotSpoken, Request
-from tests.runs import ROOT
+from tests.runs import ROOT, icequake
 
 EACH = pytest.mark.parametrize("release", RELEASES, ids=lambda r: r.iceberg)
 
@@ -186,3 +188,23 @@ def test_the_offer_of_tls_by_an_old_client_is_no_reason_to_look_away() -> None:
 def test_a_spark_says_its_scala_in_the_names_of_its_jars(tmp_path: Path) -> None:
     made_environment(tmp_path, "3.5.9", "2.12")
     assert scala_of(next(tmp_path.glob("lib/*/*/pyspark"))) == "2.12"
+
+
+# --- the real thing --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_an_older_release_shows_what_it_has_and_the_newest_has_not(tmp_path: Path) -> None:
+    if not releases.in_place(releases.find("1.10.1")):
+        pytest.skip("1.10.1 is not in the cache: icequake setup --iceberg 1.10.1")
+    output = tmp_path / "proofs.json"
+    names = ("rest-503-no-rival", "rest-503-alone", "row-ids-renumbered")
+    done = icequake("prove", *names, "--iceberg", "1.10.1", "--store", tmp_path / "store", "--json", output)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = json.loads(output.read_text())
+    assert (said["versions"]["iceberg"], said["versions"]["spark"]) == ("1.10.1", "4.0.5")
+    proofs = {p["scenario"]: p for p in said["proofs"]}
+    assert [proofs[n]["state"] for n in names] == ["reproduced", "later", "reproduced"]
+    plan = yaml.safe_load((Path(proofs["rest-503-no-rival"]["folder"]) / "plan.yaml").read_text())
+    assert plan["versions"]["iceberg"] == "1.10.1" and plan["versions"]["rest"] == "1.11.0"
+    assert plan["command"].endswith("prove --iceberg 1.10.1 rest-503-no-rival")
