@@ -42,7 +42,7 @@ def operations(workload: Workload, phase: Phase, writer: int, seed: int) -> Iter
     while phase.length.ops is None or n < share(phase.length.ops, phase.writers, writer):
         kind = rng.choices(kinds, weights)[0]
         spec = phase.operations[kind]
-        table = tables[rng.choice(spec.tables or tuple(tables))]
+        table = tables[rng.choice(spec.tables or phase.tables or tuple(tables))]
         draw = Draw(rng, keys, writer, table, spec.keys == "own", spec.options())
         yield Planned(kind, table, KINDS[kind].arguments(draw))
         n += 1

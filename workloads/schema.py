@@ -81,13 +81,16 @@ Mix = dict[str, Annotated[OperationSpec, BeforeValidator(_weight)]]
 
 
 class Phase(_Model):
-    """A stretch of the run. ``operations``, ``rate`` and ``writers`` are the workload's where not given."""
+    """A stretch of the run. ``operations``, ``rate`` and ``writers`` are the workload's where not given; ``tables``: those of operations that
+    name none, all when not given.
+    """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
     length: Length
     operations: Mix | None = None
     rate: Annotated[float, Field(gt=0, le=1e6)] | None = None
     writers: Annotated[int, Field(ge=1, le=64)] | None = None
+    tables: tuple[str, ...] | None = None
 
 
 class Nemesis(_Model):
@@ -371,6 +374,11 @@ def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
     for i, p in enumerate(w.phases):
         if p.name in ("setup", "final-reads") or p.name in [q.name for q in w.phases[:i]]:
             fail(("phases", i, "name"), f"name: phase {p.name!r} is taken; give each phase its own name")
+        for j, t in enumerate(p.tables or ()):
+            if t not in names:
+                fail(("phases", i, "tables", j), f"tables: unknown table {t!r}; allowed: {', '.join(names)}")
+        if p.tables == ():
+            fail(("phases", i, "tables"), "tables: names no table; leave the key out for all tables")
         if p.writers is not None and p.writers > w.writers:
             fail(("phases", i, "writers"), f"writers: the workload has only {w.writers}; raise writers at the top")
     if w.catalog not in CATALOGS:
