@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TextIO
 
-from nemesis.faults import Fault, RequestKind, Service
+from nemesis.faults import Direction, Fault, RequestKind, Service
 from nemesis.wire import Request
 
 LONGEST_HOLD = 120.0
@@ -151,12 +151,13 @@ class Board:
         self._lock = threading.Lock()
         self._armed: list[Armed] = []
         self._holds: list[Hold] = []
+        self._reached: list[Hold] = []
         self._current: dict[int | None, str] = {}
         self._count = 0
         self._now: Callable[[], int] = time.monotonic_ns
         self._file: TextIO | None = None
         self._file_lock = threading.Lock()
-        self._replies: dict[str, list[bytes]] = {}
+        self._replies: dict[str, list[tuple[bytes | str, bytes]]] = {}
         self.remembers = False
         """Whether loads are kept for ``stale``; on from the first such fault, or by hand before."""
 
@@ -204,7 +205,7 @@ class Board:
         """End every fault, and let everything go that is held."""
         with self._lock:
             armed, self._armed = self._armed, []
-            holds, self._holds = self._holds, []
+            holds, self._holds, self._reached = [*self._holds, *self._reached], [], []
         for a in armed:
             a.end()
         for h in holds:
@@ -246,6 +247,7 @@ class Board:
             for hold in self._holds:
                 if (hold.service, hold.kind) == (service, request.kind) and hold.op in doing:
                     self._holds.remove(hold)  # the first request only: retries pass
+                    self._reached.append(hold)
                     plan.hold = hold
                     return plan
             for armed in self._armed:
@@ -261,11 +263,11 @@ class Board:
                         plan.strike = armed
         return plan
 
-    def barred(self, service: Service, writer: int | None) -> Armed | None:
-        """The fault that keeps a new connection out, before any request: a partition of everything."""
+    def barred(self, service: Service, writer: int | None, way: Direction = "requests") -> Armed | None:
+        """The fault that lets no byte through, of whatever request; on the ``way`` of requests, that keeps new connections out too."""
         for armed in list(self._armed):
             f = armed.fault
-            everything = f.verb == "partition" and f.request == "any" and f.direction != "replies"
+            everything = f.verb == "partition" and f.request == "any" and f.direction in ("both", way)
             if everything and f.service == service and (f.writers is None or writer in f.writers):
                 return armed
         return None
@@ -277,13 +279,13 @@ class Board:
     def older(self, key: str) -> bytes | None:
         """The reply before the newest different one; None when there is none."""
         known = self._replies.get(key, ())
-        return known[0] if len(known) > 1 else None
+        return known[0][1] if len(known) > 1 else None
 
-    def keep(self, key: str, reply: bytes) -> None:
-        """Remember a table load's reply."""
+    def keep(self, key: str, version: bytes | str, reply: bytes) -> None:
+        """Remember a table load's reply; ``version`` is another one when the table is."""
         known = self._replies.setdefault(key, [])
-        if len(reply) <= KEPT_REPLIES and (not known or known[-1] != reply):
-            known.append(reply)
+        if len(reply) <= KEPT_REPLIES and (not known or known[-1][0] != version):
+            known.append((version, reply))
             del known[:-2]
 
     def log(self, record: Mapping[str, Any]) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 from urllib.parse import unquote
 
 from nemesis.faults import Fault, RequestKind
-from nemesis.pipe import Gone, Pipe
+from nemesis.pipe import LONGEST_HEAD, Pipe
 from nemesis.wire import Message, NotSpoken, Reply, Request, Wire
 
 END = b"\r\n\r\n"
@@ -51,39 +51,73 @@ class Head:
             raise NotSpoken
         return int(value)
 
+    def persists(self, version: str) -> bool:
+        """Whether the connection goes on after this message."""
+        options = {option.strip() for option in self.get("connection").lower().split(",")}
+        return "close" not in options and (version != "HTTP/1.0" or "keep-alive" in options)
+
     @property
     def chunked(self) -> bool:
         """Whether the body comes in chunks (the last transfer coding is ``chunked``)."""
         return self.get("transfer-encoding").lower().split(",")[-1].strip() == "chunked"
 
 
+_TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
+_REQUEST_LINE = re.compile(_TOKEN + rb"+ [^\s]+ HTTP/1\.[01]\r\n")
+_REQUEST_LINE_BEGUN = re.compile(_TOKEN + rb"{1,32}(?: [^\s]*(?: [HTP/1.0]{0,8}\r?)?)?\Z")
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] \d\d\d[^\r\n]*\r\n")
+_STATUS_LINE_BEGUN = b"HTTP/1."
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]*)?\r\n")
+
+
+async def _head(pipe: Pipe, line: re.Pattern[bytes], begun: Callable[[bytearray], object]) -> bytes:
+    """The head; nothing is taken when NotSpoken is raised, which is as soon as it can be none: nobody waits for what never comes."""
+    buffer = pipe.buffer
+    while (at := buffer.find(END)) < 0:
+        if not (line.match(buffer) if b"\n" in buffer else begun(buffer)):
+            raise NotSpoken
+        if len(buffer) > LONGEST_HEAD or buffer.count(b"\n") != buffer.count(b"\r\n") or not await pipe.more():
+            raise NotSpoken
+    if not line.match(buffer):
+        raise NotSpoken
+    return pipe.take(at + len(END))
+
+
+def _request_begun(buffer: bytearray) -> object:
+    return _REQUEST_LINE_BEGUN.match(buffer)
+
+
+def _reply_begun(buffer: bytearray) -> object:
+    begun = bytes(buffer[: len(_STATUS_LINE_BEGUN)])
+    return _STATUS_LINE_BEGUN.startswith(begun)
+
+
 async def _by_length(pipe: Pipe, left: int) -> AsyncIterator[bytes]:
     while left > 0:
         part = await pipe.some(left)
         if not part:
-            raise Gone
+            raise NotSpoken
         left -= len(part)
         yield part
 
 
 async def _by_chunks(pipe: Pipe) -> AsyncIterator[bytes]:
+    """Each chunk with its line, extension and all, then the trailer fields up to the empty line."""
     while True:
         line = await pipe.until(b"\r\n")
         if line is None:
-            raise Gone
+            raise NotSpoken
         yield line
-        try:
-            size = int(line.split(b";")[0].strip(), 16)
-        except ValueError:
-            raise Gone from None
-        if size == 0:
+        if (size := _SIZE.fullmatch(line)) is None:
+            raise NotSpoken
+        if (length := int(size[1], 16)) == 0:
             break
-        async for part in _by_length(pipe, size + 2):
+        async for part in _by_length(pipe, length + 2):
             yield part
-    while True:  # trailer fields, then the empty line
+    while True:
         line = await pipe.until(b"\r\n")
         if line is None:
-            raise Gone
+            raise NotSpoken
         yield line
         if line == b"\r\n":
             return
@@ -92,6 +126,8 @@ async def _by_chunks(pipe: Pipe) -> AsyncIterator[bytes]:
 async def _to_the_end(pipe: Pipe) -> AsyncIterator[bytes]:
     while part := await pipe.some():
         yield part
+    if pipe.broken:
+        raise NotSpoken
 
 
 async def _sampled(parts: AsyncIterator[bytes], sample: bytearray) -> AsyncIterator[bytes]:
@@ -108,18 +144,14 @@ class Http(Wire):
         while not client.buffer:
             if not await client.more():
                 return None
-        raw = await client.until(END)
-        if raw is None:
-            raise NotSpoken
+        raw = await _head(client, _REQUEST_LINE, _request_begun)
         try:
             head = Head(raw)
-            if len(head.start) != 3 or not head.start[2].startswith("HTTP/1."):
-                raise NotSpoken
             method, target, version = head.start
-            # Apache's HTTP client 5.4 (Iceberg 1.8) offers TLS with each GET; that offer is never taken (RFC 2817 §3.1).
-            if method == "CONNECT" or head.get("upgrade") not in ("", "TLS/1.2"):
+            # An offer to upgrade (Apache's HTTP client 5.4 offers TLS with each GET) counts when the service takes it.
+            if method == "CONNECT":
                 raise NotSpoken
-            rest = None
+            rest, body = None, b""
             length = head.length()
             if "transfer-encoding" in head.fields:
                 if not head.chunked or length is not None:
@@ -127,46 +159,45 @@ class Http(Wire):
                 rest = _by_chunks(client)
             elif length:
                 rest = _by_length(client, length)
+                if length <= len(client.buffer) and not head.get("expect"):
+                    rest, body = None, client.take(length)
         except NotSpoken:
             client.buffer[:0] = raw
             raise
         path = target.partition("?")[0]
         kind = self.kind(method, target, head)
-        request = Request(kind, f"{method} {path}", Message(raw, rest), key=f"{method} {target}")
+        request = Request(kind, f"{method} {path}", Message(raw + body, rest), key=f"{method} {target}")
         request.continues = head.get("expect").lower() == "100-continue" and rest is not None
-        connection = head.get("connection").lower()
-        request.last = "close" in connection or (version == "HTTP/1.0" and "keep-alive" not in connection)
+        request.last = not head.persists(version)
         if kind == "commit" and not request.continues:
-            self.understand(request, path, await request.message.whole(), len(raw))
+            try:
+                self.understand(request, path, await request.message.whole(), len(raw))
+            except NotSpoken:
+                client.buffer[:0] = request.message.read
+                raise
         elif (match := _NAMED_TABLE.search(path.removesuffix("/metrics"))) is not None:
             request.table = unquote(match[1])
         return request
 
     async def reply(self, server: Pipe, request: Request) -> Reply:
-        raw = await server.until(END)
-        if raw is None:
-            if server.buffer:
-                raise NotSpoken
-            raise Gone
+        raw = await _head(server, _STATUS_LINE, _reply_begun)
         try:
             head = Head(raw)
-            if len(head.start) < 2 or not head.start[0].startswith("HTTP/1.") or not head.start[1].isdecimal():
-                raise NotSpoken
             status = int(head.start[1])
             length = head.length()
-            if status == 101:
+            if status == 101:  # what follows is of another protocol
                 raise NotSpoken
         except NotSpoken:
             server.buffer[:0] = raw
             raise
         reply = Reply(Message(), ok=200 <= status < 300, status=head.start[1])
-        reply.last = "close" in head.get("connection").lower() or head.start[0] == "HTTP/1.0"
+        reply.last = status >= 200 and not head.persists(head.start[0])
         rest: AsyncIterator[bytes] | None = None
         if request.what.startswith("HEAD ") or status < 200 or status in (204, 304):
             pass
         elif head.chunked:
             rest = _by_chunks(server)
-        elif length is not None:
+        elif length is not None and "transfer-encoding" not in head.fields:
             rest = _by_length(server, length) if length else None
         else:
             rest, reply.last = _to_the_end(server), True

@@ -23,12 +23,14 @@ class Gone(ConnectionError):
 class Pipe(asyncio.Protocol):
     """Reading with ``more``, ``exactly`` and ``until``; writing with ``send``. One reader and one writer at a time.
 
-    ``on_idle`` is called when bytes, or the end, come while nobody waits for them.
+    ``on_idle`` is called when bytes, or the end, come while nobody waits for them. ``ended``: nothing more will come; ``broken``: and
+    that because of an error, such as a reset.
     """
 
     def __init__(self, on_connect: Callable[[Pipe], None] | None = None) -> None:
         self.buffer = bytearray()
         self.ended = False
+        self.broken = False
         self.on_idle: Callable[[], None] | None = None
         self._on_connect = on_connect
         self._transport: asyncio.Transport | None = None
@@ -61,6 +63,7 @@ class Pipe(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.ended = self._lost = True
+        self.broken = error is not None
         self._wake()
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
@@ -123,7 +126,12 @@ class Pipe(asyncio.Protocol):
 
     def take(self, count: int) -> bytes:
         """``count`` bytes that are in the buffer."""
-        taken = bytes(self.buffer[:count])
+        if count == len(self.buffer):
+            taken = bytes(self.buffer)
+            self.buffer.clear()
+            return taken
+        with memoryview(self.buffer) as view:
+            taken = bytes(view[:count])
         del self.buffer[:count]
         return taken
 
@@ -131,14 +139,18 @@ class Pipe(asyncio.Protocol):
 
     async def send(self, data: bytes) -> None:
         """Write, and wait while the peer is slow. Raises :class:`Gone`."""
-        if self._lost or self._transport is None:
-            raise Gone
-        if data:
-            self._transport.write(data)
+        self.write(data)
         if self._writable is not None:
             await self._writable
             if self._lost:
                 raise Gone
+
+    def write(self, data: bytes) -> None:
+        """Write without waiting; for little. Raises :class:`Gone`."""
+        if self._lost or self._transport is None:
+            raise Gone
+        if data:
+            self._transport.write(data)
 
     def finish(self) -> None:
         """Say that nothing more will be written; reading goes on."""
@@ -163,8 +175,13 @@ class Pipe(asyncio.Protocol):
         self._transport.abort()
 
     @property
+    def lost(self) -> bool:
+        """Whether the connection is no more, both ways."""
+        return self._lost
+
+    @property
     def gone(self) -> bool:
-        """Whether the connection is no more."""
+        """Whether the connection is no more, or soon."""
         return self._lost or self._transport is None or self._transport.is_closing()
 
 

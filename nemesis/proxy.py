@@ -7,14 +7,13 @@ are passed on one after the other, byte by byte as they came. What is not of the
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, Literal
 
 from nemesis.board import Armed, Board, Plan
-from nemesis.faults import APPLIED, Fault, Service
+from nemesis.faults import APPLIED, Direction, Fault, Service
 from nemesis.http import CatalogHttp, StoreHttp
 from nemesis.pipe import Gone, Pipe, connect
 from nemesis.postgres import Postgres
@@ -48,6 +47,9 @@ class Connection:
         self._server: Pipe | None = None
         make = WIRES[listener.protocol]
         self._wire = None if make is None else make()
+        self._upload: asyncio.Task[None] | None = None
+        self._open = False
+        """Whether the client's leaving is told the service at once: a request is under way that nothing happens to."""
         self.busy = False
 
     # -- the connection's life -----------------------------------------------------------------------------------------
@@ -56,17 +58,17 @@ class Connection:
         """From the first byte to the last."""
         reset = False
         try:
-            if (barred := self._board.barred(self._listener.service, self._listener.writer)) is not None:
-                barred.struck("connect")
-                await barred.until_ended()
-                raise _Reset
-            await self._upstream()
-            if self._wire is None:
-                await self._tunnel()
-            else:
+            try:
+                if (barred := self._board.barred(self._listener.service, self._listener.writer)) is not None:
+                    barred.struck("connect")
+                    await barred.until_ended()
+                    raise _Reset
+                await self._upstream()
+                if self._wire is None:
+                    raise NotSpoken
                 await self._requests(self._wire)
-        except NotSpoken:
-            with contextlib.suppress(ConnectionError, OSError):
+            except NotSpoken:
+                await self._stop_upload()
                 await self._tunnel()
         except _Reset:
             reset = True
@@ -74,6 +76,8 @@ class Connection:
             reset = True  # the other half went: this one must notice
         finally:
             self.busy = False
+            if self._upload is not None:
+                self._upload.cancel()
             for pipe in (self._client, self._server):
                 if pipe is not None:
                     pipe.on_idle = None
@@ -88,6 +92,7 @@ class Connection:
         return self._server
 
     async def _requests(self, wire: Wire) -> None:
+        self._client.on_idle = self._left
         while True:
             server = self._server
             if server is not None:
@@ -97,7 +102,9 @@ class Connection:
             self.busy = False
             request = await wire.request(self._client)
             if request is None:
-                return
+                if self._server is None:
+                    return
+                raise NotSpoken  # that the client has finished is passed on, and what the service may still say
             self.busy = True
             if server is not None:
                 server.on_idle = None
@@ -105,33 +112,66 @@ class Connection:
                 return
 
     def _spoke(self) -> None:
-        """The service said something, or closed, though nothing was asked."""
-        server = self._server
-        if server is None:
+        """The service said something, or finished, though nothing was asked."""
+        server, client = self._server, self._client
+        if server is None or client.gone:
             return
-        if server.buffer and not self._client.gone:
-            asyncio.ensure_future(self._client.send(server.take(len(server.buffer)))).add_done_callback(_quietly)
-        if server.ended:
-            self._client.close()
-            self._client.ended = True
-            self._client._wake()
+        if server.buffer:
+            client.write(server.take(len(server.buffer)))
+        if server.broken:
+            client.reset()
+        elif server.ended:
+            client.finish()
+
+    def _left(self) -> None:
+        """The client said something, or finished, while it waits for a reply."""
+        server, client = self._server, self._client
+        if not self._open or not client.ended or client.buffer or server is None or self._upload is not None:
+            return
+        if client.broken:
+            server.reset()
+        else:
+            server.finish()
 
     async def _tunnel(self) -> None:
-        """Pass bytes on, both ways, until both ends have finished."""
-        server = await self._upstream()
-        server.on_idle = None
-        self.busy = True
-        client = self._client
+        """Pass bytes on, both ways, until both ends have finished. Only a partition of everything stops them."""
+        server = self._server or await self._upstream()
+        client, listener = self._client, self._listener
+        self.busy = False
 
-        async def pump(source: Pipe, target: Pipe) -> None:
-            with contextlib.suppress(ConnectionError):
-                while part := await source.some():
-                    await target.send(part)
-                target.finish()
-                return
-            source.close()
+        async def pump(source: Pipe, target: Pipe, way: Direction) -> None:
+            while part := await source.some():
+                if (barred := self._board.barred(listener.service, listener.writer, way)) is not None:
+                    barred.struck("bytes")
+                    await barred.until_ended()
+                    raise _Reset
+                await target.send(part)
+            if source.broken:
+                raise _Reset
+            target.finish()
 
-        await asyncio.gather(pump(client, server), pump(server, client))
+        both = [
+            asyncio.ensure_future(pump(client, server, "requests")),
+            asyncio.ensure_future(pump(server, client, "replies")),
+        ]
+
+        def lost() -> None:
+            if client.lost or server.lost:  # one end is no more, though its half had finished
+                for task in both:
+                    task.cancel()
+
+        client.on_idle = server.on_idle = lost
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_EXCEPTION)
+            for task in both:
+                if task.done() and not task.cancelled():
+                    task.result()
+            if client.broken or server.broken:
+                raise _Reset
+        finally:
+            for task in both:
+                task.cancel()
+                task.add_done_callback(_quietly)
 
     # -- one request ---------------------------------------------------------------------------------------------------
 
@@ -148,60 +188,94 @@ class Connection:
                 goes_on = await _Struck(self, wire, request, plan, outcome).go()
         finally:
             listener.note(request, outcome, plan, began)
+        if self._upload is not None:
+            await self._after_early_answer(goes_on)
         return goes_on and not request.last
 
     async def _plainly(self, wire: Wire, request: Request, outcome: _Outcome) -> bool:
-        reply = await self.forward(wire, request)
-        return await self.answer(wire, request, reply, outcome)
+        self._open = True
+        try:
+            reply = await self.forward(wire, request)
+            return await self.answer(wire, request, reply, outcome)
+        finally:
+            self._open = False
 
     async def forward(self, wire: Wire, request: Request, *, throttle: Fault | None = None) -> Reply:
-        """Send a request on, and read as much of the reply as says what it is."""
+        """Send a request on, and read as much of the reply as says what it is: it may come before all of the request was sent."""
         server = await self._upstream()
-        interim: Reply | None = None
         if request.message.complete:
-            await server.send(await request.message.whole())
-        else:
-            first = True
-            async for part in request.message.parts():
-                await server.send(part)
-                if first and request.continues:
-                    interim = await wire.reply(server, request)
-                    if interim.status != "100":
-                        request.last = True  # refused before its body: the client may send it or not
-                        return interim
-                    await self._client.send(await interim.message.whole())
-                    request.continues = False
-                elif server.buffer or server.ended:
-                    break  # an early answer: the rest is not wanted
-                first = False
-                await _slowly(part, throttle)
-            else:
-                return await self._final(wire, server, request)
-            request.last = True
-            if not server.buffer and server.ended:
-                raise Gone
-        return await self._final(wire, server, request)
+            await _slowly(server, await request.message.whole(), throttle)
+            if self._client.ended:
+                self._left()
+            return await self._final(wire, server, request)
+        upload = self._upload = asyncio.ensure_future(self._send(server, request, throttle))
+        reading = asyncio.ensure_future(self._final(wire, server, request))
+        try:
+            await asyncio.wait({upload, reading}, return_when=asyncio.FIRST_COMPLETED)
+            if upload.done():
+                self._upload = None
+                if isinstance(upload.exception(), NotSpoken):
+                    raise NotSpoken
+                if self._client.ended:
+                    self._left()  # else the service has gone: what it said last is read
+            return await reading
+        finally:
+            reading.cancel()
+            reading.add_done_callback(_quietly)
+
+    async def _send(self, server: Pipe, request: Request, throttle: Fault | None) -> None:
+        async for part in request.message.parts():
+            await _slowly(server, part, throttle)
+
+    async def _after_early_answer(self, goes_on: bool) -> None:
+        """The rest of the request still goes to the service. Raises NotSpoken when no further request can come after it."""
+        upload, server = self._upload, self._server
+        assert upload is not None
+        if goes_on and server is not None and not server.ended:
+            spoke = asyncio.Event()
+            server.on_idle = spoke.set
+            speaking = asyncio.ensure_future(spoke.wait())
+            await asyncio.wait({upload, speaking}, return_when=asyncio.FIRST_COMPLETED)
+            speaking.cancel()
+            server.on_idle = None
+        if not goes_on or not upload.done() or upload.exception() is not None:
+            raise NotSpoken
+        self._upload = None
+
+    async def _stop_upload(self) -> None:
+        """What was taken from the client's pipe was sent: nothing is lost."""
+        upload, self._upload = self._upload, None
+        if upload is not None:
+            upload.cancel()
+            await asyncio.wait({upload})
+            _quietly(upload)
 
     async def _final(self, wire: Wire, server: Pipe, request: Request) -> Reply:
+        """The reply that is not an interim one (HTTP's 1xx); those are passed on."""
         while True:
             reply = await wire.reply(server, request)
-            if not reply.status.startswith("1") or len(reply.status) != 3:
+            if not interim(reply):
                 return reply
-            if not request.continues:  # told already, by us or by the service
-                continue
-            await self._client.send(await reply.message.whole())
+            if reply.status == "100" and request.granted:
+                request.granted = False
+            else:
+                await self._client.send(await reply.message.whole())
 
     async def answer(
         self, wire: Wire, request: Request, reply: Reply, outcome: _Outcome, *, throttle: Fault | None = None
     ) -> bool:
         """Pass a reply on; whether the connection goes on."""
         if request.kind == "load" and self._board.remembers:
-            data = await reply.message.whole()
+            try:
+                data = await reply.message.whole()
+            except NotSpoken:
+                await self._client.send(reply.message.read)
+                raise
             if reply.ok:
-                self._board.keep(self._listener.key(request), data)
+                body = data.partition(b"\r\n\r\n")[2]  # an HTTP head has the time in it
+                self._board.keep(self._listener.key(request), reply.location or body or data, data)
         async for part in reply.message.parts():
-            await self._client.send(part)
-            await _slowly(part, throttle)
+            await _slowly(self._client, part, throttle)
         outcome.told(reply)
         return not reply.last
 
@@ -213,7 +287,7 @@ class Connection:
         """Read the rest of a request that nobody gets."""
         if request.continues:
             await self._client.send(CONTINUE)
-            request.continues = False
+            request.continues, request.granted = False, True
         async for _ in request.message.parts():
             pass
 
@@ -221,7 +295,7 @@ class Connection:
         """Read the rest of a request into memory."""
         if request.continues:
             await self._client.send(CONTINUE)
-            request.continues = False
+            request.continues, request.granted = False, True
         await request.message.whole()
 
     def give_up_server(self) -> Pipe | None:
@@ -361,11 +435,16 @@ class _Struck:
         on, request, hold = self._on, self._request, self._plan.hold
         if fault.verb == "duplicate":
             await on.keep_whole(request)
+        reply: Reply | None = None
         try:
             reply = await on.forward(self._wire, request)
             data = await reply.message.whole()
-        except (Gone, OSError) as e:
-            self._did_not(f"it did not reach the service: {e}")
+        except (NotSpoken, Gone, OSError) as e:
+            self._did_not(f"the service did not answer it: {e}" if str(e) else "the service did not answer it")
+            if hold is not None:
+                hold.reached.set()
+            if reply is not None:
+                await on.say(reply.message.read)
             raise
         finally:
             if hold is not None:
@@ -411,7 +490,8 @@ class _Struck:
                 if not wire.session and pipe.ended:
                     pipe = await connect(*listener.upstream)
                 await pipe.send(await request.message.whole())
-                reply = await wire.reply(pipe, request)
+                while interim(reply := await wire.reply(pipe, request)):
+                    pass
                 await reply.message.whole()
                 if not reply.ok:
                     self._did_not(f"the service refused it ({reply.status}), so nothing was applied")
@@ -420,7 +500,7 @@ class _Struck:
                 outcome.struck = ["late: sent"]
                 listener.note(request, outcome, self._plan, on._board.now())
             except (ConnectionError, OSError, NotSpoken) as e:
-                self._did_not(f"it did not reach the service: {e}")
+                self._did_not(f"the service did not answer it: {e}" if str(e) else "the service did not answer it")
             finally:
                 if hold is not None:
                     hold.passed.set()
@@ -436,14 +516,25 @@ class _Struck:
         return await self._tell(fault)
 
 
-def _quietly(task: asyncio.Future[None]) -> None:
+def _quietly(task: asyncio.Future[Any]) -> None:
     if not task.cancelled():
         task.exception()
 
 
-async def _slowly(part: bytes, throttle: Fault | None) -> None:
-    if throttle is not None and throttle.rate:
-        await asyncio.sleep(len(part) / throttle.rate)
+async def _slowly(target: Pipe, data: bytes, throttle: Fault | None) -> None:
+    """Send, at the throttle's rate if there is one."""
+    if throttle is None or throttle.rate is None:
+        await target.send(data)
+        return
+    step = max(1, throttle.rate // 20)
+    for at in range(0, len(data), step):
+        await target.send(data[at : at + step])
+        await asyncio.sleep(len(data[at : at + step]) / throttle.rate)
+
+
+def interim(reply: Reply) -> bool:
+    """Whether another reply follows (HTTP's 1xx)."""
+    return len(reply.status) == 3 and reply.status[0] == "1"
 
 
 class Listener:

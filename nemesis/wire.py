@@ -15,7 +15,8 @@ from nemesis.pipe import Pipe
 
 
 class NotSpoken(Exception):
-    """What came is not of this protocol; nothing of it was taken from the pipe. It is passed on unread."""
+    """What came is not of this protocol, or ends too early. What was taken of it is in the pipe again, or was passed on already; so all of
+    it can be passed on unread."""
 
 
 class Message:
@@ -31,16 +32,29 @@ class Message:
         return self._rest is None
 
     async def whole(self) -> bytes:
-        """All of it, in memory."""
+        """All of it, in memory. When that fails, ``read`` has what came."""
         if self._rest is not None:
-            self._data = b"".join([self._data, *[part async for part in self._rest]])
+            parts = [self._data]
+            try:
+                async for part in self._rest:
+                    parts.append(part)
+            finally:
+                self._data = b"".join(parts)
             self._rest = None
+        return self._data
+
+    @property
+    def read(self) -> bytes:
+        """What was read of it and is still here."""
         return self._data
 
     async def parts(self) -> AsyncIterator[bytes]:
         """All of it, piece by piece; what ``whole`` has not read is gone then."""
-        if self._data:
-            yield self._data
+        data = self._data
+        if self._rest is not None:
+            self._data = b""
+        if data:
+            yield data
         if self._rest is not None:
             rest, self._rest = self._rest, None
             async for part in rest:
@@ -59,6 +73,7 @@ class Request:
         new: of a commit: what it puts in its place.
         key: requests with the same key ask for the same thing (``stale``).
         continues: the client waits for ``100 Continue`` before it sends the body.
+        granted: it was told so by a proxy, so the service's own ``100 Continue`` is one too many.
         last: no further request comes on this connection.
     """
 
@@ -71,6 +86,7 @@ class Request:
     new: str | None = None
     key: str = ""
     continues: bool = False
+    granted: bool = False
     last: bool = False
 
 
