@@ -437,7 +437,7 @@ class TestVerbs:
             client.recv(1)
         rig.board.end(armed)
         play(client, [RESET])
-        assert rig.log()[0]["faults"] == ["partition of commit"]
+        assert rig.log()[0]["faults"] == [armed.fault.name]
 
     @pytest.mark.parametrize("protocol", ["http", "tcp"])
     def test_a_partition_of_everything_keeps_connections_out_and_bytes_back(self, rig: Rig, protocol: Any) -> None:
