@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from compose.endpoints import Endpoints
 from compose.install import Installation
 from compose.ports import Ports
 from compose.process import LocalProcess, NotReady
+from compose.service import ServiceError
 from compose.stack import spark_conf, writer_environment
 from harness.fronts import direct
 from harness.writers import Launch, Writer
@@ -75,6 +77,29 @@ def _listens(path: Path) -> bool:
     return True
 
 
+FAKETIME = (
+    "/usr/lib/*/faketime/libfaketimeMT.so.1",
+    "/usr/lib*/faketime/libfaketimeMT.so.1",
+    "/usr/local/lib/faketime/libfaketimeMT.so.1",
+)
+
+
+def skewed(offset: str | None) -> dict[str, str]:
+    """The environment in which a process's clock is off by ``offset`` (``-2h``): by libfaketime, which a JVM bears well.
+
+    Raises:
+        ServiceError: there is no libfaketime.
+    """
+    if offset is None:
+        return {}
+    found = [path for pattern in FAKETIME for path in glob.glob(pattern)]
+    if not found:
+        raise ServiceError(
+            "clocks", "needs libfaketime", remedy="install it (Debian, Ubuntu: libfaketime) or leave clocks out"
+        )
+    return {"LD_PRELOAD": found[0], "FAKETIME": offset}
+
+
 def launcher(
     installation: Installation,
     endpoints: Endpoints,
@@ -84,6 +109,7 @@ def launcher(
     logs: Path,
     front: Callable[[str, Endpoints], Endpoints] = direct,
     warm: tuple[Path, ...] = (),
+    clocks: Mapping[int, str] | None = None,
 ) -> Launch:
     """A function that launches the driver process of a writer (or, first, hands out a warm one).
 
@@ -92,6 +118,7 @@ def launcher(
         data: folder for sockets and Spark's scratch files; short, since a Unix socket's path is limited to ~100 bytes.
         logs: folder for the drivers' logs.
         front: the endpoints as a writer of that name is to see them, such as through proxies.
+        clocks: writer → how far its clock is off, such as ``-2h``; raises ServiceError where that cannot be done.
         warm: sockets of writers that are up already; the n-th belongs to writer ``wn``. One that is gone is not handed out.
     """
 
@@ -106,7 +133,7 @@ def launcher(
             run_id=run_id,
             python=installation.python,
             conf=conf | {"spark.app.name": f"icequake {tag}"},
-            environment=writer_environment(installation, endpoints),
+            environment=writer_environment(installation, endpoints) | skewed((clocks or {}).get(n)),
             folder=data / tag,
             log=logs / f"writer-{tag}.log",
         )

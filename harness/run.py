@@ -312,6 +312,7 @@ class Run:
             "writers": w.writers,
             "keys": w.keys.model_dump(),
             "op_timeout": w.op_timeout,
+            **({"clocks": dict(w.clocks)} if w.clocks else {}),
             **({"nemesis": w.nemesis.model_dump(mode="json", exclude_defaults=True)} if w.nemesis else {}),
             "phases": [p.model_dump(exclude_none=True) for p in w.resolved_phases()],
             "expect": list(w.expect),
@@ -359,6 +360,7 @@ class Run:
             logs=self._folder.logs,
             front=self._fronts or direct,
             warm=self._warm(),
+            clocks=self._workload.clocks,
         )
         slots = []
         for n in range(self._workload.writers + self._maintainers):
@@ -373,7 +375,8 @@ class Run:
         """The kept writers that this run may use: they have what they were started with."""
         if self._kept is None or self._fronts is not self._settings.fronts:
             return ()
-        return () if self._workload.catalog_properties and self._settings.fronts is None else self._kept.sockets
+        own = self._workload.clocks or (self._workload.catalog_properties and self._settings.fronts is None)
+        return () if own else self._kept.sockets
 
     def _create_tables(self, slots: list[WriterSlot]) -> None:
         """The namespace, by one writer; then all tables, shared out: a driver's first statements are slow, so they warm together."""

@@ -130,6 +130,7 @@ class Workload(_Model):
     operations: Annotated[Mix, Field(min_length=1)]
     phases: Annotated[tuple[Phase, ...], Field(max_length=100)] = ()
     nemesis: Nemesis | None = None
+    clocks: dict[Annotated[int, Field(ge=0, le=63)], Annotated[str, Field(pattern=r"^[+-]\d+[smhd]$")]] = {}
     expect: tuple[str, ...] = ()
     assertions: Annotated[dict[str, str], Field(alias="assert")] = {}
 
@@ -385,6 +386,9 @@ def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
         fail(
             ("catalog",), f"unknown catalog {w.catalog!r}{suggest(w.catalog, CATALOGS)}; allowed: {', '.join(CATALOGS)}"
         )
+    for n in w.clocks:
+        if n >= w.writers:
+            fail(("clocks", str(n)), f"clocks: there is no writer {n}; the workload has {w.writers}, from 0")
     _check_nemesis(w, fail)
     for metric, threshold in w.assertions.items():
         if metric not in METRICS:
