@@ -14,7 +14,7 @@ from harness.history import Operation
 from harness.tablelog import Commit, RowChange, TableLog
 from reports import measure, plots, words
 from reports import stored as stored_module
-from reports.stored import Stored
+from reports.stored import Passed, Stored
 
 MOST_CARDS = 50
 FULL_CARDS = 10
@@ -72,6 +72,9 @@ class Listed:
     more: int
 
 
+MOST_REQUESTS = 16
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """One anomaly, ready to show."""
@@ -93,6 +96,8 @@ class Card:
     minimal_note: str
     chain: tuple[str, ...]
     same_as: str
+    requests: tuple[Passed, ...]
+    requests_more: int
     timeline: Markup | None
     related: tuple[tuple[int, str], ...]
 
@@ -231,6 +236,7 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
             snapshot_row(c, log, a.keys, origin_ms, c.snapshot_id in mains[log.table])
             for log, c in involved[:MOST_SNAPSHOTS]
         ]
+        passed = stored.requests(a)
         related = sorted({m for op in a.ops for m in sharing[op]} - {n})
         out.append(
             Card(
@@ -260,6 +266,8 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
                 minimal_note=_minimal_note(a),
                 chain=tuple(_chain(a)) if room == 1 else (),
                 same_as=str(a.evidence.get("same_as") or ""),
+                requests=tuple(passed[:MOST_REQUESTS]),
+                requests_more=max(0, len(passed) - MOST_REQUESTS),
                 timeline=plots.operations_timeline(
                     known[:MOST_OPS], _marks(known[:MOST_OPS], commits, origin_ms), f"Operations of anomaly {n}"
                 ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,29 @@ class StoredFile:
 
     path: str
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A request that passed the proxies and asked for a change of a table (``proxy.jsonl``).
+
+    Attributes:
+        time: ns since the start of the run; ``ms``: how long it took.
+        base: what the commit builds on, ``new``: what it puts in its place: snapshot ids, or metadata files.
+        faults: that struck it.
+    """
+
+    time: int
+    ms: float
+    writer: int | None
+    service: str
+    kind: str
+    table: str
+    op: str
+    base: str
+    new: str
+    status: str
+    faults: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +76,8 @@ class Stored:
     logs: dict[str, TableLog]
     files: tuple[StoredFile, ...]
     problems: tuple[str, ...]
+    passed: dict[str, list[Passed]] = field(default_factory=dict)
+    """Operation id → its requests that asked for a change."""
 
     @property
     def workload(self) -> str:
@@ -132,6 +157,13 @@ class Stored:
     def end_ns(self) -> int:
         """The time of the last event, ns since the start of the run."""
         return max((e.time for e in self.events[-1:]), default=0)
+
+    def requests(self, a: Anomaly) -> list[Passed]:
+        """What the proxies saw of an anomaly's operations, and of those that made its snapshots, on its table; by time."""
+        made = {c.op for log in self.logs.values() for c in log.commits if c.snapshot_id in set(a.snapshots)}
+        ops = {*a.ops, *(op for op in made if op is not None)}
+        found = [p for op in sorted(ops) for p in self.passed.get(op, ())]
+        return sorted((p for p in found if a.table in (None, p.table) or not p.table), key=lambda p: p.time)
 
     def commits_by_op(self) -> dict[str, list[tuple[str, Commit]]]:
         """Operation id → (table, commit) of every snapshot that it made."""
@@ -320,4 +352,43 @@ def load(folder: Path) -> Stored:
         logs,
         _files(folder),
         tuple(problems),
+        _passed(folder / "proxy.jsonl"),
     )
+
+
+_CHANGES = ('"kind":"commit"', '"kind":"create"', '"kind":"drop"')
+
+
+def _passed(path: Path) -> dict[str, list[Passed]]:
+    """What changed tables, of the proxies' log; lines that cannot be read are left out."""
+    out: dict[str, list[Passed]] = {}
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if not any(c in line for c in _CHANGES):
+                    continue
+                try:
+                    r = json.loads(line)
+                    known = Passed(
+                        int(r["time"]),
+                        float(r["ms"]),
+                        r.get("writer"),
+                        str(r["service"]),
+                        str(r["kind"]),
+                        str(r.get("table") or ""),
+                        str(r.get("op") or ""),
+                        _last_part(r.get("base")),
+                        _last_part(r.get("new")),
+                        str(r["status"]),
+                        _strings(r.get("faults")),
+                    )
+                except (ValueError, KeyError, TypeError, AttributeError):
+                    continue
+                out.setdefault(known.op, []).append(known)
+    except OSError:
+        pass
+    return out
+
+
+def _last_part(value: object) -> str:
+    return "" if value is None else str(value).rpartition("/")[2]

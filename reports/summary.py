@@ -16,6 +16,7 @@ from reports.stored import Stored
 _CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknown": "1;33", "incomplete": "1;33"}
 
 MOST_NAMES = 12
+MOST_FAULTS = 4
 MOST_OPS = 12
 MOST_EXPLAINED = 900
 
@@ -94,6 +95,9 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
         if first.explanation:
             out += ["", paint(f"  {words.shorten(first.name, 60)}, the first one:", "muted")]
             out += wrap(words.shorten(first.explanation, MOST_EXPLAINED), "    ")
+            for p in [p for p in run.requests(first) if p.faults][:MOST_FAULTS]:
+                what = f"the {p.kind} of {words.shorten(p.op, 40)} at {measure.ms(p.time):,.0f} ms was struck by"
+                out += wrap(f"{what} {words.shorten(', '.join(p.faults), 100)}: {words.shorten(p.status, 60)}", "    ")
             ops, _, complete = stored.minimal_history(first)
             if ops:
                 count = words.plural(len(ops), "operation")
