@@ -119,6 +119,12 @@ RULES: Mapping[str, Rule] = {
         "table-metadata-fields",
         "properties is a string map of table properties; who did not set or remove one must not change it",
     ),
+    "lost-metadata-change": Rule(
+        "Optimistic Concurrency",
+        "optimistic-concurrency",
+        "a change of the schema, of a property or of the format version that was committed is in every later version, until "
+        "another one takes it back",
+    ),
     # --- files
     "missing-file": Rule(
         "Overview",

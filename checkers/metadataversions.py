@@ -4,9 +4,10 @@ Counters never go down, what is listed stays listed unless an operation of the h
 main's, and a snapshot is told the same way for ever. Versions are compared with the one that they were *made from*
 (``checkers.metadatachain``), not with the one before them in the log: of a fork only the fork is reported, not all that it lost.
 
-**What explains what.** Expiry removes snapshots, and refs that are too old. The statements and procedures of today's workloads change no
-schema, no partition spec, no property (:data:`INNOCENT`); an operation of any other kind is taken to explain whatever changed while it
-was under way. So a new kind can hide a loss, but never make a false alarm.
+**What explains what.** Expiry removes snapshots, and refs that are too old. The statements and procedures of today's workloads take no
+schema, no partition spec, no property away (:data:`INNOCENT`); an operation of any other kind is taken to explain whatever changed while it
+was under way. So a new kind can hide a loss, but never make a false alarm. And as no kind takes away what ``add-column``, ``widen-column``,
+``set-property`` and ``upgrade`` did, what was acknowledged of these is in the last version: a property as somebody set it since.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any
 
 from checkers import explain
 from checkers.icebergspec import Finding
-from checkers.metadatachain import FOREVER, Chain, Step
+from checkers.metadatachain import FOREVER, Chain, Step, place
+from harness.history import Operation
 from harness.tablelog import Commit, Metadata
 
 INNOCENT = frozenset(
@@ -47,6 +49,10 @@ INNOCENT = frozenset(
         "rewrite-data-files",
         "rewrite-position-delete-files",
         "rewrite-manifests",
+        "add-column",
+        "widen-column",
+        "set-property",
+        "upgrade",
     }
 )
 """Kinds that take no snapshot, ref, schema, spec or property away. An explicit list: a new kind is not innocent until it is in it."""
@@ -84,6 +90,7 @@ def check_versions(chain: Chain, *, torn: bool) -> Seen:
     for step in chain.steps:
         check.step(step)
     check.log_problems()
+    check.acknowledged_changes()
     check.sequence_numbers()
     check.row_ids()
     check.parents()
@@ -395,6 +402,98 @@ class _Versions:
             words = [f"the property {k} = {old[k]}" for k in (*gone, *back)]
             self._vanished("vanished-property", step, before, explain.listing(words))
 
+    # --- what was acknowledged
+
+    def acknowledged_changes(self) -> None:
+        """Every acknowledged change of schema, property or format version is in the last version, if that must show it.
+
+        What is told as vanished from one version to the next, or passed over by a fork, is told once.
+        """
+        chain = self.chain
+        versions = chain.log.metadata
+        told = {f.name for f in self.seen.findings} & {
+            "vanished-schema",
+            "vanished-property",
+            "format-version-decreased",
+        }
+        read = {place(m.location) for m in versions}
+        until = max((c.time for c in chain.log.captures if c.metadata and place(c.metadata) in read), default=-1)
+        if self.torn or not versions or any(o.f not in INNOCENT and o.f != EXPIRES for o in chain.of_table):
+            return
+        whole = not any(s.gap for s in chain.steps[1:])
+        for o in chain.of_table:
+            if o.type != "ok" or o.end is None or o.end >= until or not isinstance(o.value, Mapping):
+                continue
+            check = {
+                "add-column": self._added_column,
+                "widen-column": self._widened_column,
+                "set-property": self._set_property,
+                "upgrade": self._upgraded,
+            }.get(o.f)
+            lost = check(o, versions, whole) if check is not None else None
+            if lost is None or told:
+                continue
+            what, has = lost
+            had = [m for m in versions if has(m)]
+            self.seen.count("lost_changes")
+            self.found(
+                "lost-metadata-change",
+                f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, yet "
+                + (
+                    f"none of the {len(versions)} versions of the log has {what}."
+                    if not had
+                    else f"version {versions[-1].n} ({versions[-1].location}), the last, has not {what}; version {had[-1].n} "
+                    f"({had[-1].location}) was the last that had."
+                ),
+                ops=(o.op,),
+                files=(*(m.location for m in had[-1:]), versions[-1].location),
+            )
+
+    def _added_column(
+        self, o: Operation, versions: Sequence[Metadata], whole: bool
+    ) -> tuple[str, Callable[[Metadata], bool]] | None:
+        name = o.value.get("column")
+
+        def has(m: Metadata) -> bool:
+            field = _field(m.raw, name)
+            return field is not None and field.get("doc", o.op) == o.op
+
+        there = _field(versions[-1].raw, name) is not None and (not whole or any(map(has, versions)))
+        return None if there else (f"the column {name} that it added", has)
+
+    def _widened_column(
+        self, o: Operation, versions: Sequence[Metadata], whole: bool
+    ) -> tuple[str, Callable[[Metadata], bool]] | None:
+        name = o.value.get("column")
+
+        def has(m: Metadata) -> bool:
+            field = _field(m.raw, name)
+            return field is not None and field.get("type") == "long"
+
+        return None if has(versions[-1]) else (f"the column {name} as long", has)
+
+    def _set_property(
+        self, o: Operation, versions: Sequence[Metadata], whole: bool
+    ) -> tuple[str, Callable[[Metadata], bool]] | None:
+        key = o.value.get("property")
+
+        def value(m: Metadata) -> Any:
+            return (m.raw.get("properties") or {}).get(key)
+
+        last = self.chain.by_op.get(value(versions[-1]))
+        before = last is None or (last.completed is not None and last.completed.index < o.invoked.index)
+        there = any(value(m) == o.op for m in versions) or not whole
+        lost = not there or (before and value(versions[-1]) != o.op)
+        return (f"{key} = {o.op}", lambda m: value(m) == o.op) if lost and key is not None else None
+
+    def _upgraded(
+        self, o: Operation, versions: Sequence[Metadata], whole: bool
+    ) -> tuple[str, Callable[[Metadata], bool]] | None:
+        def has(m: Metadata) -> bool:
+            return m.format_version >= 3
+
+        return None if has(versions[-1]) else ("format version 3", has)
+
     # --- numbers that are assigned
 
     def sequence_numbers(self) -> None:
@@ -554,6 +653,16 @@ def _ids(raw: Mapping[str, Any], key: str, id: str) -> set[int]:
         if isinstance(items, list)
         else set()
     )
+
+
+def _field(raw: Mapping[str, Any], name: Any) -> Mapping[str, Any] | None:
+    """The current schema's column of that name."""
+    for schema in raw.get("schemas") or ():
+        if isinstance(schema, Mapping) and schema.get("schema-id") == raw.get("current-schema-id"):
+            for f in schema.get("fields") or ():
+                if isinstance(f, Mapping) and f.get("name") == name:
+                    return f
+    return None
 
 
 def _columns(raw: Mapping[str, Any]) -> dict[int, str]:

@@ -413,6 +413,9 @@ class _Naming:
         """What the commit at ``position`` made of a row it removed: by its operation's meaning (a key may be there more than once)."""
         same = [r for r in added if r.id == row.id]
         o = self.walk.t.everything.get(self.walk.t.main[position - 1].op or "")
+        kind = kind_of(o) if o is not None else None
+        if kind is not None and kind.overwrites:
+            return None
         if o is not None and len(same) > 1:
             meant = meaning(o, State([row]), self.walk.t.spec)
             same = [r for r in same if meant is not None and r in meant.added] or same

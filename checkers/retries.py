@@ -195,7 +195,7 @@ class Retries:
             latencies: dict[str, list[float]] = {}
             for o in chosen:
                 kind = kind_of(o)
-                latencies.setdefault("write" if kind is None or kind.writes else "read", []).append(_ns(o) / 1e6)
+                latencies.setdefault("write" if kind is None or kind.commits else "read", []).append(_ns(o) / 1e6)
             out[name] = {
                 "seconds": round(seconds, 3),
                 "acknowledged": len(chosen),

@@ -237,9 +237,6 @@ def outcome(f: str, value: Arguments, answer: Mapping[str, Any]) -> str:
     """
     if answer["ok"]:
         return "ok"
-    kind = KINDS[f]
     if value.get("partial_progress"):
         return "info"
-    if f == "expire-snapshots":
-        return classify(answer["error"], writes=True, job_first=False)
-    return classify(answer["error"], writes=kind.writes)
+    return classify(answer["error"], writes=KINDS[f].commits, job_first=f != "expire-snapshots")

@@ -92,6 +92,18 @@ _CLASSES = {
     "overwrite": "overwrite",
 }
 
+_NO_SNAPSHOT = frozenset(
+    {
+        "expire-snapshots",
+        "remove-orphan-files",
+        "rollback",
+        "add-column",
+        "widen-column",
+        "set-property",
+        "upgrade",
+    }
+)
+
 CLASSES = ("read", "insert", "update", "delete", "merge", "overwrite", "maintenance")
 
 
@@ -101,8 +113,8 @@ def operation_class(f: str) -> str:
 
 
 def is_write(f: str) -> bool:
-    """Whether a kind can leave a snapshot (reads and expiry cannot)."""
-    return operation_class(f) != "read" and f not in ("expire-snapshots", "remove-orphan-files")
+    """Whether a kind can leave a snapshot (reads, expiry and ALTER TABLE cannot)."""
+    return operation_class(f) != "read" and f not in _NO_SNAPSHOT
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

@@ -64,7 +64,11 @@ MIX: Mapping[str, float] = {
     "rewrite-manifests": 1,
     "expire-snapshots": 1,
 }
-"""Every kind of operation, most of them on hot keys."""
+"""Every kind of operation that changes rows or files, most of them on hot keys."""
+ROW_BY_ROW: Mapping[str, float] = {f: weight for f, weight in MIX.items() if not f.startswith("overwrite")}
+"""Without what takes many rows away before anybody sees them."""
+ALTERING: Mapping[str, float] = {**MIX, "add-column": 2, "widen-column": 2, "set-property": 3, "upgrade": 1}
+"""These, and changes of the metadata."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,8 @@ class Defects:
     """A read sees rows of an operation that then fails."""
     fractured_read: float = 0.0
     """A read sees some rows of one snapshot and some of another."""
+    lose_change: float = 0.0
+    """A change of schema, property or format version is made on the metadata of before, and those that came between are gone."""
     wrong_travel: float = 0.0
     """Time travel reads another snapshot than it asked for."""
 
@@ -143,6 +149,9 @@ class Table:
         self.next_row_id = 0 if spec.format_version == 3 else None
         self.overwritten = overwrites and rng.random() < 0.3
         """Whether a table without partitions is overwritten as a whole now and then."""
+        self.raw = _first_raw(spec)
+        """What the next version says of schemas, specs and properties."""
+        self.format_version: int = spec.format_version
         self.metadata: list[Metadata] = []
         self.listed: list[int] = []
         self.deleted: set[Place] = set()
@@ -176,6 +185,34 @@ class Table:
         """List only the last ``keep`` snapshots of main."""
         kept = set(self.ancestry()[: max(1, keep)])
         self.listed = [s for s in self.listed if s in kept]
+        self._version(now_ms)
+
+    def alter(self, op: str, f: str, value: Arguments, now_ms: int) -> None:
+        """Change the metadata.
+
+        Raises:
+            Refused: there is no such column, or one already.
+        """
+        schemas = self.raw["schemas"]
+        fields = next(s["fields"] for s in schemas if s["schema-id"] == self.raw["current-schema-id"])
+        names = [x["name"] for x in fields]
+        if f == "upgrade":
+            self.format_version = 3
+            self.next_row_id = self.next_row_id or 0
+        elif f == "set-property":
+            self.raw["properties"] = {**self.raw["properties"], value["property"]: op}
+        elif (value["column"] in names) == (f == "add-column"):
+            raise Refused("the column is there already, or is not")
+        else:
+            if f == "add-column":
+                self.raw["last-column-id"] += 1
+                new = {"id": self.raw["last-column-id"], "name": value["column"], "type": "int", "doc": op}
+                fields = [*fields, {**new, "required": False}]
+            else:
+                fields = [{**x, "type": "long"} if x["name"] == value["column"] else x for x in fields]
+            n = len(schemas)
+            self.raw["schemas"] = [*schemas, {"type": "struct", "schema-id": n, "fields": fields}]
+            self.raw["current-schema-id"] = n
         self._version(now_ms)
 
     def commit(
@@ -214,7 +251,7 @@ class Table:
                 removed_files.append(files.pop(path))
                 if path in vectors:
                     removed_files.append(vectors.pop(path))
-        elif taken and self.spec.format_version == 3:
+        elif taken and self.format_version == 3:
             puffin = self._name("deletes.puffin")
             for n, (path, gone) in enumerate(sorted(Counter(f for f, _ in remove).items())):
                 old = vectors.get(path)
@@ -327,13 +364,13 @@ class Table:
                 n=n,
                 location=f"s3://warehouse/{self.spec.name}/metadata/{n:05d}.metadata.json",
                 last_updated_ms=now_ms,
-                format_version=self.spec.format_version,
+                format_version=self.format_version,
                 current=self.current,
                 snapshots=tuple(self.listed),
                 refs={} if self.current is None else {"main": self.current},
                 last_sequence_number=self._sequence,
                 next_row_id=self.next_row_id,
-                raw=_first_raw(self.spec) if last is None else self._raw(last, now_ms),
+                raw=dict(self.raw) if last is None else self._raw(last, now_ms),
             )
         )
 
@@ -343,7 +380,7 @@ class Table:
         snapshots = last.raw["snapshot-log"]
         if last.current != self.current:
             snapshots = [*snapshots, {"timestamp-ms": now_ms, "snapshot-id": self.current}]
-        return {**last.raw, "metadata-log": [*last.raw["metadata-log"], previous], "snapshot-log": snapshots}
+        return {**self.raw, "metadata-log": [*last.raw["metadata-log"], previous], "snapshot-log": snapshots}
 
     def log(self, captures: Sequence[Capture]) -> TableLog:
         """The table's log, read to its end."""
@@ -522,7 +559,7 @@ class _Run:
         """One operation from invocation to completion; returns the completion's type. The ``last`` may never complete."""
         self.record("invoke", process, kind.name, table.spec.name, value, op)
         yield
-        if not kind.writes and kind.name != "expire-snapshots":
+        if not kind.commits:
             if not certain and self.chance(self.spurious / 2):
                 return self._complete("fail", process, kind, table, op, error=[["java.io.IOException", "read"]])
             result = yield from self.read(op, kind, table, value)
@@ -646,6 +683,18 @@ class _Run:
             yield
             if table.current is not None:
                 table.expire(value["retain_last"], self.wall_ms)
+            return False
+        if kind.name in ("add-column", "widen-column", "set-property", "upgrade"):
+            before = table.metadata[-1]
+            yield
+            last = table.metadata[-1]
+            if last is not before and before.raw is not last.raw and self.chance(self.defects.lose_change):
+                gone = {k for k in ("schemas", "properties") if before.raw[k] != last.raw[k]}
+                self.injected += [("lose_change", op)] if gone else []
+                table.raw |= {
+                    k: before.raw[k] for k in ("schemas", "current-schema-id", "properties", "last-column-id")
+                }
+            table.alter(op, kind.name, value, self.wall_ms)
             return False
         if not kind.changes_rows:
             return (yield from self._maintain(op, kind, table, value))

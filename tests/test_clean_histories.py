@@ -20,7 +20,7 @@ from checkers.check import ALL, Results, check
 from checkers.verdict import Evidence
 from harness.history import History
 from harness.tablelog import Capture, TableLog
-from tests.simulator import simulate
+from tests.simulator import ALTERING, MIX, simulate
 from workloads.tables import TableSpec
 
 Level = Literal["serializable", "snapshot"]
@@ -57,6 +57,7 @@ def clean(seed: int, level: Level) -> Evidence:
         keys=rng.randint(1, 8),
         unknown=rng.choice([0.0, 0.05, 0.3]),
         spurious=rng.choice([0.0, 0.05, 0.2]),
+        mix=rng.choice([MIX, ALTERING]),
     )
     return run.evidence()
 

@@ -15,7 +15,7 @@ from checkers.linearizable.rows import Seen, rows_of
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Evidence, Verdict
 from harness.history import Event, History
-from tests.simulator import MIX, Defects, simulate
+from tests.simulator import ROW_BY_ROW, Defects, simulate
 from tests.test_clean_histories import tables
 from workloads.operations import KINDS, WriteSet
 from workloads.tables import Row, State, TableSpec
@@ -468,13 +468,9 @@ def test_small_histories_of_one_id_are_judged_as_the_oracle_does(level: Level) -
 # --- a simulated Iceberg -----------------------------------------------------------------------------------------------
 
 
-VISIBLE = {kind: weight for kind, weight in MIX.items() if not kind.startswith("overwrite")}
-"""Without what takes rows away before anybody sees them."""
-
-
 def broken(seed: int, level: Level, defects: Defects) -> tuple[Evidence, tuple[tuple[str, str], ...]]:
     rng = Random(f"{seed}/{level}")
-    run = simulate(seed, tables(rng, level), writers=4, ops=12, keys=rng.randint(1, 6), mix=VISIBLE, defects=defects)
+    run = simulate(seed, tables(rng, level), writers=4, ops=12, keys=rng.randint(1, 6), mix=ROW_BY_ROW, defects=defects)
     return run.evidence(), run.injected
 
 

@@ -25,7 +25,7 @@ from harness.objectstore import ObjectStore
 from harness.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog
 from harness.tablereader import TableReader
 from tests.icebergtable import COLUMNS, HandMadeTable
-from tests.simulator import simulate
+from tests.simulator import ALTERING, Defects, simulate
 from workloads.tables import TableSpec
 
 SCHEMA = {"schema-id": 0, "type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
@@ -371,6 +371,40 @@ def schemes_differ() -> Drawing:
     return d
 
 
+def with_column(d: Drawing, op: str, *, type: str = "int") -> dict[str, Any]:
+    """The current schemas and one with a column that the operation added."""
+    schemas = d.versions[-1].raw["schemas"]
+    column = {"id": 2, "name": "extra_1", "type": type, "doc": op, "required": False}
+    new = {**SCHEMA, "schema-id": len(schemas), "fields": [*SCHEMA["fields"], column]}
+    return {"schemas": [*schemas, new], "current-schema-id": len(schemas)}
+
+
+def altered() -> Drawing:
+    """Every change of the metadata, each acknowledged, and a commit after them."""
+    d = three()
+    d.event("invoke", "add-column", "c", value={"column": "extra_1"})
+    d.version(**with_column(d, "c"))
+    d.event("ok", "add-column", "c")
+    d.event("invoke", "widen-column", "w", value={"column": "extra_1"})
+    d.version(**with_column(d, "c", type="long"))
+    d.event("ok", "widen-column", "w")
+    for op in ("p", "q"):
+        d.event("invoke", "set-property", op, value={"property": "icequake.p0"})
+        d.version(properties={"a": "1", "b": "2", "icequake.p0": op})
+        d.event("ok", "set-property", op)
+    d.op("upgrade", "u", value={})  # changes nothing
+    d.commit(4, add=[data("data/d")])
+    return d
+
+
+def upgraded_by_an_operation() -> Drawing:
+    d = three(format_version=2)
+    d.event("invoke", "upgrade", "u", value={})
+    d.version(format_version=3, next_row_id=0)
+    d.event("ok", "upgrade", "u")
+    return d
+
+
 WELL: list[Callable[[], Drawing]] = [
     three,
     expired,
@@ -381,6 +415,8 @@ WELL: list[Callable[[], Drawing]] = [
     replace_reuses_a_sequence_number,
     version_one,
     upgraded,
+    upgraded_by_an_operation,
+    altered,
     begins_late,
     dvs,
     dangling_position_deletes,
@@ -604,6 +640,54 @@ def property_that_is_what_it_was() -> Drawing:
     return d
 
 
+def column_that_never_was() -> Drawing:
+    d = altered()
+    d.op("add-column", "lost", value={"column": "extra_2"})
+    d.version()
+    return d
+
+
+def column_of_somebody_else() -> Drawing:
+    """The column was lost on the way and added a second time: two acknowledged statements added one column."""
+    d = altered()
+    d.op("add-column", "lost", value={"column": "extra_1"})
+    d.version()
+    return d
+
+
+def type_that_never_was() -> Drawing:
+    d = three()
+    d.op("add-column", "c", value={"column": "extra_1"})
+    d.version(**with_column(d, "c"))
+    d.op("widen-column", "lost", value={"column": "extra_1"})
+    d.version()
+    return d
+
+
+def property_that_never_was() -> Drawing:
+    d = altered()
+    d.op("set-property", "lost", value={"property": "icequake.p1"})
+    d.version()
+    return d
+
+
+def property_that_an_older_one_overwrote() -> Drawing:
+    d = three()
+    for op, held in (("p", "p"), ("lost", "p")):
+        d.event("invoke", "set-property", op, value={"property": "icequake.p0"})
+        d.version(properties={"a": "1", "b": "2", "icequake.p0": held})
+        d.event("ok", "set-property", op)
+    d.version()
+    return d
+
+
+def upgrade_that_never_was() -> Drawing:
+    d = three(format_version=2)
+    d.op("upgrade", "lost", value={})
+    d.version()
+    return d
+
+
 def missing_data_file() -> Drawing:
     return three(missing=(MissingFile("data/b", (2, 3)),))
 
@@ -766,6 +850,12 @@ BROKEN: list[tuple[str, Callable[[], Drawing]]] = [
     ("vanished-partition-spec", vanished_partition_spec),
     ("vanished-property", vanished_property),
     ("vanished-property", property_that_is_what_it_was),
+    ("lost-metadata-change", column_that_never_was),
+    ("lost-metadata-change", column_of_somebody_else),
+    ("lost-metadata-change", type_that_never_was),
+    ("lost-metadata-change", property_that_never_was),
+    ("lost-metadata-change", property_that_an_older_one_overwrote),
+    ("lost-metadata-change", upgrade_that_never_was),
     ("missing-file", missing_data_file),
     ("missing-file", missing_when_it_was_read),
     ("corrupt-file", corrupt_file),
@@ -943,3 +1033,18 @@ def test_stored_runs_are_silent(folder: Path | None) -> None:
         pytest.skip("no run in the store")
     v = Checker().check(load_evidence(folder))
     assert [a.explanation for a in v.anomalies] == []
+
+
+def test_simulated_changes_are_silent_and_lost_ones_are_found() -> None:
+    specs = [TableSpec(name="a", partitions=2), TableSpec(name="b", format_version=3, mode="merge-on-read")]
+    lost = 0
+    for seed in range(30):
+        clean = Checker().check(simulate(seed, specs, mix=ALTERING, ops=20).evidence())
+        assert clean.valid is True, (seed, clean)
+        run = simulate(seed, specs, mix=ALTERING, ops=20, defects=Defects(lose_change=1.0))
+        v = Checker().check(run.evidence())
+        told = {a.name for a in v.anomalies}
+        assert told <= {"vanished-schema", "vanished-property", "counter-decreased", "lost-metadata-change"}, (seed, v)
+        assert v.valid is (not any(d == "lose_change" for d, _ in run.injected)), (seed, run.injected, v)
+        lost += v.valid is False
+    assert lost > 5

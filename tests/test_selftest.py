@@ -14,7 +14,7 @@ from checkers.selftest.mutation import Mutation
 from checkers.selftest.world import Planted, World
 from checkers.verdict import Checker, Evidence, Verdict
 from tests.runs import icequake
-from tests.simulator import simulate
+from tests.simulator import ROW_BY_ROW, simulate
 from workloads.tables import TableSpec
 
 PLACEMENTS = 12
@@ -38,7 +38,7 @@ def worlds(runs: dict[str, Evidence]) -> list[World]:
 
 @pytest.fixture(scope="module")
 def simulated() -> list[World]:
-    made = (simulate(s, SPECS, writers=4, ops=30, keys=5, unknown=0.0) for s in range(6))
+    made = (simulate(s, SPECS, writers=4, ops=30, keys=5, unknown=0.0, mix=ROW_BY_ROW) for s in range(6))
     return [World(s.evidence(), Random(0)) for s in made]
 
 

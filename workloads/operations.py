@@ -12,6 +12,7 @@ an insert clause) are serializable only on own keys; on shared keys they show a 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -141,8 +142,12 @@ class Kind(ABC):
     name: ClassVar[str]
     writes: ClassVar[bool] = True
     """Whether it can leave a snapshot."""
+    commits: ClassVar[bool] = True
+    """Whether it can change the table at all, its metadata included, so that an error may leave its effect unknown."""
     changes_rows: ClassVar[bool] = True
     """Whether it can change the table's rows; False for reads and maintenance."""
+    overwrites: ClassVar[bool] = False
+    """Whether a row that it adds is a new one, and not what it made of a row of that id which it removed."""
     blind_append: ClassVar[bool] = False
     """Whether Iceberg commits it as an append that validates nothing although it read the table."""
     options: ClassVar[tuple[str, ...]] = ()
@@ -384,6 +389,7 @@ class OverwritePartitions(Kind):
     """
 
     name = "overwrite-partitions"
+    overwrites = True
     options = ("rows",)
 
     def arguments(self, draw: Draw) -> Arguments:
@@ -514,6 +520,7 @@ class Read(Kind):
 
     name = "read"
     writes = False
+    commits = False
     changes_rows = False
 
     def arguments(self, draw: Draw) -> Arguments:
@@ -656,6 +663,75 @@ class ExpireSnapshots(_Maintenance):
         ]
 
 
+# --- changes of the metadata -------------------------------------------------------------------------------------------
+
+
+class _Alter(Kind):
+    """``ALTER TABLE``: a new version of the table's metadata, no snapshot; it changes no row."""
+
+    writes = False
+    changes_rows = False
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        return WriteSet([], [])
+
+
+def _word(text: object) -> str:
+    if not isinstance(text, str) or not re.fullmatch(r"[a-z][a-z0-9_.-]*", text):
+        raise ValueError(f"expected a name such as extra_1, found {text!r}")
+    return text
+
+
+class AddColumn(_Alter):
+    """``ALTER TABLE … ADD COLUMN``: one more column, which stays NULL. Its comment names the operation.
+
+    The names are few (``extra_0`` … ``extra_<columns - 1>``), so that the schemas of a long run stay small: it fails for one that is there.
+    """
+
+    name = "add-column"
+    options = ("columns",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"column": f"extra_{draw.rng.randrange(int(draw.options.get('columns', 8)))}"}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement(f"ALTER TABLE {{table}} ADD COLUMN {_word(value['column'])} INT COMMENT '{op}'")]
+
+
+class WidenColumn(AddColumn):
+    """``ALTER TABLE … ALTER COLUMN … TYPE BIGINT`` of a column that ``add-column`` added; fails when there is none such."""
+
+    name = "widen-column"
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement(f"ALTER TABLE {{table}} ALTER COLUMN {_word(value['column'])} TYPE BIGINT")]
+
+
+class SetProperty(_Alter):
+    """``ALTER TABLE … SET TBLPROPERTIES``: one of a few properties that nobody reads, to the operation's id."""
+
+    name = "set-property"
+    options = ("properties",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"property": f"icequake.p{draw.rng.randrange(int(draw.options.get('properties', 4)))}"}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement(f"ALTER TABLE {{table}} SET TBLPROPERTIES ('{_word(value['property'])}' = '{op}')")]
+
+
+class Upgrade(_Alter):
+    """``ALTER TABLE … SET TBLPROPERTIES ('format-version' = '3')``; changes nothing a second time."""
+
+    name = "upgrade"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement("ALTER TABLE {table} SET TBLPROPERTIES ('format-version' = '3')")]
+
+
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
@@ -683,6 +759,10 @@ KINDS: Mapping[str, Kind] = {
         RewritePositionDeleteFiles(),
         RewriteManifests(),
         ExpireSnapshots(),
+        AddColumn(),
+        WidenColumn(),
+        SetProperty(),
+        Upgrade(),
     )
 }
 """Every kind by name: the allowed values of ``operations:`` in a workload file."""

@@ -218,6 +218,10 @@ class TableGraph:
 
     def _adds(self, position: int, id: int) -> bool:
         """Whether a commit changed a row of an id rather than deleted it."""
+        o = self.t.everything.get(self.t.main[position - 1].op or "")
+        kind = kind_of(o) if o is not None else None
+        if kind is not None and kind.overwrites:
+            return False
         return any(r.id == id for r in self._changes[position - 1].added)
 
     def _meaning(self, kind: Kind, o: Operation, state: State) -> tuple[Counter[Row], Counter[Row]] | None:

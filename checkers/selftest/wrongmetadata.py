@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from checkers.selftest.mutation import Mutation, Plant, mutation
-from checkers.selftest.world import Planted, Table, World
+from checkers.selftest.world import Planted, Table, World, fresh, inserted
 from checkers.selftest.wrongrows import DELETED_LIVE, live, plant_missing
+from harness.history import Event
 from harness.tablelog import Commit, FileEntry, Metadata, TableLog
 
 Change = Callable[[Metadata], Metadata]
@@ -221,6 +222,37 @@ def property_lost(w: World) -> Planted | None:
     return _from(
         w, raw(lambda r: {"properties": {k: v for k, v in r["properties"].items() if k != key}}), needs="properties"
     )
+
+
+def _acknowledged_change(w: World, f: str, value: Mapping[str, str]) -> Planted:
+    """Somebody's change of the metadata that was acknowledged, and of which nothing is there."""
+    t = w.rng.choice(w.tables)
+    at = w.rng.randrange(1, len(w.events) * 2 // 3)
+    who = fresh(w.events)
+    change = [Event(0, 0, "invoke", who, f, t.name, value, "altered"), Event(0, 0, "ok", who, f, t.name, [], "altered")]
+    return w.planted("altered", events=inserted(w.events, at, change))
+
+
+@mutation(
+    "schema-change-forgotten",
+    "metadata",
+    "lost-metadata-change",
+    seen="https://github.com/apache/iceberg/issues/14093: a schema change that another writer's stale schema took back",
+)
+def schema_change_forgotten(w: World) -> Planted | None:
+    """ALTER TABLE … ADD COLUMN is acknowledged, and no version of the table has the column."""
+    return _acknowledged_change(w, "add-column", {"column": "extra_1"})
+
+
+@mutation(
+    "property-change-forgotten",
+    "metadata",
+    "lost-metadata-change",
+    seen="https://github.com/apache/iceberg/issues/16942: properties set while a table was replaced",
+)
+def property_change_forgotten(w: World) -> Planted | None:
+    """ALTER TABLE … SET TBLPROPERTIES is acknowledged, and no version of the table has the value."""
+    return _acknowledged_change(w, "set-property", {"property": "icequake.p1"})
 
 
 @mutation(
@@ -686,6 +718,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     schema_lost,
     spec_lost,
     property_lost,
+    schema_change_forgotten,
+    property_change_forgotten,
     snapshot_lost,
     expired_too_much,
     tag_lost,

@@ -175,7 +175,7 @@ def undelete(w: World) -> Planted | None:
             gone = [r for r in old.removed if r not in now.removed]
             alive = {r.id for r in gone} & {r.id for r in now.removed}
             single = all(len(t.states[i].by_id(r.id)) == 1 for r in gone for i in range(j, k))
-            if gone and alive and single:
+            if gone and alive and single and not any(t.kind(i).overwrites for i in range(j + 1, k)):
                 bug = planted(w, t, k, left, [], events=under_way_since(w, t, k, j))
                 if bug is not None:
                     return bug
@@ -227,7 +227,7 @@ def stale_scan(w: World) -> Planted | None:
 def _at_scan(w: World, *, concurrent: bool) -> Planted | None:
     for t, k in w.each(statements):
         o = t.op(k)
-        if t.spec.isolation != "serializable" or o.f == "delete-partition":
+        if t.spec.isolation != "serializable" or t.kind(k).at_commit(t.spec):
             continue
         settled = t.settled(o.invoked.index)
         window = [t.meaning(o, j) for j in range(settled, k)]
