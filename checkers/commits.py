@@ -9,6 +9,9 @@ matched no row; a procedure leaves none, one or several.
 The order of main is read from the system under test, so it is checked before other checkers build on it: an operation that was
 acknowledged before another was invoked must come first in the chain. (Jepsen's ``set-full`` asks the same of a set: lost, duplicated,
 stale. Elle's recoverability: each snapshot names its operation.)
+
+A commit that a rollback took out of main is gone on purpose: where a version sets main back, a rollback that was under way and went there
+explains it (``Timeline.set_backs``).
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers import explain
-from checkers.timeline import Timeline, kind_of, meaning, timelines
+from checkers.timeline import Timeline, kind_of, meaning, set_back_to, timelines
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
 from harness.history import Operation
 from harness.tablelog import Commit
@@ -41,7 +44,8 @@ class Commits:
     name = "commits"
 
     def check(self, evidence: Evidence) -> Verdict:
-        """Anomalies ``lost-commit``, ``duplicate-commit``, ``false-failure``, ``unknown-commit``, ``commit-order``, ``lost-table``.
+        """Anomalies ``lost-commit``, ``duplicate-commit``, ``false-failure``, ``unknown-commit``, ``commit-order``, ``lost-table``,
+        ``lost-rollback``.
 
         ``stats``: per table the counts, and under ``resolutions`` what became of each operation whose outcome was unknown.
         """
@@ -93,6 +97,8 @@ def _check_table(t: Timeline, checker: str) -> _Findings:
     f.anomalies += _foreign(t, checker, f)
     empty = _Emptiness(t)
     counts = {"acknowledged": 0, "lost": 0, "duplicate": 0, "false_failures": 0, "undecided": 0, "left_none": 0}
+    counts["rolled_back"] = 0
+    doubtful: set[str] = set()
     for o in t.ops:
         if not _writes(o):
             continue
@@ -108,6 +114,11 @@ def _check_table(t: Timeline, checker: str) -> _Findings:
             continue
         dropped = [c for c in t.commits.get(o.op, ()) if c.snapshot_id not in t.position]
         dropped = [c for c in dropped if c.snapshot_id in t.ever_current or not on_main]
+        by = [t.rolled_back(c.snapshot_id) for c in dropped]
+        if dropped and all(by):
+            counts["rolled_back"] += 1
+            doubtful |= {b.by.op for b in by if b is not None and not b.certain}
+            continue
         if dropped and (not on_main or not _is_dml(o)):
             shown = any(c.snapshot_id in t.ever_current for c in dropped)
             if not all(t.is_off_main(c.snapshot_id) for c in dropped) or not (shown or _must_be_seen(t, o)):
@@ -123,6 +134,13 @@ def _check_table(t: Timeline, checker: str) -> _Findings:
             else:
                 counts["lost"] += 1
                 f.anomalies.append(_never_seen(t, o, checker))
+    if doubtful:
+        f.undecided = True
+        f.notes.append(
+            f"whether {explain.listing(sorted(doubtful))} set main back, or a commit that was applied twice did, cannot be told apart: "
+            "acknowledged commits may be rolled back, or lost"
+        )
+    f.anomalies += [_lost_rollback(t, o, checker) for o in t.ops if _sets_back(o) and t.without_effect(o)]
     if counts["undecided"]:
         f.undecided = True
         f.notes.append(
@@ -144,6 +162,11 @@ def _is_dml(o: Operation) -> bool:
     """Whether it leaves exactly one snapshot; procedures leave any number."""
     kind = kind_of(o)
     return kind is not None and kind.writes and kind.changes_rows
+
+
+def _sets_back(o: Operation) -> bool:
+    kind = kind_of(o)
+    return kind is not None and kind.sets_back
 
 
 def _must_be_seen(t: Timeline, o: Operation) -> bool:
@@ -275,6 +298,20 @@ def _dropped(t: Timeline, o: Operation, dropped: list[Commit], checker: str) -> 
         files=tuple(files),
         keys=_keys(t, [c]),
         evidence={"seen": True},
+    )
+
+
+def _lost_rollback(t: Timeline, o: Operation, checker: str) -> Anomaly:
+    target = set_back_to(o)
+    return Anomaly(
+        "lost-rollback",
+        checker,
+        t.name,
+        f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, so main was at snapshot {target} "
+        f"some time in between; yet in none of the {len(t.log.metadata)} metadata versions that can have been current then it was.",
+        ops=(o.op,),
+        events=o.indices,
+        snapshots=() if target is None else (target,),
     )
 
 

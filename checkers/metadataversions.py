@@ -20,7 +20,7 @@ from typing import Any
 
 from checkers import explain
 from checkers.icebergspec import Finding
-from checkers.metadatachain import FOREVER, Chain, Step, place
+from checkers.metadatachain import FOREVER, Chain, Step, place, predecessor
 from harness.history import Operation
 from harness.tablelog import Commit, Metadata
 
@@ -49,6 +49,7 @@ INNOCENT = frozenset(
         "rewrite-data-files",
         "rewrite-position-delete-files",
         "rewrite-manifests",
+        "rollback",
         "add-column",
         "widen-column",
         "set-property",
@@ -420,7 +421,7 @@ class _Versions:
         until = max((c.time for c in chain.log.captures if c.metadata and place(c.metadata) in read), default=-1)
         if self.torn or not versions or any(o.f not in INNOCENT and o.f != EXPIRES for o in chain.of_table):
             return
-        whole = not any(s.gap for s in chain.steps[1:])
+        whole = predecessor(versions[0]) is None and not any(s.gap for s in chain.steps[1:])
         for o in chain.of_table:
             if o.type != "ok" or o.end is None or o.end >= until or not isinstance(o.value, Mapping):
                 continue
@@ -481,7 +482,9 @@ class _Versions:
             return (m.raw.get("properties") or {}).get(key)
 
         last = self.chain.by_op.get(value(versions[-1]))
-        before = last is None or (last.completed is not None and last.completed.index < o.invoked.index)
+        before = last is None or (
+            last.type == "ok" and last.completed is not None and last.completed.index < o.invoked.index
+        )
         there = any(value(m) == o.op for m in versions) or not whole
         lost = not there or (before and value(versions[-1]) != o.op)
         return (f"{key} = {o.op}", lambda m: value(m) == o.op) if lost and key is not None else None

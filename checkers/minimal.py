@@ -238,7 +238,7 @@ def _named(o: Operation) -> tuple[set[int], bool]:
 def _touches(o: Operation, ids: Collection[int]) -> bool:
     named, others = _named(o)
     kind = KINDS.get(o.f)
-    maintenance = kind is not None and not kind.changes_rows and kind.writes
+    maintenance = kind is not None and not kind.changes_rows and (kind.writes or kind.sets_back)
     return others or maintenance or not named.isdisjoint(ids)
 
 

@@ -227,6 +227,7 @@ class _Judge:
     anomalies: list[Anomaly] = field(default_factory=list)
     judged: int = 0
     vanished: int = 0
+    rolled_back: int = 0
     fractured: int = 0
     undecided: Counter[str] = field(default_factory=Counter)
 
@@ -243,6 +244,11 @@ class _Judge:
         proven: set[str] = set()
         latest = -1
         for p, version in enumerate(t.versions):
+            back = t.set_backs.get(version.metadata)
+            if back is not None:  # a rollback took effect here
+                latest = max(latest, back.by.invoked.index)
+                if back.by.type == "ok" and back.by.completed is not None and back.certain:
+                    acks.append((back.by.completed.index, p, back.by))
             c = t.snapshots.get(version.snapshot) if version.snapshot is not None else None
             o = t.everything.get(c.op) if c is not None and c.op is not None else None
             if c is not None and o is not None and c.snapshot_id not in shown:
@@ -267,6 +273,7 @@ class _Judge:
             "judged": self.judged,
             "undecided": sum(self.undecided.values()),
             "of_lost_commits": self.vanished,
+            "of_rolled_back_commits": self.rolled_back,
             "states": self.states.count,
         }
 
@@ -342,6 +349,9 @@ class _Judge:
         if any(bisect_right(self._kept, x.stop) > bisect_left(self._kept, x.start) for x in seen):
             return
         lost = self._off_main(seen[0].start)
+        if self.t.set_backs and any(self.t.rolled_back(c.snapshot_id) is not None for c in lost):
+            self.rolled_back += 1
+            return
         self.vanished += 1
         makers = [self.t.everything[c.op] for c in lost if c.op is not None and c.op in self.t.everything]
         if any(m.type == "ok" for m in makers):

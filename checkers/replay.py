@@ -615,7 +615,8 @@ class _Naming:
             f"{explain.maker(lost, self.walk.t.everything)}, and at no state that main still has. Main had that snapshot once and was set "
             "back below it, so what is there now was computed from rows that were never written."
         )
-        return self._make("vanished-read", text, [lost], [*self.real.removed, *self.real.added], None)
+        documented = BLIND_APPEND if self.kind.blind_append and self.walk.t.rolled_back(lost.snapshot_id) else None
+        return self._make("vanished-read", text, [lost], [*self.real.removed, *self.real.added], documented)
 
     def other(self, s: _Scan) -> Anomaly:
         """No scan explains it at all: named by the difference at its parent."""

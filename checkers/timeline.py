@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from checkers.metadatachain import Chain
 from checkers.verdict import Evidence
 from harness.history import Operation
 from harness.tablelog import Commit, Metadata, RowChange, TableLog
@@ -43,6 +44,24 @@ class Version:
 
     snapshot: int | None
     metadata: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetBack:
+    """Main was set back to one of its ancestors by a rollback.
+
+    Attributes:
+        before: the version that was current.
+        after: the version that made the older snapshot current.
+        by: the operation that explains it.
+        certain: whether nothing else can have done it: the rollback was acknowledged or said where it goes, and of the operation that made
+            that snapshot nothing was under way any more which could make it current a second time.
+    """
+
+    before: Metadata
+    after: Metadata
+    by: Operation
+    certain: bool
 
 
 class Changes(NamedTuple):
@@ -281,6 +300,65 @@ class Timeline:
             before = m
         return last if not had else None
 
+    @cached_property
+    def set_backs(self) -> dict[int, SetBack]:
+        """The number of a metadata version that set main back → the rollback that explains it. Others are not there.
+
+        Each rollback explains one: of those that can have been under way, and went there, the one that was answered first.
+        """
+        chain = self._chain
+        free = [o for o in self.ops if o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back]
+        found: dict[int, SetBack] = {}
+        versions = self.log.metadata
+        for step in chain.steps if free else ():
+            m = step.after
+            before = versions[m.n - 1] if m.n and versions[m.n - 1] is step.before else None
+            if before is None or step.passed or step.again or m.current is None or m.current == before.current:
+                continue
+            if all(c.snapshot_id != m.current for c in self.ancestors(before.current)):
+                continue
+            around = {o.op for o in chain.under_way(step)}
+            able = [o for o in free if o.op in around and set_back_to(o) in (None, m.current)]
+            if not able:
+                continue
+            by = min(able, key=lambda o: (o.type != "ok", set_back_to(o) is None, o.end or 0))
+            free.remove(by)
+            maker = self.everything.get(self.snapshots[m.current].op or "")
+            late = maker is not None and (maker.type != "ok" or maker.end is None or maker.end >= step.earliest)
+            certain = by.type == "ok" or (set_back_to(by) is not None and not late)
+            found[m.n] = SetBack(before, m, by, certain)
+        return found
+
+    @cached_property
+    def _chain(self) -> Chain:
+        return Chain(self.log, tuple(self.everything.values()))
+
+    def rolled_back(self, snapshot: int) -> SetBack | None:
+        """The rollback that took a snapshot out of main for good; None when main has it, or lost it otherwise."""
+        moved = self.dropped_at(snapshot) if self.set_backs else None
+        return None if moved is None else self.set_backs.get(moved[1].n)
+
+    def without_effect(self, o: Operation) -> bool:
+        """Whether the log must show an acknowledged rollback and does not: main never went where it was to go."""
+        target, rows = set_back_to(o), o.result.get("rows") if isinstance(o.result, dict) else None
+        if o.type != "ok" or o.completed is None or target is None or o.completed.time >= self.seen_until:
+            return False
+        if (
+            not self.rooted
+            or any(s.gap for s in self._chain.steps[1:])
+            or any(s.by is o for s in self.set_backs.values())
+        ):
+            return False
+        if rows and list(rows[0]) == [target, target]:
+            return False
+        steps = self._chain.steps
+        return not any(
+            s.after.current == target
+            and s.earliest <= o.completed.time
+            and (n + 1 == len(steps) or steps[n + 1].latest >= o.start)
+            for n, s in enumerate(steps)
+        )
+
     def _child_of(self, snapshot: int, parent: int | None) -> bool:
         c = self.snapshots.get(snapshot)
         return c is not None and c.parent_id == parent
@@ -310,6 +388,12 @@ def _prefix_max(values: Iterable[int]) -> list[int]:
     for v in values:
         out.append(max(v, out[-1]) if out else v)
     return out
+
+
+def set_back_to(o: Operation) -> int | None:
+    """The snapshot that a rollback was to go to; None when that is not known."""
+    target = o.result.get("snapshot") if isinstance(o.result, dict) else None
+    return target if isinstance(target, int) else None
 
 
 def kind_of(o: Operation) -> Kind | None:

@@ -562,8 +562,10 @@ class Run:
         value = None
         if answer["ok"]:
             value = answer["result"]
-            if planned.f == "read-snapshot":
+            if "snapshot" in answer["bound"]:
                 value = {"snapshot": answer["bound"]["snapshot"], "rows": value}
+        elif KINDS[planned.f].sets_back and answer.get("bound"):
+            value = {"snapshot": answer["bound"]["snapshot"]}
         context.recorder.record(
             result,  # type: ignore[arg-type]  # outcome() returns ok, fail or info
             process,

@@ -187,6 +187,10 @@ class Table:
         self.listed = [s for s in self.listed if s in kept]
         self._version(now_ms)
 
+    def roll_back(self, now_ms: int) -> None:
+        """Say that main is where it was set to."""
+        self._version(now_ms)
+
     def alter(self, op: str, f: str, value: Arguments, now_ms: int) -> None:
         """Change the metadata.
 
@@ -605,11 +609,11 @@ class _Run:
             error = [["org.apache.iceberg.exceptions.ValidationException", str(e)]]
             return self._complete("fail", process, kind, table, op, error=error)
         yield
-        if made and not certain and self.chance(self.defects.false_failure):
+        if made is True and not certain and self.chance(self.defects.false_failure):
             self.injected.append(("false_failure", op))
             error = [["org.apache.iceberg.exceptions.CommitFailedException", "conflict"]]
             return self._complete("fail", process, kind, table, op, error=error)
-        return self._complete("ok", process, kind, table, op, [])
+        return self._complete("ok", process, kind, table, op, made if isinstance(made, dict) else [])
 
     def _late(self, op: str, kind: Kind, table: Table, value: Arguments) -> Steps:
         """A request that takes effect after its client gave up."""
@@ -674,7 +678,7 @@ class _Run:
     # --- writes
 
     def write(self, op: str, kind: Kind, table: Table, value: Arguments) -> Steps:
-        """Scan and commit; returns whether a snapshot was made.
+        """Scan and commit; returns whether a snapshot was made, of a rollback its result.
 
         Raises:
             Refused: validation refused it.
@@ -684,6 +688,18 @@ class _Run:
             if table.current is not None:
                 table.expire(value["retain_last"], self.wall_ms)
             return False
+        if kind.name == "rollback":
+            line = table.ancestry()
+            if not line:
+                raise Refused("no snapshot to go back to")
+            target = line[min(value["back"], len(line) - 1)]
+            yield
+            if not table.is_ancestor(target):
+                raise Refused("Cannot roll back to snapshot, not an ancestor of the current state")
+            previous, table.current = table.current, target
+            if previous != target:
+                table.roll_back(self.wall_ms)
+            return {"snapshot": target, "rows": [[previous, target]]}
         if kind.name in ("add-column", "widen-column", "set-property", "upgrade"):
             before = table.metadata[-1]
             yield

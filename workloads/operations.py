@@ -146,6 +146,8 @@ class Kind(ABC):
     """Whether it can change the table at all, its metadata included, so that an error may leave its effect unknown."""
     changes_rows: ClassVar[bool] = True
     """Whether it can change the table's rows; False for reads and maintenance."""
+    sets_back: ClassVar[bool] = False
+    """Whether it takes main back to a snapshot before: what came after is gone on purpose. No state tells what it means."""
     overwrites: ClassVar[bool] = False
     """Whether a row that it adds is a new one, and not what it made of a row of that id which it removed."""
     blind_append: ClassVar[bool] = False
@@ -663,6 +665,35 @@ class ExpireSnapshots(_Maintenance):
         ]
 
 
+class Rollback(_Maintenance):
+    """``rollback_to_snapshot``: main goes back to its ``back``-th ancestor (the oldest there is); at least one, unless there is none.
+
+    Iceberg validates only that the snapshot is an ancestor still: what was committed meanwhile is taken out with the rest. The result is
+    ``{"snapshot": id, "rows": [...]}``: the snapshot that was asked for, and what the procedure returned.
+    """
+
+    name = "rollback"
+    writes = False
+    sets_back = True
+    options = ("back",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"back": draw.rng.randint(1, max(1, int(draw.options.get("back", 3))))}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [
+            Statement(
+                "SELECT snapshot_id FROM {table}.history WHERE is_current_ancestor GROUP BY snapshot_id "
+                f"ORDER BY max(made_current_at) DESC LIMIT {int(value['back']) + 1}",
+                bind="snapshot",
+            ),
+            Statement(
+                "CALL {catalog}.system.rollback_to_snapshot(table => '{identifier}', snapshot_id => {snapshot})",
+                result=True,
+            ),
+        ]
+
+
 # --- changes of the metadata -------------------------------------------------------------------------------------------
 
 
@@ -759,6 +790,7 @@ KINDS: Mapping[str, Kind] = {
         RewritePositionDeleteFiles(),
         RewriteManifests(),
         ExpireSnapshots(),
+        Rollback(),
         AddColumn(),
         WidenColumn(),
         SetProperty(),

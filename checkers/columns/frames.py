@@ -254,6 +254,8 @@ def _demand_ordinary(t: Timeline) -> None:
     """Raises :class:`Unordinary` unless the table's log is whole and simple."""
     if not (t.complete and t.log.complete and t.rooted and t.read_to_pointer):
         raise Unordinary("the run or its log did not come to its end, or the log is not known down to its root")
+    if any(o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back for o in t.ops):
+        raise Unordinary("the table was rolled back")
     if any(e.completed is not None and e.completed.time >= t.seen_until for e in t.ops):
         raise Unordinary("an operation ended after the log was read last")
     if t.log.missing_files or t.log.problems:

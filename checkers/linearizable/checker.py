@@ -115,6 +115,11 @@ class _Table:
                 "nothing can be said of what they did"
             )
             return
+        if self.seen.set_back:
+            self.remarks.append(
+                f"left out: {', '.join(self.seen.set_back[:4])} took the table back to a state that clients did not choose"
+            )
+            return
         for part in self.seen.parts():
             self.judged += len(part.ids)
             self.calls += len(part.calls)

@@ -133,6 +133,8 @@ class Seen:
     writes: tuple[tuple[Operation, Kind], ...]
     travels: int
     strange: tuple[str, ...]
+    set_back: tuple[str, ...] = ()
+    """Rollbacks that may have taken effect: no state says what they mean."""
 
     @staticmethod
     def of(spec: TableSpec, operations: Iterable[Operation]) -> Seen:
@@ -141,12 +143,15 @@ class Seen:
         writes: list[tuple[Operation, Kind]] = []
         strange: list[str] = []
         travels = 0
+        set_back: list[str] = []
         for o in operations:
             kind = kind_of(o)
             if o.type == "fail":
                 continue
             if kind is None:
                 strange.append(o.op)
+            elif kind.sets_back:
+                set_back.append(o.op)
             elif kind.name == "read-snapshot":
                 travels += 1
             elif kind.name in ("read", "read-key"):
@@ -164,7 +169,7 @@ class Seen:
                     strange.append(o.op)
                 else:
                     writes.append((o, kind))
-        return Seen(spec, tuple(reads), tuple(writes), travels, tuple(strange))
+        return Seen(spec, tuple(reads), tuple(writes), travels, tuple(strange), tuple(set_back))
 
     def parts(self) -> Iterator[Part]:
         """The ids that any operation names or any read shows, in groups that have nothing to do with each other."""
