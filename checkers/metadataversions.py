@@ -49,6 +49,7 @@ INNOCENT = frozenset(
         "rewrite-data-files",
         "rewrite-position-delete-files",
         "rewrite-manifests",
+        "remove-orphan-files",
         "rollback",
         "add-column",
         "widen-column",

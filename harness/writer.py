@@ -4,9 +4,10 @@ Started as ``python -m harness.writer CONF.json SOCKET``. It makes a Spark sessi
 the Unix socket, and serves one connection after the other, so a kept ("warm") writer can be used by run after run. Requests
 and answers are lines of JSON:
 
-* ``{"op", "statements": [{"sql", "bind", "result", "settings"}], "names": {...}}`` → ``{"ok": true, "result": rows | null, "bound": {...}}``
-  or ``{"ok": false, "error": [[class, message], ...]}``. Every snapshot the statements make carries ``icequake-op = op``
-  (``EnvironmentContext``: the one way that marks DML, metadata deletes and procedures alike).
+* ``{"op", "statements": [{"sql", "bind", "result", "settings", "action"}], "names": {...}}``
+  → ``{"ok": true, "result": rows | null, "bound": {...}}`` or ``{"ok": false, "error": [[class, message], ...]}``. Every
+  snapshot the statements make carries ``icequake-op = op`` (``EnvironmentContext``: the one way that marks DML, metadata deletes and
+  procedures alike).
 * ``{"loop": [request, ...]}`` → ``{"ok": true, "seconds": s, "failed": n}``: the requests back to back, nothing recorded;
   what the harness is measured against.
 
@@ -79,7 +80,8 @@ class Session:
             self._context.put(SUMMARY_KEY, request["op"])
             for s in request["statements"]:
                 with self._settings(s.get("settings") or {}):
-                    rows = self._spark.sql(s["sql"].format_map(names)).collect()
+                    text = s["sql"].format_map(names)
+                    rows = self._act(text, s["action"]) if s.get("action") else self._spark.sql(text).collect()
                 if s.get("bind"):
                     value = rows[-1][0] if rows else None
                     names[s["bind"]] = bound[s["bind"]] = value
@@ -88,6 +90,23 @@ class Session:
         except Exception as e:
             return {"ok": False, "error": error_chain(e), "bound": bound}
         return {"ok": True, "result": result, "bound": bound}
+
+    def _act(self, table: str, action: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """A Java action; ``remove-orphan-files``: the locations that it deleted, one a row.
+
+        Raises:
+            ValueError: there is no such action.
+        """
+        if action["name"] != "remove-orphan-files":
+            raise ValueError(f"no action {action['name']!r}")
+        iceberg, session = self._spark._jvm.org.apache.iceberg.spark, self._spark._jsparkSession
+        orphans = iceberg.actions.SparkActions.get(session).deleteOrphanFiles(
+            iceberg.Spark3Util.loadIcebergTable(session, table)
+        )
+        before = int(time.time() * 1000) - 1000 * action["older_than_s"]
+        # S3FileIO lists by prefix itself; the other way goes through Hadoop's file systems, which know no s3://.
+        done = orphans.usePrefixListing(True).olderThan(before).execute()
+        return [(location,) for location in done.orphanFileLocations()]
 
     @contextlib.contextmanager
     def _settings(self, settings: dict[str, str]) -> Iterator[None]:

@@ -229,6 +229,10 @@ class WriterSlot:
         self._writer.kill()
 
 
+DELETES_FILES = ("expire-snapshots", "remove-orphan-files")
+"""Kinds whose Spark job deletes files: that it failed does not mean that nothing happened."""
+
+
 def outcome(f: str, value: Arguments, answer: Mapping[str, Any]) -> str:
     """``ok``, ``fail`` or ``info`` for a writer's answer.
 
@@ -239,4 +243,4 @@ def outcome(f: str, value: Arguments, answer: Mapping[str, Any]) -> str:
         return "ok"
     if value.get("partial_progress"):
         return "info"
-    return classify(answer["error"], writes=KINDS[f].commits, job_first=f != "expire-snapshots")
+    return classify(answer["error"], writes=KINDS[f].commits, job_first=f not in DELETES_FILES)

@@ -36,19 +36,20 @@ class WriteSet(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One SQL statement of an operation.
+    """One SQL statement of an operation, or a Java action on the table that ``sql`` names.
 
     ``{table}`` stands for the qualified name, ``{identifier}`` for the name without catalog (procedures want it so).
     ``bind`` names the first column of the last row returned, for later statements of the operation (``{snapshot}``).
     ``result``: its rows are the operation's result. ``{older_than}`` is bound by the orchestrator, which first secures the
     table log (expiry deletes files that the log has yet to read). ``settings``: properties of the session while it runs; they are
-    put back afterwards, also when it fails.
+    put back afterwards, also when it fails. ``action``: its name and its arguments, as ``harness.writer`` knows them.
     """
 
     sql: str
     bind: str | None = None
     result: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
+    action: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -665,6 +666,25 @@ class ExpireSnapshots(_Maintenance):
         ]
 
 
+class RemoveOrphanFiles(_Maintenance):
+    """Deletes files that no snapshot needs and that are older than ``older_than`` seconds (0 … ; a minute).
+
+    By Iceberg's Java action: the procedure refuses less than a day. With a short age it deletes by design what an operation under way has
+    written and not yet committed, and the commit then leaves a table without its files.
+    """
+
+    name = "remove-orphan-files"
+    writes = False
+    options = ("older_than",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"older_than": int(draw.options.get("older_than", 60))}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        action = {"name": "remove-orphan-files", "older_than_s": int(value["older_than"])}
+        return [Statement("{table}", result=True, action=action)]
+
+
 class Rollback(_Maintenance):
     """``rollback_to_snapshot``: main goes back to its ``back``-th ancestor (the oldest there is); at least one, unless there is none.
 
@@ -790,6 +810,7 @@ KINDS: Mapping[str, Kind] = {
         RewritePositionDeleteFiles(),
         RewriteManifests(),
         ExpireSnapshots(),
+        RemoveOrphanFiles(),
         Rollback(),
         AddColumn(),
         WidenColumn(),

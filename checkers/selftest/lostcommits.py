@@ -17,9 +17,10 @@ from checkers.selftest.world import (
     acked,
     alone,
     completed,
+    fresh,
     inserted,
 )
-from harness.history import Operation
+from harness.history import Event, Operation
 from harness.tablelog import Commit, RowChange, TableLog
 from workloads.operations import KINDS
 from workloads.tables import Row
@@ -461,6 +462,28 @@ def table_lost(w: World) -> Planted | None:
     return w.planted(log=replace(t.log, captures=captures))
 
 
+@mutation(
+    "rollback-forgotten",
+    "commits",
+    "lost-rollback",
+    seen="rollback_to_snapshot and another commit: the last writer wins (SetSnapshotOperation)",
+)
+def rollback_forgotten(w: World) -> Planted | None:
+    """A rollback to an old snapshot is acknowledged, and main never goes there."""
+    for t, k in w.each(lambda t: range(2, len(t.main) // 4)):
+        late = [e for j in range(len(t.main) * 3 // 4, len(t.main)) if (e := acked(t.op(j))) is not None]
+        if not late:
+            continue
+        who, target, end = fresh(w.events), t.main[k - 1].snapshot_id, t.main[-1].snapshot_id
+        said = {"snapshot": target, "rows": [[end, target]]}
+        more = [
+            Event(0, 0, "invoke", who, "rollback", t.name, {"back": 9}, "back"),
+            Event(0, 0, "ok", who, "rollback", t.name, said, "back"),
+        ]
+        return w.planted("back", events=inserted(w.events, min(late), more))
+    return None
+
+
 MUTATIONS: tuple[Mutation, ...] = (
     overtaken,
     vanished,
@@ -482,5 +505,6 @@ MUTATIONS: tuple[Mutation, ...] = (
     too_early,
     out_of_order,
     table_lost,
+    rollback_forgotten,
 )
 """In the order of the checker's task."""
