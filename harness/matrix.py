@@ -373,6 +373,7 @@ class Matrix:
                 command="icequake matrix",
                 group=group,
                 share_final_reads=True,
+                progress=False,
             )
         finally:
             board.heal()

@@ -134,24 +134,33 @@ class Bench:
         command: str,
         group: int = 0,
         share_final_reads: bool = False,
+        progress: bool = True,
     ) -> None:
-        """One run of a group. Raises what :meth:`harness.run.Run.execute` does."""
+        """One run of a group; ``progress``: whether the watcher is told of it. Raises what :meth:`harness.run.Run.execute` does."""
         g = self.groups[group]
         settings = Settings(
             seed=0, command=command, fronts=g.fronts, operations=operations, share_final_reads=share_final_reads
         )
-        Run(workload, folder, self._installation, settings, kept=g.kept, watcher=Quietly(self._watcher)).execute()
+        Run(
+            workload,
+            folder,
+            self._installation,
+            settings,
+            kept=g.kept,
+            watcher=Quietly(self._watcher if progress else None),
+        ).execute()
 
 
 @dataclass(frozen=True)
 class Quietly:
     """Passes on progress alone: a scenario is one line."""
 
-    watcher: Watcher
+    watcher: Watcher | None
 
     def say(self, text: str) -> None:
         """Nothing."""
 
     def progress(self, done: int, total: int | None) -> None:
-        """As the watcher's."""
-        self.watcher.progress(done, total)
+        """As the watcher's, if there is one."""
+        if self.watcher is not None:
+            self.watcher.progress(done, total)

@@ -67,6 +67,7 @@ _CRASHES = _package(
     Fault(verb="kill", target="executor", weight=3),
     Fault(verb="kill", target="driver", weight=2),
     Fault(verb="kill", target="spark-worker"),
+    Fault(verb="kill", target="spark-master"),
     Fault(verb="kill", target="catalog", weight=2),
     Fault(verb="kill", target="database"),
     Fault(verb="kill", target="store"),
