@@ -109,6 +109,8 @@ class Connection:
             if server is not None:
                 server.on_idle = None
             if not await self._handle(wire, request):
+                if self._client.buffer and self._server is not None:
+                    raise NotSpoken  # what the client sent beyond the last request arrives too
                 return
 
     def _spoke(self) -> None:
