@@ -9,6 +9,7 @@ import shlex
 import signal
 import sys
 import tempfile
+import textwrap
 import traceback
 from contextlib import nullcontext
 from pathlib import Path
@@ -261,6 +262,13 @@ def prove(
     for row in proving.rows(scenarios, proofs):
         table.add_row(*row)
     Console().print(table)
+    if len(scenarios) <= 3:
+        last = {p.scenario: p for p in proofs}
+        for s in scenarios:
+            for n, paragraph in enumerate(proving.story(s, last[s.scenario])):
+                lead = f"{s.scenario}: " if n == 0 else ""
+                typer.echo("\n" + textwrap.fill(lead + paragraph, 100, initial_indent="  ", subsequent_indent="  "))
+            typer.echo(f"\n  page  {last[s.scenario].folder}/report.html\n")
     typer.echo(f"Spark {found['spark']}, Iceberg {found['iceberg']}; the runs are in {store}")
     return 0 if all(p.as_said for p in proofs) else 1
 

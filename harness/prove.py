@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,6 +56,8 @@ class Proof:
         why: what differs from what the scenario says, a sentence each; empty when nothing does.
         folder: the run's; None when there is none.
         seconds: that it took.
+        found: of each anomaly name that was found, the first one's explanation.
+        struck: what the proxies did to which commit, a sentence each.
     """
 
     scenario: str
@@ -63,6 +65,8 @@ class Proof:
     why: tuple[str, ...] = ()
     folder: str | None = None
     seconds: float = 0.0
+    found: dict[str, str] = field(default_factory=dict)
+    struck: tuple[str, ...] = ()
 
     @property
     def as_said(self) -> bool:
@@ -221,23 +225,31 @@ class Script:
 
 def prove_once(bench: Bench, scenario: Scenario, runs: Path, command: str) -> Proof:
     """Run a scenario once, judge it, write its verdicts and its page into the store ``runs``."""
-    from reports import page
+    from reports import page, stored
 
     began = time.monotonic()
     folder = store.create(runs, scenario.scenario)
+    found: dict[str, str] = {}
+    struck: list[str] = []
     try:
         with Script(scenario, bench.groups[0].board) as script:
             bench.run(scenario.workload(), folder, script.operations, command=command)
             problems = script.problems()
         results = check(load_evidence(folder.path), ALL, load_promises(folder.path))
         write_results(results, folder.results)
-        page.write(folder.path)
+        told = stored.load(folder.path)
+        page.write(told)
+        for a in stored.own_findings(told.anomalies):
+            found.setdefault(a.name, a.explanation)
+        passed = sorted((p for requests in told.passed.values() for p in requests if p.faults), key=lambda p: p.time)
+        struck = [f"the {p.kind} of {p.op or p.table}: {', '.join(p.faults)}: {p.status}" for p in passed]
         state, why = decide(scenario, history.read(folder.history), results, bench.versions["iceberg"])
         if problems:
             state, why = "not reproduced", (*problems, *why)
     except FAILURES as e:
         state, why = "not run", (str(e),)
-    return Proof(scenario.scenario, state, why, str(folder.path), round(time.monotonic() - began, 1))
+    seconds = round(time.monotonic() - began, 1)
+    return Proof(scenario.scenario, state, why, str(folder.path), seconds, found, tuple(struck))
 
 
 # --- tell -------------------------------------------------------------------------------------------------------------
@@ -252,6 +264,14 @@ def rows(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> list[tuple[s
         said = f"{sum(p.as_said for p in mine)} of {len(mine)}"
         seen = ", ".join(s.anomalies) or "no anomaly"
         out.append((s.scenario, WORDS[worst.state], said, "; ".join(worst.why) or seen))
+    return out
+
+
+def story(scenario: Scenario, proof: Proof) -> list[str]:
+    """What a scenario is, what was done and what was found, in full: paragraphs."""
+    out = [scenario.description, f"Affected: {scenario.affected}. {scenario.link}"]
+    out += [f"Struck: {s}" for s in proof.struck]
+    out += [f"{name}: {text}" for name, text in proof.found.items()]
     return out
 
 
