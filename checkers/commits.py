@@ -129,7 +129,7 @@ def _check_table(t: Timeline, checker: str) -> _Findings:
         elif not on_main and _is_dml(o):
             if not _must_be_seen(t, o):
                 counts["undecided"] += 1
-            elif empty.at_some_state(o):
+            elif not _replaces(o) and empty.at_some_state(o):
                 counts["left_none"] += 1
             else:
                 counts["lost"] += 1
@@ -161,7 +161,12 @@ def _check_table(t: Timeline, checker: str) -> _Findings:
 def _is_dml(o: Operation) -> bool:
     """Whether it leaves exactly one snapshot; procedures leave any number."""
     kind = kind_of(o)
-    return kind is not None and kind.writes and kind.changes_rows
+    return kind is not None and kind.writes and (kind.changes_rows or kind.replaces)
+
+
+def _replaces(o: Operation) -> bool:
+    kind = kind_of(o)
+    return kind is not None and kind.replaces
 
 
 def _sets_back(o: Operation) -> bool:

@@ -50,6 +50,7 @@ INNOCENT = frozenset(
         "rewrite-position-delete-files",
         "rewrite-manifests",
         "remove-orphan-files",
+        "replace-table",
         "rollback",
         "add-column",
         "widen-column",

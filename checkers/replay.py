@@ -43,6 +43,8 @@ ROW_DELTA = "https://github.com/apache/iceberg/blob/main/api/src/main/java/org/a
 """``validateNoConflictingDeleteFiles``: not required for DELETE, as Iceberg sees it."""
 BLIND_APPEND = "https://github.com/apache/iceberg/issues/12653"
 """MERGE with only an insert clause is committed as an append that validates nothing."""
+REPLACED = "https://github.com/apache/iceberg/issues/16232"
+"""CREATE OR REPLACE TABLE replaces the table whatever was committed since it read it."""
 
 _FAR = 256
 """How many commits before the oldest legal scan are tried, only to name an anomaly better."""
@@ -217,7 +219,8 @@ class _Walk:
         if not kind.changes_rows:
             self.replayed += 1
             if real.removed or real.added:
-                self.anomalies.append(self._maintenance(k, c, o, real))
+                found = self._replaced(k, c, o, real) if kind.replaces else None
+                self.anomalies.append(found or self._maintenance(k, c, o, real))
             return
         state = self.state
         if state is None:
@@ -306,6 +309,38 @@ class _Walk:
             if len(out) == len(wanted):
                 break
         return out
+
+    def _replaced(self, k: int, c: Commit, o: Operation, real: Changes) -> Anomaly | None:
+        """A table replaced by what it was at an older position: what was committed since is overwritten."""
+        if self.state is None:
+            return None
+        after = self.state.copy()
+        after.apply(*real)
+        with closing(self._states_back(self.state, k - 1, max(0, k - 1 - _FAR))) as states:
+            scan = next((j for j, at in states if at == after), None)
+        if scan is None:
+            return None
+        lost = self.t.main[scan : k - 1]
+        makers = [m for x in lost if (m := self.t.everything.get(x.op or "")) is not None]
+        text = (
+            f"the {explain.operation(o)} committed {explain.snapshot(c)} with the rows of position {scan} of main, which it had read. "
+            f"{explain.listing(explain.snapshot(x) + ' of ' + explain.maker(x, self.t.everything) for x in lost)} came in between: what "
+            f"they did is overwritten, {explain.rows(real.removed)} gone and {explain.rows(real.added)} back. A table is replaced whatever is "
+            "there when that commits."
+        )
+        return Anomaly(
+            "lost-update",
+            self.checker,
+            self.t.name,
+            text,
+            ops=tuple(dict.fromkeys((o.op, *(m.op for m in makers)))),
+            events=tuple(dict.fromkeys((*o.indices, *(i for m in makers for i in m.indices)))),
+            snapshots=(*(x.snapshot_id for x in lost), c.snapshot_id),
+            files=_files(c, (*real.added, *real.removed), self.t),
+            keys=explain.keys([*real.removed, *real.added]),
+            documented=REPLACED,
+            evidence=_evidence(real, position=k, scan=scan),
+        )
 
     def _maintenance(self, k: int, c: Commit, o: Operation, real: Changes) -> Anomaly:
         before = self.removed_before(k, real.added)

@@ -434,7 +434,8 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
         elif not set(COLUMNS) <= set(log.columns):
             notes.append(f"{name}: the table log has the columns {', '.join(log.columns)}, not {', '.join(COLUMNS)}")
         else:
-            found.append(Timeline(spec, _whole(log), everything, tuple(by_table.get(name, ())), evidence.complete))
+            log = _joined(_whole(log), everything)
+            found.append(Timeline(spec, log, everything, tuple(by_table.get(name, ())), evidence.complete))
     return found, notes
 
 
@@ -450,6 +451,56 @@ def _whole(log: TableLog) -> TableLog:
         return log
     last = metadata[-1].n
     return replace(log, metadata=tuple(metadata), commits=tuple(c for c in log.commits if c.metadata <= last))
+
+
+def _joined(log: TableLog, everything: Mapping[str, Operation]) -> TableLog:
+    """A log in which a snapshot that replaced the table (and has no parent) follows what the version it was made from had as current.
+
+    So main goes on below it, and what it changed are the rows that are not the same.
+    """
+
+    def replaces(c: Commit) -> bool:
+        o = everything.get(c.op or "")
+        kind = kind_of(o) if o is not None else None
+        return c.parent_id is None and kind is not None and kind.replaces
+
+    if not any(map(replaces, log.commits)):
+        return log
+    made_from = {s.after.n: s.before for s in Chain(log, tuple(everything.values())).steps if not s.again}
+    joined: dict[int, Commit] = {}
+    for c in log.commits:
+        before = made_from.get(c.metadata) if replaces(c) else None
+        joined[c.snapshot_id] = c if before is None or before.current is None else _after(c, before.current, joined)
+    return replace(log, commits=tuple(joined.values()))
+
+
+def _after(c: Commit, base: int, known: Mapping[int, Commit]) -> Commit:
+    """A commit without a parent as one on ``base``."""
+    line: list[Commit] = []
+    at: int | None = base
+    while at is not None and at in known and len(line) <= len(known):
+        line.append(known[at])
+        at = known[at].parent_id
+    rows: dict[tuple[object, ...], list[RowChange]] = {}
+    whole = at is None and all(x.readable for x in line) and c.readable
+    for x in reversed(line) if whole else ():
+        for r in x.removed or ():
+            there = rows.get(r.row)
+            if there:
+                there.pop()
+        for r in x.added or ():
+            rows.setdefault(r.row, []).append(r)
+    if not whole:
+        why = (*c.problems, "the rows of the table that it replaced are not known")
+        return replace(c, parent_id=base, added=None, removed=None, problems=why)
+    added = []
+    for r in c.added or ():
+        same = rows.get(r.row)
+        if same:
+            same.pop()
+        else:
+            added.append(r)
+    return replace(c, parent_id=base, added=tuple(added), removed=tuple(r for left in rows.values() for r in left))
 
 
 def resolutions(evidence: Evidence) -> dict[str, Resolution]:

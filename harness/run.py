@@ -44,7 +44,7 @@ from nemesis.proxy import Proxies
 from nemesis.schedule import schedule
 from workloads import generator
 from workloads.generator import Planned
-from workloads.operations import KINDS, Draw, Statement
+from workloads.operations import KINDS, Draw, Statement, definition
 from workloads.schema import Phase, Workload
 from workloads.tables import COLUMNS, SQL_COLUMNS, TableSpec
 
@@ -101,32 +101,12 @@ class Kept:
     sockets: tuple[Path, ...] = ()
 
 
-def table_properties(table: TableSpec) -> dict[str, str]:
-    """The Iceberg table properties that a table's dimensions mean; its own ``properties`` come last and win."""
-    properties = {
-        "format-version": str(table.format_version),
-        "write.metadata.previous-versions-max": "1000",
-    }
-    for command in ("delete", "update", "merge"):
-        properties[f"write.{command}.mode"] = table.mode
-        properties[f"write.{command}.isolation-level"] = table.isolation
-    return properties | table.properties
-
-
 CREATE_NAMESPACE = [Statement("CREATE NAMESPACE IF NOT EXISTS {catalog}.{namespace}")]
 
 
 def create_table(table: TableSpec) -> list[Statement]:
     """The DDL of one table under test; its namespace is there."""
-    quoted = ", ".join(
-        f"'{k}' = '{v}'" for k, v in ((_quote(k), _quote(v)) for k, v in table_properties(table).items())
-    )
-    partitioning = " PARTITIONED BY (part)" if table.partitioned else ""
-    return [Statement(f"CREATE TABLE {{table}} ({SQL_COLUMNS}) USING iceberg{partitioning} TBLPROPERTIES ({quoted})")]
-
-
-def _quote(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'").replace("{", "{{").replace("}", "}}")
+    return [Statement(f"CREATE TABLE {{table}} ({SQL_COLUMNS}) {definition(table)}")]
 
 
 class Run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Literal
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from checkers.replay import BLIND_APPEND, ROW_DELTA, Replay
 from checkers.verdict import Evidence
+from harness.history import Operation
 from harness.tablelog import Capture, Commit, MissingFile, RowChange, TableLog
 from tests.drawing import Drawing, names, row, verdict
 from tests.simulator import Defects, Simulation, simulate
@@ -549,7 +550,7 @@ def explained(e: Evidence, table: str, k: int) -> bool:
         ),
         default=0,
     )
-    if spec.isolation == "serializable" or (o.f == "delete-partition" and spec.partitioned):
+    if spec.isolation == "serializable" or (o.f == "delete-partition" and spec.partitioned) or kind.overwrites:
         settled = k - 1
     for j in range(settled, k):
         meaning = kind.writeset(State(state(j).elements()), o.value, o.op, spec)
@@ -557,18 +558,18 @@ def explained(e: Evidence, table: str, k: int) -> bool:
         if (want_removed - want_added, want_added - want_removed) == (removed, added):
             return True
         only_deletes = not want_added and not added and not removed - want_removed
-        others_had_the_rest = all(deleted(r, chain[j : k - 1]) for r in want_removed - removed)
+        others_had_the_rest = all(deleted(r, chain[j : k - 1], ops) for r in want_removed - removed)
         if spec.isolation == "snapshot" and only_deletes and others_had_the_rest:
             return True
     return False
 
 
-def deleted(r: Row, commits: list[Commit]) -> bool:
-    """Whether these commits deleted the row, or what they had made of it."""
+def deleted(r: Row, commits: list[Commit], ops: Mapping[str, Operation]) -> bool:
+    """Whether these commits deleted the row, or what they had made of it; an overwrite makes nothing of it, but puts another there."""
     for c in commits:
         if any(x.row == tuple(r) for x in c.removed or ()):
             same = [x for x in c.added or () if x.row[0] == r.id]
-            if not same:
+            if not same or KINDS[ops[c.op or ""].f].overwrites:
                 return True
             r = Row(*same[0].row)
     return False

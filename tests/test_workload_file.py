@@ -127,8 +127,15 @@ def test_a_name_means_a_file_of_the_library_and_a_wrong_one_lists_them() -> None
         find("quik")
 
 
+@pytest.mark.parametrize(("kind", "option"), [(k.name, option) for k in KINDS.values() for option in k.options])
+def test_a_kind_s_options_can_be_given(kind: str, option: str) -> None:
+    value = {"strategy": "sort", "partial_progress": "true"}.get(option, "2")
+    text = f"{GOOD.partition('operations:')[0]}operations:\n  {kind}: {{{option}: {value}}}\n"
+    assert option in parse(text, "w.yaml").operations[kind].options()
+
+
 def test_mixed_uses_every_operation_but_those_that_take_acknowledged_commits_back() -> None:
-    assert set(KINDS) - set(load(find("mixed")).operations) == {"rollback", "remove-orphan-files"}
+    assert set(KINDS) - set(load(find("mixed")).operations) == {"rollback", "remove-orphan-files", "replace-table"}
 
 
 @pytest.mark.parametrize(

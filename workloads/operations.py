@@ -149,6 +149,8 @@ class Kind(ABC):
     """Whether it can change the table's rows; False for reads and maintenance."""
     sets_back: ClassVar[bool] = False
     """Whether it takes main back to a snapshot before: what came after is gone on purpose. No state tells what it means."""
+    replaces: ClassVar[bool] = False
+    """Whether its snapshot has no parent, and takes the place of all there was."""
     overwrites: ClassVar[bool] = False
     """Whether a row that it adds is a new one, and not what it made of a row of that id which it removed."""
     blind_append: ClassVar[bool] = False
@@ -666,6 +668,51 @@ class ExpireSnapshots(_Maintenance):
         ]
 
 
+def table_properties(table: TableSpec) -> dict[str, str]:
+    """The Iceberg table properties that a table's dimensions mean; its own ``properties`` come last and win."""
+    properties = {
+        "format-version": str(table.format_version),
+        "write.metadata.previous-versions-max": "1000",
+    }
+    for command in ("delete", "update", "merge"):
+        properties[f"write.{command}.mode"] = table.mode
+        properties[f"write.{command}.isolation-level"] = table.isolation
+    return properties | table.properties
+
+
+def definition(table: TableSpec, *, without: Sequence[str] = ()) -> str:
+    """What follows the columns in the table's DDL; ``without``: properties that are left out."""
+    pairs = [(_quote(k), _quote(v)) for k, v in table_properties(table).items() if k not in without]
+    partitioning = " PARTITIONED BY (part)" if table.partitioned else ""
+    quoted = ", ".join(f"'{k}' = '{v}'" for k, v in pairs)
+    return f"USING iceberg{partitioning} TBLPROPERTIES ({quoted})"
+
+
+def _quote(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'").replace("{", "{{").replace("}", "}}")
+
+
+class ReplaceTable(_Maintenance):
+    """``CREATE OR REPLACE TABLE … AS SELECT``: the same rows in a table of the same make; its snapshot has no parent.
+
+    Iceberg replaces whatever is there when it commits by what the statement had read: what others committed meanwhile is gone. A catalog
+    that takes a client's metadata as a whole (JDBC) loses their snapshots, too (apache/iceberg#16232).
+    """
+
+    name = "replace-table"
+    replaces = True
+
+    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
+        return None
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        made = definition(table, without=["format-version"])  # which may be higher by now
+        return [Statement(f"CREATE OR REPLACE TABLE {{table}} {made} AS SELECT * FROM {{table}}")]
+
+
 class RemoveOrphanFiles(_Maintenance):
     """Deletes files that no snapshot needs and that are older than ``older_than`` seconds (0 … ; a minute).
 
@@ -811,6 +858,7 @@ KINDS: Mapping[str, Kind] = {
         RewriteManifests(),
         ExpireSnapshots(),
         RemoveOrphanFiles(),
+        ReplaceTable(),
         Rollback(),
         AddColumn(),
         WidenColumn(),

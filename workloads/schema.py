@@ -67,6 +67,10 @@ class OperationSpec(_Model):
     strategy: Literal["binpack", "sort"] | None = None
     partial_progress: bool | None = None
     retain_last: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    columns: Annotated[int, Field(ge=1, le=1000)] | None = None
+    properties: Annotated[int, Field(ge=1, le=1000)] | None = None
+    older_than: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    """Seconds."""
 
     def options(self) -> dict[str, Any]:
         """The kind's own options that were given."""

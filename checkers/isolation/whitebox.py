@@ -10,7 +10,7 @@ id 7            adds or removes a row of id 7                 statements by key,
 is id 7 there   makes the first or removes the last such row  MERGE with only an insert clause
 part 2          adds or removes a row of partition 2          delete-partition, overwrites
 part 2, odd     … that has an odd ``cnt``                     …-where (predicates)
-everything      … any row                                     read, overwrites without partitions
+everything      … any row                                     read, replace-table, overwrites without partitions
 =============== ============================================= =============================================================
 
 Items are rows, not ids (Iceberg knows no unique keys: an insert of id 7 is no new version of the row that has this id already): who
@@ -145,8 +145,9 @@ class TableGraph:
             o = None
         kind = kind_of(o) if o is not None else None
         scan: tuple[int, int] | None = None
-        if o is not None and kind is not None and kind.changes_rows:
-            scan, overwritten = self._scan(k, o, kind, changes, state)
+        if o is not None and kind is not None and (kind.changes_rows or kind.replaces):
+            replaced = self._replaced(k, o, changes, state) if kind.replaces else None
+            scan, overwritten = (replaced, []) if kind.replaces else self._scan(k, o, kind, changes, state)
             self._overwrites += [(c, k, r.id) for r, c in overwritten]
             if scan is None:
                 self.unexplained.append(o.op)
@@ -211,6 +212,24 @@ class TableGraph:
         if exact:
             return (exact[-1], exact[0]), []
         return ((partly[0], partly[0]), partly[1]) if partly is not None else (None, [])
+
+    def _replaced(self, k: int, o: Operation, real: Changes, state: State) -> tuple[int, int] | None:
+        """The oldest and newest position whose rows a table was replaced with; it read all of them."""
+        first = max(0, min(self.t.settled(o.invoked.index), k - 1), k - 1 - FAR)
+        after = state.copy()
+        after.apply(*real)
+        same: list[int] = []
+        j = k - 1
+        while True:
+            if state == after:
+                same.append(j)
+            if j == first:
+                break
+            j -= 1
+            state.apply(self._changes[j].added, self._changes[j].removed)
+        for change in self._changes[j : k - 1]:
+            state.apply(*change)
+        return (same[-1], same[0]) if same else None
 
     def _remover(self, row: Row, j: int, k: int) -> int:
         """The first position from j+1 to k-1 whose commit removed a row; 0 for none."""
