@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from checkers.check import check
+from checkers.columns import check_columns
 from checkers.commits import Commits
 from checkers.replay import Replay
 from checkers.timeline import timelines
@@ -78,3 +79,12 @@ def test_a_replacement_made_from_an_older_version_loses_a_commit() -> None:
     d.metadata[-1] = replace(d.metadata[-1], snapshots=(1, 3), raw={"metadata-log": log})
     d.ok("r")
     assert names(Commits(), d.evidence()) == ["lost-commit"]
+
+
+def test_columns_say_the_same() -> None:
+    never = Drawing()
+    never.did("a", "insert", ids=[1], add=[A])
+    never.invoke("r", "replace-table")
+    never.ok("r")
+    for d, valid in ((replaced(), True), (never, False)):
+        assert check_columns(d.evidence())[0].valid is valid

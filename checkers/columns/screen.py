@@ -50,7 +50,7 @@ def _table(*names: str) -> Bools:
     return out
 
 
-_DML = _table(*(n for n, k in KINDS.items() if k.writes and k.changes_rows))
+_DML = _table(*(n for n, k in KINDS.items() if k.writes and (k.changes_rows or k.replaces)))
 _WRITES = _table(*(n for n, k in KINDS.items() if k.writes))
 _SETS_VAL = _table("update-register", "update-register-where", "merge-upsert", "merge-update")
 _COUNTS = _table("update-counter", "update-counter-where", "merge-upsert", "merge-update")
