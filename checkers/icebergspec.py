@@ -149,6 +149,11 @@ RULES: Mapping[str, Rule] = {
         "deletion-vectors",
         "a writer that removes a data file must remove its deletion vector as well",
     ),
+    "position-deletes-in-v3": Rule(
+        "Position Delete Files",
+        "position-delete-files",
+        "position delete files must not be added to v3 tables: deletes of positions are deletion vectors there",
+    ),
     "foreign-file": Rule(
         "Manifest Entry Fields",
         "manifest-entry-fields",

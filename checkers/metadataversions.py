@@ -96,6 +96,7 @@ def check_versions(chain: Chain, *, torn: bool) -> Seen:
     check.acknowledged_changes()
     check.sequence_numbers()
     check.row_ids()
+    check.position_deletes()
     check.parents()
     seen.stats |= {"versions": len(chain.log.metadata), "snapshots": len(chain.log.commits)}
     return seen
@@ -621,6 +622,24 @@ class _Versions:
     @staticmethod
     def _one(c: Commit, m: Metadata) -> dict[str, Any]:
         return {"ops": () if c.op is None else (c.op,), "snapshots": (c.snapshot_id,), "files": (m.location,)}
+
+    def position_deletes(self) -> None:
+        """A table of version 3 gets no position delete files; those from before its upgrade may stay."""
+        steps = {s.after.n: s for s in self.chain.steps if not s.again}
+        for c in self.chain.log.commits:
+            step = steps.get(c.metadata)
+            if step is None or step.gap or step.before is None or step.before.format_version < 3:
+                continue
+            new = [f.path for f in c.added_files if f.content == "position-deletes" and f.snapshot_id == c.snapshot_id]
+            if new:
+                self.found(
+                    "position-deletes-in-v3",
+                    f"{explain.snapshot(c)}{self._of(c)} adds {explain.listing(sorted(new))}, position deletes, to a table that was of "
+                    f"format version {step.before.format_version} already (metadata version {step.before.n}, {step.before.location}).",
+                    ops=() if c.op is None else (c.op,),
+                    snapshots=(c.snapshot_id,),
+                    files=tuple(sorted(new)),
+                )
 
     def parents(self) -> None:
         """A snapshot's parent was in some version before it, or is from before the first version that could be read."""

@@ -743,6 +743,13 @@ def vector_of_a_dead_file() -> Drawing:
     return d
 
 
+def position_deletes_in_v3() -> Drawing:
+    d = Drawing()
+    d.commit(1, add=[A])
+    d.commit(2, add=[positions("data/p", A.path)])
+    return d
+
+
 def vector_added_to_a_dead_file() -> Drawing:
     d = three()
     d.commit(4, add=[vector("data/v1", A.path)])
@@ -865,6 +872,7 @@ BROKEN: list[tuple[str, Callable[[], Drawing]]] = [
     ("several-dvs", two_vectors_in_one_file),
     ("dangling-dv", vector_of_a_dead_file),
     ("dangling-dv", vector_added_to_a_dead_file),
+    ("position-deletes-in-v3", position_deletes_in_v3),
     ("summary-count", summary_says_more),
     ("summary-count", wrong_total_is_told_once),
     ("wrong-operation", append_that_removes),

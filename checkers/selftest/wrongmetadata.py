@@ -546,6 +546,25 @@ def second_vector(w: World) -> Planted | None:
 
 
 @mutation(
+    "position-deletes-after-upgrade",
+    "metadata",
+    "position-deletes-in-v3",
+    seen="https://github.com/apache/iceberg/pull/16146: a commit that was prepared before the upgrade",
+)
+def position_deletes_in_v3(w: World) -> Planted | None:
+    """A table of version 3 gets a position delete file in place of a deletion vector."""
+    for t, k in positions(w):
+        c = t.main[k - 1]
+        new = [f for f in c.added_files if f.content == "deletion-vector"]
+        if new:
+            f = w.rng.choice(new)
+            other = replace(f, content="position-deletes", format="parquet", offset=None, length=None)
+            files = tuple(other if x == f else x for x in c.added_files)
+            return w.planted(t.op(k).op, log=with_commit(t, k, added_files=files))
+    return None
+
+
+@mutation(
     "orphan-deletion-vector",
     "metadata",
     "dangling-dv",
@@ -737,6 +756,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     file_sequence,
     path_twice,
     second_vector,
+    position_deletes_in_v3,
     orphan_vector,
     file_missing,
     manifest_corrupt,
