@@ -91,14 +91,25 @@ _SLOW_STORE = _package(
 )
 _MAINTENANCE = _package(
     "maintenance",
-    "snapshots expire and files are rewritten under the writers' feet",
+    "snapshots expire, files are rewritten, the schema changes, the table is upgraded under the writers' feet",
     Fault(verb="maintain", do="expire-snapshots", weight=2),
     Fault(verb="maintain", do="rewrite-data-files", weight=2),
     Fault(verb="maintain", do="rewrite-position-delete-files"),
     Fault(verb="maintain", do="rewrite-manifests"),
+    Fault(verb="maintain", do="add-column"),
+    Fault(verb="maintain", do="widen-column"),
+    Fault(verb="maintain", do="set-property"),
+    Fault(verb="maintain", do="upgrade", weight=0.5),
+)
+_RECKLESS = _package(
+    "reckless",
+    "what the documentation warns of: orphan files removed at a short age, rollbacks, tables replaced, while writers work",
+    Fault(verb="maintain", do="remove-orphan-files"),
+    Fault(verb="maintain", do="rollback"),
+    Fault(verb="maintain", do="replace-table"),
 )
 
-_EACH = (_PARTITION, _LOST_ACKS, _FLAKY, _CRASHES, _SLOW_STORE, _MAINTENANCE)
+_EACH = (_PARTITION, _LOST_ACKS, _FLAKY, _CRASHES, _SLOW_STORE, _MAINTENANCE, _RECKLESS)
 PACKAGES: Mapping[str, Package] = {p.name: p for p in _EACH} | {
     "all": Package("all", "all of the others", tuple(f for p in _EACH for f in p.faults))
 }
