@@ -79,8 +79,12 @@ class _Walk:
             await self.struct(depth)
         elif kind in (LIST, SET):
             (inner,) = await self.take(1)
-            for _ in range(_count(await self.number())):
-                await self.value(inner, depth + 1)
+            count = _count(await self.number())
+            if inner in _FIXED:
+                await self.take(count * _FIXED[inner])
+            else:
+                for _ in range(count):
+                    await self.value(inner, depth + 1)
         elif kind == MAP:
             key, value = await self.take(2)
             for _ in range(_count(await self.number())):
@@ -114,15 +118,19 @@ class Thrift(Wire):
             self._procedure = await walk.string()
             self._sequence = await walk.number()
             await walk.struct()
-        except NotSpoken:
-            pipe.buffer[:0] = walk.raw
-            raise
+        except (NotSpoken, Gone):
+            if not walk.raw and not pipe.buffer:
+                raise
+            pipe.buffer[:0] = walk.raw  # also of a message that breaks off: what came of it is passed on
+            raise NotSpoken from None
         return walk, version & 0xFF
 
     async def request(self, client: Pipe) -> Request | None:
         while not client.buffer:
             if not await client.more():
                 return None
+        if client.buffer[0] != VERSION_1 >> 24:
+            raise NotSpoken
         walk, kind = await self._message(client)
         self._oneway = kind == ONEWAY
         name = self._procedure.decode("utf-8", "replace")
@@ -134,12 +142,7 @@ class Thrift(Wire):
     async def reply(self, server: Pipe, request: Request) -> Reply:
         if self._oneway:
             return Reply(Message(), ok=True)
-        try:
-            walk, kind = await self._message(server)
-        except Gone:
-            if server.buffer:
-                raise NotSpoken from None
-            raise
+        walk, kind = await self._message(server)
         ok = kind == REPLY and not any(field > 0 for field in walk.fields)
         return Reply(Message(bytes(walk.raw)), ok=ok, status="ok" if ok else "exception")
 
