@@ -52,6 +52,7 @@ T = TypeVar("T")
 
 WRITER_START_S = 240.0
 REPLACE_TRIES = 3
+MOST_PROBLEMS = 3
 
 
 class Watcher(Protocol):
@@ -263,8 +264,12 @@ class Run:
         with self._timed("table log"):
             self._say("reading the table logs")
             follower.finish()
-        for problem in follower.errors:
+        for problem in follower.errors[:MOST_PROBLEMS]:
             self._say(f"table log: {problem}")
+        if len(follower.errors) > MOST_PROBLEMS:
+            self._say(
+                f"table log: {len(follower.errors) - MOST_PROBLEMS} more captures failed; the last one read everything"
+            )
         self._state["capture_errors"] = list(follower.errors)
         self._state["writer_replacements"] = sum(s.replacements for s in slots)
 
