@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from checkers import conflicts
 from checkers.conflicts import KINDS, PLACEMENTS, Cell
 from harness.matrix import Ended, Measured, read
 from reports import words
+from reports.page import environment
 
-TEMPLATES = Path(__file__).parent / "templates"
 STATES = {
     "committed": "committed at the first attempt",
     "retried": "committed at a later attempt",
@@ -105,17 +103,12 @@ def _aborts(measured: Iterable[Measured]) -> list[tuple[str, str, int]]:
 def render(folder: Path) -> str:
     """The page of the matrix in ``folder``. Raises :class:`harness.matrix.MatrixError`."""
     header, measured = read(folder / "cells.jsonl")
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     differing = [m for m in measured if not m.as_predicted]
     anomalous = [m for m in measured if m.anomalies]
     return words.printable(
-        environment.get_template("matrix.html").render(
+        environment()
+        .get_template("matrix.html")
+        .render(
             header=header,
             count=len(measured),
             states=STATES,

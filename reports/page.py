@@ -481,7 +481,8 @@ def view(run: Stored) -> dict[str, Any]:
     }
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Where templates are, and what they may call."""
     env = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -518,7 +519,7 @@ def render(run_folder: Path | Stored) -> str:
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(style=Markup(style), script=Markup(script), script_hash=f"sha256-{digest}", **view(run))
     )
