@@ -40,6 +40,8 @@ EVERYWHERE = frozenset({"rewrite-data-files", "rewrite-manifests"})
 CONFLICTING_FILES = "Found conflicting files that can contain records matching"
 MISSING_TO_DELETE = "Missing required files to delete"
 NEW_DELETE = "Cannot commit, found new delete for replaced data file"
+NEW_POSITION_DELETE = "Cannot commit, found new position delete for replaced data file"
+"""As the one above, of a compaction: it keeps its starting sequence number, so equality deletes still apply."""
 MISSING_DATA = "Cannot commit, missing data files"
 CONFLICTING_DELETES = "Found new conflicting delete files that can apply to records matching"
 CONCURRENT_DV = "Found concurrently added DV for"
@@ -163,14 +165,14 @@ def _reasons(cell: Cell, key: int, y: Effect) -> Iterator[str]:
     if kind in ("insert", "merge-insert", "delete-partition"):
         return  # a blind append; a metadata delete goes by the base of each attempt
     if kind == "rewrite-manifests":
-        if y.removed:
-            yield MISSING_MANIFEST
+        if y.removed or cell.second == "rewrite-manifests":
+            yield MISSING_MANIFEST  # Y wrote the manifests of these files anew
         return
     if kind == "rewrite-data-files":
         if mine.removed & y.removed:
             yield MISSING_TO_DELETE
         if mine.removed & y.deletes:
-            yield NEW_DELETE
+            yield NEW_POSITION_DELETE
         return
     # A MERGE's join condition is no filter of its scan: everything may match. A key's column is no partition's.
     matches = [low <= key <= high for low, high in y.added] if kind != "merge-upsert" else [True for _ in y.added]
