@@ -101,6 +101,7 @@ class Rig:
         self.proxies = Proxies(self.board)
         self.listener: Listener | None = None
         self._clients: list[Any] = []
+        self._over = False
 
     def __enter__(self) -> Rig:
         self.proxies.__enter__()
@@ -108,9 +109,7 @@ class Rig:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for transport in self._clients:
-            transport.close()
-        self.proxies.__exit__()
+        self.stop()
         self.board.close()
         self.server.serverTransport.close()
 
@@ -121,7 +120,16 @@ class Rig:
         self._clients.append(transport)
         return ThriftHiveMetastore.Client(TBinaryProtocol.TBinaryProtocol(transport))
 
+    def stop(self) -> None:
+        """End the proxies: then every request that was answered is in the log."""
+        if not self._over:
+            self._over = True
+            for transport in self._clients:
+                transport.close()
+            self.proxies.__exit__()
+
     def log(self) -> list[dict[str, Any]]:
+        self.stop()
         self.board.finish()
         return [json.loads(line) for line in self.log_file.read_text().splitlines()]
 
