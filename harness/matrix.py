@@ -167,8 +167,9 @@ def planned(kind: str, key: int, table: TableSpec) -> Planned:
 class Script:
     """Who does what when, in a run of several cells."""
 
-    def __init__(self, cells: Sequence[Cell], board: Board) -> None:
+    def __init__(self, cells: Sequence[Cell], board: Board, stop: threading.Event) -> None:
         self._cells = cells
+        self._stop = stop
         self._first_over = [threading.Event() for _ in cells]
         self._holds: list[Hold] = [board.hold(self.op(0, n), longest=OP_TIMEOUT) for n in range(len(cells))]
 
@@ -209,7 +210,7 @@ class Script:
     def _wait(self, n: int) -> None:
         """Until the first operation's commit is held, or it ended without one."""
         for _ in range(int(OP_TIMEOUT * 100)):
-            if self._holds[n].reached.wait(0.01) or self._first_over[n].is_set():
+            if self._holds[n].reached.wait(0.01) or self._first_over[n].is_set() or self._stop.is_set():
                 return
         raise RunError(f"matrix: {self._cells[n].name}: its first operation neither commits nor ends")
 
@@ -364,7 +365,7 @@ class Matrix:
         place = Path(tempfile.mkdtemp(prefix=f"run-{group}-", dir=self._folder))
         folder = store.create(place, "matrix")
         board = bench.groups[group].board
-        script = Script(cells, board)
+        script = Script(cells, board, self._stop)
         try:
             bench.run(
                 workload(cells),
@@ -374,9 +375,14 @@ class Matrix:
                 group=group,
                 share_final_reads=True,
                 progress=False,
+                stop=self._stop,
             )
         finally:
             board.heal()
+            if self._stop.is_set():
+                shutil.rmtree(place, ignore_errors=True)
+        if self._stop.is_set():
+            return []  # the run was cut short
         measured = judge(cells, script, folder.path)
         shutil.rmtree(place, ignore_errors=True)
         return measured

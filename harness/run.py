@@ -80,6 +80,7 @@ class Settings:
         spark_workers: Spark worker processes of an embedded stack.
         capture_interval: seconds between captures of the table log while running.
         share_final_reads: whether each table is read by one writer at the end, not by all.
+        stop: set by others, it ends the run soon, with what there is.
         fronts: proxies between the writers and the services; a run with a nemesis makes its own when there are none.
         operations: (workload, phase, writer, seed) → what the writer does in the phase; the seeded generator's.
     """
@@ -91,6 +92,7 @@ class Settings:
     capture_interval: float = 10.0
     fronts: Fronts | None = None
     share_final_reads: bool = False
+    stop: threading.Event = field(default_factory=threading.Event)
     operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations
 
 
@@ -132,7 +134,7 @@ class Run:
         self._say = watcher.say
         self._run_id = secrets.token_hex(6)
         self._namespace = f"iq_{self._run_id}"
-        self._stop = threading.Event()
+        self._stop = settings.stop
         self._errors: list[BaseException] = []
         nemesis = workload.nemesis
         self._maintainers = int(nemesis is not None and any(f.verb == "maintain" for f in nemesis.all()))

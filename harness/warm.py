@@ -6,6 +6,7 @@ import contextlib
 import secrets
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -135,11 +136,22 @@ class Bench:
         group: int = 0,
         share_final_reads: bool = False,
         progress: bool = True,
+        stop: threading.Event | None = None,
     ) -> None:
-        """One run of a group; ``progress``: whether the watcher is told of it. Raises what :meth:`harness.run.Run.execute` does."""
+        """One run of a group. Raises what :meth:`harness.run.Run.execute` does.
+
+        Args:
+            progress: whether the watcher is told of it.
+            stop: ends it soon, set by another thread.
+        """
         g = self.groups[group]
         settings = Settings(
-            seed=0, command=command, fronts=g.fronts, operations=operations, share_final_reads=share_final_reads
+            seed=0,
+            command=command,
+            fronts=g.fronts,
+            operations=operations,
+            share_final_reads=share_final_reads,
+            stop=stop or threading.Event(),
         )
         Run(
             workload,
