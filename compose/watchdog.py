@@ -158,24 +158,28 @@ class Found:
 
 
 def clean_up(run_id: str, folders: Iterable[str] = ()) -> Cleanup:
-    """End every process of the run and remove its folders: SIGTERM, a grace of 3 s, SIGKILL. Takes 9 s at most."""
-    begin = time.monotonic()
+    """End every process of the run and remove its folders: SIGTERM, a grace of 3 s, SIGKILL. Takes 9 s at most,
+    counted from the first look over all processes, which may itself take seconds on a loaded machine."""
     seen: dict[tuple[int, float], str] = {}
     sent: dict[tuple[int, float], int] = {}
+    left = of_run(run_id)
+    begin = time.monotonic()
     deadline = begin + GRACE_SECONDS + KILL_SECONDS
     polite = ((TERM_SECONDS, signal.SIGTERM), (GRACE_SECONDS, signal.SIGINT))
-    left: list[Found] = []
-    while (left := of_run(run_id)) and (now := time.monotonic()) < deadline:
+    while left and (now := time.monotonic()) < deadline:
         waited = now - begin
-        wanted = next((number for limit, number in polite if waited < limit), signal.SIGKILL)
+        stage = next((number for limit, number in polite if waited < limit), signal.SIGKILL)
         for process in left:
             key = (process.pid, process.started)
+            # However late we are, a process that has not been asked to end is asked first.
+            wanted = signal.SIGTERM if key not in sent and stage != signal.SIGKILL else stage
             seen[key] = f"{process.name} ({process.pid})"
             if wanted == signal.SIGKILL or sent.get(key) != wanted:
                 sent[key] = wanted
                 _send(process.pid, wanted)
                 _send(process.pid, signal.SIGCONT)  # a stopped process acts on nothing but SIGKILL
         time.sleep(_POLL_SECONDS)
+        left = of_run(run_id)
     return Cleanup(
         terminated=tuple(name for key, name in seen.items() if key not in {(p.pid, p.started) for p in left}),
         left=tuple(f"{process.name} ({process.pid})" for process in left),

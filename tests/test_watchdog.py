@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from compose import watchdog as watchdog_module
 from compose.watchdog import Watchdog, marked_environment, of_run
 
 ROOT = Path(__file__).parent.parent
@@ -23,6 +24,7 @@ SLEEP = "import time; time.sleep(120)"
 # A harness with one process of every kind that is hard to end. It prints their pids, and waits to be told how to end.
 HARNESS = r"""
 import json, os, pathlib, signal, subprocess, sys, time
+from compose import watchdog as watchdog_module
 from compose.watchdog import Watchdog, marked_environment
 
 run_id, folder, fork = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3] == "fork"
@@ -178,7 +180,7 @@ def test_close_says_what_the_run_forgot_to_stop(sleeper: Callable[[str], subproc
     forgotten = sleeper("forgetful")
     found = watchdog.close()
     assert [name.split()[-1] for name in found.terminated] == [f"({forgotten.pid})"]
-    assert forgotten.wait(1) == -signal.SIGTERM
+    assert forgotten.wait(5) == -signal.SIGTERM
     assert not found.left
 
 
@@ -230,8 +232,21 @@ def test_a_watchdog_that_was_killed_is_noticed_and_its_work_is_done_all_the_same
         assert watchdog.pid != first
     forgotten = sleeper("unlucky")
     watchdog.close()
-    assert forgotten.wait(1) == -signal.SIGTERM
+    assert forgotten.wait(5) == -signal.SIGTERM
     assert not folder.exists()
+
+
+def test_a_slow_look_over_all_processes_does_not_skip_sigterm(
+    monkeypatch: pytest.MonkeyPatch, sleeper: Callable[[str], subprocess.Popen[bytes]]
+) -> None:
+    def slow(run_id: str) -> list[watchdog_module.Found]:
+        time.sleep(watchdog_module.TERM_SECONDS + 0.1)
+        return of_run(run_id)
+
+    monkeypatch.setattr(watchdog_module, "of_run", slow)
+    forgotten = sleeper("slow look")
+    watchdog_module.clean_up("slow look")
+    assert forgotten.wait(5) == -signal.SIGTERM
 
 
 def test_the_watchdog_is_no_process_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
