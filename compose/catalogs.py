@@ -1,6 +1,6 @@
 """The catalogs: how Spark reaches each, where a proxy in front of its commit stands, and how to ask it for a table's pointer.
 
-A catalog is one entry of ``CATALOGS``; nothing else knows what a catalog is.
+A catalog is one entry of ``CATALOGS`` (``compose.catalog.Catalog``); nothing else knows what a catalog is.
 """
 
 from __future__ import annotations
@@ -9,19 +9,22 @@ import http.client
 import json
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
-from urllib.parse import SplitResult, quote, urlsplit
+from pathlib import Path
+from urllib.parse import quote, urlsplit
 
+from compose.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog, Site
 from compose.endpoints import Endpoints
-from compose.postgres import USER, query
-from compose.process import NotReady, http_get
+from compose.hadoop import HADOOP
+from compose.hive import HIVE, HIVE_NOLOCK, Metastore
+from compose.moto import DYNAMODB, GLUE, GLUE_CAS, Moto
+from compose.nessie import NESSIE, NESSIE_NATIVE, Nessie
+from compose.postgres import USER, Postgres, query
+from compose.process import LocalProcess, NotReady, http_get
+from compose.rest import RestCatalog
 from compose.service import ServiceError
+from compose.sqlite import JDBC_SQLITE
 
-Wire = Literal["http", "postgres"]
-
-SOCKET_TIMEOUT_MS = 30_000
-CONNECT_TIMEOUT_MS = 5_000
+__all__ = ["CATALOGS", "JDBC_TABLES", "SERVERS", "Catalog"]
 
 JDBC_TABLES = (
     "CREATE TABLE iceberg_tables (catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, "
@@ -32,42 +35,15 @@ JDBC_TABLES = (
 )
 """Schema version V1 (``core/jdbc/JdbcUtil``). Drivers that start together would race to make them."""
 
+SERVERS: Mapping[str, Callable[[Site], LocalProcess]] = {
+    "rest": lambda site: RestCatalog(site),
+    "hive": lambda site: Metastore(site),
+    "nessie": lambda site: Nessie(site),
+    "moto": lambda site: Moto(site),
+}
+"""The servers of catalogs, by the name of their service; ``postgres`` is the stack's own."""
 
-@dataclass(frozen=True)
-class Catalog:
-    """One catalog.
-
-    Attributes:
-        summary: what it is, one line.
-        promise: what decides a commit, one line.
-        services: of the stack, beside the object store and Spark.
-        wire: the protocol between a writer and the place where its commit is decided.
-        properties: (endpoints) → what follows ``spark.sql.catalog.<name>.``, without the object store's part.
-        pointer: (endpoints, namespace, table, timeout in s) → location of the current metadata.json, asked from the catalog
-            itself; None when there is no such table. Raises ServiceError when it gives no answer.
-    """
-
-    name: str
-    summary: str
-    promise: str
-    services: tuple[str, ...]
-    wire: Wire
-    properties: Callable[[Endpoints], Mapping[str, str]]
-    pointer: Callable[[Endpoints, str, str, float], str | None]
-
-    def address(self, endpoints: Endpoints) -> tuple[str, int]:
-        """Host and port of the place where commits are decided."""
-        parts = _split(endpoints.catalog_uri)
-        return parts.hostname or "127.0.0.1", parts.port or {"https": 443, "postgresql": 5432}.get(parts.scheme, 80)
-
-    def through(self, endpoints: Endpoints, host: str, port: int) -> Endpoints:
-        """The endpoints with that place replaced by another, such as a proxy."""
-        url = _split(endpoints.catalog_uri)._replace(netloc=f"{host}:{port}").geturl()
-        return replace(endpoints, catalog_uri=f"jdbc:{url}" if endpoints.catalog_uri.startswith("jdbc:") else url)
-
-
-def _split(uri: str) -> SplitResult:
-    return urlsplit(uri.removeprefix("jdbc:"))
+SERVER_PORTS = ("rest", "hive", "nessie", "nessie-management", "moto")
 
 
 # --- REST -------------------------------------------------------------------------------------------------------------
@@ -137,27 +113,59 @@ def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def _rest_uri(services: Mapping[str, LocalProcess], _: Path) -> str:
+    server = services["rest"]
+    assert isinstance(server, RestCatalog)
+    return server.uri
+
+
+def _jdbc_uri(services: Mapping[str, LocalProcess], _: Path) -> str:
+    server = services["postgres"]
+    assert isinstance(server, Postgres)
+    return server.jdbc_url()
+
+
+REST = Catalog(
+    name="rest",
+    summary="Iceberg's REST catalog server on PostgreSQL",
+    promise="the server checks the commit's requirements, then compares and swaps in PostgreSQL",
+    services=("postgres", "rest"),
+    wire="http",
+    uri=_rest_uri,
+    properties=_rest_properties,
+    pointer=_rest_pointer,
+    pyiceberg=lambda e: {"type": "rest", "uri": e.catalog_uri},
+    multi_table="rest",
+)
+JDBC = Catalog(
+    name="jdbc",
+    summary="Iceberg's JDBC catalog on PostgreSQL",
+    promise="each writer compares and swaps by an UPDATE … WHERE metadata_location = the old one",
+    services=("postgres",),
+    wire="postgres",
+    uri=_jdbc_uri,
+    properties=_jdbc_properties,
+    pointer=_jdbc_pointer,
+    pyiceberg=lambda e: {
+        "type": "sql",
+        "uri": e.catalog_uri.removeprefix("jdbc:").replace("postgresql://", f"postgresql+psycopg2://{USER}@", 1),
+    },
+)
+
 CATALOGS: Mapping[str, Catalog] = {
     c.name: c
     for c in (
-        Catalog(
-            "rest",
-            "Iceberg's REST catalog server on PostgreSQL",
-            "the server checks the commit's requirements, then compares and swaps in PostgreSQL",
-            ("postgres", "rest"),
-            "http",
-            _rest_properties,
-            _rest_pointer,
-        ),
-        Catalog(
-            "jdbc",
-            "Iceberg's JDBC catalog on PostgreSQL",
-            "each writer compares and swaps by an UPDATE … WHERE metadata_location = the old one",
-            ("postgres",),
-            "postgres",
-            _jdbc_properties,
-            _jdbc_pointer,
-        ),
+        REST,
+        JDBC,
+        JDBC_SQLITE,
+        HIVE,
+        HIVE_NOLOCK,
+        NESSIE,
+        NESSIE_NATIVE,
+        HADOOP,
+        GLUE,
+        GLUE_CAS,
+        DYNAMODB,
     )
 }
 """By name: the allowed values of ``catalog:`` in a workload file."""

@@ -86,6 +86,19 @@ def ensure(*, confs: Sequence[str] = CONFS, progress: Progress | None = None) ->
     return ensure(confs=confs, progress=progress)
 
 
+def provide(ready: Installation, confs: Sequence[str], *, progress: Progress | None = None) -> None:
+    """Make sure that the jars of more configurations are there. Raises SetupError."""
+    needed = jars.of(confs, jars.read_lock()) if confs else ()
+    if not all(jars.in_place(jar, ready.home) for jar in needed):
+        with exclusive(ready.home / "install.lock"):
+            jars.provide(needed, ready.home, jars.Ivy(ready.java, spark_home(), ready.home), progress or for_stream())
+
+
+def paths(ready: Installation, conf: str) -> tuple[Path, ...]:
+    """Where the jars of a configuration are, once they are there."""
+    return class_path(conf, jars.read_lock(), ready.home)
+
+
 def spark_home() -> Path:
     """The Spark inside the pyspark wheel (found, not imported: importing costs half a second)."""
     spec = importlib.util.find_spec("pyspark")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
+from compose.catalog import Site
 from compose.minio import ACCESS_KEY, AWS_ENVIRONMENT, REGION, SECRET_KEY
-from compose.ports import LOOPBACK, Ports
+from compose.ports import LOOPBACK
 from compose.postgres import USER
 from compose.process import LocalProcess, NotReady, base_environment, http_get
 
@@ -18,26 +18,20 @@ CLIENTS = 8  # connections to the database
 class RestCatalog(LocalProcess):
     """The catalog server. It keeps nothing itself: all it knows is in the database."""
 
-    def __init__(
-        self,
-        java: Path,
-        class_path: Sequence[Path],
-        *,
-        run_id: str,
-        ports: Ports,
-        data: Path,
-        log: Path,
-        database: Callable[[], str],
-        s3_endpoint: Callable[[], str],
-        warehouse: str,
-    ):
-        """``database`` (a JDBC URL) and ``s3_endpoint`` are asked for at every start: by then they have ports."""
-        super().__init__("rest", run_id=run_id, ports=ports, port_names=["rest"], folder=data, log=log)
-        self._java = java
-        self._class_path = tuple(class_path)
-        self._database = database
-        self._s3_endpoint = s3_endpoint
-        self._warehouse = warehouse
+    def __init__(self, site: Site) -> None:
+        super().__init__(
+            "rest",
+            run_id=site.run_id,
+            ports=site.ports,
+            port_names=["rest"],
+            folder=site.data / "rest",
+            log=site.logs / "rest.log",
+        )
+        self._java = site.installation.java
+        self._class_path = (site.installation.rest_classes, *site.installation.jars["rest"])
+        self._database = site.database
+        self._s3_endpoint = site.store
+        self._warehouse = site.warehouse
 
     @property
     def uri(self) -> str:

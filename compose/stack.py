@@ -4,7 +4,7 @@ Ready means that every service has answered a real request. The services start i
 one another::
 
     minio ───────────────────────►
-    postgres ──► rest ───────────►
+    postgres ──► catalog ────────►
     spark-master ──► workers ────►
 
 Start the run's watchdog (compose.watchdog) first: it ends these processes when the harness cannot.
@@ -20,8 +20,9 @@ from threading import Event, Lock
 from types import TracebackType
 from typing import Self
 
-from compose import classdata
-from compose.catalogs import CATALOGS, JDBC_TABLES
+from compose import classdata, install, sqlite
+from compose.catalog import Site
+from compose.catalogs import CATALOGS, JDBC_TABLES, SERVER_PORTS, SERVERS, Catalog
 from compose.classdata import spark_class_path
 from compose.endpoints import Endpoints
 from compose.install import Installation
@@ -29,7 +30,6 @@ from compose.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
 from compose.ports import LOOPBACK, Ports
 from compose.postgres import Postgres
 from compose.process import LocalProcess, NotReady
-from compose.rest import RestCatalog
 from compose.service import Service, ServiceError
 from compose.spark import SMALL_JVM, SparkMaster, SparkWorker, join_class_path, spark_environment
 
@@ -53,6 +53,7 @@ class Stack:
         on_event: Callable[[str], None] | None = None,
         catalog: str = "rest",
         before_database: Callable[[str, int], tuple[str, int]] | None = None,
+        before_store: Callable[[str, int], tuple[str, int]] | None = None,
         jvm_options: Callable[[str], Sequence[str]] | None = None,
     ):
         """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` is told what became
@@ -64,7 +65,8 @@ class Stack:
         ``catalog``: its name (``compose.catalogs``); only the services that it needs are started.
 
         ``before_database``: host and port of the database in, those that a catalog server is to use out (a proxy's).
-        Called once, when the database is there.
+        Called once, when the database is there. ``before_store``: the same for the object store of a catalog server that
+        tells its clients where that is.
 
         ``jvm_options``: more options for Spark's master and workers, by their name. Without it they use the class-data
         archive, if there is one.
@@ -75,7 +77,10 @@ class Stack:
             raise ValueError(f"a Spark cluster needs at least one worker, not {workers}")
         self._catalog = CATALOGS[catalog]
         self._before_database = before_database
+        self._before_store = before_store
         self._database_front: str | None = None
+        self._store_front: str | None = None
+        self._installation = installation
         known = port_names(workers)
         for name in ports or {}:
             if name not in known:
@@ -96,18 +101,21 @@ class Stack:
         self._minio = Minio(installation.minio, run_id=run_id, ports=self._ports, data=folder, log=log)
         folder, log = place("postgres")
         self._postgres = Postgres(installation.postgres_bin, run_id=run_id, ports=self._ports, data=folder, log=log)
-        folder, log = place("rest")
-        self._rest = RestCatalog(
-            java,
-            [installation.rest_classes, *installation.jars["rest"]],
+        site = Site(
+            installation=installation,
             run_id=run_id,
             ports=self._ports,
-            data=folder,
-            log=log,
+            data=data,
+            logs=logs,
             database=self._database,
-            s3_endpoint=lambda: self._minio.endpoint,
-            warehouse=_warehouse("rest"),
+            store=lambda: self._minio.endpoint,
+            client_store=self._client_store,
+            warehouse=f"s3://{BUCKET}/{catalog}",
+            catalog=self._catalog,
         )
+        self._servers: list[LocalProcess] = [
+            self._postgres if name == "postgres" else SERVERS[name](site) for name in self._catalog.services
+        ]
         folder, log = place("spark-master")
         self._master = SparkMaster(
             "spark-master",
@@ -156,8 +164,8 @@ class Stack:
             region=REGION,
             bucket=BUCKET,
             catalog=self._catalog.name,
-            catalog_uri=self._rest.uri if self._catalog.name == "rest" else self._postgres.jdbc_url(),
-            warehouse=_warehouse(self._catalog.name),
+            catalog_uri=self._catalog.uri({s.name: s for s in self._all()}, self._data),
+            warehouse=_warehouse(self._catalog),
             spark_master=self._master.url,
         )
 
@@ -174,6 +182,9 @@ class Stack:
         try:
             self._data.mkdir(parents=True, exist_ok=True)
             self._data.chmod(0o711)  # PostgreSQL's user must get through
+            install.provide(self._installation, (*self._catalog.jars, *self._catalog.server_jars))
+            if self._catalog is CATALOGS["jdbc-sqlite"]:
+                sqlite.prepare(self._data, JDBC_TABLES)
             self._start_all()
         except BaseException as error:
             self._given_up.set()
@@ -188,7 +199,8 @@ class Stack:
         self._given_up.set()
         # Writers of the store and the database first, so that nobody complains into his log about a lost server.
         errors: list[ServiceError] = []
-        for group in ([*self._workers, self._rest], [self._master, self._postgres, self._minio]):
+        servers = [s for s in self._servers if s is not self._postgres]
+        for group in ([*self._workers, *servers], [self._master, self._postgres, self._minio]):
             with ThreadPoolExecutor(len(group)) as pool:
                 for future in [pool.submit(service.stop) for service in group]:
                     error = future.exception()
@@ -209,14 +221,10 @@ class Stack:
         self.stop()
 
     def _all(self) -> list[LocalProcess]:
-        return [self._minio, *self._catalog_services(), self._master, *self._workers]
-
-    def _catalog_services(self) -> list[LocalProcess]:
-        """In the order in which they are started."""
-        return [s for s in (self._postgres, self._rest) if s.name in self._catalog.services]
+        return [self._minio, *self._servers, self._master, *self._workers]
 
     def _start_all(self) -> None:
-        chains: Sequence[Sequence[LocalProcess]] = (self._catalog_services(), [self._minio])
+        chains: Sequence[Sequence[LocalProcess]] = (self._servers, [self._minio])
         with ThreadPoolExecutor(len(chains) + 1 + len(self._workers)) as pool:
             try:
                 started: list[Future[None]] = [pool.submit(self._start_in_turn, chain) for chain in chains]
@@ -255,6 +263,15 @@ class Stack:
             self._database_front = self._postgres.jdbc_url().replace(self._postgres.address, f"{host}:{port}")
         return self._database_front
 
+    def _client_store(self) -> str:
+        """Where clients reach the object store, if a catalog server is to tell them."""
+        if self._before_store is None:
+            return self._minio.endpoint
+        if self._store_front is None:
+            host, port = self._before_store(LOOPBACK, self._minio.port())
+            self._store_front = f"http://{host}:{port}"
+        return self._store_front
+
     def _make_jdbc_tables(self) -> None:
         try:
             if not self._postgres.execute("SELECT 1 FROM pg_tables WHERE tablename = 'iceberg_tables'"):
@@ -268,14 +285,14 @@ class Stack:
             self._on_event(event)
 
 
-def _warehouse(catalog: str) -> str:
-    return f"s3://{BUCKET}/{catalog}"
+def _warehouse(catalog: Catalog) -> str:
+    return f"{catalog.scheme}://{BUCKET}/{catalog.name}"
 
 
 def port_names(workers: int = 2) -> tuple[str, ...]:
     """Every name that ``Stack(ports=...)`` knows."""
     daemons = ["spark-master", *(f"spark-worker-{number}" for number in range(1, workers + 1))]
-    return ("minio", "postgres", "rest", *(name for daemon in daemons for name in (daemon, f"{daemon}-ui")))
+    return ("minio", "postgres", *SERVER_PORTS, *(name for daemon in daemons for name in (daemon, f"{daemon}-ui")))
 
 
 def writer_environment(installation: Installation, endpoints: Endpoints) -> dict[str, str]:
@@ -283,6 +300,8 @@ def writer_environment(installation: Installation, endpoints: Endpoints) -> dict
     return {
         **spark_environment(java=installation.java, spark_home=installation.spark_home, python=installation.python),
         "AWS_REGION": endpoints.region,  # also of an object store that is not ours
+        "AWS_ACCESS_KEY_ID": endpoints.access_key,  # of clients other than the object store's: Glue's, DynamoDB's
+        "AWS_SECRET_ACCESS_KEY": endpoints.secret_key,
     }
 
 
@@ -310,8 +329,17 @@ def spark_conf(
         jvm_options: More options for the JVMs, called with ``driver`` and ``executor``. Without it they use the
             class-data archive, if there is one.
     """
-    catalog = f"spark.sql.catalog.{catalog_name}"
-    class_path = join_class_path(installation.jars["spark"])
+    catalog, entry = f"spark.sql.catalog.{catalog_name}", CATALOGS[endpoints.catalog]
+    jars = [*installation.jars["spark"], *(path for conf in entry.jars for path in install.paths(installation, conf))]
+    class_path = join_class_path(jars)
+    s3 = {
+        f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        f"{catalog}.s3.endpoint": endpoints.s3,
+        f"{catalog}.s3.path-style-access": "true",
+        f"{catalog}.s3.access-key-id": endpoints.access_key,
+        f"{catalog}.s3.secret-access-key": endpoints.secret_key,
+        f"{catalog}.client.region": endpoints.region,
+    }
     more = jvm_options or (lambda _: classdata.use(installation))
     small = [*SMALL_JVM, "-Duser.timezone=UTC"]
     return {
@@ -338,14 +366,10 @@ def spark_conf(
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.iceberg.aggregate-push-down.enabled": "false",
         catalog: "org.apache.iceberg.spark.SparkCatalog",
-        **{f"{catalog}.{k}": v for k, v in CATALOGS[endpoints.catalog].properties(endpoints).items()},
+        **entry.session(endpoints),
+        **{f"{catalog}.{k}": v for k, v in entry.properties(endpoints).items()},
         f"{catalog}.cache-enabled": str(cache_enabled).lower(),
-        f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        f"{catalog}.s3.endpoint": endpoints.s3,
-        f"{catalog}.s3.path-style-access": "true",
-        f"{catalog}.s3.access-key-id": endpoints.access_key,
-        f"{catalog}.s3.secret-access-key": endpoints.secret_key,
-        f"{catalog}.client.region": endpoints.region,
+        **({} if entry.own_io else s3),
         **{f"{catalog}.{k}": v for k, v in endpoints.catalog_properties.items()},
     }
 

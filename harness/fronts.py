@@ -26,26 +26,36 @@ class Fronts:
         self._proxies = proxies
         self._store = store
         self._first = first
-        self._made: dict[tuple[Service, int], Listener] = {}
+        self._made: dict[tuple[Service, int | None], Listener] = {}
 
     def __call__(self, writer: str, endpoints: Endpoints) -> Endpoints:
         """The endpoints as the writer of that name (``w0`` …) is to see them."""
         n = int(writer.removeprefix("w")) - self._first
-        catalog = CATALOGS[endpoints.catalog]
-        listener = self._listener("catalog", n, catalog.wire, *catalog.address(endpoints))
-        seen = catalog.through(endpoints, listener.host, listener.port)
-        if self._store:
+        catalog, seen = CATALOGS[endpoints.catalog], endpoints
+        if catalog.wire not in (None, "s3"):
+            listener = self._listener("catalog", n, catalog.wire, *catalog.address(endpoints))
+            seen = catalog.through(endpoints, listener.host, listener.port)
+        if self._store or catalog.wire == "s3":
             url = urlsplit(endpoints.s3)
-            listener = self._listener("store", n, "s3", url.hostname or "127.0.0.1", url.port or 80)
+            shared = None if catalog.hands_out_store else n
+            listener = self._listener("store", shared, "s3", url.hostname or "127.0.0.1", url.port or 80)
             seen = replace(seen, s3=url._replace(netloc=listener.address).geturl())
         return seen
+
+    def store(self, host: str, port: int) -> tuple[str, int]:
+        """Where the clients of a catalog server that tells them are to reach the object store: the one listener of them all before
+        ``host:port``."""
+        if not self._store:
+            return host, port
+        listener = self._listener("store", None, "s3", host, port)
+        return listener.host, listener.port
 
     def database(self, host: str, port: int) -> tuple[str, int]:
         """Where a catalog server is to reach its database: a listener before ``host:port``."""
         listener = self._proxies.listen("database", None, "postgres", host, port)
         return listener.host, listener.port
 
-    def _listener(self, service: Service, writer: int, protocol: Protocol, host: str, port: int) -> Listener:
+    def _listener(self, service: Service, writer: int | None, protocol: Protocol, host: str, port: int) -> Listener:
         key = (service, writer)
         if key not in self._made:
             self._made[key] = self._proxies.listen(service, writer, protocol, host, port)

@@ -212,6 +212,7 @@ class Run:
                     on_event=self._say,
                     catalog=self._workload.catalog,
                     before_database=None if self._fronts is None else self._fronts.database,
+                    before_store=None if self._fronts is None else self._fronts.store,
                 )
                 services.start()
                 stack.callback(services.stop)

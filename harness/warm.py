@@ -98,6 +98,7 @@ class Bench:
                 on_event=self._watcher.say,
                 catalog=self._catalog,
                 before_database=fronts[0].database,
+                before_store=fronts[0].store,
             )
             services.start()
             stack.callback(services.stop)

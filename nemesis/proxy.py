@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, Literal
 
+from nemesis.aws import AwsJson
 from nemesis.board import Armed, Board, Plan
 from nemesis.faults import APPLIED, Direction, Fault, Service
 from nemesis.http import CatalogHttp, StoreHttp
@@ -20,9 +21,10 @@ from nemesis.postgres import Postgres
 from nemesis.thrift import Thrift
 from nemesis.wire import NotSpoken, Reply, Request, Wire
 
-Protocol = Literal["http", "s3", "postgres", "thrift", "tcp"]
+Protocol = Literal["http", "aws", "s3", "postgres", "thrift", "tcp"]
 WIRES: dict[Protocol, Callable[[], Wire] | None] = {
     "http": CatalogHttp,
+    "aws": AwsJson,
     "s3": StoreHttp,
     "postgres": Postgres,
     "thrift": Thrift,
@@ -181,7 +183,7 @@ class Connection:
         """Whether the connection goes on."""
         listener, board = self._listener, self._board
         began = board.now()
-        plan = board.plan(listener.service, listener.writer, request)
+        plan = board.plan(listener.serves(request), listener.writer, request)
         outcome = _Outcome()
         try:
             if plan.fault is None and plan.hold is None and not plan.delays and plan.throttle is None:
@@ -566,6 +568,10 @@ class Listener:
         """``host:port``."""
         return f"{self.host}:{self.port}"
 
+    def serves(self, request: Request) -> Service:
+        """Whose request it is: where the object store decides commits (the Hadoop catalog), those are the catalog's."""
+        return "catalog" if self.service == "store" and request.kind == "commit" else self.service
+
     def key(self, request: Request) -> str:
         """The same for requests that ask the same service for the same thing."""
         return f"{self.service} {request.key}"
@@ -607,7 +613,7 @@ class Listener:
         record: dict[str, Any] = {
             "time": began,
             "writer": self.writer,
-            "service": self.service,
+            "service": self.serves(request),
             "kind": request.kind,
             "what": request.what,
             "table": request.table,

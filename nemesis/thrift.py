@@ -20,6 +20,8 @@ _FIXED = {2: 1, 3: 1, 4: 8, 6: 2, 8: 4, 10: 8, 16: 16}
 DEEPEST = 64
 LONGEST = 1 << 28
 INTERNAL_ERROR = 6
+LOCATION = b"metadata_location"
+"""The parameter of a table that is Iceberg's pointer; ``previous_metadata_location`` is what it replaces."""
 
 _KINDS: tuple[tuple[str, RequestKind], ...] = (
     ("alter_table", "commit"),
@@ -46,6 +48,8 @@ class _Walk:
         self.raw = bytearray()
         self.fields: dict[int, bytes] = {}
         """Field → its string; empty for another type."""
+        self.texts: dict[bytes, bytes] = {}
+        """Entries of the maps of strings, anywhere: a table's parameters are one."""
 
     async def take(self, count: int) -> bytes:
         part = await self._pipe.exactly(count)
@@ -88,11 +92,17 @@ class _Walk:
         elif kind == MAP:
             key, value = await self.take(2)
             for _ in range(_count(await self.number())):
-                await self.value(key, depth + 1)
-                await self.value(value, depth + 1)
+                name = await self.value(key, depth + 1)
+                text = await self.value(value, depth + 1)
+                if key == value == STRING and name.endswith(LOCATION):
+                    self.texts[name] = text
         else:
             raise NotSpoken
         return b""
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode("utf-8", "replace")
 
 
 def _count(n: int) -> int:
@@ -137,6 +147,9 @@ class Thrift(Wire):
         request = Request(classify(name), name, Message(bytes(walk.raw)), key=f"{name} {sorted(walk.fields.items())}")
         if request.kind in ("commit", "load"):
             request.table = walk.fields.get(2, b"").decode("utf-8", "replace") or None
+        if request.kind == "commit":
+            request.new = _text(walk.texts.get(LOCATION))
+            request.base = _text(walk.texts.get(b"previous_" + LOCATION))
         return request
 
     async def reply(self, server: Pipe, request: Request) -> Reply:
@@ -144,7 +157,8 @@ class Thrift(Wire):
             return Reply(Message(), ok=True)
         walk, kind = await self._message(server)
         ok = kind == REPLY and not any(field > 0 for field in walk.fields)
-        return Reply(Message(bytes(walk.raw)), ok=ok, status="ok" if ok else "exception")
+        location = _text(walk.texts.get(LOCATION)) if request.kind == "load" else None
+        return Reply(Message(bytes(walk.raw)), ok=ok, status="ok" if ok else "exception", location=location)
 
     def error(self, request: Request, fault: Fault) -> bytes | None:
         message = b"answered by the nemesis"
