@@ -381,3 +381,12 @@ def table_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: flo
     ServiceError if the catalog gives no such answer within ``timeout`` seconds.
     """
     return CATALOGS[endpoints.catalog].pointer(endpoints, namespace, table, timeout)
+
+
+def table_history(endpoints: Endpoints, namespace: str, table: str, timeout: float = 10.0) -> Sequence[str] | None:
+    """Every location that a table's pointer had, oldest first, from the catalog's own log; None when it keeps none.
+
+    Raises ServiceError if the catalog gives no such answer within ``timeout`` seconds.
+    """
+    asked = CATALOGS[endpoints.catalog].history
+    return None if asked is None else asked(endpoints, namespace, table, timeout)

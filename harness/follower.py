@@ -7,15 +7,16 @@ invoked :meth:`Follower.secure` reads the log up to the present and says how old
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 
 from harness.tablelog import TableLog
 from harness.tablereader import TableReader
 
-Pointer = Callable[[str], str | None]
-"""Table name → location of its current metadata.json, asked from the catalog; None when there is no such table."""
+Pointer = Callable[[str], tuple[str | None, Sequence[str] | None]]
+"""Table name → location of its current metadata.json, asked from the catalog, None when there is no such table; and every location
+that it had, oldest first, None when the catalog keeps no log of them."""
 
 
 class Follower:
@@ -64,7 +65,8 @@ class Follower:
         """
         with self._locks[table]:
             now = self._now()  # before the pointer is asked for: what was acknowledged earlier must be in
-            self._readers[table].capture(self._pointer(table), now)
+            pointer, history = self._pointer(table)
+            self._readers[table].capture(pointer, now, history)
 
     def secure(self, table: str) -> str | None:
         """Capture, then say what ``older_than`` may be: every snapshot before it is in the log with its rows.
@@ -85,7 +87,8 @@ class Follower:
         for name, reader in self._readers.items():
             with self._locks[name]:
                 now = self._now()
-                logs[name] = reader.finish(self._pointer(name), now)
+                pointer, history = self._pointer(name)
+                logs[name] = reader.finish(pointer, now, history)
         return logs
 
     def _loop(self) -> None:

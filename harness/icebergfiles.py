@@ -255,6 +255,17 @@ def read_manifest_list(content: bytes) -> list[ManifestFile]:
         raise CorruptFile(f"not a manifest list: {type(e).__name__}: {e}") from None
 
 
+def read_parent(content: bytes) -> int | None:
+    """The parent of the snapshot that a manifest list belongs to, as its writer put it into the file's header (``ManifestListWriter``).
+
+    Raises:
+        CorruptFile: not a manifest list.
+    """
+    header, _ = _avro(content, "manifest list")
+    said = (header.metadata or {}).get("parent-snapshot-id")
+    return int(said) if said is not None and str(said).lstrip("-").isdecimal() else None
+
+
 def _content(r: Mapping[str, Any], deletes: bool) -> FileContent:
     content = r.get("content") or 0
     if content == 2:

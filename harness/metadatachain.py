@@ -8,7 +8,7 @@ missing or corrupt.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,6 +98,21 @@ def trace(store: ObjectStore, pointer: str, known: Mapping[str, int]) -> Trace:
             break
     out.locations.reverse()
     return out
+
+
+def recorded(pointer: str, history: Sequence[str], known: Mapping[str, int]) -> Trace | None:
+    """Where the catalog's own log says that the pointer was on its way; None when the log does not have the pointer.
+
+    Args:
+        history: every location, oldest first; what was committed after the pointer was asked for is left out.
+    """
+    places = [normalise(location) for location in history]
+    if normalise(pointer) not in places:
+        return None
+    end = len(places) - 1 - places[::-1].index(normalise(pointer))
+    begin = next((n for n in range(end - 1, -1, -1) if places[n] in known), None)
+    first = 0 if begin is None else begin + 1
+    return Trace(list(history[first : end + 1]), None if begin is None else known[places[begin]])
 
 
 def metadata_files(store: ObjectStore, folder: str) -> list[str]:

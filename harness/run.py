@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,10 +23,11 @@ from typing import Any, Protocol, TypeVar
 
 import psutil
 
+from compose.catalogs import CATALOGS
 from compose.endpoints import Endpoints
 from compose.install import Installation
 from compose.service import Service
-from compose.stack import Stack, table_pointer
+from compose.stack import Stack, table_history, table_pointer
 from compose.watchdog import Watchdog
 from harness.conductor import Conductor
 from harness.driver import CATALOG, launcher
@@ -395,6 +396,7 @@ class Run:
             secret_key=endpoints.secret_key,
             region=endpoints.region,
         )
+        catalog = CATALOGS[endpoints.catalog]
         readers = {
             t.name: TableReader(
                 store,
@@ -402,12 +404,19 @@ class Run:
                 identifier=f"{CATALOG}.{self._namespace}.{t.name}",
                 columns=COLUMNS,
                 path=self._folder.tablelog / f"{t.name}.jsonl",
+                lists_one=catalog.lists_one,
+                overwrites=catalog.overwrites,
             )
             for t in self._workload.tables
         }
+
+        def pointer(name: str) -> tuple[str | None, Sequence[str] | None]:
+            where = table_pointer(endpoints, self._namespace, name)
+            return where, None if where is None else table_history(endpoints, self._namespace, name)
+
         return Follower(
             readers,
-            lambda name: table_pointer(endpoints, self._namespace, name, 10.0),
+            pointer,
             recorder.now,
             self._settings.capture_interval,
         )

@@ -22,6 +22,7 @@ from harness.icebergfiles import (
     read_deletion_vector,
     read_manifest,
     read_manifest_list,
+    read_parent,
     read_position_deletes,
     read_rows,
 )
@@ -147,6 +148,10 @@ class TableFiles:
         if found is None:
             found = self._lists[path] = self._decode(path, path, "manifest list", read_manifest_list)
         return found
+
+    def parent(self, path: str) -> int | None:
+        """The parent of the snapshot that the manifest list ``path`` was written for, as the list itself says."""
+        return self._decode((path, "parent"), path, "manifest list", read_parent)
 
     def manifest(self, m: ManifestFile) -> Manifest:
         """A manifest's entries."""

@@ -32,6 +32,7 @@ a store that does not answer raises :class:`TableReadError`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,18 @@ from typing import Any
 
 from harness import tablelog
 from harness.icebergfiles import Column, Entry, ManifestFile, attempt_of, projection
-from harness.metadatachain import LONGEST, OutsideTheChain, Snapshot, folder, metadata_files, parse, predecessors, trace
+from harness.metadatachain import (
+    LONGEST,
+    OutsideTheChain,
+    Snapshot,
+    Trace,
+    folder,
+    metadata_files,
+    parse,
+    predecessors,
+    recorded,
+    trace,
+)
 from harness.objectstore import ObjectStore, TableReadError, normalise
 from harness.snapshottree import Change, SnapshotTree
 from harness.tablefiles import TableFiles, Unknown
@@ -86,16 +98,30 @@ class TableReader:
         columns: the columns of a row in the log, by name; one that a snapshot's schema does not have reads as None.
         path: the log file, created (replacing what is there) at the first capture that finds a table; None: keep the
             log in memory only.
+        lists_one: the catalog's metadata lists the current snapshot alone and names no parent (Nessie over REST): a
+            snapshot's parent is what its writer put into its manifest list.
+        overwrites: a metadata file can be written over by another commit (the Hadoop catalog): what is there is compared
+            with what was captured.
     """
 
     def __init__(
-        self, store: ObjectStore, *, table: str, identifier: str, columns: Sequence[str], path: Path | None
+        self,
+        store: ObjectStore,
+        *,
+        table: str,
+        identifier: str,
+        columns: Sequence[str],
+        path: Path | None,
+        lists_one: bool = False,
+        overwrites: bool = False,
     ) -> None:
         self._store = store
         self._table = table
         self._identifier = identifier
         self._columns = tuple(columns)
         self._path = path
+        self._lists_one = lists_one
+        self._overwrites = overwrites
         self._unwritable: TableReadError | None = None
         self._lock = RLock()
         self._location: str | None = None
@@ -120,12 +146,13 @@ class TableReader:
         with self._lock:
             return max((c.timestamp_ms for c in self._commits.values()), default=None)
 
-    def capture(self, pointer: str | None, time: int) -> Capture:
+    def capture(self, pointer: str | None, time: int, history: Sequence[str] | None = None) -> Capture:
         """Record everything that the catalog's pointer leads to and that is not recorded yet.
 
         Args:
             pointer: location of the current metadata.json; None: the catalog has no such table.
             time: the clock (ns since the start of the run), read *before* the catalog was asked for the pointer.
+            history: every location that the pointer had, oldest first, from the catalog's own log; None: the files tell.
 
         Raises:
             TableReadError: the store cannot be read, or the log file cannot be written.
@@ -134,7 +161,7 @@ class TableReader:
             if pointer is not None:
                 self._outside.look_again()
                 try:
-                    self._follow(pointer)
+                    self._follow(pointer, history)
                 finally:
                     self._files.release()
             done = Capture(time, pointer)
@@ -142,14 +169,14 @@ class TableReader:
             self._write_rest()
             return done
 
-    def finish(self, pointer: str | None, time: int) -> TableLog:
+    def finish(self, pointer: str | None, time: int, history: Sequence[str] | None = None) -> TableLog:
         """The last capture, a look whether every file of every snapshot still listed is there, and the end of the log.
 
         Raises:
             TableReadError: as :meth:`capture`.
         """
         with self._lock:
-            self.capture(pointer, time)
+            self.capture(pointer, time, history)
             if self._location is None:
                 self._begin("")
                 self._write_rest()
@@ -235,14 +262,17 @@ class TableReader:
 
     # --- the chain of metadata
 
-    def _follow(self, pointer: str) -> None:
+    def _follow(self, pointer: str, history: Sequence[str] | None) -> None:
         last = self._metadata[-1] if self._metadata else None
-        if last is not None and normalise(last.location) == normalise(pointer):
-            return
-        traced = trace(self._store, pointer, self._known)
-        base, read = traced.base, traced.contents
         problems: list[str] = []
-        if not read and normalise(pointer) not in self._known:
+        if last is not None and normalise(last.location) == normalise(pointer):
+            if not self._overwrites or (content := self._written_over(last, problems)) is None:
+                return
+            traced = Trace([pointer], last.n - 1 if last.n else None, {pointer: content})
+        else:
+            traced = recorded(pointer, history or (), self._known) or trace(self._store, pointer, self._known)
+        base, read = traced.base, traced.contents
+        if not read and traced.problems and normalise(pointer) not in self._known:
             self._problem(f"the pointer leads nowhere: {'; '.join(traced.problems)}")
             return
         if last is not None and base != last.n:
@@ -259,6 +289,8 @@ class TableReader:
             for location in batch:
                 content = read.pop(location, None) or parse(location, raw.get(location), problems)
                 if content is not None:
+                    if self._lists_one:
+                        self._tell_parents(content)
                     log = predecessors(content)
                     if log and previous is not None and normalise(log[-1]) != normalise(previous):
                         problems.append(f"its metadata-log says that it follows {log[-1]}, the chain says {previous}")
@@ -268,6 +300,24 @@ class TableReader:
             self._record_all(versions)
         for text in problems:
             self._problem(f"pointer at {pointer}: {text}")
+
+    def _written_over(self, last: Metadata, problems: list[str]) -> dict[str, Any] | None:
+        """What is in the last version's file now, if that is not what was recorded; says so among the problems."""
+        content = parse(last.location, self._store.read_many([last.location])[last.location], problems)
+        if content is None:
+            return None
+        told = (content.get("last-updated-ms") or 0, tuple(s["snapshot-id"] for s in content.get("snapshots") or ()))
+        if told == (last.last_updated_ms, last.snapshots):
+            return None
+        problems.append(f"{last.location} was written over: metadata {last.n} is what was in it before")
+        return content
+
+    def _tell_parents(self, content: dict[str, Any]) -> None:
+        """Put into a version's snapshots the parents that their writers named."""
+        for s in content.get("snapshots") or ():
+            if s.get("parent-snapshot-id") is None and "manifest-list" in s:
+                with contextlib.suppress(Unknown):  # said when its manifests are read
+                    s["parent-snapshot-id"] = self._files.parent(s["manifest-list"])
 
     # --- versions
 
