@@ -85,7 +85,7 @@ def _release(iceberg: str | None, workload: Any = None) -> Any:
 
 def _catalog(name: str) -> str:
     from compose.catalogs import CATALOGS
-    from workloads.schema import suggest
+    from workloads.yamlfile import suggest
 
     if name not in CATALOGS:
         raise BadArgument(f"--catalog {name}: unknown{suggest(name, CATALOGS)}; allowed: {', '.join(CATALOGS)}")

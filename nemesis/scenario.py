@@ -19,8 +19,9 @@ from nemesis.faults import Fault, RequestKind, Service
 from workloads import schema
 from workloads.lengths import Seconds
 from workloads.operations import KINDS
-from workloads.schema import Length, OperationSpec, Path_, Workload, WorkloadError, line_of, suggest
+from workloads.schema import Length, OperationSpec, Workload, WorkloadError
 from workloads.tables import TableSpec
+from workloads.yamlfile import Path_, line_of, read_text, suggest, validated
 
 Moment = Literal["held", "completed"]
 """Of an operation: its commit is at the gate (or was applied there, when it is to be answered wrongly), its writer has the outcome."""
@@ -159,7 +160,7 @@ def parse(text: str, file: str = "<scenario>") -> Scenario:
     Raises:
         WorkloadError: the first thing that is wrong, with file, line and key.
     """
-    scenario, lines = schema.validated(Scenario, text, file)
+    scenario, lines = validated(Scenario, text, file)
     _check(scenario, lines, file)
     return scenario
 
@@ -243,7 +244,7 @@ def load(path: Path) -> Scenario:
     Raises:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
-    return parse(schema.read_text(path), str(path))
+    return parse(read_text(path), str(path))
 
 
 def find(names: list[str]) -> list[Scenario]:

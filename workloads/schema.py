@@ -6,15 +6,12 @@ way in. Seed and file together determine every operation of every writer (``work
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from compose.catalogs import CATALOGS
 from nemesis.faults import Fault
@@ -22,10 +19,10 @@ from nemesis.packages import PACKAGES
 from workloads.lengths import Seconds
 from workloads.operations import KINDS, Keys
 from workloads.tables import TableSpec
+from workloads.yamlfile import FileError, Path_, line_of, read_text, suggest, validated
 
-
-class WorkloadError(ValueError):
-    """A workload file that cannot be used; one line: file, line, key, what is wrong and what is allowed."""
+WorkloadError = FileError
+"""A workload file that cannot be used; one line: file, line, key, what is wrong and what is allowed."""
 
 
 class _Model(BaseModel):
@@ -191,154 +188,6 @@ METRICS = {
 """What ``assert:`` may compare."""
 
 
-# --- YAML with line numbers -------------------------------------------------------------------------------------------
-
-Path_ = tuple[Hashable, ...]
-
-
-def _plain(node: yaml.Node, loader: yaml.SafeLoader, at: Path_, lines: dict[Path_, int], file: str) -> Any:
-    lines[at] = node.start_mark.line + 1
-    if isinstance(node, yaml.MappingNode):
-        out: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key = loader.construct_object(key_node, deep=True)
-            line = key_node.start_mark.line + 1
-            if not isinstance(key, str):
-                raise WorkloadError(f"{file}:{line}: key {key!r} must be a word")
-            if key in out:
-                raise WorkloadError(f"{file}:{line}: key {key!r} is there twice; keep one")
-            out[key] = _plain(value_node, loader, (*at, key), lines, file)
-            lines[(*at, key)] = line
-        return out
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(n, loader, (*at, i), lines, file) for i, n in enumerate(node.value)]
-    try:
-        return loader.construct_object(node, deep=True)
-    except ValueError as e:  # such as a date that the calendar does not have
-        raise WorkloadError(f"{file}:{lines[at]}: {node.value!r}: {e}; quote it if it is a word") from None
-
-
-def _parse_yaml(text: str, file: str) -> tuple[Any, dict[Path_, int]]:
-    lines: dict[Path_, int] = {}
-    try:
-        loader = yaml.SafeLoader(text)
-    except yaml.YAMLError as e:  # a character that YAML does not allow
-        line = text.count("\n", 0, getattr(e, "position", 0)) + 1
-        raise WorkloadError(f"{file}:{line}: not YAML: {getattr(e, 'reason', e)}") from None
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            raise WorkloadError(f"{file}:1: the file is empty; start from workloads/quick.yaml")
-        return _plain(node, loader, (), lines, file), lines
-    except yaml.YAMLError as e:
-        mark = getattr(e, "problem_mark", None)
-        where = f"{file}:{mark.line + 1}" if mark is not None else file
-        raise WorkloadError(f"{where}: not YAML: {getattr(e, 'problem', None) or e}") from None
-    except RecursionError:
-        raise WorkloadError(f"{file}: nested too deeply") from None
-    finally:
-        loader.dispose()
-
-
-def _allowed_keys(location: Path_, root: type[BaseModel]) -> list[str]:
-    """The keys that the mapping at ``location`` of a ``root`` may have, found by walking the models; empty when it is none."""
-    model: Any = root
-    for step in location:
-        model = _descend(model, step)
-        if model is None:
-            return []
-    model = _unwrap(model)
-    if isinstance(model, type) and issubclass(model, BaseModel):
-        return [f.alias or n for n, f in model.model_fields.items()]
-    return []
-
-
-def _unwrap(annotation: Any) -> Any:
-    while get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    if get_origin(annotation) is Union or type(annotation).__name__ == "UnionType":
-        for a in get_args(annotation):
-            inner = _unwrap(a)
-            if inner is not type(None):
-                return inner
-    return annotation
-
-
-def _descend(annotation: Any, step: Hashable) -> Any:
-    annotation = _unwrap(annotation)
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        for name, f in annotation.model_fields.items():
-            if step in (name, f.alias):
-                return f.annotation
-        return None
-    args = get_args(annotation)
-    if get_origin(annotation) is tuple and args:
-        return args[0]
-    if get_origin(annotation) is dict and args:
-        return args[1]
-    return None
-
-
-def suggest(word: object, allowed: Mapping[str, Any] | list[str]) -> str:
-    """`` (did you mean …?)`` when one of the allowed words is near; else nothing."""
-    near = difflib.get_close_matches(str(word), list(allowed), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
-
-
-def _message(error: ErrorDetails, location: Path_, root: type[BaseModel]) -> str:
-    key = location[-1] if location else None
-    kind = error["type"]
-    if kind == "extra_forbidden":
-        allowed = _allowed_keys(location[:-1], root)
-        return f"unknown key {key!r}{suggest(key, allowed)}; allowed: {', '.join(allowed)}"
-    if kind == "missing":
-        return f"missing key {key!r}"
-    name = f"{key}: " if isinstance(key, str) else ""
-    if kind in ("value_error", "assertion_error"):
-        return f"{name}{str(error['ctx']['error']) if 'ctx' in error else error['msg']}"
-    if kind in ("model_type", "dict_type"):
-        allowed = _allowed_keys(location, root)
-        keys = f" with the keys {', '.join(allowed)}" if allowed else ""
-        return f"{name}must be a mapping{keys}, not {error['input']!r}"
-    if kind == "tuple_type":
-        return f"{name}must be a list, not {error['input']!r}"
-    if kind == "literal_error":
-        return f"{name}{error['input']!r} is not allowed; allowed: {error['ctx']['expected'].replace(' or ', ', ')}"
-    if kind == "string_pattern_mismatch":
-        return f"{name}{error['input']!r} must match {error['ctx']['pattern']}"
-    return f"{name}{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}"
-
-
-def line_of(location: Path_, lines: Mapping[Path_, int]) -> int:
-    """The line of a key, or of what is nearest above it."""
-    for n in range(len(location), -1, -1):
-        if location[:n] in lines:
-            return lines[location[:n]]
-    return 1
-
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def validated(root: type[M], text: str, file: str) -> tuple[M, Mapping[Path_, int]]:
-    """YAML text as a ``root``, and the line of every key (its path in the file → its line, from 1).
-
-    Raises:
-        WorkloadError: the first thing that is wrong, with file, line and key.
-    """
-    data, lines = _parse_yaml(text, file)
-    if not isinstance(data, dict):
-        raise WorkloadError(f"{file}:1: must be a mapping with the keys {', '.join(_allowed_keys((), root))}")
-    try:
-        return root.model_validate(data), lines
-    except ValidationError as e:
-        errors = e.errors()
-        unknown = [x for x in errors if x["type"] == "extra_forbidden"]
-        first = (unknown or errors)[0]
-        location = tuple(first["loc"])
-        raise WorkloadError(f"{file}:{line_of(location, lines)}: {_message(first, location, root)}") from None
-
-
 def parse(text: str, file: str = "<workload>") -> Workload:
     """Parse the text of a workload file; ``file`` names it in errors.
 
@@ -445,20 +294,6 @@ def find(name: str) -> Path:
             return candidate
     library = sorted(p.stem for p in LIBRARY.glob("*.yaml"))
     raise WorkloadError(f"{name}: no such workload file{suggest(name, library)}; in the library: {', '.join(library)}")
-
-
-def read_text(path: Path) -> str:
-    """The text of a file.
-
-    Raises:
-        WorkloadError: it cannot be read, or is not text.
-    """
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise WorkloadError(f"{path}: not UTF-8 text") from None
-    except OSError as e:
-        raise WorkloadError(f"{path}: cannot be read: {e.strerror}") from None
 
 
 def load(path: Path) -> Workload:
