@@ -83,6 +83,7 @@ class Settings:
         share_final_reads: whether each table is read by one writer at the end, not by all.
         stop: set by others, it ends the run soon, with what there is.
         fronts: proxies between the writers and the services; a run with a nemesis makes its own when there are none.
+        proxied: whether a run makes its own also without a nemesis, so that every request is in its proxy log.
         operations: (workload, phase, writer, seed) → what the writer does in the phase; the seeded generator's.
     """
 
@@ -92,6 +93,7 @@ class Settings:
     spark_workers: int = 2
     capture_interval: float = 10.0
     fronts: Fronts | None = None
+    proxied: bool = False
     share_final_reads: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations
@@ -195,10 +197,11 @@ class Run:
                 self._folder.write_state(self._state)
 
     def _inside(self, stack: contextlib.ExitStack, data: Path) -> None:
-        if self._workload.nemesis is not None and self._fronts is None:
+        nemesis = self._workload.nemesis
+        if self._fronts is None and (nemesis is not None or self._settings.proxied):
             board = Board(self._settings.seed)
             stack.callback(board.close)
-            board.remembers = any(f.verb == "stale" for f in self._workload.nemesis.all())
+            board.remembers = nemesis is not None and any(f.verb == "stale" for f in nemesis.all())
             self._fronts = Fronts(stack.enter_context(Proxies(board)))
         with self._timed("stack"):
             if self._kept is None:
