@@ -310,6 +310,96 @@ def matrix(
 
 
 @app.command()
+def compare(
+    workload: Annotated[str, typer.Argument(help="A workload file, or the name of one of the library (mixed).")],
+    catalog: Annotated[str | None, typer.Option(help="Several, by commas: rest,jdbc; else the file's.")] = None,
+    iceberg: Annotated[str | None, typer.Option(help="Releases of the writers, by commas: 1.10.1,1.12.0.")] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, help="How many runs of each, each with a seed of its own.")
+    ] = 1,
+    seed: Annotated[int | None, typer.Option(min=0, help="The first of them; the next ones follow.")] = None,
+    time: Annotated[str | None, typer.Option(help="Length of each run (90s, 5m), instead of the file's.")] = None,
+    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations, instead of the file's.")] = None,
+    writers: Annotated[int | None, typer.Option(min=1, max=64, help="Instead of the file's.")] = None,
+    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Without the file's faults.")] = False,
+    store: StoreOption = Path("store"),
+    into: Annotated[Path | None, typer.Option(help="Folder; a comparison that is there goes on.")] = None,
+    output: Annotated[Path | None, typer.Option("--json", help="Where else to write all of it as JSON.")] = None,
+    parallel: Annotated[int, typer.Option(min=1, max=32, help="Runs at the same time.")] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
+) -> int:
+    """Run one workload with the same seeds and faults on several catalogs or releases, and say what differs."""
+    from rich.console import Console
+
+    from checkers.verdict import exit_code
+    from harness import compare as comparing
+    from harness.comparison import Contender
+    from harness.terminal import Voice
+    from reports import compare as page
+    from workloads import schema
+
+    spec = _overridden(schema.load(schema.find(workload)), writers, ops, time)
+    if no_nemesis:
+        spec = spec.model_copy(update={"nemesis": None})
+    catalogs = [_catalog(c) for c in _several("--catalog", catalog)] or [spec.catalog]
+    found = [_release(v).iceberg for v in _several("--iceberg", iceberg)] or [_release(None).iceberg]
+    contenders = tuple(Contender(c, v) for c in catalogs for v in found)
+    if len(contenders) < 2:
+        raise BadArgument("compare: give two catalogs or releases at least, such as --catalog rest,jdbc")
+    if into is not None and seed is None:
+        seed = comparing.first_seed(into)
+    if seed is None:
+        seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
+    shared = [f"--{k}={v}" for k, v in (("writers", writers), ("ops", ops), ("time", time)) if v is not None]
+    shared += ["--no-nemesis"] if no_nemesis else []
+    shared += ["--store", str(store)] if store != Path("store") else []
+
+    def again(c: Contender, seed: int) -> str:
+        words = ["run", workload, "--seed", str(seed), "--catalog", c.catalog, "--iceberg", c.iceberg, *shared]
+        return f"{command()} {shlex.join(words)}"
+
+    into = into or comparing.new_folder(store, spec.workload)
+    words = ["compare", workload, "--catalog", ",".join(catalogs), "--iceberg", ",".join(found), *shared]
+    words += ["--seed", str(seed), "--seeds", str(seeds), "--into", str(into)]
+    words += ["--parallel", str(parallel)] if parallel > 1 else []
+    goes_on = f"{command()} {shlex.join(words)}"
+    order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel)
+    with Voice(quiet=quiet) as voice:
+        voice.say(f"{spec.workload}, {len(contenders)} contenders, {seeds} seeds: {into}")
+        whole = comparing.Compare(order, into, store, voice)
+        try:
+            whole.measure()
+        except KeyboardInterrupt:
+            if whole.path.exists():
+                page.write(whole.comparison(), into, goes_on)
+            voice.say(f"go on by: {goes_on}")
+            raise
+    done = whole.comparison()
+    written = page.write(done, into, goes_on)
+    if output is not None:
+        output.write_text(page.dumped(done), encoding="utf-8")
+    console = Console(highlight=False)
+    console.print()
+    console.print(page.table(done))
+    for line in page.lines(done):
+        typer.echo("\n" + textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="  "))
+    typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
+    return exit_code(done.verdict)
+
+
+def _several(option: str, text: str | None) -> list[str]:
+    """The names that an option lists by commas. Raises BadArgument for one that is there twice, or none."""
+    if text is None:
+        return []
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise BadArgument(f"{option} {text!r}: give names by commas, such as a,b")
+    if twice := [n for n in dict.fromkeys(names) if names.count(n) > 1]:
+        raise BadArgument(f"{option} {text}: {', '.join(twice)} is there twice")
+    return names
+
+
+@app.command()
 def selftest(
     placements: Annotated[int, typer.Option(min=1, help="How often each bug is planted.")] = 50,
     seed: Annotated[int, typer.Option(min=0, help="Of the places.")] = 0,
@@ -512,12 +602,14 @@ def _main() -> int:
 def _explain(error: Exception) -> int:
     from checkers.models import ModelError
     from compose.ports import PortInUse
+    from harness.compare import CompareError
     from harness.history import HistoryError
     from harness.store import StoreError
     from harness.tablelog import TableLogError
     from workloads.schema import WorkloadError
 
-    if isinstance(error, WorkloadError | StoreError | HistoryError | TableLogError | ModelError | PortInUse):
+    bad_input = WorkloadError | StoreError | HistoryError | TableLogError | ModelError | CompareError | PortInUse
+    if isinstance(error, bad_input):
         return _fail(str(error), BAD_INPUT)
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         where = f" ({error.filename})" if error.filename else ""
