@@ -365,7 +365,7 @@ def compare(
     goes_on = f"{command()} {shlex.join(words)}"
     order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel)
     with Voice(quiet=quiet) as voice:
-        voice.say(f"{spec.workload}, {len(contenders)} contenders, {seeds} seeds: {into}")
+        voice.say(f"{spec.workload}, {len(contenders)} contenders, {seeds} runs each: {into}")
         whole = comparing.Compare(order, into, store, voice)
         try:
             whole.measure()
@@ -378,11 +378,11 @@ def compare(
     written = page.write(done, into, goes_on)
     if output is not None:
         output.write_text(page.dumped(done), encoding="utf-8")
-    console = Console(highlight=False)
-    console.print()
-    console.print(page.table(done))
+    typer.echo()
+    Console(highlight=False, width=max(page.NARROWEST, Console().width)).print(page.table(done))
     for line in page.lines(done):
-        typer.echo("\n" + textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="  "))
+        begin, indent = ("", "    ") if line.startswith("* ") else ("\n", "  ")
+        typer.echo(begin + textwrap.fill(line, 104, initial_indent="  ", subsequent_indent=indent))
     typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
     return exit_code(done.verdict)
 

@@ -352,8 +352,8 @@ def dumped(c: Comparison) -> str:
 def table(c: Comparison) -> Table:
     """The table on the terminal: medians, and marks where a difference is more than noise."""
     out = Table(box=None, pad_edge=False)
-    out.add_column("")
-    out.add_column("verdict", overflow="fold")
+    out.add_column("", min_width=10, overflow="fold")
+    out.add_column("verdict", min_width=14, overflow="fold")
     for _, name in GLANCE:
         out.add_column(name, justify="right", no_wrap=True)
     for x in c.contenders:
@@ -364,9 +364,14 @@ def table(c: Comparison) -> Table:
     return out
 
 
+NARROWEST = 104
+"""Columns that the table needs, also where they are not there."""
+
+
 def lines(c: Comparison) -> Iterable[str]:
-    """What follows the table: what to expect of each, what differs, what was not tested."""
+    """What follows the table, a paragraph each: what to expect of each, what differs, what was not tested."""
     for x in c.contenders:
         yield comparewords.expectation(c, x)
     yield from comparewords.differences(c)
-    yield "Not tested: " + " ".join(comparewords.untested(c))
+    yield "Not tested:"
+    yield from (f"* {text}" for text in comparewords.untested(c))

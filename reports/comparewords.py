@@ -66,7 +66,7 @@ def expectation(c: Comparison, contender: Contender) -> str:
             out.append(there[0][:1].upper() + there[0][1:] + "".join(f", {p}" for p in there[1:]) + ".")
 
     sentence(
-        figure("commits_per_s", "{} acknowledged commits"),
+        figure("commits_per_s", "commits are acknowledged at {}"),
         figure("write_p50_ms", "a write takes {} at the median"),
         figure("write_p99_ms", "{} at p99"),
     )
@@ -140,7 +140,10 @@ def rule(c: Comparison) -> str:
     runs = min((len(c.measured(x)) for x in c.contenders if c.measured(x)), default=0)
     if runs < FEWEST:
         which = "One run each" if runs == 1 else f"{runs} runs each"
-        return f"{which}: no difference can be told from noise; --seeds 3 or more can (--seeds 5 makes it sure)."
+        return (
+            f"{which}: no difference can be told from noise. --seeds 3 can ({words.share(chance(3, 3), 1)} by chance alone), --seeds 5 "
+            f"better ({words.share(chance(5, 5), 1)})."
+        )
     count, expected = c.by_chance
     return (
         f"Two contenders differ by more than noise in a number when their ranges over the seeds do not overlap. Where there is no difference "
