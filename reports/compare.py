@@ -106,7 +106,7 @@ def banner(c: Comparison) -> Banner:
         return Banner("incomplete", "Nothing was measured", sentence)
     if c.verdict == "unknown":
         return Banner("unknown", "No anomaly was found, but not everything was decided", sentence)
-    return Banner("valid", "Every contender kept every promise", sentence)
+    return Banner("valid", "Valid on every contender", sentence)
 
 
 def _and_faults(c: Comparison) -> str:

@@ -189,8 +189,8 @@ def _extent(c: Comparison, spec: Mapping[str, Any], every: Sequence[Measures]) -
     writers, tables = spec.get("writers", 4), spec.get("tables")
     count = len(tables) if isinstance(tables, list) else 0
     return (
-        f"Anything rarer than {words.plural(len(c.seeds), 'seed')} of {words.duration(1000 * seconds[len(seconds) // 2])} each with "
-        f"{words.plural(int(writers), 'writer')} on {words.plural(count, 'table')} would show: what was not found may still be there."
+        f"Rare events: each contender ran {words.plural(len(c.seeds), 'seed')} of {words.duration(1000 * seconds[len(seconds) // 2])} with "
+        f"{words.plural(int(writers), 'writer')} on {words.plural(count, 'table')}; what was not found may still be there."
     )
 
 
