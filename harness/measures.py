@@ -11,7 +11,9 @@ recovery       from the end of a fault that struck something (what was stopped o
                acknowledged write, of a writer that the fault concerned; so it has in it what an operation takes anyway. A
                fault that ended after the last operation did says nothing
 requests       to catalog and store: those that writes made, acknowledged or not, retries and all, divided by commits. To a
-               catalog server's own database: all that came while the phases went on, since nobody knows for whom
+               catalog server's own database: all that came while the phases went on, since nobody knows for whom. Where a
+               catalog server tells the writers where the store is, all take one way to it, and whose requests those are is not
+               known either: they are listed (``store of all``), and no figure is made of them
 =============  =======================================================================================================
 """
 
@@ -62,7 +64,7 @@ class Figure:
 
 
 _NO_FAULT = "no fault struck anything and ended before the operations did"
-_NO_PROXY = "its requests pass no proxy"
+_NO_PROXY = "it has no server, or what decides a commit passes no proxy"
 
 FIGURES: tuple[Figure, ...] = (
     Figure("commits_per_s", "Throughput", "commits a second", "rate", "more"),
@@ -82,7 +84,8 @@ FIGURES: tuple[Figure, ...] = (
     Figure("recovery_median_s", "After a fault", "to the next acknowledged write, median", "s", "less", _NO_FAULT),
     Figure("recovery_max_s", "After a fault", "to the next acknowledged write, longest", "s", "less", _NO_FAULT),
     Figure("catalog_requests", "Cost of a commit", "requests to the catalog", "count", "less", _NO_PROXY),
-    Figure("store_requests", "Cost of a commit", "requests to the object store", "count", "less", _NO_PROXY),
+    Figure("store_requests", "Cost of a commit", "the writers' requests to the object store", "count", "less",
+           "its server tells the writers where the store is, so whose requests they are is not known"),
     Figure("database_requests", "Cost of a commit", "requests of the catalog server to its database", "count", "less",
            "there is no catalog server with a database behind a proxy"),
     Figure("commit_p50_ms", "Cost of a commit", "the commit request alone, median", "ms", "less", _NO_PROXY),
@@ -326,6 +329,9 @@ def _aim(fault: Fault | None) -> str:
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
+SHARED_STORE = "store of all"
+
+
 @dataclass(slots=True)
 class _Cost:
     """Requests by service and kind, and how long commit requests took (ms), where nothing struck them."""
@@ -360,8 +366,10 @@ def _cost(passed: Iterable[Mapping[str, Any]], writes: set[str], start: int, end
         service, kind, at, ms = r.get("service"), r.get("kind"), r.get("time"), r.get("ms")
         if not isinstance(service, str) or not isinstance(kind, str) or not isinstance(at, int):
             continue
+        if service == "store" and r.get("writer") is None:
+            service = SHARED_STORE
         cost.services.add(service)
-        mine = start <= at <= end if service == "database" else r.get("op") in writes
+        mine = start <= at <= end if service in ("database", SHARED_STORE) else r.get("op") in writes
         if not mine:
             continue
         cost.counts[service, kind] += 1

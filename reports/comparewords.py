@@ -55,6 +55,11 @@ def expectation(c: Comparison, contender: Contender) -> str:
     if not found:
         return f"{label} was not measured: {c.reason(contender) or 'its runs were not started.'}"
     out = [_verdict(c, contender, found)]
+    catalog = CATALOGS.get(contender.catalog)
+    if catalog is not None and catalog.guard == "none":
+        out.append(
+            "It does nothing against concurrent commits: lost ones are to be expected, also where none was found."
+        )
 
     def figure(key: str, text: str) -> str | None:
         s = c.spreads.get((key, contender))
@@ -82,7 +87,7 @@ def expectation(c: Comparison, contender: Contender) -> str:
     )
     sentence(
         figure("catalog_requests", "a commit costs {} requests to the catalog"),
-        figure("store_requests", "{} of the writer's to the object store"),
+        figure("store_requests", "{} to the object store"),
         figure("commit_p50_ms", "the commit request alone takes {} at the median"),
     )
     if (reason := c.reason(contender)) is not None:

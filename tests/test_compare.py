@@ -147,7 +147,9 @@ def test_a_fault_says_what_it_was_aimed_at_and_whom_it_struck() -> None:
 
 
 def request(service: str, kind: str, at: float, op: str | None = None, ms: float = 5, **more: Any) -> dict[str, Any]:
-    return {"service": service, "kind": kind, "time": int(at * MS), "op": op, "ms": ms, **more}
+    """Of the writer whose operation it is; of nobody knows whom when it is of none."""
+    by = {} if op is None else {"op": op, "writer": int(op[1])}
+    return {"service": service, "kind": kind, "time": int(at * MS), "ms": ms, **by, **more}
 
 
 def test_requests_are_those_of_writes_and_of_the_servers_database_while_the_phases_go_on() -> None:
@@ -175,6 +177,11 @@ def test_what_passes_no_proxy_is_not_measured_instead_of_zero() -> None:
     m = measured(passed=[request("store", "write", 1050, "w0-1")])
     assert m.figures["catalog_requests"] is None and m.figures["store_requests"] == 0.5
     assert m.figures["commit_p50_ms"] is None
+
+
+def test_requests_to_a_store_that_all_share_are_nobodys() -> None:
+    m = measured(passed=[request("store", "write", at) for at in (50, 1050, 2010)])
+    assert m.figures["store_requests"] is None and m.requests == {"store of all write": 1.0}
 
 
 def test_an_anomaly_that_only_confirms_another_is_not_counted() -> None:
