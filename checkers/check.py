@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from checkers import chain, minimal
 from checkers.assertions import Assertions
+from checkers.atomicity import Atomicity
 from checkers.columns import check_columns
 from checkers.commits import Commits
 from checkers.isolation import Isolation
@@ -39,6 +40,7 @@ ALL: tuple[Checker, ...] = (
     Linearizable(),
     Metadata(),
     Liveness(),
+    Atomicity(),
     Retries(),
 )
 """The checkers that every run is judged by."""

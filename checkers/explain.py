@@ -49,6 +49,10 @@ def arguments(value: Any) -> str:
         return f"of partition {value['part']}"
     if names == {"from", "to"}:
         return f"from id {value['from']} to id {value['to']}"
+    if names == {"ids", "into", "amount"} and isinstance(value["ids"], list):
+        return f"of {value['amount']} from ids {listing(value['ids'], 8)} into {value['into']}"
+    if names == {"and"}:
+        return f"with {value['and']}"
     return "with " + ", ".join(f"{k} = {value[k]}" for k in sorted(value, key=str))
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from checkers import parts
 from checkers.icebergspec import RULES, Finding
 from checkers.metadatachain import Chain
 from checkers.metadataversions import check_versions
@@ -48,12 +49,12 @@ class Metadata:
                 undecided = True
                 notes.append(f"{name}: there is no table log to check")
                 continue
-            chain = Chain(log, operations)
-            parts = [
+            chain = Chain(log, parts.seen_by(operations, name))
+            looks = [
                 check_versions(chain, torn=bool(evidence.history.problems) or not evidence.complete),
                 check_files(chain, complete=log.complete),
             ]
-            findings = [f for p in parts for f in p.findings]
+            findings = [f for p in looks for f in p.findings]
             counts = Counter(f.name for f in findings)
             shown: Counter[str] = Counter()
             for f in findings:
@@ -61,9 +62,9 @@ class Metadata:
                 if shown[f.name] <= MOST:
                     anomalies.append(self._anomaly(f, name, events))
             notes += [f"{name}: {n - MOST} more {kind} are not shown" for kind, n in sorted(counts.items()) if n > MOST]
-            notes += [f"{name}: {n}" for p in parts for n in p.notes]
-            undecided |= any(p.undecided for p in parts)
-            stats[name] = {k: n for p in parts for k, n in sorted(p.stats.items())} | {
+            notes += [f"{name}: {n}" for p in looks for n in p.notes]
+            undecided |= any(p.undecided for p in looks)
+            stats[name] = {k: n for p in looks for k, n in sorted(p.stats.items())} | {
                 "found": dict(sorted(counts.items()))
             }
         valid: Validity = False if anomalies else "unknown" if undecided else True

@@ -46,6 +46,8 @@ INNOCENT = frozenset(
         "read",
         "read-key",
         "read-snapshot",
+        "transfer",
+        "read-both",
         "rewrite-data-files",
         "rewrite-position-delete-files",
         "rewrite-manifests",

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from checkers import parts
 from checkers.verdict import Anomaly, Checker, Evidence, Verdict
 from harness.history import Event, Operation
 from harness.tablelog import Commit, Metadata, TableLog
@@ -70,6 +71,7 @@ def minimal(evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: int 
     does not repeat itself on the table alone)."""
     if anomaly.table is None or anomaly.table not in evidence.tables or not anomaly.ops:
         return None
+    evidence = parts.alone(evidence, anomaly.table)
     search = _Search(evidence, checker, anomaly, budget)
     operations = [o for o in evidence.history.operations() if o.table == anomaly.table]
     ids = _tied(operations, anomaly.keys)

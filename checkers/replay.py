@@ -91,7 +91,7 @@ def isolation(table: TableSpec, o: Operation) -> str:
 
 
 def _command(o: Operation) -> str:
-    return o.f.partition("-")[0]
+    return "update" if o.f == "transfer" else o.f.partition("-")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,10 +256,9 @@ class _Table:
 
     @cached_property
     def aborted(self) -> tuple[Operation, ...]:
-        """Operations that a concurrent commit aborted."""
-        return tuple(
-            o for o in self.timeline.ops if o.op in self.ids and o.type == "fail" and conflict(o.error) is not None
-        )
+        """Operations that a concurrent commit aborted; one on two tables is its first table's."""
+        own = {o.op for o in self.operations if o.table == self.timeline.name}
+        return tuple(o for o in self.timeline.ops if o.op in own and o.type == "fail" and conflict(o.error) is not None)
 
     @cached_property
     def notes(self) -> list[str]:

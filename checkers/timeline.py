@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from checkers import parts
 from checkers.metadatachain import Chain
 from checkers.verdict import Evidence
 from harness.history import Operation
@@ -78,7 +79,7 @@ class Timeline:
     Attributes:
         spec: what the table promises.
         log: what its files say.
-        everything: all operations of the history by id, of whatever table.
+        everything: all operations of the history by id, of whatever table; those on two tables as this one saw them (``checkers.parts``).
         ops: this table's operations in invocation order.
         complete: whether the run came to its end.
     """
@@ -419,10 +420,8 @@ def meaning(o: Operation, state: State, table: TableSpec) -> WriteSet | None:
 def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
     """The tables that can be judged, by name, and notes on those that cannot."""
     everything = {o.op: o for o in evidence.history.operations()}
-    by_table: dict[str, list[Operation]] = {}
-    for o in everything.values():
-        if o.table is not None:
-            by_table.setdefault(o.table, []).append(o)
+    by_table = parts.by_table(everything.values())
+    shared = any(len(parts.tables_of(o)) > 1 for o in everything.values())
     found: list[Timeline] = []
     notes: list[str] = []
     for name in sorted({*evidence.tables, *evidence.logs, *by_table}):
@@ -434,8 +433,9 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
         elif not set(COLUMNS) <= set(log.columns):
             notes.append(f"{name}: the table log has the columns {', '.join(log.columns)}, not {', '.join(COLUMNS)}")
         else:
-            log = _joined(_whole(log), everything)
-            found.append(Timeline(spec, log, everything, tuple(by_table.get(name, ())), evidence.complete))
+            ops = tuple(by_table.get(name, ()))
+            seen = everything | {o.op: o for o in ops} if shared else everything
+            found.append(Timeline(spec, _joined(_whole(log), seen), seen, ops, evidence.complete))
     return found, notes
 
 

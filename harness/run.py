@@ -562,8 +562,8 @@ class Run:
         value = None
         if answer["ok"]:
             value = answer["result"]
-            if "snapshot" in answer["bound"]:
-                value = {"snapshot": answer["bound"]["snapshot"], "rows": value}
+            if answer["bound"]:
+                value = {**answer["bound"], "rows": value}
         elif KINDS[planned.f].sets_back and answer.get("bound"):
             value = {"snapshot": answer["bound"]["snapshot"]}
         context.recorder.record(

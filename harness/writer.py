@@ -14,7 +14,7 @@ and answers are lines of JSON:
 The JVM under the session can die alone (it is what the kernel's OOM killer takes), or its context can be stopped. Python would live on
 and answer every request with an error at once, so the process then ends without an answer: the orchestrator sees a dead writer.
 
-It imports nothing but pyspark and the standard library, so it runs in an environment of any Spark version.
+It imports nothing but pyspark, the standard library and what does the same, so it runs in an environment of any Spark version.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from harness import multitable
 
 SUMMARY_KEY = "icequake-op"
 MAX_CAUSES = 30
@@ -61,7 +63,8 @@ def error_chain(error: BaseException) -> list[list[str]]:
     if origin is not None:
         with contextlib.suppress(Exception):
             return java_chain(origin)
-    return [[f"{type(error).__module__}.{type(error).__qualname__}", str(error)[:2000]]]
+    own = [[f"{type(error).__module__}.{type(error).__qualname__}", str(error)[:2000]]]
+    return own if error.__cause__ is None else [*own, *error_chain(error.__cause__)]
 
 
 class Session:
@@ -81,7 +84,7 @@ class Session:
             for s in request["statements"]:
                 with self._settings(s.get("settings") or {}):
                     text = s["sql"].format_map(names)
-                    rows = self._act(text, s["action"]) if s.get("action") else self._spark.sql(text).collect()
+                    rows = self._act(text, s["action"], names) if s.get("action") else self._spark.sql(text).collect()
                 if s.get("bind"):
                     value = rows[-1][0] if rows else None
                     names[s["bind"]] = bound[s["bind"]] = value
@@ -91,12 +94,20 @@ class Session:
             return {"ok": False, "error": error_chain(e), "bound": bound}
         return {"ok": True, "result": result, "bound": bound}
 
-    def _act(self, table: str, action: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """A Java action; ``remove-orphan-files``: the locations that it deleted, one a row.
+    def _act(self, table: str, action: dict[str, Any], names: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """An action by Java calls.
+
+        ``remove-orphan-files``: the locations that it deleted, one a row. ``current-snapshot``: the table's. ``transfer``: statements on
+        two tables (``harness.multitable``), how it was committed.
 
         Raises:
             ValueError: there is no such action.
         """
+        if action["name"] == "current-snapshot":
+            return [(multitable.current_snapshot(self._spark, table),)]
+        if action["name"] == "transfer":
+            parts = [(t.format_map(names), sql.format_map(names)) for t, sql in action["parts"]]
+            return [(multitable.transfer(self._spark, names["catalog"], action["op"], parts),)]
         if action["name"] != "remove-orphan-files":
             raise ValueError(f"no action {action['name']!r}")
         iceberg, session = self._spark._jvm.org.apache.iceberg.spark, self._spark._jsparkSession

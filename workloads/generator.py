@@ -42,8 +42,10 @@ def operations(workload: Workload, phase: Phase, writer: int, seed: int) -> Iter
     while phase.length.ops is None or n < share(phase.length.ops, phase.writers, writer):
         kind = rng.choices(kinds, weights)[0]
         spec = phase.operations[kind]
-        table = tables[rng.choice(spec.tables or phase.tables or tuple(tables))]
-        draw = Draw(rng, keys, writer, table, spec.keys == "own", spec.options())
+        among = spec.tables or phase.tables or tuple(tables)
+        table = tables[rng.choice(among)]
+        others = tuple(t for t in among if t != table.name)
+        draw = Draw(rng, keys, writer, table, spec.keys == "own", spec.options(), others)
         yield Planned(kind, table, KINDS[kind].arguments(draw))
         n += 1
 

@@ -103,6 +103,8 @@ class Draw:
     table: TableSpec
     own: bool
     options: Mapping[str, Any]
+    others: tuple[str, ...] = ()
+    """Tables that an operation on two tables may take beside ``table``."""
 
     def ids(self, n: int = 1) -> list[int]:
         """``n`` distinct keys, ascending: own ones when the operation is to use own keys."""
@@ -155,6 +157,8 @@ class Kind(ABC):
     """Whether a row that it adds is a new one, and not what it made of a row of that id which it removed."""
     blind_append: ClassVar[bool] = False
     """Whether Iceberg commits it as an append that validates nothing although it read the table."""
+    two_tables: ClassVar[bool] = False
+    """Whether it is about a second table, too: the one that its argument ``into`` or ``and`` names."""
     options: ClassVar[tuple[str, ...]] = ()
     """Option names it takes in the workload file beside ``weight``, ``keys`` and ``tables``."""
 
@@ -173,6 +177,14 @@ class Kind(ABC):
     def expected(self, state: State, value: Arguments) -> list[Row] | None:
         """For reads: the rows it must return in ``state``, sorted. None for operations that return none."""
         return None
+
+    def second(self, value: Arguments) -> str | None:
+        """The second table that it is about; None for an operation on one."""
+        return None
+
+    def part(self, value: Arguments, result: Any, second: bool) -> tuple[str, Arguments, Any]:
+        """What an operation on two tables is to one of them alone: kind, arguments and result. ``second``: to the second one."""
+        return self.name, value, result
 
     def at_commit(self, table: TableSpec) -> bool:
         """Whether it means what it means at the state that it commits on, whatever the isolation level: it scans nothing before."""
@@ -306,7 +318,7 @@ class _ByPredicate(Kind):
         return {"part": draw.rng.randrange(draw.table.partitions), "parity": draw.rng.randrange(2)}
 
     def where(self, value: Arguments) -> str:
-        return f"part = {int(value['part'])} AND cnt % 2 = {int(value['parity'])}"
+        return f"part = {int(value['part'])} AND pmod(cnt, 2) = {int(value['parity'])}"
 
     def matching(self, state: State, value: Arguments) -> list[Row]:
         return [r for r in state if r.part == value["part"] and r.cnt % 2 == value["parity"]]
@@ -579,6 +591,95 @@ class ReadSnapshot(Read):
         ]
 
 
+# --- two tables -------------------------------------------------------------------------------------------------------
+
+
+class _TwoTables(Kind):
+    """An operation on its own table and on the one that its argument :attr:`names` says."""
+
+    two_tables = True
+    names: ClassVar[str]
+
+    def second(self, value: Arguments) -> str | None:
+        return str(value[self.names])
+
+    def other(self, draw: Draw) -> str:
+        """Draw the second table."""
+        return draw.rng.choice(draw.others) if draw.others else draw.table.name
+
+    def qualified(self, value: Arguments) -> str:
+        """The second table's name in a statement."""
+        return f"{{catalog}}.{{namespace}}.{_table(value[self.names])}"
+
+
+class Transfer(_TwoTables):
+    """Takes ``amount`` off the counter of a key in its own table and adds it to that of the same key in the table ``into``; both or neither.
+
+    Both rows get the operation's id appended to their lists, so that a plain reader sees which transfers a row has. Where the catalog can
+    commit to several tables at once it is one transaction; where it cannot, two statements, one after the other (``harness.multitable``).
+    The result says which. The tables need the property ``write.wap.enabled``, for what is committed together is staged before.
+    """
+
+    name = "transfer"
+    names = "into"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"ids": draw.ids(1), "into": self.other(draw), "amount": draw.rng.randint(1, 9)}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        amount, where = int(value["amount"]), f"id IN ({_in(value['ids'])})"
+        update = f"UPDATE {{}} SET cnt = cnt {{}} {amount}, log = concat(log, ',{op}') WHERE {where}"
+        parts = [["{table}", update.format("{table}", "-")]]
+        parts += [[into, update.format(into, "+")] for into in (self.qualified(value),)]
+        return [Statement("{table}", result=True, action={"name": "transfer", "op": op, "parts": parts})]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        more = value["amount"] if table.name == value["into"] else -value["amount"]
+        old = [r for i in value["ids"] for r in state.by_id(i)]
+        return _net(old, [r._replace(cnt=r.cnt + more, log=f"{r.log},{op}") for r in old])
+
+
+class ReadBoth(_TwoTables):
+    """Reads its own table and the table ``and``, each at the snapshot that it had when it was asked.
+
+    Two tables cannot be read at one moment. So the reader asks its own table for its snapshot, then the other, then its own again: when the
+    answer is the same, both snapshots were current at one moment. The result is ``{"first": id, "second": id, "again": id, "rows": [[side,
+    ...], ...]}``, where side 0 is its own table, 1 the other. To each table alone it is a ``read``.
+    """
+
+    name = "read-both"
+    names = "and"
+    writes = False
+    commits = False
+    changes_rows = False
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"and": self.other(draw)}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        both = self.qualified(value)
+        ask = {"name": "current-snapshot"}
+        return [
+            Statement("{table}", bind="first", action=ask),
+            Statement(both, bind="second", action=ask),
+            Statement("{table}", bind="again", action=ask),
+            Statement(
+                f"SELECT 0 AS side, {ROWS} FROM {{table}} VERSION AS OF {{first}} UNION ALL "
+                f"SELECT 1 AS side, {ROWS} FROM {both} VERSION AS OF {{second}}",
+                result=True,
+            ),
+        ]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        return WriteSet([], [])
+
+    def part(self, value: Arguments, result: Any, second: bool) -> tuple[str, Arguments, Any]:
+        rows = result.get("rows") if isinstance(result, Mapping) else None
+        if isinstance(rows, list) and all(isinstance(r, list | tuple) and r for r in rows):
+            rows = [list(r[1:]) for r in rows if r[0] == int(second)]
+        return "read", {}, rows
+
+
 # --- maintenance ------------------------------------------------------------------------------------------------------
 
 
@@ -774,6 +875,12 @@ class _Alter(Kind):
         return WriteSet([], [])
 
 
+def _table(text: object) -> str:
+    if not isinstance(text, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", text):
+        raise ValueError(f"expected the name of a table, found {text!r}")
+    return text
+
+
 def _word(text: object) -> str:
     if not isinstance(text, str) or not re.fullmatch(r"[a-z][a-z0-9_.-]*", text):
         raise ValueError(f"expected a name such as extra_1, found {text!r}")
@@ -853,6 +960,8 @@ KINDS: Mapping[str, Kind] = {
         Read(),
         ReadKey(),
         ReadSnapshot(),
+        Transfer(),
+        ReadBoth(),
         RewriteDataFiles(),
         RewritePositionDeleteFiles(),
         RewriteManifests(),

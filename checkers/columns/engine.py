@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from checkers import parts
 from checkers.columns.frames import Frame, Unordinary, frame_of
 from checkers.columns.screen import DEFINITE, Screen, screen
 from checkers.commits import Commits
@@ -94,6 +95,7 @@ def judge_frame(f: Frame, evidence: Evidence | None = None) -> Judged:
 
 
 def _exact(name: str, evidence: Evidence, why: str) -> Judged:
+    evidence = parts.alone(evidence, name)
     logs = {n: log for n, log in evidence.logs.items() if n == name}
     events = tuple(e for e in evidence.history.events if e.table in (None, name))
     made_here = {c.op for log in logs.values() for c in log.commits}

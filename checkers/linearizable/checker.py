@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from checkers import parts
 from checkers.linearizable.blackbox import searched
 from checkers.linearizable.calls import Call
 from checkers.linearizable.result import KeyResult
@@ -55,10 +56,7 @@ class Linearizable:
         notes: list[str] = []
         undecided = False
         stats: dict[str, Any] = {"tables": {}}
-        by_table: dict[str, list[Operation]] = {}
-        for o in evidence.history.operations():
-            if o.table is not None:
-                by_table.setdefault(o.table, []).append(o)
+        by_table = parts.by_table(evidence.history.operations())
         for name in sorted({*evidence.tables, *by_table}):
             spec = evidence.tables.get(name)
             if spec is None:
