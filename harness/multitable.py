@@ -20,7 +20,6 @@ from typing import Any
 WAP_ID = "spark.wap.id"
 STAGED_BY = "wap.id"
 """Key of a staged snapshot's summary (``SnapshotSummary.STAGED_WAP_ID_PROP``)."""
-WAP_ENABLED = "write.wap.enabled"
 
 TRANSACTION = "one transaction"
 IN_TURN = "one after the other"
@@ -42,13 +41,14 @@ def current_snapshot(spark: Any, table: str) -> int:
     return int(snapshot.snapshotId())
 
 
-def transfer(spark: Any, catalog: str, op: str, parts: Sequence[tuple[str, str]]) -> str:
+def transfer(spark: Any, catalog: str, op: str, parts: Sequence[tuple[str, str]], needs: str) -> str:
     """Run one statement a table, all of them as one transaction if there are any; :data:`TRANSACTION` or :data:`IN_TURN`.
 
     Args:
         catalog: its name in the session.
         op: the operation's id; marks what it stages.
         parts: qualified table and statement.
+        needs: the table property without which nothing can be staged.
 
     Raises:
         PartlyCommitted: as the name says.
@@ -59,8 +59,8 @@ def transfer(spark: Any, catalog: str, op: str, parts: Sequence[tuple[str, str]]
         _in_turn(spark, parts)
         return IN_TURN
     for table, _ in parts:
-        if _load(spark, table).properties().get(WAP_ENABLED) != "true":
-            raise ValueError(f"{table} needs the property {WAP_ENABLED}: true, so that a commit to it can be staged")
+        if _load(spark, table).properties().get(needs) != "true":
+            raise ValueError(f"{table} needs the property {needs}: true, so that a commit to it can be staged")
     spark.conf.set(WAP_ID, op)
     try:
         for _, statement in parts:

@@ -172,7 +172,7 @@ class Script:
             if step.gated:
                 op = self._scenario.op(step.name)
                 self._holds[step.name] = self._board.hold(
-                    op, step.fault, service=step.service, kind=step.at, longest=LONGEST_HOLD
+                    op, step.fault, service=step.service, kind=step.at, longest=LONGEST_HOLD, nth=step.nth
                 )
         self._releaser.start()
         return self

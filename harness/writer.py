@@ -107,7 +107,7 @@ class Session:
             return [(multitable.current_snapshot(self._spark, table),)]
         if action["name"] == "transfer":
             parts = [(t.format_map(names), sql.format_map(names)) for t, sql in action["parts"]]
-            return [(multitable.transfer(self._spark, names["catalog"], action["op"], parts),)]
+            return [(multitable.transfer(self._spark, names["catalog"], action["op"], parts, action["needs"]),)]
         if action["name"] != "remove-orphan-files":
             raise ValueError(f"no action {action['name']!r}")
         iceberg, session = self._spark._jvm.org.apache.iceberg.spark, self._spark._jsparkSession

@@ -27,7 +27,7 @@ KEPT_REPLIES = 1 << 20
 
 
 class Hold:
-    """The first request of a kind of one operation, and what becomes of it.
+    """One request of a kind of one operation (the ``nth``, from 1), and what becomes of it.
 
     Attributes:
         fault: what the writer gets in place of the reply; None: it is only held.
@@ -36,8 +36,10 @@ class Hold:
         problem: why it was not as it was to be.
     """
 
-    def __init__(self, op: str, fault: Fault | None, service: Service, kind: str, longest: float) -> None:
+    def __init__(self, op: str, fault: Fault | None, service: Service, kind: str, longest: float, nth: int = 1) -> None:
         self.op = op
+        self.left = nth
+        """How many such requests there are still to come, this one the last."""
         self.fault = fault
         self.service = service
         self.kind = kind
@@ -219,12 +221,13 @@ class Board:
         service: Service = "catalog",
         kind: RequestKind = "commit",
         longest: float = LONGEST_HOLD,
+        nth: int = 1,
     ) -> Hold:
-        """Hold the first request of ``kind`` that operation ``op`` makes; ``fault``: what the writer gets.
+        """Hold the ``nth`` request of ``kind`` that operation ``op`` makes; ``fault``: what the writer gets.
 
         A catalog server's request to its ``database`` is an operation's when one of the writers is doing that.
         """
-        hold = Hold(op, fault, service, kind, longest)
+        hold = Hold(op, fault, service, kind, longest, nth)
         with self._lock:
             self._holds.append(hold)
         return hold
@@ -246,7 +249,10 @@ class Board:
                 doing = {*self._current.values()} if writer is None else {self._current.get(writer)}
             for hold in self._holds:
                 if (hold.service, hold.kind) == (service, request.kind) and hold.op in doing:
-                    self._holds.remove(hold)  # the first request only: retries pass
+                    hold.left -= 1
+                    if hold.left:
+                        continue
+                    self._holds.remove(hold)  # one request only: retries pass
                     self._reached.append(hold)
                     plan.hold = hold
                     return plan

@@ -68,6 +68,7 @@ class Step(_Model):
         hold: its first commit is held until these have.
         fault: what befalls its first commit (``answer`` where no verb is given: it is applied, and answered with an error).
         at: the kind of request that is held or struck, if not the commit.
+        nth: which of its requests of that kind, from 1. A transfer's commits are two that stage, then those that publish.
         service: whose; ``database``: the catalog server's own.
         expect: how it must end.
     """
@@ -81,6 +82,7 @@ class Step(_Model):
     hold: When | None = None
     fault: Annotated[Fault, BeforeValidator(_fault)] | None = None
     at: RequestKind = "commit"
+    nth: Annotated[int, Field(ge=1, le=100)] = 1
     service: Service = "catalog"
     expect: Annotated[Outcome, BeforeValidator(_outcome)] = Outcome()
 

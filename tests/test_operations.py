@@ -48,7 +48,11 @@ START = State([row(0), row(1, cnt=1), row(1, cnt=1), row(2, "x", 3, "s,x")])
         ("merge-insert", {"ids": [0, 3]}, [], [row(3, "o", 0, "o")]),
         ("merge-update", {"ids": [1, 3]}, [row(1, cnt=1)] * 2, [row(1, "o", 2, "s,o")] * 2),
         ("merge-delete", {"ids": [0, 3]}, [row(0)], []),
+        ("transfer", {"ids": [2], "into": "u", "amount": 4}, [row(2, "x", 3, "s,x")], [row(2, "x", -1, "s,x,o")]),
+        ("transfer", {"ids": [2], "into": "t", "amount": 4}, [row(2, "x", 3, "s,x")], [row(2, "x", 7, "s,x,o")]),
+        ("transfer", {"ids": [3], "into": "u", "amount": 4}, [], []),
         ("read", {}, [], []),
+        ("read-both", {"and": "u"}, [], []),
         ("rewrite-data-files", {"strategy": "sort", "all": True}, [], []),
     ],
 )
@@ -79,18 +83,56 @@ def test_a_writeset_applies_to_its_state_and_is_net(kind: str, initial: list[Row
 
 @given(st.sampled_from(sorted(KINDS)), st.integers(0, 2**31))
 def test_statements_name_the_table_and_carry_no_free_text(kind: str, seed: int) -> None:
-    value = KINDS[kind].arguments(Draw(Random(seed), Keys(5), 0, TABLE, False, {}))
+    value = KINDS[kind].arguments(Draw(Random(seed), Keys(5), 0, TABLE, False, {}, ("u", "v")))
     for s in KINDS[kind].statements(value, "w0-1", TABLE):
-        sql = s.sql.format_map(
-            {
-                "table": "c.n.t",
-                "identifier": "n.t",
-                "catalog": "c",
-                "snapshot": 1,
-                "older_than": "2026-01-01 00:00:00.000",
-            }
-        )
-        assert "n.t" in sql and "{" not in sql
+        names = {
+            "table": "c.n.t",
+            "identifier": "n.t",
+            "catalog": "c",
+            "namespace": "n",
+            "snapshot": 1,
+            "first": 1,
+            "second": 2,
+            "older_than": "2026-01-01 00:00:00.000",
+        }
+        sql = s.sql.format_map(names)
+        assert ("n.t" in sql or f"c.n.{KINDS[kind].second(value)}" in sql) and "{" not in sql
+
+
+def test_a_transfer_takes_from_one_table_what_it_adds_to_the_other() -> None:
+    value = KINDS["transfer"].arguments(Draw(Random(1), Keys(3), 0, TABLE, False, {}, ("u",)))
+    assert KINDS["transfer"].second(value) == "u"
+    other = TableSpec(name="u", partitions=2)
+    full = State(row(i, cnt=2) for i in range(3))
+    minus, plus = (KINDS["transfer"].writeset(full, value, "o", t) for t in (TABLE, other))
+    assert minus.removed == plus.removed and len(minus.added) == 1
+    assert (minus.added[0].cnt, plus.added[0].cnt) == (2 - value["amount"], 2 + value["amount"])
+    names = {"table": "c.n.t", "catalog": "c", "namespace": "n"}
+    [statement] = KINDS["transfer"].statements(value, "w0-1", TABLE)
+    assert statement.action is not None
+    said = [(t.format_map(names), sql.format_map(names)) for t, sql in statement.action["parts"]]
+    assert [t for t, _ in said] == ["c.n.t", "c.n.u"]
+    assert [
+        (f"UPDATE {t} SET" in sql, f"cnt {sign} {value['amount']}" in sql)
+        for (t, sql), sign in zip(said, "-+", strict=True)
+    ] == [
+        (True, True),
+        (True, True),
+    ]
+
+
+@pytest.mark.parametrize("into", ["x y", "u; DROP TABLE t", "", None, "U"])
+def test_a_second_table_is_a_name(into: object) -> None:
+    for kind, value in (("transfer", {"ids": [1], "into": into, "amount": 1}), ("read-both", {"and": into})):
+        with pytest.raises(ValueError, match="expected the name of a table"):
+            KINDS[kind].statements(value, "w0-1", TABLE)
+
+
+def test_a_read_of_both_is_a_read_of_each() -> None:
+    result = {"first": 1, "second": 2, "again": 1, "rows": [[0, *row(1)], [1, *row(2)], [0, *row(3)]]}
+    assert KINDS["read-both"].part({"and": "u"}, result, False) == ("read", {}, [[*row(1)], [*row(3)]])
+    assert KINDS["read-both"].part({"and": "u"}, result, True) == ("read", {}, [[*row(2)]])
+    assert KINDS["read-both"].part({"and": "u"}, None, True) == ("read", {}, None)
 
 
 def test_a_state_is_a_multiset() -> None:

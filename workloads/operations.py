@@ -25,6 +25,8 @@ from workloads.tables import COLUMNS, Row, State, TableSpec
 Arguments = dict[str, Any]
 
 ROWS = ", ".join(COLUMNS)
+STAGES = "write.wap.enabled"
+"""The table property without which a commit cannot be staged (``spark.wap.id`` is then passed over in silence)."""
 
 
 class WriteSet(NamedTuple):
@@ -631,7 +633,8 @@ class Transfer(_TwoTables):
         update = f"UPDATE {{}} SET cnt = cnt {{}} {amount}, log = concat(log, ',{op}') WHERE {where}"
         parts = [["{table}", update.format("{table}", "-")]]
         parts += [[into, update.format(into, "+")] for into in (self.qualified(value),)]
-        return [Statement("{table}", result=True, action={"name": "transfer", "op": op, "parts": parts})]
+        action = {"name": "transfer", "op": op, "parts": parts, "needs": STAGES}
+        return [Statement("{table}", result=True, action=action)]
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         more = value["amount"] if table.name == value["into"] else -value["amount"]

@@ -17,7 +17,7 @@ from compose.catalogs import CATALOGS
 from nemesis.faults import Fault
 from nemesis.packages import PACKAGES
 from workloads.lengths import Seconds
-from workloads.operations import KINDS, Keys
+from workloads.operations import KINDS, STAGES, Keys
 from workloads.tables import TableSpec
 from workloads.yamlfile import FileError, Path_, line_of, read_text, suggest, validated
 
@@ -207,12 +207,18 @@ def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
     for i, name in enumerate(names):
         if name in names[:i]:
             fail(("tables", i, "name"), f"table {name!r} is there twice; give each its own name")
-    mixes: list[tuple[Path_, Mix]] = [(("operations",), w.operations)]
-    mixes += [(("phases", i, "operations"), p.operations) for i, p in enumerate(w.phases) if p.operations is not None]
-    for at, mix in mixes:
+    mixes: list[tuple[Path_, Mix, tuple[str, ...] | None]] = [(("operations",), w.operations, None)]
+    mixes += [
+        (("phases", i, "operations"), p.operations, p.tables)
+        for i, p in enumerate(w.phases)
+        if p.operations is not None
+    ]
+    for at, mix, of_phase in mixes:
         for kind, spec in mix.items():
             if kind not in KINDS:
                 fail((*at, kind), f"unknown operation {kind!r}{suggest(kind, KINDS)}; allowed: {', '.join(KINDS)}")
+            if KINDS[kind].two_tables and (problem := _two_tables(w, kind, spec.tables or of_phase or tuple(names))):
+                fail((*at, kind), problem)
             for option in spec.options():
                 allowed = KINDS[kind].options
                 if option not in allowed:
@@ -253,6 +259,17 @@ def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
             assertion(threshold)
         except ValueError as e:
             fail(("assert", metric), f"{metric}: {e}, not {threshold!r}")
+
+
+def _two_tables(w: Workload, kind: str, among: tuple[str, ...]) -> str | None:
+    """What keeps an operation on two tables from running; None for nothing."""
+    if len(set(among)) < 2:
+        return f"{kind}: takes two tables, and has only {', '.join(among)}; give it two or more"
+    staged = {t.name for t in w.tables if t.properties.get(STAGES) == "true"}
+    missing = [t for t in among if t not in staged] if KINDS[kind].writes else []
+    if missing:
+        return f'{kind}: table {missing[0]} cannot stage a commit; give it properties: {{{STAGES}: "true"}}, or {kind} other tables'
+    return None
 
 
 def _check_nemesis(w: Workload, fail: Callable[[Path_, str], None]) -> None:
