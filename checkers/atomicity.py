@@ -41,6 +41,10 @@ from harness.tablelog import Commit
 
 FAR = 200
 """Snapshots of the first table between the two times it was asked, up to which a read is judged."""
+OTHER_FORM = "a table that cannot be judged, or a result of another form"
+NOT_IN_THE_LOG = "a snapshot that the log does not have"
+UNKNOWN = (OTHER_FORM, NOT_IN_THE_LOG)
+"""Reasons for which the verdict is unknown; others are in the nature of the read."""
 MOST = 100
 """Anomalies of a name that are told one by one."""
 
@@ -63,7 +67,7 @@ class Atomicity:
         found, notes = timelines(evidence)
         judge = _Judge({t.name: t for t in found}, operations, self.name)
         judge.run()
-        notes += [f"{n} {why}" for why, n in sorted(judge.undecided.items())]
+        notes += [f"{n} {why}" for why, n in sorted((judge.undecided + judge.remarks).items())]
         for name, n in sorted(judge.found.items()):
             if n > MOST:
                 notes.append(f"{n - MOST} more {name} are not shown")
@@ -107,6 +111,9 @@ class _Judge:
     anomalies: list[Anomaly] = field(default_factory=list)
     found: Counter[str] = field(default_factory=Counter)
     undecided: Counter[str] = field(default_factory=Counter)
+    """What is not known, and may be known to somebody with a better log."""
+    remarks: Counter[str] = field(default_factory=Counter)
+    """What nobody can say."""
     fates: Counter[str] = field(default_factory=Counter)
     judged: int = 0
     stable: int = 0
@@ -224,7 +231,8 @@ class _Judge:
         past = [p for s in line if (p := self._has(own, pair, s)) is not None]
         if there is None or len(past) < len(line):
             self.undecided_reads += 1
-            self.undecided[
+            unknown = not why or why in UNKNOWN
+            (self.undecided if unknown else self.remarks)[
                 f"reads of two tables could not be judged: {why or 'the past of a snapshot is not known'}"
             ] += 1
             return
@@ -248,12 +256,12 @@ class _Judge:
         """The snapshots at which a read's own table can have been when it asked the other, or why that is not known."""
         t, result = self.tables.get(own), o.result
         if t is None or not isinstance(result, dict):
-            return [], "a table that cannot be judged, or a result of another form"
+            return [], OTHER_FORM
         first, again = result.get("first"), result.get("again")
         if type(result.get("second")) is not int:
-            return [], "a table that cannot be judged, or a result of another form"
+            return [], OTHER_FORM
         if any(type(x) is not int or x not in t.snapshots for x in (first, again)):
-            return [], "a snapshot that the log does not have"
+            return [], NOT_IN_THE_LOG
         assert isinstance(first, int) and isinstance(again, int)
         if any(self._current[own][x] > 1 for x in (first, again)):
             return [], "main came back to the snapshot that was read"
@@ -261,6 +269,8 @@ class _Judge:
             return [first], ""
         if first not in t.position or again not in t.position or t.position[first] > t.position[again]:
             return [], "main did not go forward while it was read"
+        if any(s not in t.position for s in t.ever_current):  # it may have been at one of these
+            return [], "main changed while it was read, and has lost snapshots"
         line = [c.snapshot_id for c in t.main[t.position[first] - 1 : t.position[again]]]
         return (line, "") if len(line) <= FAR else ([], f"more than {FAR} commits while it was read")
 
