@@ -21,6 +21,9 @@ WAP_ID = "spark.wap.id"
 STAGED_BY = "wap.id"
 """Key of a staged snapshot's summary (``SnapshotSummary.STAGED_WAP_ID_PROP``)."""
 
+IS_NESSIE = "nessie.is-nessie-catalog"
+"""What Nessie tells its REST clients. It knows no staged snapshots: one that is on no branch would become the table's current one."""
+
 TRANSACTION = "one transaction"
 IN_TURN = "one after the other"
 
@@ -84,7 +87,9 @@ def _transactions(spark: Any, catalog: str) -> Any:
     name = java.getClass().getName()
     if name == "org.apache.iceberg.CachingCatalog":
         raise ValueError("a transfer needs the catalog itself: leave cache-enabled at false")
-    return java if name == "org.apache.iceberg.rest.RESTCatalog" else None
+    if name != "org.apache.iceberg.rest.RESTCatalog" or java.properties().get(IS_NESSIE) == "true":
+        return None
+    return java
 
 
 def _in_turn(spark: Any, parts: Sequence[tuple[str, str]]) -> None:

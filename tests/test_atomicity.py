@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkers import parts
@@ -456,6 +456,7 @@ def brute_force(evidence: Evidence, halves: set[str]) -> set[str]:
     return found
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32))
 def test_what_is_said_is_what_brute_force_says_and_what_was_true(seed: int) -> None:
     sim = Sim(Random(seed))
