@@ -29,7 +29,8 @@ IN_TURN = "one after the other"
 
 
 class PartlyCommitted(Exception):
-    """The first table has been committed to, and the second has not, or nobody knows."""
+    """The first table has been committed to, and the second has not, or nobody knows. Its class says nothing of the cause: an operation that
+    ended so is of unknown outcome (``harness.outcome``), whatever the second table's error would mean alone."""
 
 
 def current_snapshot(spark: Any, table: str) -> int:
@@ -100,7 +101,8 @@ def _in_turn(spark: Any, parts: Sequence[tuple[str, str]]) -> None:
         except Exception as e:
             if not done:
                 raise
-            raise PartlyCommitted(f"{', '.join(done)} committed, then {table} did not") from e
+            why = str(e).strip().partition("\n")[0]
+            raise PartlyCommitted(f"{', '.join(done)} committed, then {table} did not: {why}") from None
         done.append(table)
 
 

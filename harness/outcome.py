@@ -18,7 +18,6 @@ UNKNOWN = frozenset(
         "org.apache.iceberg.exceptions.ServiceFailureException",
         "org.apache.iceberg.jdbc.UncheckedSQLException",
         "org.apache.iceberg.jdbc.UncheckedInterruptedException",
-        "harness.multitable.PartlyCommitted",
     }
 )
 """The commit's fate is open, whatever else is in the chain (core/rest/ErrorHandlers, core/jdbc, core/rest/HTTPClient)."""

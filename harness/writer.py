@@ -63,8 +63,7 @@ def error_chain(error: BaseException) -> list[list[str]]:
     if origin is not None:
         with contextlib.suppress(Exception):
             return java_chain(origin)
-    own = [[f"{type(error).__module__}.{type(error).__qualname__}", str(error)[:2000]]]
-    return own if error.__cause__ is None else [*own, *error_chain(error.__cause__)]
+    return [[f"{type(error).__module__}.{type(error).__qualname__}", str(error)[:2000]]]
 
 
 class Session:

@@ -66,3 +66,11 @@ def test_a_conflict_is_named_by_the_class_that_iceberg_threw() -> None:
     assert conflict([["x.SparkException", ""], [ICEBERG + "ValidationException", ""]]) == "ValidationException"
     assert conflict([["org.apache.spark.sql.AnalysisException", ""]]) is None
     assert conflict(None) is None
+
+
+def test_an_operation_that_committed_to_one_of_its_tables_is_of_unknown_outcome() -> None:
+    from harness.multitable import PartlyCommitted
+    from harness.writer import error_chain
+
+    error = PartlyCommitted("c.n.t committed, then c.n.u did not: ValidationException: Found conflicting files")
+    assert classify(error_chain(error), writes=True) == "info"
