@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 from compose.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog, Site
 from compose.endpoints import Endpoints
 from compose.hadoop import HADOOP
-from compose.hive import HIVE, HIVE_NOLOCK, Metastore
+from compose.hive import HIVE, HIVE_CAS, HIVE_NOLOCK, Metastore
 from compose.moto import DYNAMODB, GLUE, GLUE_CAS, Moto
 from compose.nessie import NESSIE, NESSIE_NATIVE, Nessie
 from compose.postgres import USER, Postgres, query
@@ -159,6 +159,7 @@ CATALOGS: Mapping[str, Catalog] = {
         JDBC,
         JDBC_SQLITE,
         HIVE,
+        HIVE_CAS,
         HIVE_NOLOCK,
         NESSIE,
         NESSIE_NATIVE,

@@ -1,13 +1,15 @@
 """The Hive Metastore, and the two ways to commit through it: under its lock, and without.
 
 The server is the metastore 2.3 out of Spark's own jars, over Derby. Iceberg's commit (``HiveTableOperations``) takes an exclusive lock
-on the table, reads the table, compares ``metadata_location`` itself, and writes the table. With
-``engine.hive.lock-enabled=false`` it takes no lock and tells the server what it expects (``expected_parameter_key``): a server with
-HIVE-26882 compares, and this one has never heard of it.
+on the table, reads the table, compares ``metadata_location`` itself, and writes the table: ``hive``. With
+``engine.hive.lock-enabled=false`` it takes no lock and tells the server what it expects (``expected_parameter_key``). A server with
+HIVE-26882, which Hive 2.3.10 has, compares: ``hive-cas``. An older one has never heard of it: ``hive-nolock``, this server told to ignore
+what clients expect.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,7 +18,7 @@ from typing import Any, Literal
 from xml.sax.saxutils import escape
 
 from compose import install
-from compose.catalog import SOCKET_TIMEOUT_MS, Catalog, Site, split
+from compose.catalog import SOCKET_TIMEOUT_MS, Catalog, Guard, Site, split
 from compose.endpoints import Endpoints
 from compose.ports import LOOPBACK
 from compose.process import LocalProcess, NotReady, base_environment
@@ -45,6 +47,7 @@ class Metastore(LocalProcess):
         self._java = site.installation.java
         self._classes = site.installation.rest_classes
         self._warehouse = site.warehouse
+        self._guard = site.catalog.guard
 
     @property
     def uri(self) -> str:
@@ -68,7 +71,8 @@ class Metastore(LocalProcess):
             "datanucleus.connectionPoolingType": "HikariCP",  # the default's classes are not in Spark: lock() would fail
             "hive.metastore.schema.verification": "false",
             "hive.metastore.warehouse.dir": self._warehouse,
-            "hive.metastore.try.direct.sql": "false",
+            # The server compares in SQL of its own, or not at all.
+            "hive.metastore.try.direct.sql": str(self._guard == "compare-and-swap").lower(),
             "hive.async.log.enabled": "false",
             "hive.in.test": "false",
             "hive.txn.timeout": f"{LOCK_TIMEOUT_S}s",
@@ -83,6 +87,7 @@ class Metastore(LocalProcess):
             *(str(self._java), f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
             *(*opens, f"-Dderby.stream.error.file={self.folder / 'derby.log'}"),
             *("-cp", os.pathsep.join(class_path), "MetastoreServer", str(self.port())),
+            *(["ignore-expectations"] if self._guard == "none" else []),
         ]
 
     def environment(self) -> Mapping[str, str]:
@@ -116,6 +121,7 @@ class client:
     def __init__(self, host: str, port: int, timeout: float) -> None:
         from thrift.transport import TSocket, TTransport
 
+        logging.getLogger("thrift.transport.TSocket").disabled = True  # what it would say is in the error
         socket = TSocket.TSocket(host, port)
         socket.setTimeout(max(50, timeout * 1000))
         self._where = f"{host}:{port}"
@@ -177,7 +183,7 @@ def _pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -
     return location
 
 
-def _entry(name: str, summary: str, promise: str, guard: Literal["lock", "none"]) -> Catalog:
+def _entry(name: str, summary: str, promise: str, guard: Guard) -> Catalog:
     return Catalog(
         name=name,
         summary=summary,
@@ -202,6 +208,12 @@ HIVE = _entry(
 HIVE_NOLOCK = _entry(
     "hive-nolock",
     "Hive Metastore 2.3 without locks: broken on purpose",
-    "nothing: the client's expectation goes to a server without HIVE-26882, which ignores it",
+    "nothing: the client tells what it expects, and the server, as those before HIVE-26882, does not look at it",
     "none",
+)
+HIVE_CAS = _entry(
+    "hive-cas",
+    "Hive Metastore 2.3 without locks, with HIVE-26882",
+    "the server compares metadata_location with what the client expects, and writes the table, in one transaction",
+    "compare-and-swap",
 )

@@ -7,6 +7,7 @@ them. Iceberg itself errs here (a commit that landed can be reported as failed):
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from harness.history import ErrorChain
@@ -44,12 +45,18 @@ DEFINITE = frozenset(
 
 FAILED_JOB = ("org.apache.spark.SparkException", "Job aborted due to stage failure")
 
-DEFINITE_MESSAGES = (
+NO_ANCESTOR = re.compile(r"Snapshot \d+ is not an ancestor of \d+")
+"""Where a catalog lists the current snapshot alone (Nessie over REST), a writer's validation finds no way back to its own
+(``SnapshotUtil.ancestorsBetween``, before each attempt to commit)."""
+
+DEFINITE_MESSAGES: tuple[tuple[str, str | re.Pattern[str]], ...] = (
     ("java.lang.IllegalStateException", "Runtime file filtering is not possible"),
     ("java.lang.RuntimeException", "Cannot commit rewrite because of a ValidationException or CommitFailedException"),
+    ("java.lang.IllegalArgumentException", NO_ANCESTOR),
     FAILED_JOB,
 )
-"""Class and beginning of the message: runtime filtering (Spark ≤ 4.0), a refused compaction, tasks that failed before any commit."""
+"""Class and beginning of the message: runtime filtering (Spark ≤ 4.0), a refused compaction, a validation that does not find its starting
+snapshot, tasks that failed before any commit."""
 
 CONFLICTS = frozenset(
     {
@@ -76,7 +83,7 @@ def classify(error: ErrorChain, *, writes: bool, job_first: bool = True) -> Lite
     if classes & DEFINITE:
         return "fail"
     known = [k for k in DEFINITE_MESSAGES if job_first or k is not FAILED_JOB]
-    if any(c == name and m.startswith(start) for c, m in error for name, start in known):
+    if any(c == name and _begins(m, start) for c, m in error for name, start in known):
         return "fail"
     return "info"
 
@@ -86,6 +93,11 @@ def conflict(error: ErrorChain | None) -> str | None:
     found = [c for c, _ in error or () if c in CONFLICTS]
     if found:
         return found[-1].rsplit(".", 1)[-1]
-    if any(c == DEFINITE_MESSAGES[1][0] and m.startswith(DEFINITE_MESSAGES[1][1]) for c, m in error or ()):
+    refused = [DEFINITE_MESSAGES[1], DEFINITE_MESSAGES[2]]
+    if any(c == name and _begins(m, start) for c, m in error or () for name, start in refused):
         return "ValidationException"
     return None
+
+
+def _begins(message: str, start: str | re.Pattern[str]) -> bool:
+    return message.startswith(start) if isinstance(start, str) else start.match(message) is not None
