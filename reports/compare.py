@@ -353,11 +353,13 @@ def table(c: Comparison) -> Table:
     """The table on the terminal: medians, and marks where a difference is more than noise."""
     out = Table(box=None, pad_edge=False)
     out.add_column("", min_width=10, overflow="fold")
-    out.add_column("verdict", min_width=14, overflow="fold")
+    out.add_column("verdict", no_wrap=True)
     for _, name in GLANCE:
         out.add_column(name, justify="right", no_wrap=True)
     for x in c.contenders:
-        verdict = {True: "valid", False: comparewords.anomalies(c, x) or "not valid", "unknown": "unknown", None: "–"}
+        found = sum(count for count, _ in c.anomalies(x).values())
+        broken = words.plural(found, "anomaly", "anomalies") if found else "not valid"
+        verdict = {True: "✓ valid", False: f"✕ {broken}", "unknown": "? unknown", None: "– not run"}
         cells = [_shown(_BY_KEY[key], c.cell(_BY_KEY[key], x)) for key, _ in GLANCE]
         marked = [s.value + (f" {s.mark}" if s.against in ("better", "worse") else "") for s in cells]
         out.add_row(c.label(x), verdict[c.valid(x)], *marked)

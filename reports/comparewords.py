@@ -15,6 +15,8 @@ from workloads.operations import KINDS
 _BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
 
 MOST = 8
+ENOUGH = 100
+"""Values that a 99th percentile needs to be another one than the greatest."""
 
 
 def shown(f: Figure, value: float) -> str:
@@ -87,7 +89,7 @@ def expectation(c: Comparison, contender: Contender) -> str:
     )
     sentence(
         figure("catalog_requests", "a commit costs {} requests to the catalog"),
-        figure("store_requests", "{} to the object store"),
+        figure("store_requests", "a commit costs {} requests to the object store"),
         figure("commit_p50_ms", "the commit request alone takes {} at the median"),
     )
     if (reason := c.reason(contender)) is not None:
@@ -168,7 +170,7 @@ def untested(c: Comparison) -> list[str]:
     out = [*_not_run(c)]
     if every:
         out.append(_extent(c, spec, every))
-    out += _faults(c, spec)
+    out += [*_few(c), *_faults(c, spec)]
     out += _kinds(c, every)
     out.append(
         "More than one machine: all of it ran on this one over loopback. Networks with latency and loss, TLS, authentication, several "
@@ -197,6 +199,15 @@ def _extent(c: Comparison, spec: Mapping[str, Any], every: Sequence[Measures]) -
         f"Rare events: each contender ran {words.plural(len(c.seeds), 'seed')} of {words.duration(1000 * seconds[len(seconds) // 2])} with "
         f"{words.plural(int(writers), 'writer')} on {words.plural(count, 'table')}; what was not found may still be there."
     )
+
+
+def _few(c: Comparison) -> Iterable[str]:
+    """Where a percentile is just the slowest."""
+    for x in c.contenders:
+        acknowledged = [sum(k[0] for f, k in m.kinds.items() if f in KINDS and KINDS[f].commits) for m in c.measured(x)]
+        if acknowledged and min(acknowledged) < ENOUGH:
+            count = words.plural(min(acknowledged), "acknowledged write")
+            yield f"{c.label(x)}: a run had {count} only; p99 of fewer than {ENOUGH} is the slowest of them."
 
 
 def _faults(c: Comparison, spec: Mapping[str, Any]) -> Iterable[str]:

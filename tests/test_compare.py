@@ -429,6 +429,7 @@ def test_what_was_not_tested_follows_from_what_ran() -> None:
         "rest: never killed, stopped or restarted: rest, minio.",
         "jdbc: never killed, stopped or restarted: minio.",
         "jdbc: after 3 faults no write was acknowledged",
+        "rest: a run had 40 acknowledged writes only",
         "merge-upsert",
         "over loopback",
     ):
