@@ -381,8 +381,7 @@ def compare(
     typer.echo()
     Console(highlight=False, width=max(page.NARROWEST, Console().width)).print(page.table(done))
     for line in page.lines(done):
-        begin, indent = ("", "    ") if line.startswith("* ") else ("\n", "  ")
-        typer.echo(begin + textwrap.fill(line, 104, initial_indent="  ", subsequent_indent=indent))
+        typer.echo(line)
     typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
     return exit_code(done.verdict)
 

@@ -240,6 +240,7 @@ class Compare:
         total = len(self.order.contenders) * len(self.order.seeds)
         said = _Said(self.watcher, f"{turn + 1}/{total} {contender.catalog}", self.order.parallel == 1)
         command = self.order.command(contender, seed)
+        started = datetime.now(UTC).isoformat(timespec="seconds")
         folder: RunFolder | None = None
         try:
             installation = self._installation(contender)
@@ -251,16 +252,15 @@ class Compare:
             Run(workload, folder, installation, settings, watcher=said).execute()
             if self._stopped.is_set():
                 folder.write_state({**folder.state(), "state": "interrupted"})
-                return Ran(contender, seed, turn)
+                return Ran(contender, seed)
             said.say("checking")
             measured = judge(folder)
         except CANNOT as e:
             reason = " ".join(str(e).split())
             said.say(f"cannot be run: {reason}")
-            return Ran(contender, seed, turn, self._relative(folder), reason=reason, command=command)
-        ran = folder.read_plan().get("versions") or {}
-        versions = {str(k): str(v) for k, v in ran.items()}
-        return Ran(contender, seed, turn, self._relative(folder), measured, None, versions, command)
+            return Ran(contender, seed, started, self._relative(folder), reason=reason, command=command)
+        versions = {str(k): str(v) for k, v in (folder.read_plan().get("versions") or {}).items()}
+        return Ran(contender, seed, started, self._relative(folder), measured, None, versions, command)
 
     def _installation(self, contender: Contender) -> Installation:
         """What it needs; a release that could not be had is not asked for again."""

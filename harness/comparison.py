@@ -40,7 +40,7 @@ class Ran:
     """One run of a contender, or why there is none.
 
     Attributes:
-        turn: its place in the order of all runs, from 0.
+        started: wall clock, ISO.
         folder: of the run, relative to the comparison's folder.
         reason: why there are no measures; None when there are.
         versions: what ran.
@@ -49,7 +49,7 @@ class Ran:
 
     contender: Contender
     seed: int
-    turn: int
+    started: str | None = None
     folder: str | None = None
     measures: Measures | None = None
     reason: str | None = None
@@ -62,7 +62,7 @@ class Ran:
             "catalog": self.contender.catalog,
             "iceberg": self.contender.iceberg,
             "seed": self.seed,
-            "turn": self.turn,
+            "started": self.started,
             "folder": self.folder,
             "reason": self.reason,
             "versions": dict(self.versions),
@@ -77,7 +77,7 @@ class Ran:
         return Ran(
             Contender(str(r["catalog"]), str(r["iceberg"])),
             int(r["seed"]),
-            int(r["turn"]),
+            None if r["started"] is None else str(r["started"]),
             r["folder"],
             None if measures is None else Measures.from_json(measures),
             r["reason"],

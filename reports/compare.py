@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -225,7 +227,7 @@ def _faults(c: Comparison, shown: Sequence[Contender]) -> list[tuple[str, list[d
 def _runs(c: Comparison) -> list[dict[str, Any]]:
     return [
         {
-            "turn": r.turn + 1,
+            "started": r.started,
             "label": c.label(r.contender),
             "seed": r.seed,
             "status": _verdict(r.measures.valid if r.measures else None),
@@ -233,7 +235,7 @@ def _runs(c: Comparison) -> list[dict[str, Any]]:
             "reason": r.reason,
             "command": r.command,
         }
-        for r in sorted(c.runs, key=lambda r: r.turn)
+        for r in c.runs
     ]
 
 
@@ -369,11 +371,21 @@ def table(c: Comparison) -> Table:
 NARROWEST = 104
 """Columns that the table needs, also where they are not there."""
 
+_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h)\b|%)")
 
-def lines(c: Comparison) -> Iterable[str]:
-    """What follows the table, a paragraph each: what to expect of each, what differs, what was not tested."""
-    for x in c.contenders:
-        yield comparewords.expectation(c, x)
-    yield from comparewords.differences(c)
-    yield "Not tested:"
-    yield from (f"* {text}" for text in comparewords.untested(c))
+
+def lines(c: Comparison) -> list[str]:
+    """What follows the table, one string a line: what to expect of each contender, what differs, what was not tested."""
+    out = []
+    for text in [*(comparewords.expectation(c, x) for x in c.contenders), *comparewords.differences(c)]:
+        out += ["", *_wrapped(text, "  ")]
+    out += ["", "  Not tested:"]
+    for text in comparewords.untested(c):
+        out += _wrapped(f"* {text}", "    ")
+    return [words.printable(line) for line in out]
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    """Lines in which no number is parted from its unit."""
+    kept = _UNIT.sub("\u00a0", text)
+    return textwrap.wrap(kept, NARROWEST, initial_indent="  ", subsequent_indent=indent, break_on_hyphens=False)

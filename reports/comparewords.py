@@ -87,9 +87,12 @@ def expectation(c: Comparison, contender: Contender) -> str:
         figure("recovery_median_s", "after a fault the next write was acknowledged in {} at the median"),
         figure("recovery_max_s", "in {} at the longest"),
     )
+    asks = [
+        figure("catalog_requests", "{} requests to the catalog"),
+        figure("store_requests", "{} requests to the object store"),
+    ]
     sentence(
-        figure("catalog_requests", "a commit costs {} requests to the catalog"),
-        figure("store_requests", "a commit costs {} requests to the object store"),
+        f"a commit costs {' and '.join(a for a in asks if a)}" if any(asks) else None,
         figure("commit_p50_ms", "the commit request alone takes {} at the median"),
     )
     if (reason := c.reason(contender)) is not None:

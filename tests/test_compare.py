@@ -243,8 +243,9 @@ REST, JDBC = Contender("rest", "1.12.0"), Contender("jdbc", "1.12.0")
 EMPTY = Measures(True, {}, (), 60.0, 100, 40, {"insert": (40, 5, 1), "read": (54, 0, 0)}, {})
 
 
-def ran(contender: Contender, seed: int, turn: int = 0, measures: Measures = EMPTY, **figures: float) -> Ran:
-    return Ran(contender, seed, turn, f"../w/{contender.catalog}-{seed}", replace(measures, figures=figures))
+def ran(contender: Contender, seed: int, measures: Measures = EMPTY, **figures: float) -> Ran:
+    started = f"2026-01-01T00:00:{seed:02d}+00:00"
+    return Ran(contender, seed, started, f"../w/{contender.catalog}-{seed}", replace(measures, figures=figures))
 
 
 def comparison(*runs: Ran, nemesis: bool = True, parallel: int = 1) -> Comparison:
@@ -303,7 +304,7 @@ BROKEN = replace(EMPTY, valid=False, anomalies={"lost-commit": 2})
 def test_the_verdict_is_the_worst_and_what_could_not_run_is_unknown() -> None:
     assert comparison(ran(REST, 1), ran(JDBC, 1)).verdict is True
     assert comparison(ran(REST, 1), ran(JDBC, 1, measures=BROKEN)).verdict is False
-    missing = Ran(JDBC, 1, 1, reason="no Java")
+    missing = Ran(JDBC, 1, reason="no Java")
     assert comparison(ran(REST, 1), missing).verdict == "unknown"
     assert comparison(ran(REST, 1, measures=BROKEN), missing).verdict is False
 
@@ -340,7 +341,7 @@ def kept(into: Path, *runs: Ran, spec: Workload = SPEC, tail: str = "") -> None:
 
 
 def test_what_was_measured_is_not_measured_again_and_a_torn_line_is_dropped(tmp_path: Path) -> None:
-    there = [ran(REST, 1, 0, unknown=0.5), ran(JDBC, 1, 1, unknown=0.25)]
+    there = [ran(REST, 1, unknown=0.5), ran(JDBC, 1, unknown=0.25)]
     kept(tmp_path, *there, tail='{"catalog": "rest", "iceb')
     c = whole(tmp_path, order([REST, JDBC], [1])).measure()
     assert c.runs == tuple(there) and not (tmp_path / "store").exists()
@@ -394,7 +395,7 @@ def told() -> Comparison:
             broken = x == JDBC and seed == 2
             m = replace(BROKEN if broken else EMPTY, faults=faults, requests={"catalog load": asks})
             runs.append(
-                ran(x, seed, len(runs), m, catalog_requests=asks + seed / 10, write_p50_ms=500 + seed, write_p95_ms=900,
+                ran(x, seed, m, catalog_requests=asks + seed / 10, write_p50_ms=500 + seed, write_p95_ms=900,
                     write_p99_ms=1500, recovery_median_s=1.0, recovery_max_s=1.5)
             )  # fmt: skip
     return comparison(*runs)
@@ -405,13 +406,18 @@ def test_the_words_say_what_to_expect_and_what_differs() -> None:
     rest, jdbc = (comparewords.expectation(c, x) for x in (REST, JDBC))
     assert rest.startswith("rest: no broken promise in 3 runs. A write takes 502 ms (501 ms to 503 ms) at the median")
     assert jdbc.startswith("jdbc: broken promises in 3 runs: lost-commit ×2 in 1 of 3 runs.")
-    assert "a commit costs 2.20 (2.10 to 2.30) requests" in jdbc.replace("A commit", "a commit")
+    assert "A commit costs 2.20 (2.10 to 2.30) requests to the catalog." in jdbc
     difference, rule = comparewords.differences(c)
     assert difference == (
         "jdbc against rest, by more than noise. Better: cost of a commit, requests to the catalog: 2.20 instead of 5.20. "
         "5 other numbers cannot be told apart."
     )
     assert "10.0 % of cases with 3 runs each; of the 6 pairs of numbers on this page in about 0.6" in rule
+
+
+def test_the_terminals_lines_part_no_number_from_its_unit() -> None:
+    for line in page.lines(told()):
+        assert len(line) <= page.NARROWEST and line.split()[:1] not in (["ms"], ["s"], ["%"])
 
 
 def test_one_run_each_separates_nothing() -> None:
@@ -441,7 +447,7 @@ def test_what_was_not_tested_follows_from_what_ran() -> None:
 
 def test_the_page_links_every_run_and_lets_nothing_from_outside_break_out() -> None:
     bad = Contender(HOSTILE, HOSTILE)
-    runs = [*told().runs, Ran(bad, 1, 9, HOSTILE, reason=HOSTILE, command=HOSTILE, versions={HOSTILE: HOSTILE})]
+    runs = [*told().runs, Ran(bad, 1, HOSTILE, HOSTILE, reason=HOSTILE, command=HOSTILE, versions={HOSTILE: HOSTILE})]
     text = page.render(comparison(*runs), HOSTILE)
     assert "<img" not in text and "\u202e" not in text and "{{ 7 * 7 }}" in text
     assert 'href="../w/jdbc-2/report.html"' in text and "✕ 2" in text
@@ -454,7 +460,7 @@ def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> Non
     nothing = Comparison({"format": 1}, (REST, JDBC), (1,), ())
     assert "Nothing was measured" in page.write(nothing, tmp_path).read_text()
     many = [
-        ran(Contender(f"catalog-{n}", "1.12.0"), seed, n, write_p50_ms=n + 1, write_p95_ms=n + 2, write_p99_ms=n + 3)
+        ran(Contender(f"catalog-{n}", "1.12.0"), seed, write_p50_ms=n + 1, write_p95_ms=n + 2, write_p99_ms=n + 3)
         for n in range(12)
         for seed in (1, 2, 3)
     ]
@@ -502,7 +508,7 @@ def test_a_comparison_that_is_whole_is_shown_again_with_its_exit_code(
     (tmp_path / "small.yaml").write_text(
         "workload: small\ntables: [{name: t, format_version: 3}]\nlength: {ops: 3}\noperations: {insert: 1}\n"
     )
-    kept(tmp_path / "c", ran(REST, 7, 0, commits_per_s=4.0), ran(JDBC, 7, 1, second, commits_per_s=2.0))
+    kept(tmp_path / "c", ran(REST, 7, commits_per_s=4.0), ran(JDBC, 7, second, commits_per_s=2.0))
     done = icequake(
         "compare", tmp_path / "small.yaml", "--catalog", "rest,jdbc", "--into", tmp_path / "c", "--store",
         tmp_path / "store", "--json", tmp_path / "all.json", "--quiet",
