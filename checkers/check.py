@@ -24,11 +24,12 @@ from checkers.isolation import Isolation
 from checkers.linearizable import Linearizable
 from checkers.liveness import Liveness
 from checkers.metadata import Metadata
+from checkers.pointer import Pointer
 from checkers.reads import Reads
 from checkers.replay import Replay
 from checkers.retries import Retries
 from checkers.verdict import Anomaly, Checker, Evidence, Validity, Verdict, worst
-from harness import history, tablelog
+from harness import history, swaps, tablelog
 from harness.store import RunFolder, StoreError
 from workloads.tables import TableSpec
 
@@ -41,6 +42,7 @@ ALL: tuple[Checker, ...] = (
     Metadata(),
     Liveness(),
     Atomicity(),
+    Pointer(),
     Retries(),
 )
 """The checkers that every run is judged by."""
@@ -218,7 +220,8 @@ def load_evidence(folder: Path) -> Evidence:
     state = run.state()
     told = _whole(history.read(run.history), state)
     complete = state.get("state") == "complete" and not told.problems
-    return Evidence(told, tablelog.read_all(run.tablelog), tables, complete)
+    logs = tablelog.read_all(run.tablelog)
+    return Evidence(told, logs, tables, complete, swaps.read(run.proxy, logs))
 
 
 def _whole(told: history.History, state: Mapping[str, Any]) -> history.History:

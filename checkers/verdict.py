@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
 from harness.history import History
+from harness.swaps import Swap
 from harness.tablelog import TableLog
 from workloads.tables import TableSpec
 
@@ -78,13 +79,14 @@ class Evidence:
     """All that a checker may look at: what was seen, what the files say, and what each table promises.
 
     ``complete`` is False when the run ended early: the end of the history or of a table log may be missing, so absence
-    proves nothing after the last capture.
+    proves nothing after the last capture. ``swaps``: table → the commits that proxies saw the catalog accept; empty without proxies.
     """
 
     history: History
     logs: Mapping[str, TableLog]
     tables: Mapping[str, TableSpec]
     complete: bool = True
+    swaps: Mapping[str, tuple[Swap, ...]] = field(default_factory=dict)
 
 
 class Checker(Protocol):

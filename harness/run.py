@@ -198,7 +198,9 @@ class Run:
 
     def _inside(self, stack: contextlib.ExitStack, data: Path) -> None:
         nemesis = self._workload.nemesis
-        if self._fronts is None and (nemesis is not None or self._settings.proxied):
+        # Of a catalog that promises nothing the proxies show what it did.
+        proxied = self._settings.proxied or CATALOGS[self._workload.catalog].guard == "none"
+        if self._fronts is None and (nemesis is not None or proxied):
             board = Board(self._settings.seed)
             stack.callback(board.close)
             board.remembers = nemesis is not None and any(f.verb == "stale" for f in nemesis.all())

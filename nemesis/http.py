@@ -301,6 +301,10 @@ class CatalogHttp(Http):
                         request.new = str(snapshot.get("snapshot-id"))
                         ops.add((snapshot.get("summary") or {}).get(SUMMARY_KEY))
             request.ops = frozenset(op for op in ops if isinstance(op, str))
+            for operation in content.get("operations") or ():  # Nessie's own API
+                if operation.get("type") == "PUT" and "metadataLocation" in (operation.get("content") or {}):
+                    request.table = operation["key"]["elements"][-1]
+                    request.new = operation["content"]["metadataLocation"]
         except (ValueError, AttributeError, TypeError, KeyError):
             return  # nothing that we know: passed on all the same
 

@@ -1,0 +1,141 @@
+"""The ``pointer`` checker: is every swap of a table's pointer that the catalog accepted in the pointer's history, and did each replace
+what was there?
+
+An Iceberg commit is a compare-and-swap of one pointer. The proxies in front of the catalog see each swap: the metadata file that it
+replaces, the one that it puts in its place, and the catalog's answer. The table log is the pointer's history as the metadata files (or the
+catalog's own log) tell it. Two things follow, whatever the workload did:
+
+* **lost-update**: two swaps that replaced the same metadata file were both accepted. One of the two is lost, and with it what its
+  writer was told is committed: the catalog does not compare, or not in one step with the swap. (Lost update, P4 in Berenson et al., "A
+  Critique of ANSI SQL Isolation Levels", 1995: here of the pointer.) Where the new file's name is what is fought for (a rename to the next
+  version, the Hadoop catalog), two writers who both wrote that file.
+* **lost-swap**: an accepted swap, answered before the history was read last, is not in it.
+
+A run without proxies has no swaps, and nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from checkers import explain
+from checkers.verdict import Anomaly, Evidence, Validity, Verdict
+from harness.history import Operation
+from harness.objectstore import normalise
+from harness.swaps import Swap
+from harness.tablelog import TableLog
+
+MOST = 50
+"""Anomalies of a name and table that are told one by one."""
+
+
+class Pointer:
+    """Accepted swaps that are lost."""
+
+    name = "pointer"
+
+    def check(self, evidence: Evidence) -> Verdict:
+        """Anomalies ``lost-update``, ``lost-swap``. ``stats``: per table the accepted ``swaps`` and how many of them say what they replace."""
+        anomalies: list[Anomaly] = []
+        notes: list[str] = []
+        stats: dict[str, dict[str, int]] = {}
+        operations = {o.op: o for o in evidence.history.operations()}
+        for table, swaps in sorted(evidence.swaps.items()):
+            log = evidence.logs[table]
+            stats[table] = {"swaps": len(swaps), "compared": sum(s.base is not None or s.names_place for s in swaps)}
+            judge = _Judge(self.name, log, swaps, operations)
+            found = [*judge.lost_updates(), *judge.lost_swaps()]
+            anomalies += found[:MOST]
+            if len(found) > MOST:
+                notes.append(f"{table}: {len(found) - MOST} more anomalies are not shown")
+            if judge.gap:
+                notes.append(f"{table}: its history has gaps, so a swap that is not in it proves nothing")
+        valid: Validity = not anomalies
+        return Verdict(self.name, valid, tuple(anomalies), {"tables": stats}, tuple(notes))
+
+
+class _Judge:
+    def __init__(self, checker: str, log: TableLog, swaps: Sequence[Swap], operations: dict[str, Operation]) -> None:
+        self._checker = checker
+        self._log = log
+        self._swaps = swaps
+        self._operations = operations
+        self._chain = {normalise(m.location): m.n for m in log.metadata}
+        self._told: set[str] = set()
+        unread = ("is missing", "is corrupt", "leads nowhere")
+        said = [*log.problems, *(p for m in log.metadata for p in m.problems)]
+        self.gap = not log.complete or any(word in p for p in said for word in unread)
+
+    def lost_updates(self) -> Iterator[Anomaly]:
+        """Accepted swaps that replaced the same."""
+        rivals: dict[str, list[Swap]] = {}
+        for s in self._swaps:
+            place = s.new if s.names_place else s.base
+            if place is not None:
+                rivals.setdefault(normalise(place), []).append(s)
+        for place, swaps in rivals.items():
+            if len(swaps) < 2 or (swaps[0].names_place and len({s.op for s in swaps}) < 2):
+                continue
+            self._told |= {normalise(s.new) for s in swaps}
+            yield self._lost_update(place, swaps)
+
+    def _lost_update(self, place: str, swaps: list[Swap]) -> Anomaly:
+        n = self._chain.get(place)
+        version = place if n is None else f"metadata version {n} ({place})"
+        told = explain.listing(f"{self._who(s)}, answered {s.answer} at {explain.ms(s.end)}" for s in swaps)
+        if swaps[0].names_place:
+            text = (
+                f"{len(swaps)} commits wrote the same file, {version}, and each was accepted: {told}. The last one is what the file holds; "
+                "what the others were told is committed is gone. A lost update of the table's pointer: whether the next version is free was "
+                "looked at, and then taken, in two steps."
+            )
+            lost = swaps[:-1]
+        else:
+            kept = [s for s in swaps if normalise(s.new) in self._chain]
+            lost = [s for s in swaps if s not in kept] or swaps[:-1]
+            text = (
+                f"{len(swaps)} commits replaced {version}, and the catalog accepted each of them: {told}. A pointer can be moved on from a "
+                f"version once. The pointer's history goes on with {explain.listing(s.new for s in kept) or 'none of the new versions'}; "
+                f"{explain.listing(self._who(s) for s in lost)} {'is' if len(lost) == 1 else 'are'} lost, acknowledged or not. A lost update "
+                "of the table's pointer: the catalog does not compare what it replaces, or not in one step."
+            )
+        ops = tuple(dict.fromkeys(s.op for s in [*lost, *swaps] if s.op is not None))
+        return Anomaly(
+            "lost-update",
+            self._checker,
+            self._log.table,
+            text,
+            ops=ops,
+            events=self._events(ops),
+            files=tuple(dict.fromkeys([place, *(s.new for s in swaps)])),
+            evidence={"swaps": [{"op": s.op, "new": s.new, "answer": s.answer} for s in swaps]},
+        )
+
+    def lost_swaps(self) -> Iterator[Anomaly]:
+        """Accepted swaps that the pointer's history does not have."""
+        until = self._log.captured_until
+        if self.gap or until is None:
+            return
+        for s in self._swaps:
+            if s.end >= until or normalise(s.new) in self._chain or normalise(s.new) in self._told:
+                continue
+            base = "" if s.base is None else f" in place of {s.base}"
+            ops = () if s.op is None else (s.op,)
+            yield Anomaly(
+                "lost-swap",
+                self._checker,
+                self._log.table,
+                f"the catalog accepted {self._who(s)}{base}: it answered {s.answer} at {explain.ms(s.end)}. Yet none of the "
+                f"{len(self._log.metadata)} versions that the pointer had up to {explain.ms(until)} is that file.",
+                ops=ops,
+                events=self._events(ops),
+                files=(s.new,) if s.base is None else (s.base, s.new),
+            )
+
+    def _who(self, s: Swap) -> str:
+        o = self._operations.get(s.op or "")
+        maker = "a commit of nobody's" if o is None else f"the {explain.operation(o)}"
+        return maker if s.names_place else f"{maker} to {s.new}"
+
+    def _events(self, ops: Sequence[str]) -> tuple[int, ...]:
+        return tuple(i for op in ops if (o := self._operations.get(op)) is not None for i in o.indices)
