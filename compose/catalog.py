@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from compose.endpoints import Endpoints
 from compose.install import Installation
+from compose.minio import ACCESS_KEY, REGION, SECRET_KEY
 from compose.ports import Ports
 from compose.process import LocalProcess
 
@@ -34,6 +35,7 @@ class Site:
         client_store: the object store's URL that a server hands out to clients.
         warehouse: where tables are, ``s3://…``.
         catalog: the entry that the servers are for.
+        access_key, secret_key, region: of the object store.
     """
 
     installation: Installation
@@ -46,6 +48,9 @@ class Site:
     client_store: Callable[[], str]
     warehouse: str
     catalog: Catalog
+    access_key: str = ACCESS_KEY
+    secret_key: str = SECRET_KEY
+    region: str = REGION
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from compose import own
 from compose.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog, Site
 from compose.endpoints import Endpoints
 from compose.hadoop import HADOOP
@@ -24,7 +25,7 @@ from compose.rest import RestCatalog
 from compose.service import ServiceError
 from compose.sqlite import JDBC_SQLITE
 
-__all__ = ["CATALOGS", "JDBC_TABLES", "SERVERS", "Catalog"]
+__all__ = ["CATALOGS", "JDBC_TABLES", "SERVERS", "Catalog", "catalog_of"]
 
 JDBC_TABLES = (
     "CREATE TABLE iceberg_tables (catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, "
@@ -170,3 +171,8 @@ CATALOGS: Mapping[str, Catalog] = {
     )
 }
 """By name: the allowed values of ``catalog:`` in a workload file."""
+
+
+def catalog_of(endpoints: Endpoints) -> Catalog:
+    """The entry of the catalog that the endpoints lead to: one of ``CATALOGS``, or the user's own."""
+    return CATALOGS[endpoints.catalog] if endpoints.own is None else own.entry(own.Own.of(endpoints.own))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Self
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,9 @@ class Endpoints:
         catalog: its name (``compose.catalogs``).
         catalog_uri: of the place where commits are decided.
         catalog_properties: more properties of the catalog, which come last and win, such as ``cache-enabled``.
+        own: a catalog that the user described (``compose.own.Own.plain``); None: ``catalog`` is one of ``compose.catalogs``.
+        driver_host: where Spark's executors reach the drivers: an address of this machine.
+        ship_jars: whether the executors are on machines that have none of our files, and get the jars from their driver.
     """
 
     s3: str
@@ -27,6 +30,9 @@ class Endpoints:
     warehouse: str
     spark_master: str
     catalog_properties: dict[str, str] = field(default_factory=dict)
+    own: dict[str, Any] | None = None
+    driver_host: str = "127.0.0.1"
+    ship_jars: bool = False
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2)

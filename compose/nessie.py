@@ -17,7 +17,7 @@ from compose.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog, Site
 from compose.endpoints import Endpoints
 from compose.install import class_path
 from compose.jars import read_lock
-from compose.minio import ACCESS_KEY, AWS_ENVIRONMENT, REGION, SECRET_KEY
+from compose.minio import AWS_ENVIRONMENT
 from compose.ports import LOOPBACK
 from compose.postgres import USER
 from compose.process import LocalProcess, NotReady, base_environment, http_get
@@ -63,7 +63,7 @@ class Nessie(LocalProcess):
             "quarkus.datasource.postgresql.password": USER,
             "nessie.catalog.default-warehouse": "warehouse",
             "nessie.catalog.warehouses.warehouse.location": self._site.warehouse,
-            f"{store}.region": REGION,
+            f"{store}.region": self._site.region,
             f"{store}.path-style-access": "true",
             f"{store}.endpoint": f"{self._site.store()}/",
             f"{store}.external-endpoint": f"{self._site.client_store()}/",
@@ -76,8 +76,8 @@ class Nessie(LocalProcess):
     def environment(self) -> Mapping[str, str]:
         return {
             **base_environment(),
-            "nessie.catalog.secrets.access-key.name": ACCESS_KEY,  # as -D it fails the server's validation
-            "nessie.catalog.secrets.access-key.secret": SECRET_KEY,
+            "nessie.catalog.secrets.access-key.name": self._site.access_key,  # as -D it fails the server's validation
+            "nessie.catalog.secrets.access-key.secret": self._site.secret_key,
             **AWS_ENVIRONMENT,
         }
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from compose.catalog import Site
-from compose.minio import ACCESS_KEY, AWS_ENVIRONMENT, REGION, SECRET_KEY
+from compose.minio import AWS_ENVIRONMENT
 from compose.ports import LOOPBACK
 from compose.postgres import USER
 from compose.process import LocalProcess, NotReady, base_environment, http_get
@@ -32,6 +32,7 @@ class RestCatalog(LocalProcess):
         self._database = site.database
         self._s3_endpoint = site.store
         self._warehouse = site.warehouse
+        self._site = site
 
     @property
     def uri(self) -> str:
@@ -58,11 +59,12 @@ class RestCatalog(LocalProcess):
             "CATALOG_IO__IMPL": "org.apache.iceberg.aws.s3.S3FileIO",
             "CATALOG_S3_ENDPOINT": self._s3_endpoint(),
             "CATALOG_S3_PATH__STYLE__ACCESS": "true",
-            "CATALOG_S3_ACCESS__KEY__ID": ACCESS_KEY,
-            "CATALOG_S3_SECRET__ACCESS__KEY": SECRET_KEY,
-            "CATALOG_CLIENT_REGION": REGION,
+            "CATALOG_S3_ACCESS__KEY__ID": self._site.access_key,
+            "CATALOG_S3_SECRET__ACCESS__KEY": self._site.secret_key,
+            "CATALOG_CLIENT_REGION": self._site.region,
             "CATALOG_REST_PORT": str(self.port()),
             **AWS_ENVIRONMENT,
+            "AWS_REGION": self._site.region,
         }
 
     def probe(self, timeout: float) -> None:

@@ -7,24 +7,30 @@ one another::
     postgres ──► catalog ────────►
     spark-master ──► workers ────►
 
+What the user named instead (``compose.external``) is not started, and nothing here touches it.
+
 Start the run's watchdog (compose.watchdog) first: it ends these processes when the harness cannot.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
-from compose import classdata, install, sqlite
+from compose import classdata, install, own, sqlite
 from compose.catalog import Site
-from compose.catalogs import CATALOGS, JDBC_TABLES, SERVER_PORTS, SERVERS, Catalog
+from compose.catalogs import CATALOGS, JDBC_TABLES, SERVER_PORTS, SERVERS, catalog_of
 from compose.classdata import spark_class_path
 from compose.endpoints import Endpoints
+from compose.external import External, driver_host, is_local
 from compose.install import Installation
 from compose.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
 from compose.ports import LOOPBACK, Ports
@@ -55,6 +61,7 @@ class Stack:
         before_database: Callable[[str, int], tuple[str, int]] | None = None,
         before_store: Callable[[str, int], tuple[str, int]] | None = None,
         jvm_options: Callable[[str], Sequence[str]] | None = None,
+        external: External | None = None,
     ):
         """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` is told what became
         ready and after how long; it may be called from other threads, one call at a time.
@@ -71,11 +78,15 @@ class Stack:
         ``jvm_options``: more options for Spark's master and workers, by their name. Without it they use the class-data
         archive, if there is one.
 
+        ``external``: what is not to be started, for it is somebody else's; its catalog is taken in place of ``catalog``.
+
         Raises ValueError for a number of workers below 1, or a port for a service that is not there.
         """
         if workers < 1:
             raise ValueError(f"a Spark cluster needs at least one worker, not {workers}")
-        self._catalog = CATALOGS[catalog]
+        self._external = external or External()
+        theirs = self._external.catalog
+        self._catalog = CATALOGS[catalog] if theirs is None else own.entry(theirs)
         self._before_database = before_database
         self._before_store = before_store
         self._database_front: str | None = None
@@ -108,10 +119,11 @@ class Stack:
             data=data,
             logs=logs,
             database=self._database,
-            store=lambda: self._minio.endpoint,
+            store=self._store_endpoint,
             client_store=self._client_store,
-            warehouse=f"s3://{BUCKET}/{catalog}",
+            warehouse=f"s3://{self._bucket_and_prefix()}/{catalog}",
             catalog=self._catalog,
+            **self._store_keys(),
         )
         self._servers: list[LocalProcess] = [
             self._postgres if name == "postgres" else SERVERS[name](site) for name in self._catalog.services
@@ -157,16 +169,23 @@ class Stack:
     @property
     def endpoints(self) -> Endpoints:
         """Valid once the stack has started."""
+        theirs, store, master = self._external.catalog, self._external.store, self._external.master
+        files, keys = self._catalog.wire == "s3", self._store_keys()
         return Endpoints(
-            s3=self._minio.endpoint,
-            access_key=ACCESS_KEY,
-            secret_key=SECRET_KEY,
-            region=REGION,
-            bucket=BUCKET,
+            s3=self._store_endpoint(),
+            access_key=keys["access_key"],
+            secret_key=keys["secret_key"],
+            region=keys["region"],
+            bucket=BUCKET if store is None else store.bucket,
             catalog=self._catalog.name,
-            catalog_uri=self._catalog.uri({s.name: s for s in self._all()}, self._data),
-            warehouse=_warehouse(self._catalog),
-            spark_master=self._master.url,
+            catalog_uri=self._store_endpoint()
+            if files
+            else self._catalog.uri({s.name: s for s in self._all()}, self._data),
+            warehouse=self._warehouse(),
+            spark_master=self._master.url if master is None else master,
+            own=None if theirs is None else theirs.plain(),
+            driver_host=LOOPBACK if master is None else driver_host(master),
+            ship_jars=master is not None and not is_local(master),
         )
 
     def start(self) -> None:
@@ -192,6 +211,8 @@ class Stack:
             if isinstance(error, OSError):
                 raise ServiceError("stack", f"cannot be started: {error}") from error
             raise
+        if not self._all():
+            return self._say("the whole stack is yours: nothing is started but the writers")
         self._say(f"stack ready in {time.monotonic() - begin:.1f} s")
 
     def stop(self) -> None:
@@ -200,7 +221,11 @@ class Stack:
         # Writers of the store and the database first, so that nobody complains into his log about a lost server.
         errors: list[ServiceError] = []
         servers = [s for s in self._servers if s is not self._postgres]
+        ours = self._all()
         for group in ([*self._workers, *servers], [self._master, self._postgres, self._minio]):
+            group = [service for service in group if service in ours]
+            if not group:
+                continue
             with ThreadPoolExecutor(len(group)) as pool:
                 for future in [pool.submit(service.stop) for service in group]:
                     error = future.exception()
@@ -221,25 +246,30 @@ class Stack:
         self.stop()
 
     def _all(self) -> list[LocalProcess]:
-        return [self._minio, *self._servers, self._master, *self._workers]
+        """What is ours."""
+        store = [] if self._external.store else [self._minio]
+        spark = [] if self._external.master else [self._master, *self._workers]
+        return [*store, *self._servers, *spark]
 
     def _start_all(self) -> None:
-        chains: Sequence[Sequence[LocalProcess]] = (self._servers, [self._minio])
+        ours = self._all()
+        chains: list[Sequence[LocalProcess]] = [self._servers, [s for s in ours if s is self._minio]]
         with ThreadPoolExecutor(len(chains) + 1 + len(self._workers)) as pool:
             try:
                 started: list[Future[None]] = [pool.submit(self._start_in_turn, chain) for chain in chains]
-                master = pool.submit(self._start_in_turn, [self._master])
-                wait([master])
-                started.append(master)
-                if master.exception() is None:
-                    started += [pool.submit(self._start_in_turn, [worker]) for worker in self._workers]
+                if self._external.master is None:
+                    master = pool.submit(self._start_in_turn, [self._master])
+                    wait([master])
+                    started.append(master)
+                    if master.exception() is None:
+                        started += [pool.submit(self._start_in_turn, [worker]) for worker in self._workers]
                 done, _ = wait(started, return_when=FIRST_EXCEPTION)
                 for future in done:
                     future.result()
             except BaseException:
                 # Their processes die, so the threads that wait for them end at once.
                 self._given_up.set()
-                for service in self._all():
+                for service in ours:
                     service.kill()
                 raise
 
@@ -265,12 +295,32 @@ class Stack:
 
     def _client_store(self) -> str:
         """Where clients reach the object store, if a catalog server is to tell them."""
-        if self._before_store is None:
-            return self._minio.endpoint
+        url = urlsplit(self._store_endpoint())
+        if self._before_store is None or url.scheme != "http":
+            return url.geturl()
         if self._store_front is None:
-            host, port = self._before_store(LOOPBACK, self._minio.port())
+            host, port = self._before_store(url.hostname or LOOPBACK, url.port or 80)
             self._store_front = f"http://{host}:{port}"
         return self._store_front
+
+    def _store_endpoint(self) -> str:
+        store = self._external.store
+        return self._minio.endpoint if store is None else store.endpoint
+
+    def _store_keys(self) -> dict[str, str]:
+        store = self._external.store
+        if store is None:
+            return {"access_key": ACCESS_KEY, "secret_key": SECRET_KEY, "region": REGION}
+        return {"access_key": store.access_key, "secret_key": store.secret_key, "region": store.region}
+
+    def _bucket_and_prefix(self) -> str:
+        return BUCKET if self._external.store is None else self._external.store.warehouse
+
+    def _warehouse(self) -> str:
+        theirs = self._external.catalog
+        if theirs is not None and theirs.warehouse:
+            return theirs.warehouse
+        return f"{self._catalog.scheme}://{self._bucket_and_prefix()}/{self._catalog.name}"
 
     def _make_jdbc_tables(self) -> None:
         try:
@@ -285,10 +335,6 @@ class Stack:
             self._on_event(event)
 
 
-def _warehouse(catalog: Catalog) -> str:
-    return f"{catalog.scheme}://{BUCKET}/{catalog.name}"
-
-
 def port_names(workers: int = 2) -> tuple[str, ...]:
     """Every name that ``Stack(ports=...)`` knows."""
     daemons = ["spark-master", *(f"spark-worker-{number}" for number in range(1, workers + 1))]
@@ -299,10 +345,15 @@ def writer_environment(installation: Installation, endpoints: Endpoints) -> dict
     """The whole environment of a PySpark driver process (add the run's mark: compose.watchdog.marked_environment)."""
     return {
         **spark_environment(java=installation.java, spark_home=installation.spark_home, python=installation.python),
+        "SPARK_LOCAL_IP": endpoints.driver_host,
         "AWS_REGION": endpoints.region,  # also of an object store that is not ours
         "AWS_ACCESS_KEY_ID": endpoints.access_key,  # of clients other than the object store's: Glue's, DynamoDB's
         "AWS_SECRET_ACCESS_KEY": endpoints.secret_key,
     }
+
+
+_STORE_KEYS = ("io-impl", "s3.path-style-access", "client.region")
+"""How files are read and written: the user's catalog may have it otherwise than ours."""
 
 
 def spark_conf(
@@ -329,9 +380,16 @@ def spark_conf(
         jvm_options: More options for the JVMs, called with ``driver`` and ``executor``. Without it they use the
             class-data archive, if there is one.
     """
-    catalog, entry = f"spark.sql.catalog.{catalog_name}", CATALOGS[endpoints.catalog]
+    catalog, entry = f"spark.sql.catalog.{catalog_name}", catalog_of(endpoints)
     jars = [*installation.jars["spark"], *(path for conf in entry.jars for path in install.paths(installation, conf))]
+    jars += map(Path, own.Own.of(endpoints.own).jars if endpoints.own else ())
     class_path = join_class_path(jars)
+    # Where executors are elsewhere, paths of this machine mean nothing: their driver hands them the jars.
+    on_executors = (
+        {"spark.jars": ",".join(map(str, jars)), "spark.executor.extraJavaOptions": "-Duser.timezone=UTC"}
+        if endpoints.ship_jars
+        else {"spark.executor.extraClassPath": class_path}
+    )
     s3 = {
         f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         f"{catalog}.s3.endpoint": endpoints.s3,
@@ -344,16 +402,16 @@ def spark_conf(
     small = [*SMALL_JVM, "-Duser.timezone=UTC"]
     return {
         "spark.master": endpoints.spark_master,
-        "spark.driver.host": LOOPBACK,
-        "spark.driver.bindAddress": LOOPBACK,
+        "spark.driver.host": endpoints.driver_host,
+        "spark.driver.bindAddress": endpoints.driver_host,
         "spark.driver.memory": f"{driver_memory_mb}m",
         "spark.driver.extraClassPath": class_path,
         "spark.driver.extraJavaOptions": " ".join([*small, *more("driver"), f"-Dderby.system.home={scratch}"]),
         "spark.executor.memory": f"{executor_memory_mb}m",
         "spark.executor.cores": "1",
         "spark.cores.max": "1",
-        "spark.executor.extraClassPath": class_path,
         "spark.executor.extraJavaOptions": " ".join([*small, *more("executor")]),
+        **on_executors,
         "spark.executorEnv.AWS_REGION": endpoints.region,
         "spark.local.dir": str(scratch / "local"),
         "spark.ui.enabled": "false",
@@ -365,11 +423,17 @@ def spark_conf(
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.iceberg.aggregate-push-down.enabled": "false",
+        "spark.redaction.regex": "(?i)secret|passw|token|credential|access[.]?key",
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         **entry.session(endpoints),
         **{f"{catalog}.{k}": v for k, v in entry.properties(endpoints).items()},
         f"{catalog}.cache-enabled": str(cache_enabled).lower(),
         **({} if entry.own_io else s3),
+        **(
+            {f"{catalog}.{k}": v for k, v in endpoints.own["spark"].items() if k in _STORE_KEYS}
+            if endpoints.own
+            else {}
+        ),
         **{f"{catalog}.{k}": v for k, v in endpoints.catalog_properties.items()},
     }
 
@@ -380,7 +444,18 @@ def table_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: flo
     Returns None if there is no such table (or namespace: ``namespace`` separates its levels by dots). Raises
     ServiceError if the catalog gives no such answer within ``timeout`` seconds.
     """
-    return CATALOGS[endpoints.catalog].pointer(endpoints, namespace, table, timeout)
+    return catalog_of(endpoints).pointer(endpoints, namespace, table, timeout)
+
+
+@contextlib.contextmanager
+def pointers(endpoints: Endpoints, run_id: str) -> Iterator[Callable[[str, str, float], str | None]]:
+    """``table_pointer`` of these endpoints for many questions: (namespace, table, timeout in s) → location."""
+    described = None if endpoints.own is None else own.Own.of(endpoints.own)
+    if described is None or described.pyiceberg is None:
+        yield partial(table_pointer, endpoints)
+        return
+    with own.asker(described, run_id) as asked:
+        yield asked.pointer
 
 
 def table_history(endpoints: Endpoints, namespace: str, table: str, timeout: float = 10.0) -> Sequence[str] | None:
@@ -388,5 +463,5 @@ def table_history(endpoints: Endpoints, namespace: str, table: str, timeout: flo
 
     Raises ServiceError if the catalog gives no such answer within ``timeout`` seconds.
     """
-    asked = CATALOGS[endpoints.catalog].history
+    asked = catalog_of(endpoints).history
     return None if asked is None else asked(endpoints, namespace, table, timeout)

@@ -83,13 +83,32 @@ def _release(iceberg: str | None, workload: Any = None) -> Any:
     return release
 
 
-def _catalog(name: str) -> str:
+def _catalog(name: str, *, own_file: bool = True) -> str:
+    from compose import own
     from compose.catalogs import CATALOGS
     from workloads.yamlfile import suggest
 
+    if own_file and own.is_file(name):
+        own.load(Path(name))
+        return name
     if name not in CATALOGS:
-        raise BadArgument(f"--catalog {name}: unknown{suggest(name, CATALOGS)}; allowed: {', '.join(CATALOGS)}")
+        allowed = ", ".join(CATALOGS) + (", or the file of your own, my.yaml" if own_file else "")
+        raise BadArgument(f"--catalog {name}: unknown{suggest(name, CATALOGS)}; allowed: {allowed}")
     return name
+
+
+def _external(catalog: str, s3: str | None, spark: str | None) -> Any:
+    """The parts of a run that are not ours, all of which have answered."""
+    from compose import own
+    from compose.external import ExternalError, external
+    from compose.preflight import preflight
+
+    try:
+        found = external(own.load(Path(catalog)) if own.is_file(catalog) else None, s3, spark)
+    except ExternalError as e:
+        raise BadArgument(str(e)) from None
+    preflight(found)
+    return found
 
 
 def _overridden(workload: Any, writers: int | None, ops: int | None, time: str | None) -> Any:
@@ -121,7 +140,14 @@ def run(
     writers: Annotated[int | None, typer.Option(min=1, max=64, help="Instead of the file's.")] = None,
     ops: Annotated[int | None, typer.Option(min=1, help="Length in operations, instead of the file's.")] = None,
     time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m), instead of the file's.")] = None,
-    catalog: Annotated[str | None, typer.Option(help="Instead of the file's; `icequake list catalogs`.")] = None,
+    catalog: Annotated[
+        str | None, typer.Option(help="Instead of the file's: of `icequake list catalogs`, or your own, my.yaml.")
+    ] = None,
+    spark: Annotated[str | None, typer.Option(help="A Spark master of yours: spark://host:7077, local[4].")] = None,
+    s3: Annotated[str | None, typer.Option(help="An object store of yours: http://host:9000/bucket[/prefix].")] = None,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Drop the tables at the end, also in your own catalog.")
+    ] = False,
     iceberg: IcebergOption = None,
     no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Without the file's faults: the control.")] = False,
     port: Annotated[list[str] | None, typer.Option(help="SERVICE=PORT of the embedded stack.")] = None,
@@ -146,23 +172,43 @@ def run(
     release = _release(iceberg, spec)
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
+    external = _external(spec.catalog, s3, spark)
     words = ["run", workload, "--seed", str(seed)]
     overrides = {"--writers": writers, "--ops": ops, "--time": time, "--catalog": catalog, "--iceberg": iceberg}
+    overrides |= {"--spark": spark, "--s3": s3}
     for option, value in overrides.items():
         words += [option, str(value)] if value is not None else []
     words += ["--no-nemesis"] if no_nemesis else []
+    words += ["--clean"] if clean else []
     words += ["--store", str(store)] if store != Path("store") else []
     words += [w for pair in port or () for w in ("--port", pair)]
-    settings = Settings(seed=seed, command=f"{command()} {shlex.join(words)}", ports=ports)
+    settings = Settings(
+        seed=seed, command=f"{command()} {shlex.join(words)}", ports=ports, external=external, clean=clean
+    )
     with Voice(quiet=quiet) as voice:
         installation = releases.ensure(release)
         folder = runs.create(store, spec.workload)
         voice.say(f"{spec.workload}, seed {seed}: {folder.path}")
-        own_stack = fresh or ports or release != releases.DEFAULT or spec.catalog != "rest"
+        own_stack = fresh or ports or release != releases.DEFAULT or spec.catalog != "rest" or external
         with nullcontext() if own_stack else kept_stack.use(installation.home) as kept:
-            Run(spec, folder, installation, settings, kept=kept, watcher=voice).execute()
+            one = Run(spec, folder, installation, settings, kept=kept, watcher=voice)
+            try:
+                one.execute()
+            except BaseException:
+                _say_left(external, one.left, error=True)
+                raise
         voice.say("checking")
-        return _judge(folder)
+        code = _judge(folder)
+        _say_left(external, one.left)
+        return code
+
+
+def _say_left(external: Any, left: tuple[str, ...], *, error: bool = False) -> None:
+    """What a run leaves in a catalog that is not ours, and how it goes away."""
+    if left:
+        typer.echo(f"  left        in {external.catalog.name}, as evidence (--clean drops it); by SQL:", err=error)
+        for statement in left:
+            typer.echo(f"              {statement};", err=error)
 
 
 def _judge(folder: Any, engine: str = "auto") -> int:
@@ -300,7 +346,7 @@ def matrix(
     release = _release(iceberg)
     with Voice(quiet=quiet) as voice:
         installation = releases.ensure(release)
-        whole = measuring.Matrix(cells, into, installation, voice, _catalog(catalog))
+        whole = measuring.Matrix(cells, into, installation, voice, _catalog(catalog, own_file=False))
         measured = whole.measure()
     found = [] if other is None else measuring.differences(measured, other)
     for line in page.lines(measured, found, None if other is None else len(other)):
@@ -600,6 +646,7 @@ def _main() -> int:
 
 def _explain(error: Exception) -> int:
     from checkers.models import ModelError
+    from compose.external import ExternalError
     from compose.ports import PortInUse
     from harness.compare import CompareError
     from harness.history import HistoryError
@@ -607,7 +654,16 @@ def _explain(error: Exception) -> int:
     from harness.tablelog import TableLogError
     from workloads.schema import WorkloadError
 
-    bad_input = WorkloadError | StoreError | HistoryError | TableLogError | ModelError | CompareError | PortInUse
+    bad_input = (
+        WorkloadError
+        | ExternalError
+        | StoreError
+        | HistoryError
+        | TableLogError
+        | ModelError
+        | CompareError
+        | PortInUse
+    )
     if isinstance(error, bad_input):
         return _fail(str(error), BAD_INPUT)
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

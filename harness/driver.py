@@ -55,7 +55,9 @@ class Driver(LocalProcess):
         return self._environment | {"PYTHONPATH": str(Path(__file__).parent.parent)}
 
     def prepare(self) -> None:
-        (self.folder / "conf.json").write_text(json.dumps(self._conf))
+        conf = self.folder / "conf.json"
+        conf.touch(mode=0o600)  # a catalog's credentials are in it
+        conf.write_text(json.dumps(self._conf))
 
     def probe(self, timeout: float) -> None:
         if not self.socket.exists():

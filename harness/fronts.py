@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from compose.catalogs import CATALOGS
+from compose.catalogs import catalog_of
 from compose.endpoints import Endpoints
 from nemesis.board import Board
 from nemesis.faults import Service
@@ -31,12 +31,12 @@ class Fronts:
     def __call__(self, writer: str, endpoints: Endpoints) -> Endpoints:
         """The endpoints as the writer of that name (``w0`` …) is to see them."""
         n = int(writer.removeprefix("w")) - self._first
-        catalog, seen = CATALOGS[endpoints.catalog], endpoints
+        catalog, seen = catalog_of(endpoints), endpoints
         if catalog.wire not in (None, "s3"):
             listener = self._listener("catalog", n, catalog.wire, *catalog.address(endpoints))
             seen = catalog.through(endpoints, listener.host, listener.port)
-        if self._store or catalog.wire == "s3":
-            url = urlsplit(endpoints.s3)
+        url = urlsplit(endpoints.s3)
+        if (self._store or catalog.wire == "s3") and url.scheme == "http" and not endpoints.ship_jars:
             shared = None if catalog.hands_out_store else n
             listener = self._listener("store", shared, "s3", url.hostname or "127.0.0.1", url.port or 80)
             seen = replace(seen, s3=url._replace(netloc=listener.address).geturl())

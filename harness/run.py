@@ -23,11 +23,14 @@ from typing import Any, Protocol, TypeVar
 
 import psutil
 
-from compose.catalogs import CATALOGS
+from compose import own
+from compose.catalogs import catalog_of
 from compose.endpoints import Endpoints
+from compose.external import External, external
 from compose.install import Installation
+from compose.redaction import Redaction
 from compose.service import Service
-from compose.stack import Stack, table_history, table_pointer
+from compose.stack import Stack, pointers, table_history
 from compose.watchdog import Watchdog
 from harness.conductor import Conductor
 from harness.driver import CATALOG, launcher
@@ -50,8 +53,11 @@ from workloads.schema import Phase, Workload
 from workloads.tables import COLUMNS, SQL_COLUMNS, TableSpec
 
 T = TypeVar("T")
+Pointer = Callable[[str, str, float], str | None]
+"""(namespace, table, timeout in s) → location of the current metadata.json."""
 
 WRITER_START_S = 240.0
+POINTER_S = 10.0
 REPLACE_TRIES = 3
 MOST_PROBLEMS = 3
 
@@ -84,6 +90,8 @@ class Settings:
         stop: set by others, it ends the run soon, with what there is.
         fronts: proxies between the writers and the services; a run with a nemesis makes its own when there are none.
         proxied: whether a run makes its own also without a nemesis, so that every request is in its proxy log.
+        external: what is not to be started, for it is somebody else's.
+        clean: whether the tables are dropped at the end.
         operations: (workload, phase, writer, seed) → what the writer does in the phase; the seeded generator's.
     """
 
@@ -96,6 +104,8 @@ class Settings:
     proxied: bool = False
     share_final_reads: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
+    external: External = field(default_factory=External)
+    clean: bool = False
     operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations
 
 
@@ -146,6 +156,12 @@ class Run:
         self._processes = list(range(workload.writers + self._maintainers))
         self._fronts = settings.fronts
         self._services: Mapping[str, Service] = {}
+        self._external = settings.external
+        if self._external.catalog is None and own.is_file(workload.catalog):
+            self._external = external(own.load(Path(workload.catalog)), None, None)
+        self._hide = Redaction(self._external.secrets)
+        self.left: tuple[str, ...] = ()
+        """What this run made in a catalog that is not ours and did not drop: statements that do, in their order."""
         self._timings: dict[str, float] = {}
         self._done = 0
         self._total = self._count()
@@ -182,7 +198,7 @@ class Run:
             final = "interrupted"
             raise
         except BaseException as e:
-            self._state["error"] = f"{type(e).__name__}: {e}"
+            self._state["error"] = self._hide.text(f"{type(e).__name__}: {e}")
             raise
         finally:
             self._timings["total"] = time.monotonic() - began
@@ -193,6 +209,8 @@ class Run:
                 "peak_memory_bytes": self._peak,
                 "operations": self._done,
             }
+            with contextlib.suppress(OSError):
+                self._hide.folder(self._folder.logs)
             with contextlib.suppress(OSError):
                 self._folder.write_state(self._state)
 
@@ -219,6 +237,7 @@ class Run:
                     catalog=self._workload.catalog,
                     before_database=None if self._fronts is None else self._fronts.database,
                     before_store=None if self._fronts is None else self._fronts.store,
+                    external=self._external,
                 )
                 services.start()
                 stack.callback(services.stop)
@@ -247,7 +266,7 @@ class Run:
             stack.callback(self._fronts.board.finish)
         with self._timed("tables"):
             self._create_tables(slots)
-        follower = self._follower(endpoints, recorder)
+        follower = self._follower(stack.enter_context(pointers(endpoints, self._run_id)), endpoints, recorder)
         stack.callback(follower.stop)
         self._timings["first operation"] = sum(self._timings.values())
         with follower:
@@ -274,12 +293,14 @@ class Run:
             self._say("reading the table logs")
             follower.finish()
         for problem in follower.errors[:MOST_PROBLEMS]:
-            self._say(f"table log: {problem}")
+            self._say(self._hide.text(f"table log: {problem}"))
         if len(follower.errors) > MOST_PROBLEMS:
             self._say(
                 f"table log: {len(follower.errors) - MOST_PROBLEMS} more captures failed; the last one read everything"
             )
-        self._state["capture_errors"] = list(follower.errors)
+        if self._settings.clean:
+            self._drop(slots[0])
+        self._state["capture_errors"] = self._hide.value(list(follower.errors))
         self._state["writer_replacements"] = sum(s.replacements for s in slots)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
@@ -298,10 +319,11 @@ class Run:
             "description": w.description,
             "seed": self._settings.seed,
             "command": self._settings.command,
-            "catalog": w.catalog,
+            "catalog": self._external.catalog.name if self._external.catalog else w.catalog,
+            **({"external": self._external.plain} if self._external else {}),
             **({"catalog_properties": dict(w.catalog_properties)} if w.catalog_properties else {}),
             "namespace": self._namespace,
-            "versions": versions(self._installation),
+            "versions": versions(self._installation, self._ours()),
             "tables": [t.model_dump() for t in w.tables],
             "writers": w.writers,
             "keys": w.keys.model_dump(),
@@ -375,6 +397,8 @@ class Run:
     def _create_tables(self, slots: list[WriterSlot]) -> None:
         """The namespace, by one writer; then all tables, shared out: a driver's first statements are slow, so they warm together."""
         self._define(slots[0], "namespace " + self._namespace, CREATE_NAMESPACE, table="")
+        if self._external.catalog is not None:
+            self.left = _drops(self._external.catalog.name, self._namespace, self._workload)
         with ThreadPoolExecutor(len(slots)) as pool:
             shares = self._split(list(self._workload.tables))
             for done in [pool.submit(self._create, slot, tables) for slot, tables in zip(slots, shares, strict=False)]:
@@ -384,6 +408,28 @@ class Run:
         for table in tables:
             self._define(slot, f"table {table.name}", create_table(table), table=table.name)
 
+    def _ours(self) -> frozenset[str]:
+        """Those of the servers that a plan gives the versions of that are started here."""
+        theirs = {"rest", "postgres"} if self._external.catalog else set()
+        return frozenset({"rest", "postgres", "minio"} - theirs - ({"minio"} if self._external.store else set()))
+
+    def _drop(self, slot: WriterSlot) -> None:
+        """Drop the tables, files and all, and their namespace. What cannot be dropped is left, and said."""
+        for table in self._workload.tables:
+            self._dropped(slot, "DROP TABLE {table} PURGE", table.name)
+        if self._dropped(slot, "DROP NAMESPACE {catalog}.{namespace}", ""):
+            self.left = ()
+
+    def _dropped(self, slot: WriterSlot, sql: str, table: str) -> bool:
+        message = request("clean", [Statement(sql)], catalog=CATALOG, namespace=self._namespace, table=table)
+        try:
+            answer = slot.call(message, self._workload.op_timeout)
+        except (WriterDied, WriterTimeout) as e:
+            answer = {"ok": False, "error": [["", str(e)]]}
+        if not answer["ok"]:
+            self._say(self._hide.text(f"{sql.split(' {')[0].lower()} {table}: {answer['error'][0][1]}"))
+        return bool(answer["ok"])
+
     def _define(self, slot: WriterSlot, what: str, statements: list[Statement], *, table: str) -> None:
         message = request("setup", statements, catalog=CATALOG, namespace=self._namespace, table=table)
         try:
@@ -392,16 +438,17 @@ class Run:
             raise RunError(f"{what} could not be created: {e}; see {self._folder.logs}") from None
         if not answer["ok"]:
             kind, text = answer["error"][0]
-            raise RunError(f"{what} could not be created: {kind.rsplit('.', 1)[-1]}: {text}; see {self._folder.logs}")
+            said = self._hide.text(f"{kind.rsplit('.', 1)[-1]}: {text}")
+            raise RunError(f"{what} could not be created: {said}; see {self._folder.logs}")
 
-    def _follower(self, endpoints: Endpoints, recorder: Recorder) -> Follower:
+    def _follower(self, asked: Pointer, endpoints: Endpoints, recorder: Recorder) -> Follower:
         store = ObjectStore(
             endpoint=endpoints.s3,
             access_key=endpoints.access_key,
             secret_key=endpoints.secret_key,
             region=endpoints.region,
         )
-        catalog = CATALOGS[endpoints.catalog]
+        catalog = catalog_of(endpoints)
         readers = {
             t.name: TableReader(
                 store,
@@ -416,7 +463,7 @@ class Run:
         }
 
         def pointer(name: str) -> tuple[str | None, Sequence[str] | None]:
-            where = table_pointer(endpoints, self._namespace, name)
+            where = asked(self._namespace, name, POINTER_S)
             return where, None if where is None else table_history(endpoints, self._namespace, name)
 
         return Follower(
@@ -561,6 +608,8 @@ class Run:
         except (WriterDied, WriterTimeout) as e:
             died, result = e, "info"
             answer = {"ok": False, "error": [[f"icequake.{type(e).__name__}", str(e)]]}
+        if not answer["ok"]:
+            answer["error"] = self._hide.value(answer["error"])
         value = None
         if answer["ok"]:
             value = answer["result"]
@@ -593,6 +642,13 @@ class Run:
             except WriterError:
                 if attempt == REPLACE_TRIES - 1 or self._stop.is_set():
                     raise
+
+
+def _drops(catalog: str, namespace: str, workload: Workload) -> tuple[str, ...]:
+    """The statements that drop what a run has made."""
+    catalog = catalog if catalog.isidentifier() else f"`{catalog}`"
+    tables = [f"DROP TABLE {catalog}.{namespace}.{t.name} PURGE" for t in workload.tables]
+    return (*tables, f"DROP NAMESPACE {catalog}.{namespace}")
 
 
 @dataclass(frozen=True)

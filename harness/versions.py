@@ -11,12 +11,17 @@ from pathlib import Path
 
 from compose.install import Installation
 
+SERVERS = frozenset({"rest", "minio", "postgres"})
 
-def versions(installation: Installation) -> dict[str, str]:
+
+def versions(installation: Installation, ours: frozenset[str] = SERVERS) -> dict[str, str]:
     """Name → version: icequake, spark, iceberg (the writers'), rest (the catalog server's Iceberg), java, python, minio, postgres,
-    system. ``unknown`` where it does not say."""
+    system. ``unknown`` where it does not say.
+
+    ``ours``: those of the servers that are started here; of the others nothing is known.
+    """
     jars = installation.jars
-    return {
+    found = {
         "icequake": _package("icequake"),
         "spark": _jar(r"spark-core_[\d.]+-([\w.]+)\.jar", (installation.spark_home / "jars").glob("spark-core_*.jar")),
         "iceberg": _jar(r"iceberg-spark-runtime-[\d.]+_[\d.]+-([\w.]+)\.jar", jars.get("spark", ())),
@@ -27,6 +32,7 @@ def versions(installation: Installation) -> dict[str, str]:
         "postgres": _first(r"(\d+[\d.]*)", [str(installation.postgres_bin / "postgres"), "--version"]),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
+    return {name: version for name, version in found.items() if name in ours or name not in SERVERS}
 
 
 def _jar(pattern: str, jars: Iterable[Path]) -> str:

@@ -125,7 +125,8 @@ class Processes:
                     children = psutil.Process(pid).children(recursive=True)
                     found += [c for c in children if any(EXECUTOR in part for part in c.cmdline())]
         if not found:
-            raise NoTarget("no executor runs")
+            ours = any(name.startswith("spark-worker-") for name in self._services)
+            raise NoTarget("no executor runs" if ours else "this stack has no executors of its own")
         victim = self._rng.choice(sorted(found, key=lambda p: p.pid))
         name = f"executor {victim.pid}"
         if fault.verb == "pause":

@@ -6,6 +6,7 @@ way in. Seed and file together determine every operation of every writer (``work
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from compose import own
 from compose.catalogs import CATALOGS
 from nemesis.faults import Fault
 from nemesis.packages import PACKAGES
@@ -241,10 +243,12 @@ def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
             fail(("phases", i, "tables"), "tables: names no table; leave the key out for all tables")
         if p.writers is not None and p.writers > w.writers:
             fail(("phases", i, "writers"), f"writers: the workload has only {w.writers}; raise writers at the top")
-    if w.catalog not in CATALOGS:
-        fail(
-            ("catalog",), f"unknown catalog {w.catalog!r}{suggest(w.catalog, CATALOGS)}; allowed: {', '.join(CATALOGS)}"
-        )
+    if own.is_file(w.catalog):
+        if not (described := Path(file).parent / w.catalog).is_file():
+            fail(("catalog",), f"catalog: {described} is not there; give the path of a catalog's file from this one")
+    elif w.catalog not in CATALOGS:
+        known = f"{', '.join(CATALOGS)}, or the file of your own, my.yaml"
+        fail(("catalog",), f"unknown catalog {w.catalog!r}{suggest(w.catalog, CATALOGS)}; allowed: {known}")
     for n in w.clocks:
         if n >= w.writers:
             fail(("clocks", str(n)), f"clocks: there is no writer {n}; the workload has {w.writers}, from 0")
@@ -319,4 +323,7 @@ def load(path: Path) -> Workload:
     Raises:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
-    return parse(read_text(path), str(path))
+    workload = parse(read_text(path), str(path))
+    if not own.is_file(workload.catalog):
+        return workload
+    return workload.model_copy(update={"catalog": os.path.normpath(path.parent / workload.catalog)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -144,11 +144,17 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validated(
-    root: type[M], text: str, file: str, example: str = "workloads/quick.yaml"
+    root: type[M],
+    text: str,
+    file: str,
+    example: str = "workloads/quick.yaml",
+    prepare: Callable[[Any, Mapping[Path_, int]], Any] = lambda data, lines: data,
 ) -> tuple[M, Mapping[Path_, int]]:
     """YAML text as a ``root``, and the line of every key (its path in the file → its line, from 1).
 
-    ``example``: what to start from, for whoever gives an empty file.
+    Args:
+        example: what to start from, for whoever gives an empty file.
+        prepare: what is done to the plain data before it is validated.
 
     Raises:
         FileError: the first thing that is wrong, with file, line and key.
@@ -157,7 +163,7 @@ def validated(
     if not isinstance(data, dict):
         raise FileError(f"{file}:1: must be a mapping with the keys {', '.join(_allowed_keys((), root))}")
     try:
-        return root.model_validate(data), lines
+        return root.model_validate(prepare(data, lines)), lines
     except ValidationError as e:
         errors = e.errors()
         unknown = [x for x in errors if x["type"] == "extra_forbidden"]

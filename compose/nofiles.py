@@ -1,0 +1,29 @@
+"""A PyIceberg FileIO without files: of a catalog that is asked for a pointer, nothing more is wanted."""
+
+from __future__ import annotations
+
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
+
+
+class _Named(InputFile):
+    def __len__(self) -> int:
+        raise OSError(f"{self.location} is not to be read")
+
+    def exists(self) -> bool:
+        raise OSError(f"{self.location} is not to be read")
+
+    def open(self, seekable: bool = True) -> InputStream:
+        raise OSError(f"{self.location} is not to be read")
+
+
+class NoFiles(FileIO):
+    """Every file has a name and cannot be opened."""
+
+    def new_input(self, location: str) -> InputFile:
+        return _Named(location)
+
+    def new_output(self, location: str) -> OutputFile:
+        raise OSError(f"{location} is not to be written")
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        raise OSError(f"{location} is not to be deleted")
