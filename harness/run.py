@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeVar
 import psutil
 
 from compose import own
-from compose.catalogs import catalog_of
+from compose.catalogs import CATALOGS, catalog_of
 from compose.endpoints import Endpoints
 from compose.external import External, external
 from compose.install import Installation
@@ -217,7 +217,9 @@ class Run:
     def _inside(self, stack: contextlib.ExitStack, data: Path) -> None:
         nemesis = self._workload.nemesis
         # Of a catalog that promises nothing the proxies show what it did.
-        proxied = self._settings.proxied or CATALOGS[self._workload.catalog].guard == "none"
+        theirs = self._external.catalog
+        guard = CATALOGS[self._workload.catalog].guard if theirs is None else theirs.guard
+        proxied = self._settings.proxied or guard == "none"
         if self._fronts is None and (nemesis is not None or proxied):
             board = Board(self._settings.seed)
             stack.callback(board.close)
