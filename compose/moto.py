@@ -48,6 +48,9 @@ class Moto(LocalProcess):
     def uri(self) -> str:
         return f"http://{LOOPBACK}:{self.port()}"
 
+    def provide(self) -> None:
+        releases.environment(self._home, LOCK)
+
     def argv(self) -> Sequence[str]:
         python = releases.environment(self._home, LOCK)
         more = ["compare"] if self._compare else []

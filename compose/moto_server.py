@@ -40,6 +40,10 @@ class Journalled:
             journal.write_bytes(b"".join(line + b"\n" for line in whole))
         self._journal = journal.open("ab", buffering=0)
 
+    def close(self) -> None:
+        """Close the journal."""
+        self._journal.close()
+
     def __call__(self, environ: dict[str, Any], start_response: Start) -> Iterable[bytes]:
         length = int(environ.get("CONTENT_LENGTH") or 0)
         body = environ["wsgi.input"].read(length) if length else b""

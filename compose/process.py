@@ -83,6 +83,10 @@ class LocalProcess(ABC):
     def probe(self, timeout: float) -> None:
         """Make one real request. Raises NotReady or OSError if it is not answered within ``timeout`` seconds."""
 
+    def provide(self) -> None:
+        """Fetch what it needs and is not on this machine yet; may take minutes. Raises SetupError."""
+        return
+
     def prepare(self) -> None:
         """Make what it needs before a start. Called at every start, with ``folder`` there."""
         return

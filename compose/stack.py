@@ -202,6 +202,8 @@ class Stack:
             self._data.mkdir(parents=True, exist_ok=True)
             self._data.chmod(0o711)  # PostgreSQL's user must get through
             install.provide(self._installation, (*self._catalog.jars, *self._catalog.server_jars))
+            for service in self._all():
+                service.provide()
             if self._catalog is CATALOGS["jdbc-sqlite"]:
                 sqlite.prepare(self._data, JDBC_TABLES)
             self._start_all()

@@ -296,7 +296,13 @@ def test_a_run_without_table_logs_is_unknown(tmp_path: Path) -> None:
     for log in (folder / "tablelog").iterdir():
         log.unlink()
     results = check(load_evidence(folder))
-    by_history_alone = ("linearizable", "liveness", "atomicity", "retries")  # atomicity: there are no transfers
+    by_history_alone = (
+        "linearizable",
+        "liveness",
+        "atomicity",
+        "pointer",
+        "retries",
+    )  # there are no transfers, no proxies
     assert {v.valid for v in results.verdicts if v.checker not in by_history_alone} == {"unknown"}
     assert results.verdicts[0].notes == (
         "a: there is no table log to check against",

@@ -327,8 +327,8 @@ class TestWriterSettings:
 
 class TestStackArguments:
     def test_a_port_for_a_service_that_is_not_there_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match=r"'hive'.*minio, postgres, rest"):
-            Stack(plain_installation(), run_id="x", data=tmp_path, logs=tmp_path, ports={"hive": 1})
+        with pytest.raises(ValueError, match=r"'polars'.*minio, postgres, rest"):
+            Stack(plain_installation(), run_id="x", data=tmp_path, logs=tmp_path, ports={"polars": 1})
 
     def test_every_service_has_named_ports(self) -> None:
         assert "spark-worker-3-ui" in port_names(3)
