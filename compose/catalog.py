@@ -78,7 +78,7 @@ class Catalog:
         hands_out_store: the server tells its clients where the object store is, so that all of them share one way to it.
         overwrites: two commits can write the same metadata file, the later one over the earlier one.
         lists_one: the metadata that it serves lists the current snapshot alone.
-        multi_table: how it commits to several tables at once; empty: not at all.
+        multi_table: how it commits to several tables at once (``harness.multitable``); empty: not at all.
         page: its page in docs/catalogs.
     """
 

@@ -177,7 +177,7 @@ NESSIE = Catalog(
     server_jars=("nessie",),
     hands_out_store=True,
     lists_one=True,
-    multi_table="rest",
+    multi_table="nessie",
 )
 
 NESSIE_NATIVE = Catalog(

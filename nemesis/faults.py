@@ -87,8 +87,8 @@ RequestKind = Literal[
 """What a request asks for, whatever the protocol.
 
 ``commit`` moves a table's pointer: REST ``updateTable`` and ``commitTransaction``, ``UPDATE iceberg_tables``, HMS ``alter_table…``, Nessie's
-commit, in the Hadoop catalog the rename to ``vN.metadata.json``. ``create``, ``drop``, ``load`` are a table's; ``lock``, ``unlock`` are of
-HMS; ``metrics`` is the commit report; ``read``, ``write``, ``delete``, ``list`` are of objects.
+commit and merge, in the Hadoop catalog the rename to ``vN.metadata.json``. ``create``, ``drop``, ``load`` are a table's; ``lock``,
+``unlock`` are of HMS; ``metrics`` is the commit report; ``read``, ``write``, ``delete``, ``list`` are of objects.
 """
 
 Target = Literal["executor", "spark-worker", "spark-master", "driver", "catalog", "database", "store"]

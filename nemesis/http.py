@@ -268,7 +268,7 @@ class CatalogHttp(Http):
             return "config"
         if path.endswith("/metrics"):
             return "metrics"
-        if method == "POST" and path.endswith(("/transactions/commit", "/history/commit")):
+        if method == "POST" and path.endswith(("/transactions/commit", "/history/commit", "/history/merge")):
             return "commit"
         if _NAMED_TABLE.search(path):
             return {"POST": "commit", "GET": "load", "DELETE": "drop"}.get(method, "other")  # type: ignore[return-value]

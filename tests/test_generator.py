@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads import generator, schema
-from workloads.operations import OWN_KEYS, Keys, own_key, owner, part_of
+from workloads.operations import KINDS, OWN_KEYS, Keys, own_key, owner, part_of
 from workloads.schema import Phase, Workload
 
 
@@ -78,3 +78,12 @@ def test_own_keys_are_used_where_the_workload_says_so(f: str) -> None:
         if kind == f:
             ids = value["ids"] if "ids" in value else [value["from"], value["to"]]  # type: ignore[index,operator]
             assert {owner(i) for i in ids} == {2}
+
+
+def test_an_operation_on_two_tables_takes_another_one_of_its_own() -> None:
+    workload = schema.load(schema.find("atomicity"))
+    phase = workload.resolved_phases()[0]
+    planned = [p for w in range(4) for p in generator.operations(workload, phase, w, 1)]
+    pairs = {(p.table.name, KINDS[p.f].second(p.value)) for p in planned if KINDS[p.f].two_tables}
+    names = {t.name for t in workload.tables}
+    assert pairs == {(a, b) for a in names for b in names if a != b}

@@ -326,3 +326,10 @@ def test_a_real_executor_is_stopped_and_killed() -> None:
 def test_a_driver_that_is_not_ours_is_no_target() -> None:
     with pytest.raises(NoTarget, match="writer w1 has no driver"):
         Processes({}, [lambda: None, lambda: None], 0).strike(Fault(verb="kill", target="driver", writers=(1,)))
+
+
+def test_the_nth_request_of_an_operation_is_held_and_no_other() -> None:
+    board = Board()
+    hold = board.hold("w0-1", nth=3)
+    board.invoked(0, "w0-1")
+    assert [board.plan("catalog", 0, commit()).hold for _ in range(4)] == [None, None, hold, None]

@@ -113,7 +113,7 @@ def test_a_transfer_takes_from_one_table_what_it_adds_to_the_other() -> None:
     said = [(t.format_map(names), sql.format_map(names)) for t, sql in statement.action["parts"]]
     assert [t for t, _ in said] == ["c.n.t", "c.n.u"]
     assert [
-        (f"UPDATE {t} SET" in sql, f"cnt {sign} {value['amount']}" in sql)
+        ("UPDATE {at} SET" in sql, f"cnt {sign} {value['amount']}" in sql)
         for (t, sql), sign in zip(said, "-+", strict=True)
     ] == [
         (True, True),

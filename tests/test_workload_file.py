@@ -155,3 +155,35 @@ def test_no_lengths_of_time(text: object) -> None:
 def test_assertions_compare_numbers_and_percentages() -> None:
     assert assertion("<5%") == ("<", 0.05, True)
     assert assertion(" >= 200 ") == (">=", 200.0, False)
+
+
+STAGED = 'properties: {write.wap.enabled: "true"}'
+
+
+@pytest.mark.parametrize(
+    ("tables", "operations", "says"),
+    [
+        (["a", "b"], "transfer: 1", None),
+        (["a", "b"], "read-both: 1", None),
+        (["a"], "transfer: 1", "transfer: takes two tables, and has only a; give it two or more"),
+        (["a", "b"], "read-both: {tables: [b]}", "read-both: takes two tables, and has only b"),
+        (
+            ["a", "b", "c!"],
+            "transfer: 1",
+            "transfer: table c cannot stage a commit; give it properties: {write.wap.enabled",
+        ),
+        (["a", "b", "c!"], "transfer: {tables: [a, b]}", None),
+        (["a!", "b!"], "read-both: 1", None),
+    ],
+)
+def test_an_operation_on_two_tables_has_two_that_can_stage(
+    tables: list[str], operations: str, says: str | None
+) -> None:
+    each = [f"  - {{name: {t[0]}{'' if t.endswith('!') else ', ' + STAGED}}}" for t in tables]
+    text = "\n".join(["workload: w", "tables:", *each, "length: {ops: 3}", "operations:", f"  {operations}"])
+    if says is None:
+        assert parse(text, "w.yaml")
+        return
+    with pytest.raises(WorkloadError) as error:
+        parse(text, "w.yaml")
+    assert str(error.value).startswith(f"w.yaml:{len(tables) + 5}: {says}")

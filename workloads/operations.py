@@ -630,9 +630,11 @@ class Transfer(_TwoTables):
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         amount, where = int(value["amount"]), f"id IN ({_in(value['ids'])})"
-        update = f"UPDATE {{}} SET cnt = cnt {{}} {amount}, log = concat(log, ',{op}') WHERE {where}"
-        parts = [["{table}", update.format("{table}", "-")]]
-        parts += [[into, update.format(into, "+")] for into in (self.qualified(value),)]
+        signs = (("{table}", "-"), (self.qualified(value), "+"))
+        parts = [
+            [into, f"UPDATE {{{{at}}}} SET cnt = cnt {sign} {amount}, log = concat(log, ',{op}') WHERE {where}"]
+            for into, sign in signs
+        ]
         action = {"name": "transfer", "op": op, "parts": parts, "needs": STAGES}
         return [Statement("{table}", result=True, action=action)]
 

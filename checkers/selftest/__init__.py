@@ -7,7 +7,7 @@ bugs that catalogs and engines really had, put into the record of a run in which
 
 from __future__ import annotations
 
-from checkers.selftest import lostcommits, neverends, wrongmetadata, wrongreads, wrongrows
+from checkers.selftest import halftransactions, lostcommits, neverends, wrongmetadata, wrongreads, wrongrows
 from checkers.selftest.mutation import Mutation
 
 ALL: tuple[Mutation, ...] = (
@@ -16,5 +16,6 @@ ALL: tuple[Mutation, ...] = (
     *wrongreads.MUTATIONS,
     *wrongmetadata.MUTATIONS,
     *neverends.MUTATIONS,
+    *halftransactions.MUTATIONS,
 )
 """Every mutation, in the order of the checkers."""

@@ -69,6 +69,11 @@ class Table:
         return tuple(self.log.main())
 
     @cached_property
+    def staged(self) -> bool:
+        """Whether a snapshot was listed before it was main's, or never was."""
+        return any(self.log.metadata[c.metadata].current != c.snapshot_id for c in self.log.commits)
+
+    @cached_property
     def states(self) -> tuple[State, ...]:
         """The state at each position, from 0 (empty). Not to be changed."""
         return tuple(_states([(rows(c.removed), rows(c.added)) for c in self.main]))
@@ -287,10 +292,15 @@ class World:
         return {o.op: o for o in self.evidence.history.operations()}
 
     @cached_property
-    def tables(self) -> tuple[Table, ...]:
+    def every(self) -> tuple[Table, ...]:
         """The tables that have a commit."""
         e = self.evidence
         return tuple(Table(e.tables[n], log, self.operations) for n, log in sorted(e.logs.items()) if log.main())
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """Those of them in which no snapshot was staged: each became main's with the version that shows it first."""
+        return tuple(t for t in self.every if not t.staged)
 
     def again(self, rng: Random) -> World:
         """The same run for another placement; what was worked out is kept."""
@@ -308,6 +318,12 @@ class World:
         """One of them; None when there is none."""
         found = list(among)
         return self.rng.choice(found) if found else None
+
+    def shuffled(self, among: Iterable[T]) -> list[T]:
+        """All of them in a random order."""
+        found = list(among)
+        self.rng.shuffle(found)
+        return found
 
     def first(self, among: Iterable[T], wanted: Callable[[T], Any]) -> T | None:
         """The first that is wanted, in a random order."""
@@ -388,7 +404,7 @@ class World:
                 )
             home |= {Row._make(x.row): x for x in c.added or ()}
             commits[c.snapshot_id] = c
-        return replace(t.log, commits=tuple(commits[c.snapshot_id] for c in t.log.commits))
+        return replace(t.log, commits=tuple(commits.get(c.snapshot_id, c) for c in t.log.commits))
 
     @staticmethod
     def _reads(t: Table, states: Sequence[State], k: int, events: Sequence[Event]) -> Sequence[Event]:
