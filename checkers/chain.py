@@ -7,9 +7,10 @@ The chain is as long as the log knows it: an operation that never committed ends
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from checkers.parts import tables_of
 from checkers.verdict import Anomaly, Evidence
 from harness.history import Operation
 from harness.tablelog import Commit, RowChange, TableLog
@@ -31,27 +32,41 @@ def chain(evidence: Evidence, anomaly: Anomaly) -> list[dict[str, Any]]:
     anomaly's ids where it names any.
     """
     by_id = {o.op: o for o in evidence.history.operations()}
-    log = evidence.logs.get(anomaly.table or "")
-    commits = log.by_op() if log is not None else {}
-    main = {c.snapshot_id for c in log.main()} if log is not None else set()
     ops = [by_id[op] for op in anomaly.ops if op in by_id][:MOST_OPERATIONS]
-    return [_entry(o, commits.get(o.op, [])[:MOST_SNAPSHOTS], main, log, frozenset(anomaly.keys)) for o in ops]
+    known: dict[str, _Known] = {}
+    for name in {anomaly.table or "", *(t for o in ops for t in tables_of(o))} & evidence.logs.keys():
+        log = evidence.logs[name]
+        known[name] = _Known(log, log.by_op(), frozenset(c.snapshot_id for c in log.main()))
+    return [_entry(o, [known[t] for t in _tables(o, anomaly) if t in known], frozenset(anomaly.keys)) for o in ops]
 
 
-def _entry(
-    o: Operation, commits: Iterable[Commit], main: set[int], log: TableLog | None, keys: frozenset[int]
-) -> dict[str, Any]:
+class _Known(NamedTuple):
+    """A table's log, its commits by operation, and main's snapshots."""
+
+    log: TableLog
+    commits: Mapping[str, Sequence[Commit]]
+    main: frozenset[int]
+
+
+def _tables(o: Operation, anomaly: Anomaly) -> tuple[str, ...]:
+    """The tables in which an operation's commits belong to the story: the anomaly's, and of one on two tables both."""
+    both = tables_of(o)
+    return both if len(both) > 1 else (anomaly.table or "",)
+
+
+def _entry(o: Operation, tables: Iterable[_Known], keys: frozenset[int]) -> dict[str, Any]:
     snapshots = [
         {
             "attempt": c.attempt,
             "snapshot": c.snapshot_id,
             "sequence_number": c.sequence_number,
             "parent": c.parent_id,
-            "on_main": c.snapshot_id in main,
+            "on_main": c.snapshot_id in t.main,
             "manifest_list": c.manifest_list,
-            "rows": [*_rows("-", c.removed, log, keys), *_rows("+", c.added, log, keys)],
+            "rows": [*_rows("-", c.removed, t.log, keys), *_rows("+", c.added, t.log, keys)],
         }
-        for c in commits
+        for t in tables
+        for c in t.commits.get(o.op, ())[:MOST_SNAPSHOTS]
     ]
     return {
         "op": o.op,
@@ -64,10 +79,7 @@ def _entry(
     }
 
 
-def _rows(
-    sign: str, changes: Iterable[RowChange] | None, log: TableLog | None, keys: frozenset[int]
-) -> list[dict[str, Any]]:
-    assert log is not None  # there are no commits without one
+def _rows(sign: str, changes: Iterable[RowChange] | None, log: TableLog, keys: frozenset[int]) -> list[dict[str, Any]]:
     at = log.columns.index(COLUMNS[0]) if COLUMNS[0] in log.columns else 0
     found = [x for x in changes or () if not keys or x.row[at] in keys]
     return [

@@ -78,6 +78,14 @@ class Branch:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
                 text = answer.read()
         except urllib.error.HTTPError as e:
-            said = e.read(2000).decode("utf-8", "replace")
-            raise urllib.error.HTTPError(e.url, e.code, f"{e.reason}: {said}", e.headers, None) from None
+            raise urllib.error.HTTPError(e.url, e.code, _said(e), e.headers, None) from None
         return json.loads(text) if text else None
+
+
+def _said(error: urllib.error.HTTPError) -> str:
+    """What the server says of an error: its message, or the beginning of whatever it sent."""
+    text = error.read(4000).decode("utf-8", "replace")
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"{error.reason}: {text[:300]}"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers import parts
+from checkers import chain, parts
 from checkers.atomicity import Atomicity
 from checkers.check import ALL, check
 from checkers.commits import Commits
@@ -376,6 +376,19 @@ def test_a_wrong_part_is_found_on_its_own_table() -> None:
     found = verdict(Replay(), d.evidence()).anomalies
     assert found and {a.table for a in found} == {"u"}
     assert names(Atomicity(), d.evidence()) == []
+
+
+def test_the_chain_of_evidence_leads_into_both_tables() -> None:
+    d = Two()
+    d.did("x")
+    d.u.set_main(1)
+    found = check(d.evidence(), [Atomicity()])
+    [a] = found.verdicts[0].anomalies
+    [entry] = a.evidence[chain.KEY]
+    assert [(s["snapshot"], s["on_main"], [r["row"][2] for r in s["rows"]]) for s in entry["snapshots"]] == [
+        (2, True, [0, -5]),
+        (2, False, [0, 5]),
+    ]
 
 
 # --- every small history ----------------------------------------------------------------------------------------------
