@@ -8,7 +8,8 @@ time   nanoseconds since the start of the run, one monotonic clock (the orchestr
 type   ``invoke``, or the completion ``ok`` (it took effect), ``fail`` (it certainly did not), ``info`` (unknown)
 process an int (one logical, single-threaded client) or ``"nemesis"``
 f      the operation's kind (workloads.operations) or the fault's name
-table  the table's name in the workload file; null for events that concern none
+table  the table's name in the workload file; null for events that concern none. Of an operation on two tables the first: its
+       arguments name the second (``checkers.parts``)
 value  arguments on ``invoke``; the result on ``ok``
 op     the operation's id, the same on invoke and completion; every snapshot it makes carries it
 error  on ``fail``/``info``: ``[[java class, message], ...]``, outermost first

@@ -1,7 +1,7 @@
 """Bugs of transactions over two tables: one table has its part and the other has not, for good or in somebody's eyes.
 
-They are planted in recorded runs with transfers (``workloads/atomicity.yaml``). What is taken out of a table is taken out of all that came
-after it, so that each table alone is as an honest one would be.
+They are planted in a recorded run with transfers (``workloads/atomicity.yaml`` on Nessie, whose merges are atomic). What is taken out of a
+table is taken out of all that came after it, so that each table alone is as an honest one would be.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from checkers.parts import tables_of
 from checkers.selftest.mutation import Mutation, mutation
 from checkers.selftest.world import (
     Planted,
@@ -357,7 +358,8 @@ def wrong_table(w: World) -> Planted | None:
         if other is None:
             return None
         n = t.at(k)
-        o = other.op(w.rng.choice(other.positions))
+        strangers = [j for j in other.positions if t.name not in tables_of(other.op(j))]
+        o = other.op(w.rng.choice(strangers))
         return w.planted(o.op, log=after(t, n, version_of(t, n, made_by(w, t.main[k - 1], o, [], []))))
     return None
 

@@ -1,7 +1,8 @@
 """The good runs that the self-test damages: real ones, recorded on Spark, as they were saved.
 
 ``recorded/*.zip`` are the folders of runs without logs and pages: plan, history, table logs. Four PySpark writers on a standalone
-cluster, Iceberg's REST catalog on PostgreSQL, MinIO; three tables: copy-on-write v2, merge-on-read v2, merge-on-read v3.
+cluster, Iceberg's REST catalog on PostgreSQL (``atomicity``: Nessie by its own API), MinIO; three tables: copy-on-write v2, merge-on-read
+v2, merge-on-read v3.
 """
 
 from __future__ import annotations
