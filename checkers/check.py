@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from checkers import chain, minimal
+from checkers import chain, minimal, pointer
 from checkers.assertions import Assertions
 from checkers.atomicity import Atomicity
 from checkers.columns import check_columns
@@ -110,6 +110,7 @@ def check(
     reducible = {c.name: c for c in checkers if c.name in EXPLAINED}
     proven = _by_columns(evidence) if engine == "columns" or (engine == "auto" and _is_long(evidence)) else {}
     verdicts = _cross_referenced([proven.get(c.name) or _one(c, evidence) for c in checkers])
+    verdicts = _caused(verdicts)
     verdicts += [v for name, v in proven.items() if name == COLUMNS]
     verdicts = [_explained(v, reducible.get(v.checker), evidence) for v in verdicts]
     if evidence.history.problems:
@@ -150,6 +151,29 @@ def _cross_referenced(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return [
         replace(v, anomalies=tuple(map(named, v.anomalies))) if v.checker in SECOND_OPINIONS else v for v in verdicts
     ]
+
+
+def _caused(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts, in which a lost commit says why it is lost, where the proxies saw the lost update of the pointer."""
+    why = {
+        (a.table, op): a
+        for v in verdicts
+        for a in v.anomalies
+        if a.name == "lost-update" and a.checker == Pointer.name
+        for op in a.evidence.get(pointer.LOST, ())
+    }
+
+    def told(a: Anomaly) -> Anomaly:
+        cause = why.get((a.table, a.ops[0])) if a.name == "lost-commit" and a.ops else None
+        if cause is None:
+            return a
+        ops = tuple(dict.fromkeys((*a.ops, *cause.ops)))
+        events = tuple(dict.fromkeys((*a.events, *cause.events)))
+        return replace(
+            a, explanation=f"{a.explanation} Why: {cause.explanation}", ops=ops, events=events, files=cause.files
+        )
+
+    return [replace(v, anomalies=tuple(map(told, v.anomalies))) if v.checker == "commits" else v for v in verdicts]
 
 
 def _expectation(missing: Sequence[str], found: Sequence[str], undecided: bool) -> Verdict:

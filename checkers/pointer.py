@@ -25,6 +25,8 @@ from harness.objectstore import normalise
 from harness.swaps import Swap
 from harness.tablelog import TableLog
 
+LOST = "lost"
+"""Key of the evidence of a lost update: the operations whose swaps are lost."""
 MOST = 50
 """Anomalies of a name and table that are told one by one."""
 
@@ -81,23 +83,24 @@ class _Judge:
 
     def _lost_update(self, place: str, swaps: list[Swap]) -> Anomaly:
         n = self._chain.get(place)
-        version = place if n is None else f"metadata version {n} ({place})"
+        version = _file(place) if n is None else f"metadata version {n} ({_file(place)})"
         told = explain.listing(f"{self._who(s)}, answered {s.answer} at {explain.ms(s.end)}" for s in swaps)
         if swaps[0].names_place:
-            text = (
-                f"{len(swaps)} commits wrote the same file, {version}, and each was accepted: {told}. The last one is what the file holds; "
-                "what the others were told is committed is gone. A lost update of the table's pointer: whether the next version is free was "
-                "looked at, and then taken, in two steps."
-            )
             lost = swaps[:-1]
+            text = (
+                f"a lost update of the table's pointer: {len(swaps)} commits wrote the same file, {version}, and each was accepted: {told}. "
+                "The file holds the last one; what the others were told is committed is gone. Whether the next version is free was looked "
+                "at, and then it was taken, in two steps."
+            )
         else:
             kept = [s for s in swaps if normalise(s.new) in self._chain]
             lost = [s for s in swaps if s not in kept] or swaps[:-1]
+            whose = explain.listing(s.op or "one" for s in lost)
             text = (
-                f"{len(swaps)} commits replaced {version}, and the catalog accepted each of them: {told}. A pointer can be moved on from a "
-                f"version once. The pointer's history goes on with {explain.listing(s.new for s in kept) or 'none of the new versions'}; "
-                f"{explain.listing(self._who(s) for s in lost)} {'is' if len(lost) == 1 else 'are'} lost, acknowledged or not. A lost update "
-                "of the table's pointer: the catalog does not compare what it replaces, or not in one step."
+                f"a lost update of the table's pointer: {len(swaps)} commits replaced {version}, and the catalog accepted each of them: "
+                f"{told}. A pointer can be moved on from a version once. Its history goes on with "
+                f"{explain.listing(_file(s.new) for s in kept) or 'none of the new versions'}, so {whose} "
+                f"{'is' if len(lost) == 1 else 'are'} lost: the catalog does not compare what it replaces, or not in one step."
             )
         ops = tuple(dict.fromkeys(s.op for s in [*lost, *swaps] if s.op is not None))
         return Anomaly(
@@ -108,7 +111,10 @@ class _Judge:
             ops=ops,
             events=self._events(ops),
             files=tuple(dict.fromkeys([place, *(s.new for s in swaps)])),
-            evidence={"swaps": [{"op": s.op, "new": s.new, "answer": s.answer} for s in swaps]},
+            evidence={
+                LOST: [s.op for s in lost if s.op is not None],
+                "swaps": [{"op": s.op, "new": s.new, "answer": s.answer} for s in swaps],
+            },
         )
 
     def lost_swaps(self) -> Iterator[Anomaly]:
@@ -119,7 +125,7 @@ class _Judge:
         for s in self._swaps:
             if s.end >= until or normalise(s.new) in self._chain or normalise(s.new) in self._told:
                 continue
-            base = "" if s.base is None else f" in place of {s.base}"
+            base = "" if s.base is None else f" in place of {_file(s.base)}"
             ops = () if s.op is None else (s.op,)
             yield Anomaly(
                 "lost-swap",
@@ -135,7 +141,11 @@ class _Judge:
     def _who(self, s: Swap) -> str:
         o = self._operations.get(s.op or "")
         maker = "a commit of nobody's" if o is None else f"the {explain.operation(o)}"
-        return maker if s.names_place else f"{maker} to {s.new}"
+        return maker if s.names_place else f"{maker} by {_file(s.new)}"
 
     def _events(self, ops: Sequence[str]) -> tuple[int, ...]:
         return tuple(i for op in ops if (o := self._operations.get(op)) is not None for i in o.indices)
+
+
+def _file(location: str) -> str:
+    return location.rpartition("/")[2]

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkers.check import check
 from checkers.pointer import Pointer
-from checkers.verdict import Evidence
+from checkers.verdict import Anomaly, Evidence, Verdict
 from harness import swaps
 from harness.swaps import Swap
 from harness.tablelog import TableLog
@@ -59,8 +60,29 @@ def test_two_accepted_swaps_of_one_version_are_a_lost_update() -> None:
     verdict = Pointer().check(with_swaps(e, [*e.swaps["t"], rival]))
     (a,) = verdict.anomalies
     assert a.name == "lost-update" and a.ops[0] == "rival" and first.op in a.ops
-    assert rival.new in a.explanation and first.base is not None and first.base in a.explanation
-    assert "goes on with " + first.new in a.explanation
+    assert first.base is not None
+    for location in (rival.new, first.base):
+        assert location.rpartition("/")[2] in a.explanation
+    assert "goes on with " + first.new.rpartition("/")[2] + ", so rival is lost" in a.explanation
+
+
+def test_a_lost_commit_says_why_it_is_lost() -> None:
+    e = clean()
+    first = e.swaps["t"][3]
+    rival = replace(first, op="rival", new=first.new.replace(".metadata", "-rival.metadata"))
+
+    class Loses:
+        name = "commits"
+
+        def check(self, _: Evidence) -> Verdict:
+            found = [Anomaly("lost-commit", "commits", table, f"{op} is lost.", ops=(op,)) for table, op in LOST]
+            return Verdict("commits", False, tuple(found))
+
+    LOST = [("t", "rival"), ("t", "another"), ("u", "rival")]
+    verdicts = check(with_swaps(e, [*e.swaps["t"], rival]), [Loses(), Pointer()]).verdicts
+    told = [a for v in verdicts if v.checker == "commits" for a in v.anomalies]
+    assert ["Why: a lost update of the table's pointer" in a.explanation for a in told] == [True, False, False]
+    assert first.op in told[0].ops and told[0].ops[0] == "rival" and rival.new in told[0].files
 
 
 def test_an_accepted_swap_that_the_history_does_not_have_is_lost() -> None:
@@ -69,7 +91,7 @@ def test_an_accepted_swap_that_the_history_does_not_have_is_lost() -> None:
     lost = Swap(5, 6, 1, "w1-1", "s3://elsewhere/v.metadata.json", log.location + "/metadata/lost.metadata.json", "ok")
     verdict = Pointer().check(with_swaps(e, [*e.swaps["t"], lost]))
     (a,) = verdict.anomalies
-    assert a.name == "lost-swap" and a.ops == ("w1-1",) and lost.new in a.explanation
+    assert a.name == "lost-swap" and a.ops == ("w1-1",) and "lost.metadata.json" in a.explanation
 
 
 def test_a_swap_that_was_answered_after_the_last_capture_is_not_missed() -> None:
