@@ -88,8 +88,8 @@ FIGURES: tuple[Figure, ...] = (
            "its server tells the writers where the store is, so whose requests they are is not known"),
     Figure("database_requests", "Cost of a commit", "requests of the catalog server to its database", "count", "less",
            "there is no catalog server with a database behind a proxy"),
-    Figure("commit_p50_ms", "Cost of a commit", "the commit request alone, median", "ms", "less", _NO_PROXY),
-    Figure("commit_p95_ms", "Cost of a commit", "the commit request alone, p95", "ms", "less", _NO_PROXY),
+    Figure("commit_p50_ms", "Cost of a commit", "the commit request, with what the server does in it, median", "ms", "less", _NO_PROXY),
+    Figure("commit_p95_ms", "Cost of a commit", "the commit request, with what the server does in it, p95", "ms", "less", _NO_PROXY),
 )  # fmt: skip
 """What is compared, in the order in which it is shown."""
 

@@ -93,7 +93,7 @@ def expectation(c: Comparison, contender: Contender) -> str:
     ]
     sentence(
         f"a commit costs {' and '.join(a for a in asks if a)}" if any(asks) else None,
-        figure("commit_p50_ms", "the commit request alone takes {} at the median"),
+        figure("commit_p50_ms", "the commit request, with what the server does in it, takes {} at the median"),
     )
     if (reason := c.reason(contender)) is not None:
         missing = len(c.seeds) - len(found)
