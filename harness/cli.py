@@ -411,7 +411,7 @@ def compare(
     goes_on = f"{command()} {shlex.join(words)}"
     order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel)
     with Voice(quiet=quiet) as voice:
-        voice.say(f"{spec.workload}, {len(contenders)} contenders, {seeds} runs each: {into}")
+        voice.say(f"{spec.workload}, {len(contenders)} contenders, seeds {seed} to {seed + seeds - 1}: {into}")
         whole = comparing.Compare(order, into, store, voice)
         try:
             whole.measure()

@@ -452,7 +452,15 @@ def test_the_page_links_every_run_and_lets_nothing_from_outside_break_out() -> N
     assert "<img" not in text and "\u202e" not in text and "{{ 7 * 7 }}" in text
     assert 'href="../w/jdbc-2/report.html"' in text and "✕ 2" in text
     assert "http" not in text.replace("http-equiv", "")  # self-contained
-    for part in ("▲", "Anomalies on 1 of 2: jdbc", "lost-commit", "5.10 – 5.30", "kill catalog", "1 s, at most 1.5 s"):
+    for part in (
+        "▲",
+        "Latency of acknowledged writes",
+        "Anomalies on 1 of 2: jdbc",
+        "lost-commit",
+        "5.10 – 5.30",
+        "kill catalog",
+        "1 s, at most 1.5 s",
+    ):
         assert part in text, part
 
 
