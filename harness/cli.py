@@ -358,7 +358,7 @@ def matrix(
 @app.command()
 def compare(
     workload: Annotated[str, typer.Argument(help="A workload file, or the name of one of the library (mixed).")],
-    catalog: Annotated[str | None, typer.Option(help="Several, by commas: rest,jdbc; else the file's.")] = None,
+    catalog: Annotated[str | None, typer.Option(help="Several, by commas: rest,jdbc,my.yaml; else the file's.")] = None,
     iceberg: Annotated[str | None, typer.Option(help="Releases of the writers, by commas: 1.10.1,1.12.0.")] = None,
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, help="How many runs of each, each with a seed of its own.")
@@ -368,6 +368,7 @@ def compare(
     ops: Annotated[int | None, typer.Option(min=1, help="Length in operations, instead of the file's.")] = None,
     writers: Annotated[int | None, typer.Option(min=1, max=64, help="Instead of the file's.")] = None,
     no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Without the file's faults.")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="Drop the tables in catalogs of your own.")] = False,
     store: StoreOption = Path("store"),
     into: Annotated[Path | None, typer.Option(help="Folder; a comparison that is there goes on.")] = None,
     output: Annotated[Path | None, typer.Option("--json", help="Where else to write all of it as JSON.")] = None,
@@ -398,6 +399,7 @@ def compare(
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
     shared = [f"--{k}={v}" for k, v in (("writers", writers), ("ops", ops), ("time", time)) if v is not None]
     shared += ["--no-nemesis"] if no_nemesis else []
+    shared += ["--clean"] if clean else []
     shared += ["--store", str(store)] if store != Path("store") else []
 
     def again(c: Contender, seed: int) -> str:
@@ -409,7 +411,7 @@ def compare(
     words += ["--seed", str(seed), "--seeds", str(seeds), "--into", str(into)]
     words += ["--parallel", str(parallel)] if parallel > 1 else []
     goes_on = f"{command()} {shlex.join(words)}"
-    order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel)
+    order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel, clean)
     with Voice(quiet=quiet) as voice:
         voice.say(f"{spec.workload}, {len(contenders)} contenders, seeds {seed} to {seed + seeds - 1}: {into}")
         whole = comparing.Compare(order, into, store, voice)

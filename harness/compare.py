@@ -21,9 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from checkers.check import ALL, check, load_evidence, load_promises, write_results
-from compose import releases
+from compose import own, releases
 from compose.cache import SetupError
+from compose.external import ExternalError, external
 from compose.install import Installation
+from compose.preflight import preflight
+from compose.redaction import Redaction
 from compose.service import ServiceError
 from harness import measures, store
 from harness.comparison import Comparison, Contender, Ran
@@ -34,10 +37,21 @@ from harness.store import RunFolder
 from harness.tablelog import TableLogError
 from harness.writers import WriterError
 from workloads.schema import Workload
+from workloads.yamlfile import FileError
 
 FORMAT = 1
 RUNS = "runs.jsonl"
-CANNOT = (SetupError, ServiceError, RunError, WriterError, TableReadError, HistoryError, TableLogError)
+CANNOT = (
+    SetupError,
+    ServiceError,
+    ExternalError,
+    FileError,
+    RunError,
+    WriterError,
+    TableReadError,
+    HistoryError,
+    TableLogError,
+)
 """What keeps one contender from running, and not the others."""
 
 
@@ -53,6 +67,7 @@ class Order:
         workload: ``catalog`` of it does not matter.
         command: (contender, seed) → what repeats that run.
         parallel: how many runs go on at the same time.
+        clean: whether tables in a catalog of the user's are dropped.
     """
 
     workload: Workload
@@ -60,6 +75,7 @@ class Order:
     seeds: tuple[int, ...]
     command: Callable[[Contender, int], str]
     parallel: int = 1
+    clean: bool = False
 
     def header(self) -> dict[str, Any]:
         """What runs of one comparison have in common."""
@@ -242,21 +258,32 @@ class Compare:
         command = self.order.command(contender, seed)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         folder: RunFolder | None = None
+        hide = Redaction(())
         try:
+            theirs = external(own.load(Path(contender.catalog)) if own.is_file(contender.catalog) else None, None, None)
+            hide = Redaction(theirs.secrets)
             installation = self._installation(contender)
+            preflight(theirs)
             with self._lock:  # the links to the newest are one file
                 folder = store.create(self.runs, self.order.workload.workload)
             workload = self.order.workload.model_copy(update={"catalog": contender.catalog})
             said.say(f"seed {seed}, Iceberg {contender.iceberg}: {folder.path}")
-            settings = Settings(seed=seed, command=command, proxied=True, stop=stop)
-            Run(workload, folder, installation, settings, watcher=said).execute()
+            settings = Settings(
+                seed=seed, command=command, proxied=True, stop=stop, external=theirs, clean=self.order.clean
+            )
+            run = Run(workload, folder, installation, settings, watcher=said)
+            try:
+                run.execute()
+            finally:
+                for statement in run.left:
+                    said.say(f"left as evidence (--clean drops it): {statement}")
             if self._stopped.is_set():
                 folder.write_state({**folder.state(), "state": "interrupted"})
                 return Ran(contender, seed)
             said.say("checking")
             measured = judge(folder)
         except CANNOT as e:
-            reason = " ".join(str(e).split())
+            reason = hide.text(" ".join(str(e).split()))
             said.say(f"cannot be run: {reason}")
             return Ran(contender, seed, started, self._relative(folder), reason=reason, command=command)
         versions = {str(k): str(v) for k, v in (folder.read_plan().get("versions") or {}).items()}

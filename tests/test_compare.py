@@ -363,6 +363,19 @@ def test_a_contender_that_cannot_run_is_a_row_with_its_reason_and_the_others_go_
     assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 1 + 4 + 2
 
 
+def test_a_catalog_of_the_users_that_does_not_answer_is_a_row_without_its_secrets(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "name: mine\nspark: {type: rest, uri: 'http://127.0.0.1:9', token: geheim-123, warehouse: 's3://w'}\n"
+    )
+    mine = Contender(str(file), "1.12.0")
+    kept(tmp_path, ran(REST, 1))
+    c = whole(tmp_path, order([REST, mine], [1])).measure()
+    reason = c.reason(mine) or ""
+    assert "127.0.0.1:9" in reason and "geheim" not in (tmp_path / "runs.jsonl").read_text()
+    assert c.measured(REST) and c.verdict == "unknown" and "mine.yaml" in page.render(c)
+
+
 def test_another_workload_in_the_same_folder_is_refused_with_what_differs(tmp_path: Path) -> None:
     kept(tmp_path, ran(REST, 1))
     other = SPEC.model_copy(update={"writers": 2})
