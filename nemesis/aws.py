@@ -60,10 +60,11 @@ class AwsJson(Http):
             content = json.loads(body)
         except ValueError:
             return  # nothing that we know: passed on all the same
-        if isinstance(content.get("TableInput"), dict):
-            self._glue(request, content["TableInput"])
-        elif isinstance(content.get("Key"), dict):
-            self._dynamodb(request, content)
+        with contextlib.suppress(AttributeError, TypeError):  # what is of another form is passed on all the same
+            if isinstance(content.get("TableInput"), dict):
+                self._glue(request, content["TableInput"])
+            elif isinstance(content.get("Key"), dict):
+                self._dynamodb(request, content)
 
     def _glue(self, request: Request, table: dict[str, Any]) -> None:
         parameters = table.get("Parameters") or {}
@@ -77,7 +78,7 @@ class AwsJson(Http):
         names = content.get("ExpressionAttributeNames") or {}
         values = content.get("ExpressionAttributeValues") or {}
         # "SET #k0 = :v0, …": the column that a value is for is found by its placeholder.
-        for name, value in re.findall(r"(\S+)\s*=\s*(:\w+)", content.get("UpdateExpression") or ""):
+        for name, value in re.findall(r"([#\w.]+)\s*=\s*(:\w+)", content.get("UpdateExpression") or ""):
             column, text = str(names.get(name, name)), (values.get(value) or {}).get("S")
             if column.endswith("previous_metadata_location"):
                 request.base = text

@@ -173,6 +173,17 @@ def test_calls_answers_and_exceptions_pass_and_are_named(rig: Rig) -> None:
     ]
 
 
+def test_a_commit_says_the_metadata_file_that_it_replaces_and_the_new_one(rig: Rig) -> None:
+    client = rig.client()
+    alter(client, metadata_location="s3://new", previous_metadata_location="s3://old", owner="me")
+    client.get_table("db", "t")
+    alter(client, metadata_location="s3://newer")
+    commit, load, first = rig.log()
+    assert (commit["base"], commit["new"]) == ("s3://old", "s3://new")
+    assert load["location"] == "s3://new"
+    assert first["new"] == "s3://newer" and "base" not in first
+
+
 @pytest.mark.parametrize(
     ("procedure", "kind"),
     [
