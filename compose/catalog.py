@@ -78,6 +78,7 @@ class Catalog:
         hands_out_store: the server tells its clients where the object store is, so that all of them share one way to it.
         overwrites: two commits can write the same metadata file, the later one over the earlier one.
         lists_one: the metadata that it serves lists the current snapshot alone.
+        releases: of Iceberg that its jars go with; empty: all.
         multi_table: how it commits to several tables at once (``harness.multitable``); empty: not at all.
         page: its page in docs/catalogs.
     """
@@ -101,6 +102,7 @@ class Catalog:
     hands_out_store: bool = False
     overwrites: bool = False
     lists_one: bool = False
+    releases: tuple[str, ...] = ()
     multi_table: Literal["", "rest", "nessie"] = ""
 
     @property

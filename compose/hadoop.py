@@ -66,6 +66,9 @@ HADOOP = Catalog(
     guard="none",
     session=s3a,
     jars=("hadoop",),
+    releases=(
+        "1.12.0",
+    ),  # S3A takes the AWS SDK out of Iceberg's bundle, and its own parts are of the same release of the SDK
     scheme="s3a",
     own_io=True,
     overwrites=True,

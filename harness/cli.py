@@ -69,17 +69,15 @@ def _ports(pairs: list[str]) -> dict[str, int]:
 
 def _release(iceberg: str | None, workload: Any = None) -> Any:
     from compose import releases
+    from harness.versions import cannot_run
 
     try:
         release = releases.find(iceberg)
     except releases.UnknownRelease as e:
         raise BadArgument(f"--iceberg: {e}") from None
-    beyond = [t.name for t in getattr(workload, "tables", ()) if t.format_version > release.newest_format]
-    if beyond:
-        raise BadArgument(
-            f"--iceberg {iceberg}: it writes format version {release.newest_format} at most; the workload has a newer one in "
-            f"{', '.join(beyond)}"
-        )
+    reason = None if workload is None else cannot_run(release, workload)
+    if reason is not None:
+        raise BadArgument(f"--iceberg {release.iceberg}: {reason}")
     return release
 
 

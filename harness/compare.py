@@ -35,6 +35,7 @@ from harness.objectstore import TableReadError
 from harness.run import Run, RunError, Settings, Watcher
 from harness.store import RunFolder
 from harness.tablelog import TableLogError
+from harness.versions import cannot_run
 from harness.writers import WriterError
 from workloads.schema import Workload
 from workloads.yamlfile import FileError
@@ -292,12 +293,9 @@ class Compare:
     def _installation(self, contender: Contender) -> Installation:
         """What it needs; a release that could not be had is not asked for again."""
         release = releases.find(contender.iceberg)
-        beyond = [t.name for t in self.order.workload.tables if t.format_version > release.newest_format]
-        if beyond:
-            raise RunError(
-                f"Iceberg {release.iceberg} writes format version {release.newest_format} at most; the workload has a newer one in "
-                f"{', '.join(beyond)}"
-            )
+        reason = cannot_run(release, self.order.workload.model_copy(update={"catalog": contender.catalog}))
+        if reason is not None:
+            raise RunError(f"Iceberg {release.iceberg}: {reason}")
         with self._lock:
             known = self._installed.get(release.iceberg)
             if known is None:

@@ -412,8 +412,8 @@ class Run:
 
     def _ours(self) -> frozenset[str]:
         """Those of the servers that a plan gives the versions of that are started here."""
-        theirs = {"rest", "postgres"} if self._external.catalog else set()
-        return frozenset({"rest", "postgres", "minio"} - theirs - ({"minio"} if self._external.store else set()))
+        servers = () if self._external.catalog else CATALOGS[self._workload.catalog].services
+        return frozenset((*servers, *(() if self._external.store else ("minio",))))
 
     def _drop(self, slot: WriterSlot) -> None:
         """Drop the tables, files and all, and their namespace. What cannot be dropped is left, and said."""
