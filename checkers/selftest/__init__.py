@@ -7,7 +7,7 @@ bugs that catalogs and engines really had, put into the record of a run in which
 
 from __future__ import annotations
 
-from checkers.selftest import halftransactions, lostcommits, neverends, wrongmetadata, wrongreads, wrongrows
+from checkers.selftest import halftransactions, lostcommits, lostswaps, neverends, wrongmetadata, wrongreads, wrongrows
 from checkers.selftest.mutation import Mutation
 
 ALL: tuple[Mutation, ...] = (
@@ -17,5 +17,6 @@ ALL: tuple[Mutation, ...] = (
     *wrongmetadata.MUTATIONS,
     *neverends.MUTATIONS,
     *halftransactions.MUTATIONS,
+    *lostswaps.MUTATIONS,
 )
 """Every mutation, in the order of the checkers."""

@@ -13,6 +13,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from checkers.check import load_evidence
+from checkers.selftest.lostswaps import as_seen
 from checkers.verdict import Evidence
 
 PARTS = ("plan.yaml", "run.json", "history.jsonl", "tablelog/")
@@ -29,7 +30,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Evidence:
-    """The evidence of a recorded run.
+    """The evidence of a recorded run, with the swaps of its tables' pointers as proxies would have seen them.
 
     Raises:
         StoreError, HistoryError, TableLogError: as :func:`checkers.check.load_evidence`.
@@ -40,7 +41,7 @@ def load(name: str) -> Evidence:
     ):
         with zipfile.ZipFile(path) as z:
             z.extractall(folder)
-        return load_evidence(Path(folder))
+        return as_seen(load_evidence(Path(folder)))
 
 
 def pack(run: Path, into: Path) -> None:

@@ -1,0 +1,102 @@
+"""Bugs that the ``pointer`` checker must find: swaps that a catalog accepted and did not keep.
+
+A recorded run has no proxies' log: what they would have seen of it, one accepted swap from each metadata version to the next, follows from
+the table logs (:func:`as_seen`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+
+from checkers.selftest.mutation import mutation
+from checkers.selftest.world import Planted, World
+from checkers.verdict import Evidence
+from harness.swaps import Swap
+
+GLUE = "https://iceberg.apache.org/docs/latest/aws/#optimistic-locking"
+HADOOP = "https://iceberg.apache.org/spec/#file-system-tables"
+SPEC = "https://iceberg.apache.org/spec/#metastore-tables"
+
+
+def as_seen(e: Evidence) -> Evidence:
+    """The evidence with what proxies before the catalog would have seen of it."""
+    operations = {o.op: o for o in e.history.operations()}
+    swaps: dict[str, tuple[Swap, ...]] = {}
+    for table, log in e.logs.items():
+        made = {c.metadata: c.op for c in log.commits if c.op is not None}
+        found = []
+        for before, m in pairwise(log.metadata):
+            o = operations.get(made.get(m.n, ""))
+            time = 0 if o is None else o.start
+            found.append(Swap(time, time, None, made.get(m.n), before.location, m.location, "200"))
+        swaps[table] = tuple(found)
+    return replace(e, swaps=swaps)
+
+
+def _chosen(w: World) -> Iterator[tuple[str, int, Swap]]:
+    """Accepted swaps of an operation, in a random order: table, number, swap."""
+    every = [(t, n, s) for t, swaps in w.evidence.swaps.items() for n, s in enumerate(swaps) if s.op is not None]
+    w.rng.shuffle(every)
+    yield from every
+
+
+def _with(w: World, swaps: Mapping[str, tuple[Swap, ...]]) -> Evidence:
+    return replace(w.evidence, swaps={**w.evidence.swaps, **swaps})
+
+
+def _beside(location: str) -> str:
+    """A metadata file of the same number that nobody's pointer leads to."""
+    folder, _, name = location.rpartition("/")
+    return f"{folder}/{name.split('-', 1)[0]}-00000000-lost.metadata.json"
+
+
+def _rival(w: World, s: Swap) -> str | None:
+    """Another acknowledged write of the run, for the swap that is lost."""
+    others = [
+        o.op for o in w.operations.values() if o.type == "ok" and o.op != s.op and o.f.startswith(("insert", "update"))
+    ]
+    return w.choose(others)
+
+
+@mutation("swap-without-comparison", "pointer", "lost-update", seen=GLUE)
+def swap_without_comparison(w: World) -> Planted | None:
+    """A catalog takes two swaps of the same version: it does not compare what it replaces."""
+    for table, n, s in _chosen(w):
+        rival = _rival(w, s)
+        if rival is None:
+            continue
+        lost = replace(s, op=rival, new=_beside(s.new))
+        swaps = w.evidence.swaps[table]
+        return Planted(_with(w, {table: (*swaps[:n], lost, *swaps[n:])}), frozenset((rival,)))
+    return None
+
+
+@mutation("two-writers-of-one-version-file", "pointer", "lost-update", seen=HADOOP)
+def two_writers_of_one_version_file(w: World) -> Planted | None:
+    """Two writers rename to the same version: both find it free, the second writes over the first."""
+    for table, n, s in _chosen(w):
+        rival = _rival(w, s)
+        if rival is None:
+            continue
+        renames = [replace(x, base=None, names_place=True) for x in w.evidence.swaps[table]]
+        lost = replace(renames[n], op=rival)
+        return Planted(_with(w, {table: (*renames[:n], lost, *renames[n:])}), frozenset((rival,)))
+    return None
+
+
+@mutation("swap-forgotten", "pointer", "lost-swap", seen=SPEC)
+def swap_forgotten(w: World) -> Planted | None:
+    """A catalog accepts a swap and loses it: the pointer never was there."""
+    for table, n, s in _chosen(w):
+        log = w.evidence.logs[table]
+        if log.captured_until is None or s.end >= log.captured_until:
+            continue
+        lost = replace(s, base=None, new=_beside(s.new))
+        swaps = w.evidence.swaps[table]
+        return Planted(_with(w, {table: (*swaps[:n], lost, *swaps[n + 1 :])}), frozenset((str(s.op),)))
+    return None
+
+
+MUTATIONS = (swap_without_comparison, two_writers_of_one_version_file, swap_forgotten)
