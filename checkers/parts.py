@@ -16,6 +16,9 @@ from checkers.verdict import Evidence
 from harness.history import Event, Operation
 from workloads.operations import KINDS
 
+ALONE = "seen alone"
+"""Key of an event's ``extra``: it is shown as one of its tables saw it."""
+
 
 def second_of(f: str, value: Any) -> str | None:
     """The second table that an operation of these arguments is about; None for one table, and for arguments of another form."""
@@ -29,8 +32,8 @@ def second_of(f: str, value: Any) -> str | None:
 
 
 def tables_of(o: Operation) -> tuple[str, ...]:
-    """The tables that an operation is about, its own first."""
-    second = second_of(o.f, o.value)
+    """The tables that an operation is about, its own first; of an event of :func:`alone` only that table."""
+    second = None if o.invoked.extra.get(ALONE) else second_of(o.f, o.value)
     return tuple(t for t in (o.table, second) if t is not None)
 
 
@@ -63,7 +66,7 @@ def by_table(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
 
 
 def alone(evidence: Evidence, table: str) -> Evidence:
-    """The evidence with every event of an operation on the table as it saw it."""
+    """The evidence with every event of an operation on the table as it saw it, and as if it were about no other."""
     events = tuple(_events(evidence.history.events, table))
     return replace(evidence, history=replace(evidence.history, events=events))
 
@@ -80,4 +83,5 @@ def _events(events: Iterable[Event], table: str) -> Iterator[Event]:
             yield e
             continue
         f, value, result = KINDS[first.f].part(first.value, None if e is first else e.value, table != first.table)
-        yield replace(e, f=f, table=table, value=value if e is first else result)
+        shown = value if e is first else result
+        yield replace(e, f=f, table=table, value=shown, extra={**e.extra, ALONE: True})
