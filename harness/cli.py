@@ -411,7 +411,8 @@ def compare(
     goes_on = f"{command()} {shlex.join(words)}"
     order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel, clean)
     with Voice(quiet=quiet) as voice:
-        voice.say(f"{spec.workload}, {len(contenders)} contenders, seeds {seed} to {seed + seeds - 1}: {into}")
+        which = f"seed {seed}" if seeds == 1 else f"seeds {seed} to {seed + seeds - 1}"
+        voice.say(f"{spec.workload}, {len(contenders)} contenders, {which}: {into}")
         whole = comparing.Compare(order, into, store, voice)
         try:
             whole.measure()
