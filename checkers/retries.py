@@ -228,7 +228,10 @@ def _rounded(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
 
 
 def _writer(o: Operation, writers: object) -> str:
-    """The writer that a process belongs to: a writer goes on as ``process + writers`` after an operation of unknown outcome."""
+    """The writer of an operation, as its id says (``w3-17``); else the one that its process belongs to: a writer goes on as
+    ``process + writers`` after an operation of unknown outcome."""
+    if named := re.fullmatch(r"(w\d+)-\d+", o.op):
+        return named[1]
     if isinstance(o.process, int) and isinstance(writers, int) and not isinstance(writers, bool) and writers > 0:
         return f"w{o.process % writers}"
     return str(o.process)
