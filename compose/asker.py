@@ -234,6 +234,8 @@ def described(error: BaseException) -> tuple[str, str]:
     texts = " ".join(str(e) for e in chain)
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"[:400]
     status = _HTTP.search(texts)
+    if "NotInstalledError" in names:
+        return "other", f"{text} (by {sys.executable} -m pip install …)"
     if "ConnectionRefusedError" in names or re.search(
         r"connection refused|curlCode: 7\b|Could not connect to", texts, re.I
     ):

@@ -34,6 +34,11 @@ class Endpoints:
     driver_host: str = "127.0.0.1"
     ship_jars: bool = False
 
+    @property
+    def near(self) -> bool:
+        """Whether the executors are on this machine, as far as can be known: they reach its loopback."""
+        return self.driver_host.startswith("127.") or self.driver_host in ("::1", "localhost")
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2)
 

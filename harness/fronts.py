@@ -36,11 +36,29 @@ class Fronts:
             listener = self._listener("catalog", n, catalog.wire, *catalog.address(endpoints))
             seen = catalog.through(endpoints, listener.host, listener.port)
         url = urlsplit(endpoints.s3)
-        if (self._store or catalog.wire == "s3") and url.scheme == "http" and not endpoints.ship_jars:
+        if (
+            (self._store or catalog.wire == "s3")
+            and url.scheme == "http"
+            and (endpoints.near or not endpoints.ship_jars)
+        ):
             shared = None if catalog.hands_out_store else n
             listener = self._listener("store", shared, "s3", url.hostname or "127.0.0.1", url.port or 80)
             seen = replace(seen, s3=url._replace(netloc=listener.address).geturl())
         return seen
+
+    def blind(self, endpoints: Endpoints) -> list[str]:
+        """Where no proxy stands, and why: faults of connections cannot strike there."""
+        catalog, found = catalog_of(endpoints), []
+        if catalog.wire is None:
+            why = "its file has no commit:" if endpoints.own is not None else "it has no server"
+            found.append(f"no proxy stands before the catalog {catalog.name}: {why}")
+        if self._store and urlsplit(endpoints.s3).scheme != "http":
+            found.append(f"no proxy stands before the store {endpoints.s3}: what is encrypted cannot be read")
+        elif self._store and endpoints.ship_jars and not endpoints.near:
+            found.append(
+                "no proxy stands before the store: the executors are on other machines, and proxies on this one's loopback"
+            )
+        return found
 
     def store(self, host: str, port: int) -> tuple[str, int]:
         """Where the clients of a catalog server that tells them are to reach the object store: the one listener of them all before

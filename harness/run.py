@@ -249,6 +249,8 @@ class Run:
                 endpoints = self._kept.endpoints
                 self._say("using the stack that is up")
         endpoints = replace(endpoints, catalog_properties=self._workload.catalog_properties)
+        for problem in self._fronts.blind(endpoints) if self._fronts is not None and nemesis is not None else ():
+            self._say(problem)
         with self._timed("writers"):
             self._say(f"starting {self._workload.writers} writers")
             slots = self._launch_all(stack, data, endpoints)
