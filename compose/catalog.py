@@ -80,6 +80,7 @@ class Catalog:
         lists_one: the metadata that it serves lists the current snapshot alone.
         releases: of Iceberg that its jars go with; empty: all.
         multi_table: how it commits to several tables at once (``harness.multitable``); empty: not at all.
+        check: raises ServiceError when it cannot be had on this machine, before anything is started.
         page: its page in docs/catalogs.
     """
 
@@ -104,6 +105,7 @@ class Catalog:
     lists_one: bool = False
     releases: tuple[str, ...] = ()
     multi_table: Literal["", "rest", "nessie"] = ""
+    check: Callable[[], None] = field(default=lambda: None)
 
     @property
     def page(self) -> str:

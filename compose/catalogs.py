@@ -19,6 +19,7 @@ from compose.hadoop import HADOOP
 from compose.hive import HIVE, HIVE_CAS, HIVE_NOLOCK, Metastore
 from compose.moto import DYNAMODB, GLUE, GLUE_CAS, Moto
 from compose.nessie import NESSIE, NESSIE_NATIVE, Nessie
+from compose.polaris import POLARIS, Polaris
 from compose.postgres import USER, Postgres, query
 from compose.process import LocalProcess, NotReady, http_get
 from compose.rest import RestCatalog
@@ -41,10 +42,11 @@ SERVERS: Mapping[str, Callable[[Site], LocalProcess]] = {
     "hive": lambda site: Metastore(site),
     "nessie": lambda site: Nessie(site),
     "moto": lambda site: Moto(site),
+    "polaris": lambda site: Polaris(site),
 }
 """The servers of catalogs, by the name of their service; ``postgres`` is the stack's own."""
 
-SERVER_PORTS = ("rest", "hive", "nessie", "nessie-management", "moto")
+SERVER_PORTS = ("rest", "hive", "nessie", "nessie-management", "moto", "polaris", "polaris-management")
 
 
 # --- REST -------------------------------------------------------------------------------------------------------------
@@ -168,6 +170,7 @@ CATALOGS: Mapping[str, Catalog] = {
         GLUE,
         GLUE_CAS,
         DYNAMODB,
+        POLARIS,
     )
 }
 """By name: the allowed values of ``catalog:`` in a workload file."""

@@ -201,6 +201,7 @@ class Stack:
         try:
             self._data.mkdir(parents=True, exist_ok=True)
             self._data.chmod(0o711)  # PostgreSQL's user must get through
+            self._catalog.check()
             install.provide(self._installation, (*self._catalog.jars, *self._catalog.server_jars))
             for service in self._all():
                 service.provide()

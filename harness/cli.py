@@ -98,6 +98,7 @@ def _catalog(name: str, *, own_file: bool = True) -> str:
 def _external(catalog: str, s3: str | None, spark: str | None) -> Any:
     """The parts of a run that are not ours, all of which have answered."""
     from compose import own
+    from compose.catalogs import CATALOGS
     from compose.external import ExternalError, external
     from compose.preflight import preflight
 
@@ -106,6 +107,8 @@ def _external(catalog: str, s3: str | None, spark: str | None) -> Any:
     except ExternalError as e:
         raise BadArgument(str(e)) from None
     preflight(found)
+    if found.catalog is None:
+        CATALOGS[catalog].check()
     return found
 
 

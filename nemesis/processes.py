@@ -15,7 +15,7 @@ from nemesis.faults import Fault, Target
 
 READY_SECONDS = 60.0
 SERVICES: Mapping[Target, tuple[str, ...]] = {
-    "catalog": ("rest", "hive", "nessie", "moto", "postgres"),
+    "catalog": ("rest", "hive", "nessie", "moto", "polaris", "postgres"),
     "database": ("postgres",),
     "store": ("minio",),
     "spark-master": ("spark-master",),
