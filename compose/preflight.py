@@ -22,6 +22,8 @@ ANSWER_SECONDS = 14.0
 START_SECONDS = 12.0
 """For the process that asks, on a machine that has much else to do; together with the answer less than 30 s."""
 CONNECT_SECONDS = 5.0
+MASTERS_SECONDS = 20.0
+"""For all masters of a list."""
 
 _REMEDIES = {
     "refused": "is it up, and is the address right?",
@@ -100,15 +102,15 @@ def _store(store: Store) -> str | None:
 
 def _master(master: str, hosts: list[tuple[str, int]]) -> str | None:
     """One master of several is enough."""
-    answers = []
+    answers, seconds = [], min(CONNECT_SECONDS, MASTERS_SECONDS / len(hosts))
     for host, port in hosts:
         try:
-            with socket.create_connection((host, port), CONNECT_SECONDS):
+            with socket.create_connection((host, port), seconds):
                 return None
         except socket.gaierror:
             answers.append(f"{host}:{port}: no such host")
         except TimeoutError:
-            answers.append(f"{host}:{port}: no answer within {CONNECT_SECONDS:.0f} s")
+            answers.append(f"{host}:{port}: no answer within {seconds:.0f} s")
         except OSError as e:
             answers.append(f"{host}:{port}: {(e.strerror or str(e)).lower()}")
     return f"Spark master {master}: {', '.join(answers)}; is it up, and is the address right?"

@@ -390,6 +390,8 @@ def compare(
     if no_nemesis:
         spec = spec.model_copy(update={"nemesis": None})
     catalogs = [_catalog(c) for c in _several("--catalog", catalog)] or [spec.catalog]
+    for name in catalogs:
+        _external(name, None, None)  # what does not answer is said before hours are spent
     found = [_release(v).iceberg for v in _several("--iceberg", iceberg)] or [_release(None).iceberg]
     contenders = tuple(Contender(c, v) for c in catalogs for v in found)
     if len(contenders) < 2:
