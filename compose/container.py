@@ -86,7 +86,7 @@ class Container(LocalProcess):
     def prepare(self) -> None:
         client = engine(self.name, self.remedy)
         try:
-            have(client, self.name, self.image())
+            have(client, self.name, self.image(), self.remedy)
         finally:
             client.close()
         spec = self.folder / "spec.json"
@@ -141,7 +141,7 @@ class Container(LocalProcess):
         """They are the container's, which is no child of ours."""
 
 
-def have(client: Any, service: str, image: str) -> None:
+def have(client: Any, service: str, image: str, remedy: str = "") -> None:
     """Pull an image that is not there. Raises ServiceError."""
     from docker.errors import DockerException, ImageNotFound
 
@@ -151,7 +151,7 @@ def have(client: Any, service: str, image: str) -> None:
         try:
             client.images.pull(image)
         except (DockerException, OSError) as e:
-            raise ServiceError(service, f"the image {image} cannot be pulled: {_short(e)}") from e
+            raise ServiceError(service, f"the image {image} cannot be pulled: {_short(e)}", remedy=remedy) from e
 
 
 # --- the keeper -------------------------------------------------------------------------------------------------------

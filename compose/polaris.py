@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from compose.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog, Site, split
-from compose.container import Container, engine
+from compose.container import Container, engine, have
 from compose.endpoints import Endpoints
 from compose.ports import LOOPBACK
 from compose.postgres import USER
@@ -32,7 +32,8 @@ CATALOG = "icequake"
 SCOPE = "PRINCIPAL_ROLE:ALL"
 CALL_SECONDS = 10.0
 REMEDY = (
-    "start a Docker engine, or run Polaris elsewhere and give its file, --catalog my.yaml (docs/own-catalog.md has one)"
+    "start a Docker engine that has or gets the image, or run Polaris elsewhere and give its file, --catalog my.yaml "
+    "(docs/own-catalog.md has one)"
 )
 
 
@@ -209,8 +210,12 @@ def _client(endpoints: Endpoints) -> dict[str, str]:
 
 
 def check() -> None:
-    """Raises ServiceError when there is no Docker."""
-    engine("polaris", REMEDY).close()
+    """Raises ServiceError when there is no Docker, or the image cannot be had; it is pulled if it is not there."""
+    client = engine("polaris", REMEDY)
+    try:
+        have(client, "polaris", IMAGE, REMEDY)
+    finally:
+        client.close()
 
 
 POLARIS = Catalog(

@@ -180,7 +180,7 @@ def test_without_docker_one_line_says_so_and_how_to_go_on(tmp_path: Path, monkey
     )
     assert done.returncode == 255 and done.stderr.count("\n") == 1
     assert done.stderr.startswith(
-        "icequake: polaris: needs Docker, and no engine answers (no socket); start a Docker engine,"
+        "icequake: polaris: needs Docker, and no engine answers (no socket); start a Docker engine "
     )
     assert "--catalog my.yaml" in done.stderr
     assert not (tmp_path / "store").exists()
