@@ -86,6 +86,7 @@ class _Judge:
         version = _file(place) if n is None else f"metadata version {n} ({_file(place)})"
         told = explain.listing(f"{self._who(s)}, answered {s.answer} at {explain.ms(s.end)}" for s in swaps)
         if swaps[0].names_place:
+            swaps = sorted(swaps, key=lambda s: s.end)  # the last to be answered is what is there
             lost = swaps[:-1]
             text = (
                 f"a lost update of the table's pointer: {len(swaps)} commits wrote the same file, {version}, and each was accepted: {told}. "

@@ -125,6 +125,9 @@ def test_two_writers_who_wrote_the_same_version_file() -> None:
     place = e.logs["t"].metadata[3].location
     both = [Swap(1, 2, n, f"w{n}-0", None, place, "200", names_place=True) for n in (0, 1)]
     assert names(with_swaps(e, both)) == ["lost-update"]
+    both[0] = replace(both[0], end=9)
+    (a,) = Pointer().check(with_swaps(e, both)).anomalies
+    assert a.evidence["lost"] == ["w1-0"], "the one that was answered first, whichever was sent first"
     again = [replace(s, op="w0-0") for s in both]
     assert names(with_swaps(e, again)) == [], "a copy that the same operation sent twice"
 
