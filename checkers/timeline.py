@@ -430,6 +430,11 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
             notes.append(f"{name}: the plan does not describe this table, so nothing is known of what it promises")
         elif log is None or not log.metadata:
             notes.append(f"{name}: there is no table log to check against")
+        elif log.committed_again:
+            which = ", ".join(map(str, sorted(log.committed_again)))
+            notes.append(
+                f"{name}: snapshot {which} was committed more than once, so what main's ancestry is since cannot be told (see snapshot-changed)"
+            )
         elif not set(COLUMNS) <= set(log.columns):
             notes.append(f"{name}: the table log has the columns {', '.join(log.columns)}, not {', '.join(COLUMNS)}")
         else:

@@ -30,6 +30,7 @@ removed. Rows are multisets (a key may be there twice), so equal rows are repeat
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -41,6 +42,9 @@ Row = tuple[Any, ...]
 """A row's values in the order of the header's ``columns``."""
 
 FileContent = Literal["data", "position-deletes", "equality-deletes", "deletion-vector"]
+
+
+_AGAIN = re.compile(r"tells snapshot (-?\d+) differently")
 
 
 class TableLogError(ValueError):
@@ -190,6 +194,18 @@ class TableLog:
     def captured_until(self) -> int | None:
         """What was acknowledged before this (ns since the start of the run) must be in the log; None: nothing yet."""
         return self.captures[-1].time if self.captures else None
+
+    @property
+    def committed_again(self) -> frozenset[int]:
+        """Ids of snapshots that came back as other ones where the catalog lists the current snapshot alone (Nessie over REST).
+
+        A client whose acknowledgement was lost then commits its snapshot once more, on another parent: elsewhere it, or the
+        server, sees that the id is taken. The log has the first one, so what main's ancestry is since cannot be told.
+        """
+        if len(self.commits) < 2 or any(len(m.snapshots) > 1 for m in self.metadata):
+            return frozenset()
+        said = (_AGAIN.match(p) for m in self.metadata for p in m.problems)
+        return frozenset(int(match[1]) for match in said if match)
 
     def by_snapshot(self) -> dict[int, Commit]:
         """Snapshot id → commit."""

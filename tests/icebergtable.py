@@ -309,8 +309,10 @@ class HandMadeTable:
         } | dict(line or {})
         return Manifest(described, list(entries))
 
-    def manifest_list(self, snapshot_id: int, manifests: Sequence[Manifest], attempt: int = 1) -> str:
-        """Write a snapshot's manifest list."""
+    def manifest_list(
+        self, snapshot_id: int, manifests: Sequence[Manifest], attempt: int = 1, parent: int | None = None
+    ) -> str:
+        """Write a snapshot's manifest list, with the header that Iceberg's writer gives it."""
         longs = ["manifest_length", "sequence_number", "min_sequence_number", "added_snapshot_id"]
         longs += [f"{s}_rows_count" for s in ("added", "existing", "deleted")]
         ints = ["partition_spec_id", "content", *(f"{s}_files_count" for s in ("added", "existing", "deleted"))]
@@ -326,7 +328,8 @@ class HandMadeTable:
         }
         path = self.root / "metadata" / f"snap-{snapshot_id}-{attempt}-{uuid.UUID(int=self.number())}.avro"
         with path.open("wb") as out:
-            fastavro.writer(out, schema, [m.line for m in manifests])
+            header = {"snapshot-id": str(snapshot_id), "parent-snapshot-id": "null" if parent is None else str(parent)}
+            fastavro.writer(out, schema, [m.line for m in manifests], metadata=header)
         return str(path)
 
     def commit(
@@ -365,7 +368,7 @@ class HandMadeTable:
             "snapshot-id": id,
             "sequence-number": seq,
             "timestamp-ms": 1000 * seq,
-            "manifest-list": self.manifest_list(id, manifests, attempt),
+            "manifest-list": self.manifest_list(id, manifests, attempt, parent),
             "summary": summary,
             "schema-id": m["current-schema-id"],
         } | ({} if parent is None else {"parent-snapshot-id": parent})
