@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,7 @@ def engine(service: str, remedy: str = NEEDS_DOCKER) -> Any:
     from docker.errors import DockerException
 
     try:
+        knock()
         client = docker.from_env(timeout=CLIENT_SECONDS)
         client.ping()
     except (DockerException, OSError) as e:
@@ -45,9 +47,21 @@ def engine(service: str, remedy: str = NEEDS_DOCKER) -> Any:
     return client
 
 
+def knock(timeout: float = 3.0) -> None:
+    """Connect to the engine's Unix socket, and hang up. Raises OSError when nobody is there.
+
+    Docker's own client leaves the socket open on which it could not connect. An engine elsewhere (``DOCKER_HOST=tcp://…``) is left to it.
+    """
+    host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    if host.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(timeout)
+            connection.connect(host.removeprefix("unix://"))
+
+
 def _short(error: BaseException) -> str:
     """The innermost reason: Docker wraps a missing socket three times."""
-    text = " ".join(str(error).split())
+    text = " ".join(f"{type(error).__name__}: {error}".split())
     for reason in ("FileNotFoundError", "PermissionError", "Connection refused"):
         if reason in text:
             return {"FileNotFoundError": "no socket", "PermissionError": "no right to use its socket"}.get(

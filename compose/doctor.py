@@ -210,11 +210,11 @@ def docker() -> Iterator[Finding]:
     import docker as sdk
     from docker.errors import DockerException
 
+    from compose.container import knock
+
     address = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     try:
-        if address.startswith("unix://"):  # the SDK leaves its socket open when nobody answers
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.connect(address.removeprefix("unix://"))
+        knock()
         client = sdk.from_env(timeout=3)
         try:
             version = client.version()["Version"]

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from compose.container import KEEPER, LABEL, Container
+from compose.container import KEEPER, LABEL, Container, engine
 from compose.install import Installation
 from compose.ports import LOOPBACK, Ports
 from compose.process import NotReady, http_get
@@ -32,13 +32,9 @@ RUN = "container-test"
 @pytest.fixture(scope="module")
 def docker_engine() -> Iterator[Any]:
     """A client of a Docker engine; skips where there is none."""
-    import docker
-    from docker.errors import DockerException
-
     try:
-        client = docker.from_env(timeout=20)
-        client.ping()
-    except (DockerException, OSError) as e:
+        client = engine("the tests")
+    except ServiceError as e:
         pytest.skip(f"no Docker engine: {e}")
     yield client
     client.close()
