@@ -20,6 +20,8 @@ from nemesis.wire import Message, NotSpoken, Reply, Request, Wire
 END = b"\r\n\r\n"
 SUMMARY_KEY = "icequake-op"
 SAMPLE = 64 * 1024
+LONGEST_COMMIT = 16 * 1024 * 1024
+"""Bytes of a commit that is sent compressed up to which it is looked into."""
 _LOCATION = re.compile(rb'"metadata-location"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _METADATA_VERSION = re.compile(r"/metadata/(?:v\d+|[^/]+)\.metadata\.json$")
 _NAMED_TABLE = re.compile(r"/namespaces/[^/]+/tables/([^/]+)$")
@@ -281,9 +283,13 @@ class CatalogHttp(Http):
     def understand(self, request: Request, path: str, raw: bytes, head_length: int) -> None:
         if match := _NAMED_TABLE.search(path):
             request.table = unquote(match[1])
-        body = raw[head_length:]
+        body, head = raw[head_length:], raw[:head_length].lower()
+        if b"\r\ntransfer-encoding" in head:
+            body = _joined(body)
         try:
-            content = json.loads(_joined(body) if b"\r\ntransfer-encoding" in raw[:head_length].lower() else body)
+            if b"\r\ncontent-encoding: gzip" in head:  # Nessie's client
+                body = zlib.decompressobj(wbits=31).decompress(body, LONGEST_COMMIT)
+            content = json.loads(body)
             changes = content.get("table-changes", [content])
             ops = set()
             for change in changes:
@@ -305,7 +311,7 @@ class CatalogHttp(Http):
                 if operation.get("type") == "PUT" and "metadataLocation" in (operation.get("content") or {}):
                     request.table = operation["key"]["elements"][-1]
                     request.new = operation["content"]["metadataLocation"]
-        except (ValueError, AttributeError, TypeError, KeyError):
+        except (ValueError, AttributeError, TypeError, KeyError, IndexError, zlib.error):
             return  # nothing that we know: passed on all the same
 
     def error_body(self, status: int, reason: str) -> tuple[str, bytes]:

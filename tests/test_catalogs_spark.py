@@ -22,7 +22,7 @@ tables:
   - {{name: b, mode: copy-on-write}}
 writers: 2
 keys: {{space: 8}}
-length: {{ops: 36}}
+phases: [{{name: main, length: {{ops: 36}}, rate: 3}}]
 op_timeout: 90s
 operations: {{insert: 6, update-append: 3, delete: 2, merge-upsert: 2, read: 1, set-property: 1}}
 nemesis:
@@ -51,13 +51,15 @@ def test_a_catalog_keeps_what_it_promises_while_its_server_is_killed(tmp_path: P
     assert last and all(o.type == "ok" for o in last), "its server is back, with its data"
     evidence = check.load_evidence(folder.path)
     assert all(log.complete and not log.missing_files for log in evidence.logs.values())
-    # While the server is down operations fail at once, so how many get through depends on how long it takes to come back.
-    assert sum(len(log.main()) for log in evidence.logs.values()) > 4
+    # While the server is down operations fail at once, so how many get through is a matter of speed; the seeds are from before.
+    assert all(log.main() for log in evidence.logs.values())
     requests = [json.loads(line) for line in folder.proxy.read_text().splitlines()]
     commits = [r for r in requests if r["kind"] == "commit" and r["service"] == "catalog"]
     if entry.wire is None:
         assert not commits
+    elif entry.lists_one:
+        assert commits and not evidence.swaps, "the server names a place of its own, not the metadata file"
     else:
-        assert sum(map(len, evidence.swaps.values())) > 4, "the proxies tell the swaps"
+        assert set(evidence.swaps) == {"a", "b"}, "the proxies tell the swaps"
     struck = [dict(e.value).get("struck") for e in whole.events if e.f == "stop-kill-catalog"]
     assert struck and {s for s in struck if s} == ({entry.services[-1]} if entry.services else set())

@@ -56,6 +56,21 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
         yield rig
 
 
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+def test_a_commit_of_nessies_own_api_says_its_table_and_the_new_metadata_file(rig: Rig, coding: str) -> None:
+    put = {"type": "PUT", "key": {"elements": ["db", "t"]}, "content": {"metadataLocation": "s3://new.metadata.json"}}
+    body = json.dumps({"commitMeta": {"message": "x"}, "operations": [put]}).encode()
+    body = gzip.compress(body) if coding == "gzip" else body
+    head = f"POST /api/v2/trees/main@1/history/commit HTTP/1.1\r\nHost: x\r\nContent-Encoding: {coding}\r\n"
+    request = head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+    torn = request[:-9] + b"\0" * 9
+    for sent in (request, torn):
+        rig.talk([sent, Want(OK)], [Want(sent), OK])
+    first, second = rig.log()
+    assert (first["kind"], first["table"], first["new"]) == ("commit", "t", "s3://new.metadata.json")
+    assert second["kind"] == "commit" and "new" not in second
+
+
 class TestPassedOn:
     """Each case: what the client does, what the service does. Bytes that are sent must come, as they are and in order."""
 
