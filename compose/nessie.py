@@ -24,6 +24,8 @@ from compose.process import LocalProcess, NotReady, base_environment, http_get
 from compose.service import ServiceError
 
 HEAP_MB = 512
+JAVA = (21, 25, 24, 23, 22)
+"""Versions that it runs on, the best first."""
 BRANCH = "main"
 _PAGE = 1000
 
@@ -40,7 +42,7 @@ class Nessie(LocalProcess):
             folder=site.data / "nessie",
             log=site.logs / "nessie.log",
         )
-        self._java = jdk.pick((21, 25, 24, 23, 22), purpose="Nessie").java
+        self._java = jdk.pick(JAVA, purpose="Nessie").java
         self._jar = class_path("nessie", read_lock(), site.installation.home)[0]
         self._site = site
 

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from compose import jdk, nessie
+from compose.cache import SetupError
 from compose.install import Installation, ensure
 from compose.stack import Stack, spark_conf, writer_environment
 from compose.watchdog import Watchdog
@@ -25,6 +27,16 @@ settings.load_profile("default" if os.environ.get("ICEQUAKE_EXPLORE") else "stea
 def pytest_configure() -> None:
     """A program started in the background of a shell ignores Ctrl-C, and so do its children; the tests send it to theirs."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Nessie's server wants a newer Java than Spark: where there is none, its tests are skipped, and say so."""
+    try:
+        jdk.pick(nessie.JAVA, purpose="Nessie")
+    except SetupError as e:
+        for item in items:
+            if "nessie" in item.nodeid and item.get_closest_marker("spark") is not None:
+                item.add_marker(pytest.mark.skip(reason=str(e)))
 
 
 @pytest.fixture(scope="session")
