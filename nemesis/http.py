@@ -6,6 +6,7 @@ requests mean is in the REST catalog specification (``open-api/rest-catalog-open
 
 from __future__ import annotations
 
+import abc
 import json
 import re
 import zlib
@@ -234,13 +235,13 @@ class Http(Wire):
         head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{after}\r\n"
         return head.encode("latin-1") + body
 
+    @abc.abstractmethod
     def error_body(self, status: int, reason: str) -> tuple[str, bytes]:
         """Media type and body of an error, as a service of this kind writes it."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def kind(self, method: str, target: str, head: Head) -> RequestKind:
         """What a request asks for."""
-        raise NotImplementedError
 
     def understand(self, request: Request, path: str, raw: bytes, head_length: int) -> None:
         """Fill in what a commit says."""
