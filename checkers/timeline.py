@@ -208,11 +208,23 @@ class Timeline:
         An acknowledgement whose commit is out of order (the ``commits`` checker reports it) proves nothing here.
         """
         acks = sorted(
-            (o.completed.index, max(self.position[c.snapshot_id] for c in self.on_main(o.op)))
+            (o.completed.index, position)
             for o in self.ops
-            if o.type == "ok" and o.completed is not None and self.on_main(o.op) and o.op not in self.out_of_order
+            if o.type == "ok" and o.completed is not None and o.op not in self.out_of_order
+            if (position := self._certain(o.op)) is not None
         )
         return [i for i, _ in acks], _prefix_max(p for _, p in acks)
+
+    def _certain(self, op: str) -> int | None:
+        """The position that main had certainly reached when the operation was acknowledged; None when there is none.
+
+        One of the operation's commits was current by then, but the log does not say which: any other may have landed later, such as
+        a request that a slow network delivered twice. So only the first position on main is certain. If main has lost a commit of the
+        operation, that may have been the acknowledged one, and those that main has may all have landed later.
+        """
+        commits = [c for c in self.commits.get(op, ()) if c.snapshot_id in self.ever_current]
+        positions = [self.position.get(c.snapshot_id) for c in commits]
+        return min((p for p in positions if p is not None), default=None) if None not in positions else None
 
     def settled(self, event: int) -> int:
         """The greatest position that had been reached for certain before the event with this index."""

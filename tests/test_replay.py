@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkers.replay import BLIND_APPEND, ROW_DELTA, Replay
+from checkers.timeline import timelines
 from checkers.verdict import Evidence
 from harness.history import Operation
 from harness.tablelog import Capture, Commit, MissingFile, RowChange, TableLog
@@ -422,6 +423,53 @@ def test_a_serializable_table_may_weaken_one_command(level: str) -> None:
     e = unread_phantom("serializable")
     weak = e.tables["t"].model_copy(update={"properties": {"write.update.isolation-level": level}})
     assert verdict(REPLAY, replace(e, tables={"t": weak})).valid is True
+
+
+def after_a_commit_that_landed_twice(lands: Callable[[Drawing], object], lost: bool = False) -> Evidence:
+    """An update that scanned before an insert which came meanwhile, in a table where another operation's commit landed a second time.
+
+    Args:
+        lands: draws one landing of that operation, ``twice``.
+        lost: whether main loses the first landing.
+    """
+    d, one, _ = seeded("snapshot")
+    d.invoke("i", "insert", ids=[5])
+    if lands is a_procedure:
+        d.invoke("twice", "rewrite-data-files", strategy="binpack", all=True)
+    else:
+        d.invoke("twice", "insert", ids=[3])
+    lands(d)
+    d.ok("twice")
+    if lost:
+        d.set_main(1)
+    d.invoke("u", "update-register-where", part=1, parity=0)
+    d.commit("i", add=[row(5, "i")])
+    d.ok("i")
+    lands(d)
+    d.commit("u", remove=[one], add=[one._replace(val="u")])
+    d.ok("u")
+    return d.evidence()
+
+
+def a_statement(d: Drawing) -> None:
+    d.commit("twice", add=[row(3, "twice")])
+
+
+def a_procedure(d: Drawing) -> None:
+    d.commit("twice", rewrites=["data/1.parquet"])
+
+
+@pytest.mark.parametrize("lands", [a_statement, a_procedure])
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_second_landing_of_a_commit_proves_nothing_of_the_time_of_the_acknowledgement(
+    lands: Callable[[Drawing], object], lost: bool
+) -> None:
+    e = after_a_commit_that_landed_twice(lands, lost)
+    (t,) = timelines(e)[0]
+    u = t.everything["u"]
+    assert t.main[-1].op == "u" and t.main[-2].op == "twice" and t.out_of_order == frozenset()
+    assert verdict(REPLAY, e).valid is True
+    assert t.settled(u.invoked.index) == (1 if lost else 2)
 
 
 # --- when the log cannot tell -------------------------------------------------------------------------------------------
