@@ -8,8 +8,9 @@ threshold that a run which ended early has not kept, since it measured only a pa
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from math import ceil
 
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict, worst
@@ -30,12 +31,24 @@ def _rate(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _quantile(values: list[float], q: float) -> float | None:
-    """Nearest-rank quantile; None for no values."""
-    if not values:
-        return None
+def quantile(values: Iterable[float], q: float) -> float | None:
+    """The ``q``-quantile by nearest rank: the least value that at least the share ``q`` of all values does not exceed.
+
+    Args:
+        values: in any order.
+        q: from 0.0, the least value, to 1.0, the greatest. It is taken as the decimal number that it is written as: 0.28 of 100
+            values are 28, though the product of the two floats is a little more.
+
+    Returns:
+        None for no values.
+
+    Raises:
+        ValueError: ``q`` is not from 0 to 1.
+    """
+    if not 0 <= q <= 1:
+        raise ValueError(f"a quantile is asked for at {q}: say a share from 0.0 to 1.0")
     ordered = sorted(values)
-    return ordered[max(1, ceil(q * len(ordered))) - 1]
+    return ordered[max(1, ceil(Fraction(str(q)) * len(ordered))) - 1] if ordered else None
 
 
 def measure(evidence: Evidence) -> dict[str, float | None]:
@@ -59,8 +72,8 @@ def measure(evidence: Evidence) -> dict[str, float | None]:
         "retried": retried,
         "aborted": sum(o.type == "fail" and conflict(o.error) is not None for o in writes),
         "retry_rate": _rate(retried, len(attempts)),
-        "latency_p50_ms": _quantile(latencies, 0.5),
-        "latency_p99_ms": _quantile(latencies, 0.99),
+        "latency_p50_ms": quantile(latencies, 0.5),
+        "latency_p99_ms": quantile(latencies, 0.99),
     }
 
 

@@ -36,7 +36,7 @@ from functools import cached_property
 from typing import Any
 
 from checkers import faults
-from checkers.assertions import measure
+from checkers.assertions import measure, quantile
 from checkers.timeline import Timeline, kind_of, meaning, timelines
 from checkers.verdict import Evidence, Verdict
 from harness.history import Operation
@@ -218,9 +218,9 @@ def _histogram(c: Counter[int]) -> dict[str, int]:
 
 
 def _quantiles(values: Iterable[float]) -> dict[str, float]:
-    """Nearest-rank quantiles, ms."""
+    """Quantiles by name, ms."""
     ordered = sorted(values)
-    return {name: round(ordered[min(len(ordered) - 1, int(q * len(ordered)))], 3) for name, q in QUANTILES.items()}
+    return {name: round(v, 3) for name, q in QUANTILES.items() if (v := quantile(ordered, q)) is not None}
 
 
 def _rounded(metrics: Mapping[str, float | None]) -> dict[str, float | None]:

@@ -24,12 +24,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from checkers.assertions import quantile
 from checkers.check import SAME_AS, Results
 from checkers.retries import AROUND
 from checkers.verdict import Evidence, Validity
@@ -218,7 +218,7 @@ def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, 
         "retry_success": (retries.get("success") or {}).get("rate"),
         "spurious": _share(spurious.get("spurious", 0), spurious.get("judged", 0)),
         "wasted": (retries.get("wasted") or {}).get("share"),
-        "recovery_median_s": _quantile(recoveries, 0.5),
+        "recovery_median_s": quantile(recoveries, 0.5),
         "recovery_max_s": recoveries[-1] if recoveries else None,
         **cost.figures(),
     }
@@ -257,13 +257,9 @@ def _share(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def _quantile(ordered: Sequence[float], q: float) -> float | None:
-    return ordered[max(1, ceil(q * len(ordered))) - 1] if ordered else None
-
-
 def _latencies(name: str, ops: Iterable[Operation]) -> dict[str, float | None]:
     took = sorted((_time(o) - o.start) / MS for o in ops if o.type == "ok")
-    return {f"{name}_p{q}_ms": _quantile(took, q / 100) for q in (50, 95, 99)}
+    return {f"{name}_p{q}_ms": quantile(took, q / 100) for q in (50, 95, 99)}
 
 
 def _kinds(ops: Iterable[Operation]) -> dict[str, tuple[int, int, int]]:
@@ -345,8 +341,8 @@ class _Cost:
         took = sorted(self.commit_ms)
         return {
             **{f"{s}_requests": self._of(s) for s in ("catalog", "store", "database")},
-            "commit_p50_ms": _quantile(took, 0.5),
-            "commit_p95_ms": _quantile(took, 0.95),
+            "commit_p50_ms": quantile(took, 0.5),
+            "commit_p95_ms": quantile(took, 0.95),
         }
 
     def _of(self, service: str) -> float | None:

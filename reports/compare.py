@@ -10,13 +10,13 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup
 from rich.table import Table
 
+from checkers.assertions import quantile
 from checkers.verdict import Validity
 from compose.catalogs import CATALOGS
 from harness.comparison import Cell, Comparison, Contender, Ran, Spread, requests, summed
@@ -207,15 +207,16 @@ def _faults(c: Comparison, shown: Sequence[Contender]) -> list[tuple[str, list[d
         row: list[dict[str, Any] | None] = []
         for x in shown:
             found = [m.faults[name] for m in c.measured(x) if name in m.faults]
-            back = sorted(r for f in found for r in f.recoveries)
+            back = [r for f in found for r in f.recoveries]
+            middle, longest = quantile(back, 0.5), quantile(back, 1.0)
             row.append(
                 {
                     "times": sum(f.times for f in found),
                     "hits": sum(f.hits for f in found),
                     "never": sum(f.never for f in found),
-                    "recovery": f"{words.duration(1000 * median(back))}, at most {words.duration(1000 * back[-1])}"
-                    if back
-                    else "",
+                    "recovery": ""
+                    if middle is None or longest is None
+                    else f"{words.duration(1000 * middle)}, at most {words.duration(1000 * longest)}",
                 }
                 if found
                 else None

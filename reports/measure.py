@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
+from checkers.assertions import quantile
 from harness.errors import family, telling
 from harness.history import NEMESIS, ErrorChain, Event, Operation
 from harness.tablelog import Commit, TableLog
@@ -28,11 +29,6 @@ def latency_ms(o: Operation) -> float | None:
     return None if o.completed is None else ms(o.completed.time - o.invoked.time)
 
 
-def quantile(ordered: Sequence[float], q: float) -> float:
-    """The nearest-rank ``q``-quantile of values in ascending order (at least one)."""
-    return ordered[min(len(ordered), max(1, ceil(q * len(ordered)))) - 1]
-
-
 @dataclass(frozen=True, slots=True)
 class Latency:
     """Quantiles in ms."""
@@ -46,9 +42,10 @@ class Latency:
 def latency(values: Iterable[float]) -> Latency | None:
     """The quantiles of latencies in ms; None for none."""
     ordered = sorted(values)
-    if not ordered:
+    median, p95, p99, most = (quantile(ordered, q) for q in (0.5, 0.95, 0.99, 1.0))
+    if median is None or p95 is None or p99 is None or most is None:
         return None
-    return Latency(quantile(ordered, 0.5), quantile(ordered, 0.95), quantile(ordered, 0.99), ordered[-1])
+    return Latency(median, p95, p99, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +193,7 @@ def windows(
     out = []
     for n, found in sorted(values.items()):
         found.sort()
-        out.append((min(span_s, (n + 0.5) * width_s), [quantile(found, q) for q in quantiles]))
+        out.append((min(span_s, (n + 0.5) * width_s), [t for q in quantiles if (t := quantile(found, q)) is not None]))
     return out
 
 

@@ -592,20 +592,6 @@ def test_few_operations_are_all_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "q", "expected"),
-    [
-        ([1], 0.5, 1),
-        ([1, 2], 0.5, 1),
-        ([1, 2, 3], 0.5, 2),
-        (list(range(1, 101)), 0.95, 95),
-        (list(range(1, 101)), 1.0, 100),
-    ],
-)
-def test_quantiles_are_nearest_rank(values: list[float], q: float, expected: float) -> None:
-    assert measure.quantile(values, q) == expected
-
-
-@pytest.mark.parametrize(
     ("a", "b"),
     [
         ("expected id 123 != 456", "expected id 9 != 7"),
