@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers import explain
-from checkers.timeline import Timeline, kind_of, meaning, set_back_to, timelines
+from checkers.timeline import Timeline, kind_of, meaning, resolutions, set_back_to, timelines
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
 from harness.history import Operation
 from harness.tablelog import Commit
@@ -47,19 +47,20 @@ class Commits:
         """Anomalies ``lost-commit``, ``duplicate-commit``, ``false-failure``, ``unknown-commit``, ``commit-order``, ``lost-table``,
         ``lost-rollback``.
 
-        ``stats``: per table the counts, and under ``resolutions`` what became of each operation whose outcome was unknown.
+        ``stats``: per table the counts, and under ``resolutions`` what became of each operation whose outcome was unknown, in all its
+        tables together (``checkers.timeline.Whole``).
         """
         found, notes = timelines(evidence)
         anomalies: list[Anomaly] = []
         undecided = bool(notes)
-        stats: dict[str, Any] = {"tables": {}, "resolutions": {}}
+        unknown = [o for o in evidence.history.operations() if o.type == "info"]
+        stats: dict[str, Any] = {"tables": {}, "resolutions": resolutions(found, unknown)}
         for t in found:
             f = _check_table(t, self.name)
             anomalies += f.anomalies
             notes += [f"{t.name}: {n}" for n in f.notes]
             undecided |= f.undecided
             stats["tables"][t.name] = f.stats
-            stats["resolutions"] |= {o.op: t.resolve(o) for o in t.ops if o.type == "info" and _writes(o)}
         valid: Validity = False if anomalies else "unknown" if undecided else True
         return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
 

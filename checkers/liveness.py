@@ -29,7 +29,7 @@ from itertools import pairwise
 from typing import Any
 
 from checkers import explain, faults
-from checkers.timeline import resolutions
+from checkers.timeline import fates, timelines
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
 from harness.history import Operation
 
@@ -224,11 +224,12 @@ class _Judge:
 
     def late(self, said: _Collected) -> Iterator[_Late]:
         """Operations whose time was up."""
-        committed = resolutions(self.evidence) if any(map(_unanswered, self.operations)) else {}
+        unanswered = [o for o in self.operations if _unanswered(o)]
+        became = fates(timelines(self.evidence)[0], unanswered) if unanswered else {}
         for o in self.operations:
             deadline = self.deadline(o)
             if _unanswered(o):
-                if deadline is None or committed.get(o.op) == "applied":
+                if deadline is None or "applied" in became.get(o.op, {}).values():
                     continue
                 if o.completed is None and deadline >= self.end:
                     said.notes.append(

@@ -37,6 +37,9 @@ from workloads.tables import COLUMNS, Row, State, TableSpec
 Resolution = Literal["applied", "dropped", "not-applied", "unknown"]
 """What became of an operation: ``applied`` (a snapshot of it is on main), ``dropped`` (one was main's and is no longer), ``not-applied``
 (none ever was, as far as the complete log shows), ``unknown`` (the log cannot tell)."""
+Whole = Literal[Resolution, "half-applied"]
+"""What became of an operation in all its tables together: ``half-applied`` (main of one table has it, main of the other does not),
+``dropped`` (at least one table had it on main, none has it any more), ``unknown`` (the log of at least one table cannot tell)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -520,7 +523,30 @@ def _after(c: Commit, base: int, known: Mapping[int, Commit]) -> Commit:
     return replace(c, parent_id=base, added=tuple(added), removed=tuple(r for left in rows.values() for r in left))
 
 
-def resolutions(evidence: Evidence) -> dict[str, Resolution]:
-    """Operation id → what became of it, for every operation that can leave a snapshot on a table that can be judged."""
-    found, _ = timelines(evidence)
-    return {o.op: t.resolve(o) for t in found for o in t.ops if (kind := kind_of(o)) is not None and kind.writes}
+def fates(found: Iterable[Timeline], operations: Iterable[Operation]) -> dict[str, dict[str, Resolution]]:
+    """Operation id → table → what became of the operation there, for every operation that can leave a snapshot.
+
+    Args:
+        found: the tables that can be judged. An operation on none of them is left out; in another table its fate is ``unknown``.
+        operations: as the history has them.
+    """
+    judged = {t.name: t for t in found}
+    out: dict[str, dict[str, Resolution]] = {}
+    for o in operations:
+        kind, tables = kind_of(o), parts.tables_of(o)
+        if kind is not None and kind.writes and not judged.keys().isdisjoint(tables):
+            out[o.op] = {name: judged[name].resolve(o) if name in judged else "unknown" for name in tables}
+    return out
+
+
+def resolutions(found: Iterable[Timeline], operations: Iterable[Operation]) -> dict[str, Whole]:
+    """Operation id → what became of it in all its tables together; the arguments are those of :func:`fates`."""
+    return {op: _whole_of(frozenset(by_table.values())) for op, by_table in fates(found, operations).items()}
+
+
+def _whole_of(by_table: frozenset[Resolution]) -> Whole:
+    if "unknown" in by_table:
+        return "unknown"
+    if "applied" in by_table:
+        return "applied" if len(by_table) == 1 else "half-applied"
+    return "dropped" if "dropped" in by_table else "not-applied"

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from checkers import chain, parts
 from checkers.atomicity import Atomicity
 from checkers.check import ALL, check
+from checkers.columns import check_columns
 from checkers.commits import Commits
 from checkers.isolation import Isolation
 from checkers.linearizable import Linearizable
@@ -21,6 +22,7 @@ from checkers.liveness import Liveness
 from checkers.reads import Reads
 from checkers.replay import Replay
 from checkers.retries import Retries
+from checkers.timeline import fates, resolutions, timelines
 from checkers.verdict import Evidence
 from harness.history import History
 from tests.drawing import Drawing, names, row, verdict
@@ -157,6 +159,60 @@ def test_neither_part_of_a_transfer_is_right(outcome: str, staged: bool) -> None
     assert verdict(Atomicity(), e).stats["transfers"] == {"neither": 1}
     for checker in (Atomicity(), *OTHERS):
         assert verdict(checker, e).valid is True, verdict(checker, e)
+
+
+@pytest.mark.parametrize("source", ["t", "u"])
+@pytest.mark.parametrize(
+    ("applied", "lost", "judged", "became"),
+    [
+        ("tu", "", "tu", "applied"),
+        ("t", "", "tu", "half-applied"),
+        ("u", "", "tu", "half-applied"),
+        ("tu", "t", "tu", "half-applied"),
+        ("tu", "u", "tu", "half-applied"),
+        ("tu", "tu", "tu", "dropped"),
+        ("t", "t", "tu", "dropped"),
+        ("u", "u", "tu", "dropped"),
+        ("", "", "tu", "not-applied"),
+        ("tu", "", "t", "unknown"),
+        ("tu", "", "u", "unknown"),
+        ("", "", "t", "unknown"),
+        ("", "", "u", "unknown"),
+    ],
+)
+def test_what_became_of_a_transfer_is_told_of_both_tables_together(
+    source: str, applied: str, lost: str, judged: str, became: str
+) -> None:
+    d = Two()
+    d.transfer("x", source)
+    for name in applied:
+        d.moves(name, "x")
+    for name in lost:
+        d.of[name].set_main(1)
+    d.t.info("x")
+    e = d.evidence()
+    e = replace(e, logs={n: log for n, log in e.logs.items() if n in judged})
+    found, _ = timelines(e)
+    assert resolutions(found, e.history.operations())["x"] == became
+    assert Commits().check(e).stats["resolutions"] == {"x": became}
+    assert check_columns(e)[0].stats["resolutions"] == {"x": became}
+    each = fates(found, e.history.operations())["x"]
+    assert list(each) == sorted("tu", key=lambda n: n != source)
+    assert {n for n, fate in each.items() if fate == "unknown"} == {n for n in "tu" if n not in judged}
+
+
+@pytest.mark.parametrize("has", ["t", "u"])
+def test_an_unanswered_transfer_that_one_table_has_is_no_stuck_operation(has: str) -> None:
+    d = Two()
+    d.transfer("x")
+    d.moves(has, "x")
+    d.transfer("y")
+    for n in range(3):
+        d.did(f"after-{n}", id=1)
+    strict = Liveness(op_timeout=0.001, slack=0.004, witnesses=2)
+    stuck = [a.ops[0] for a in strict.check(d.evidence()).anomalies if a.name == "stuck-operation"]
+    assert stuck == ["y"]
+    assert [a.ops[0] for a in Atomicity().check(d.evidence()).anomalies] == ["x"]
 
 
 def test_both_parts_of_a_transfer_of_unknown_outcome_are_right() -> None:

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from checkers.commits import Commits
-from checkers.timeline import resolutions
+from checkers.timeline import resolutions, timelines
 from checkers.verdict import Evidence
 from harness.tablelog import Capture
 from tests.drawing import Drawing, names, row, verdict
@@ -310,7 +310,11 @@ def test_what_only_looks_broken_is_valid(draw: Callable[[], Evidence]) -> None:
 def test_unknown_outcomes_are_resolved() -> None:
     e = unknown_outcomes()
     assert verdict(COMMITS, e).stats["resolutions"] == {"a": "not-applied", "b": "applied", "c": "not-applied"}
-    assert resolutions(e) == {"a": "not-applied", "b": "applied", "c": "not-applied"}
+    assert resolutions(timelines(e)[0], e.history.operations()) == {
+        "a": "not-applied",
+        "b": "applied",
+        "c": "not-applied",
+    }
 
 
 def test_an_unknown_outcome_that_main_lost_is_dropped() -> None:
@@ -321,7 +325,7 @@ def test_an_unknown_outcome_that_main_lost_is_dropped() -> None:
     d.commit("b", add=[row(2, "b")])
     d.set_main(a)
     e = d.evidence()
-    assert resolutions(e) == {"a": "applied", "b": "dropped"}
+    assert resolutions(timelines(e)[0], e.history.operations()) == {"a": "applied", "b": "dropped"}
     assert names(COMMITS, e) == []
 
 

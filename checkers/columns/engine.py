@@ -20,13 +20,16 @@ from checkers.commits import Commits
 from checkers.isolation import Isolation
 from checkers.reads import Reads
 from checkers.replay import Replay
-from checkers.timeline import timelines
+from checkers.timeline import Timeline, resolutions, timelines
 from checkers.verdict import Anomaly, Checker, Evidence, Validity, Verdict, worst
 
 EXACT = 200_000
 """Operations of a table up to which the exact checkers judge what the screen cannot."""
 MOST = 10
 """Anomalies of one reason and table that are listed where there is no room for their story."""
+
+RESOLUTIONS = "resolutions"
+"""Under which the statistics of ``commits`` tell what became of operations of unknown outcome."""
 
 _EXACT: tuple[Checker, ...] = (Commits(), Replay(), Reads(), Isolation())
 CHECKERS: tuple[str, ...] = tuple(c.name for c in _EXACT)
@@ -57,8 +60,15 @@ def check_columns(evidence: Evidence) -> list[Verdict]:
     another those of the exact checker. The checker's ``stats["engine"]`` says how many tables each of the two decided.
     """
     found, notes = timelines(evidence)
-    tables = [_judge(t.name, evidence, t) for t in found]
-    return merge(tables, notes)
+    verdicts = merge([_judge(t.name, evidence, t) for t in found], notes)
+    return [_resolved(v, found, evidence) if RESOLUTIONS in v.stats else v for v in verdicts]
+
+
+def _resolved(v: Verdict, found: Sequence[Timeline], evidence: Evidence) -> Verdict:
+    """A verdict that tells what became of operations in all their tables together, not in the last one that was judged."""
+    told = v.stats[RESOLUTIONS]
+    whole = resolutions(found, (o for o in evidence.history.operations() if o.op in told))
+    return replace(v, stats={**v.stats, RESOLUTIONS: whole})
 
 
 def _judge(name: str, evidence: Evidence, t: Any) -> Judged:
