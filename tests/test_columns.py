@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from checkers.timeline import timelines
 from checkers.verdict import Evidence, Verdict, worst
 from tests.drawing import Drawing, row
 from tests.simulator import ALTERING, Defects, simulate
-from workloads.tables import TableSpec
+from workloads.operations import KINDS, Arguments, Insert, Read, WriteSet, new_rows
+from workloads.tables import Row, State, TableSpec
 
 SPECS = {
     level: [
@@ -248,3 +250,84 @@ def test_the_worst_table_decides() -> None:
     for seed in range(20):
         e = simulate(seed, SPECS["serializable"], defects=Defects(lose=0.2)).evidence()
         assert worst(v.valid for v in check_columns(e)) is worst(c.check(e).valid for c in _EXACT)
+
+
+# --- kinds and arguments that columns do not know -----------------------------------------------------------------------
+
+
+class InsertTwins(Insert):
+    """Inserts every row twice: a kind of which columns were never told."""
+
+    name = "insert-twins"
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        return WriteSet([], sorted([*new_rows(value, op, table)] * 2))
+
+
+class ReadCount(Read):
+    """Returns how many rows there are: a read of which columns were never told."""
+
+    name = "read-count"
+
+
+@pytest.mark.parametrize(
+    ("f", "value", "added", "result"),
+    [
+        ("insert-twins", {"ids": [2]}, [row(2, "x")] * 2, None),
+        ("insert-twins", {}, [row(2, "x")] * 2, None),
+        ("insert-twins", {"keys": [2]}, [row(2, "x")] * 2, None),
+        ("read-count", {}, [], 1),
+        ("insert", {}, [row(2, "x")], None),
+        ("insert", {"ids": [2], "times": 2}, [row(2, "x")] * 2, None),
+        ("delete-where", {"part": 1}, [], None),
+        ("transfer", {}, [row(2, "x")], None),
+        ("transfer", {"keys": [2]}, [row(2, "x")], None),
+        ("read", {"limit": 0}, [], []),
+        ("read-key", {"id": 1, "limit": 0}, [], []),
+    ],
+)
+def test_what_columns_do_not_know_they_hand_over_however_long_the_table(
+    monkeypatch: pytest.MonkeyPatch, f: str, value: dict[str, Any], added: list[Row], result: object
+) -> None:
+    for kind in (InsertTwins(), ReadCount()):
+        monkeypatch.setitem(KINDS, kind.name, kind)  # type: ignore[misc]
+    monkeypatch.setattr("checkers.columns.engine.EXACT", 0)
+    d = Drawing("serializable")
+    d.did("seed", "insert", ids=[1], add=[row(1, "seed")])
+    d.invoke("x", f, **value)
+    if added:
+        d.commit("x", added)
+    d.ok("x", result)
+    e = d.evidence()
+    (t,) = timelines(e)[0]
+    with pytest.raises(Unordinary, match=r"^x (has arguments of no known form|is of the kind)"):
+        frame_of(t)
+    found = check_columns(e)
+    assert found[0].stats["engine"] == {"columns": 0, "exact": 1}
+    assert {v.checker: _said(v) for v in found} == said(e)
+
+
+@pytest.mark.parametrize("code", [columns.CODES["transfer"], columns.CODES["read-both"], len(columns.CODES), -1])
+def test_columns_of_a_kind_that_the_screen_does_not_know_are_neither_proven_nor_accused(code: int) -> None:
+    d = Drawing("serializable")
+    d.did("seed", "insert", ids=[1], add=[row(1, "seed")])
+    d.did("x", "insert", ids=[2], add=[row(2, "x")])
+    d.read("r", [row(1, "seed"), row(2, "x")])
+    (t,) = timelines(d.evidence())[0]
+    f = frame_of(t)
+    assert {v.valid for v in judge_frame(f).verdicts.values()} == {True}
+    at = 2 if code == columns.CODES["read-both"] else 1
+    kind = f.kind.copy()
+    kind[at] = code
+    strange = judge_frame(replace(f, kind=kind))
+    assert strange.why.startswith(
+        "not-replayed ×1, unknown-kind ×1" if code == columns.CODES["transfer"] else "unknown"
+    )
+    assert {v.valid for v in strange.verdicts.values()} == {"unknown"}
+
+
+def test_what_keeps_rows_may_have_any_other_arguments() -> None:
+    d = Drawing("serializable")
+    d.did("seed", "insert", ids=[1], add=[row(1, "seed")])
+    d.did("c", "rewrite-data-files", strategy="zorder", of="tomorrow")
+    assert [v.stats["engine"] for v in check_columns(d.evidence())] == [{"columns": 1, "exact": 0}] * 4

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from checkers.timeline import Timeline, kind_of
 from harness.history import Operation
-from workloads.operations import KINDS
+from workloads.operations import KINDS, Kind
 from workloads.tables import Row, TableSpec
 
 I64 = npt.NDArray[np.int64]
@@ -271,6 +271,11 @@ def _demand_ordinary(t: Timeline) -> None:
         raise Unordinary("main was set back, or its versions are not known one by one")
 
 
+def keeps_rows(kind: Kind) -> bool:
+    """Whether an operation of the kind neither changes rows nor returns any, so that its arguments do not matter here."""
+    return kind.commits and not kind.changes_rows and not kind.replaces
+
+
 def _arguments(o: Operation) -> list[int]:
     """The ids that an operation names, in its order; for INSERT … SELECT the source, then the target.
 
@@ -280,32 +285,42 @@ def _arguments(o: Operation) -> list[int]:
     kind, value = kind_of(o), o.value
     if kind is None or not isinstance(value, dict):
         raise Unordinary(f"{o.op} is of no known kind or form")
-    numbers = [value[k] for k in ("part", "parity", "id", "from", "to") if k in value]
+    numbers = [value[k] for k in _NUMBERS if k in value]
     ids = value.get("ids", [])
     if not isinstance(ids, list) or not all(type(x) is int and abs(x) < 1 << 62 for x in (*numbers, *ids)):
         raise Unordinary(f"{o.op} has arguments of no known form")
-    shape = set(value) & {"ids", "part", "parity", "id", "from", "to"}
-    if shape != _SHAPES.get(o.f, set()):
-        raise Unordinary(f"{o.op} has arguments of no known form")
-    if "from" in shape:
+    shape = SHAPES.get(o.f)
+    if shape is None and not keeps_rows(kind):
+        raise Unordinary(f"{o.op} is of the kind {o.f}, and columns do not know what it means")
+    strange = set(value) & _ARGUMENTS if shape is None else set(value) ^ shape
+    if strange:
+        raise Unordinary(f"{o.op} has arguments of no known form: {', '.join(sorted(map(str, strange)))}")
+    if "from" in value:
         return [value["from"], value["to"]]
-    return [value["id"]] if "id" in shape else list(ids)
+    return [value["id"]] if "id" in value else list(ids)
 
 
+_NUMBERS = ("part", "parity", "id", "from", "to")
+_ARGUMENTS = {"ids", *_NUMBERS}
 _BY_IDS = (
     "insert", "update-register", "update-counter", "update-append", "delete",
     "merge-upsert", "merge-insert", "merge-update", "merge-delete",
 )  # fmt: skip
 _BY_PREDICATE = ("update-register-where", "update-counter-where", "update-append-where", "delete-where")
-_SHAPES: Mapping[str, set[str]] = {
+SHAPES: Mapping[str, set[str]] = {
     **{f: {"ids"} for f in _BY_IDS},
     **{f: {"part", "parity"} for f in _BY_PREDICATE},
     "delete-partition": {"part"},
     "overwrite-partitions": {"ids"},
     "overwrite-where": {"ids", "part"},
     "insert-select": {"from", "to"},
+    "replace-table": set(),
+    "read": set(),
     "read-key": {"id"},
+    "read-snapshot": {"back"},
 }
+"""Kind whose meaning the screen knows → the names of its arguments. Nothing is proven of, or held against, one that is not here, unless
+it keeps all rows as they are (:func:`keeps_rows`)."""
 
 # --- records ----------------------------------------------------------------------------------------------------------
 

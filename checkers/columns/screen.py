@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checkers.columns.frames import CODES, I64, NEVER, U64, Frame, appended, hash_rows
+from checkers.columns.frames import CODES, I64, NEVER, SHAPES, U64, Frame, appended, hash_rows, keeps_rows
 from workloads.operations import KINDS, OWN_KEYS
 
 Bools = npt.NDArray[np.bool_]
@@ -52,6 +52,7 @@ def _table(*names: str) -> Bools:
 
 _DML = _table(*(n for n, k in KINDS.items() if k.writes and (k.changes_rows or k.replaces)))
 _WRITES = _table(*(n for n, k in KINDS.items() if k.writes))
+_UNKNOWN = _table(*(n for n, k in KINDS.items() if n not in SHAPES and not keeps_rows(k)))
 _SETS_VAL = _table("update-register", "update-register-where", "merge-upsert", "merge-update")
 _COUNTS = _table("update-counter", "update-counter-where", "merge-upsert", "merge-update")
 _APPENDS = _table("update-append", "update-append-where", "merge-upsert", "merge-update")
@@ -114,6 +115,11 @@ def screen(f: Frame) -> Screen:
     Time and memory: sorts of the changed rows; O(n log n), in practice close to linear.
     """
     out = Screen(commits=len(f.commit_op), rows=len(f.position))
+    strange = (f.kind < 0) | (f.kind >= len(CODES))
+    if strange.any():
+        out.suspect("unknown-kind", np.flatnonzero(strange))
+        return out
+    out.suspect("unknown-kind", np.flatnonzero(_UNKNOWN[f.kind]))
     if _commits(f, out):
         states = _States(f)
         _rows(f, states, out)
@@ -282,6 +288,7 @@ def _rows(f: Frame, states: _States, out: Screen) -> None:
     np.add.at(made_hash, new_at, new)
     _copies(f, states, kind, name, (made_count, made_hash), doubtful)
     doubtful[_twice(at, ids)] = True
+    doubtful |= _UNKNOWN[kind]
 
     maintenance = ~_DML[kind]
     changed = maintenance & ((removed_count > 0) | (added_count > 0))
