@@ -472,7 +472,7 @@ def test_the_page_links_every_run_and_lets_nothing_from_outside_break_out() -> N
         "lost-commit",
         "5.10 – 5.30",
         "kill catalog",
-        "1 s, at most 1.5 s",
+        "500 ms, at most 1.5 s",
     ):
         assert part in text, part
 
