@@ -503,13 +503,13 @@ class _Struck:
         listener, wire = on._listener, self._wire
 
         async def later() -> None:
+            pipe = server
             try:
                 if hold is None:
                     await asyncio.sleep(fault.seconds or 0.0)
                 else:
                     await hold.until_released()
-                pipe = server
-                if not wire.session and pipe.ended:
+                if not wire.session and server.ended:
                     pipe = await connect(*listener.upstream)
                 outcome = _Outcome(self._outcome.op, on._board.now())
                 await pipe.send(await request.message.whole())
@@ -527,6 +527,7 @@ class _Struck:
                 if hold is not None:
                     hold.passed.set()
                 server.close()
+                pipe.close()
 
         self._did()
         if hold is not None:
