@@ -266,7 +266,7 @@ class Run:
             )
         )
         if self._fronts is not None:
-            self._fronts.board.begin(recorder.now, self._folder.proxy)
+            self._fronts.board.begin(recorder.now, self._folder.proxy, self._settings.seed)
             stack.callback(self._fronts.board.finish)
         with self._timed("tables"):
             self._create_tables(slots)

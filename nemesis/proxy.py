@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from random import Random
 from typing import Any, Literal
 
 from nemesis.aws import AwsJson
@@ -353,9 +352,9 @@ class _Struck:
 
     async def go(self) -> bool:
         """Whether the connection goes on."""
-        for armed in self._plan.delays:
+        for armed, seconds in self._plan.delays:
             self._hit(armed)
-            await asyncio.sleep(self._length(armed.fault))
+            await asyncio.sleep(seconds)
         if self._plan.throttle is not None:
             self._hit(self._plan.throttle)
         hold, fault = self._plan.hold, self._fault
@@ -377,10 +376,6 @@ class _Struck:
             await hold.until_released()
             hold.passed.set()
         return await self._before(fault)
-
-    def _length(self, fault: Fault) -> float:
-        rng = Random(f"{self._on._board.now()}")
-        return max(0.0, (fault.seconds or 0.0) + rng.uniform(-1, 1) * (fault.jitter or 0.0))
 
     def _hit(self, armed: Armed | None) -> None:
         if armed is not None:

@@ -178,6 +178,38 @@ def test_what_was_spared_does_not_count() -> None:
     assert armed.missed == 1
 
 
+def waits(board: Board, n: int, fault: Fault) -> list[float]:
+    """The seconds that the next ``n`` commits are delayed by ``fault``, armed anew."""
+    armed = board.arm(fault)
+    found = [seconds for _ in range(n) for _, seconds in board.plan("catalog", 0, commit()).delays]
+    board.end(armed)
+    return found
+
+
+def test_the_seed_determines_how_long_the_nth_request_is_delayed() -> None:
+    fault = Fault(verb="delay", seconds=2.0, jitter=1.0)
+    one, another, other_seed = Board(seed=3), Board(seed=3), Board(seed=4)
+    first = waits(one, 20, fault)
+    assert len(set(first)) == 20 and all(1.0 <= s <= 3.0 for s in first)
+    assert waits(another, 20, fault) == first
+    assert waits(one, 20, fault) == waits(another, 20, fault) != first, "a fault that is armed again draws anew"
+    assert waits(other_seed, 20, fault) != first
+    assert waits(Board(seed=3), 3, Fault(verb="delay", seconds=2.0)) == [2.0] * 3
+
+
+def test_a_board_that_serves_several_runs_draws_by_the_seed_of_each() -> None:
+    fault = Fault(verb="delay", seconds=2.0, jitter=1.0)
+    board = Board()
+    drawn = []
+    for seed in (3, 4, 3):
+        board.begin(lambda: 0, None, seed)
+        waited = waits(board, 5, fault)
+        armed = board.arm(Fault(verb="reject", probability=0.5))
+        drawn.append((waited, struck(board, 30)))
+        board.end(armed)
+    assert drawn[0] == drawn[2] and all(a != b for a, b in zip(drawn[0], drawn[1], strict=True))
+
+
 def test_only_its_service_its_writers_and_its_kind() -> None:
     board = Board()
     board.arm(Fault(verb="drop-reply", writers=(1,)))
