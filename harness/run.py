@@ -491,6 +491,7 @@ class Run:
             self._say,
             self._maintainer(context),
             self._stop,
+            self._workload.op_timeout + REPLACE_TRIES * WRITER_START_S if self._maintainers else 0.0,
         )
 
     def _maintainer(self, context: _Context) -> Callable[[Fault], str | None] | None:

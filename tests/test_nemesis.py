@@ -255,6 +255,7 @@ class Server:
     def __init__(self, name: str, *, comes_back: bool = True) -> None:
         self.name = name
         self.done: list[str] = []
+        self.waited = 0.0
         self._comes_back = comes_back
 
     def __getattr__(self, verb: str) -> Any:
@@ -264,6 +265,7 @@ class Server:
 
     def ready(self, timeout: float) -> None:
         self.done.append("ready")
+        self.waited += timeout
         if not self._comes_back:
             raise ServiceError(self.name, "does not come back")
 
@@ -312,6 +314,22 @@ def test_what_does_not_come_back_is_an_error(tmp_path: Path) -> None:
     store = Server("minio", comes_back=False)
     with pytest.raises(ServiceError, match="does not come back"):
         conducted(tmp_path, [Fault(verb="kill", target="store")], Processes({"minio": store}, [], 0))  # type: ignore[dict-item]
+
+
+def test_heal_waits_as_long_as_the_end_of_the_last_fault_may_take(tmp_path: Path) -> None:
+    store = Server("minio", comes_back=False)
+    plan, processes = [Planned(0.0, Fault(verb="kill", target="store"), 0.0)], Processes({"minio": store}, [], 0)  # type: ignore[dict-item]
+    over = threading.Event()
+    with Recorder(tmp_path / "history.jsonl", {}) as recorder:
+        conductor = Conductor(plan, Board(), processes, recorder, lambda _: None, None, over)
+        conductor.start()
+        assert over.wait(20)
+        with pytest.raises(ServiceError, match="does not come back"):
+            conductor.heal()
+        maintains = Conductor([], Board(), processes, recorder, lambda _: None, None, over, 1e4)
+    assert store.done.count("ready") > 1
+    assert conductor.longest_end > store.waited
+    assert maintains.longest_end >= 1e4
 
 
 def test_heal_ends_the_fault_that_is_on(tmp_path: Path) -> None:
