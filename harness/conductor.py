@@ -18,11 +18,12 @@ from compose.service import ServiceError
 from harness.history import NEMESIS, Recorder
 from nemesis.board import Board
 from nemesis.faults import Fault
-from nemesis.processes import NoTarget, Processes
+from nemesis.processes import ACT_SECONDS, READY_SECONDS, NoTarget, Processes
 from nemesis.schedule import Planned
 
 HEAL_TRIES = 3
-END_S = 150.0
+PROCESS_END_S = ACT_SECONDS + HEAL_TRIES * (ACT_SECONDS + READY_SECONDS)
+"""Seconds within which a fault of a process has ended, or failed to: the process is stopped; each try starts it and waits for its answer."""
 
 
 class Conductor:
@@ -32,6 +33,10 @@ class Conductor:
         plan: the schedule.
         maintain: has a writer of the nemesis perform an operation, and says how it ended; None when it could not, or has none.
         stop: set by others when the run is to end.
+        longest_maintenance: seconds within which ``maintain`` returns.
+
+    Attributes:
+        longest_end: seconds within which whatever fault is on ends by itself; a fault of connections ends at once.
     """
 
     def __init__(
@@ -43,6 +48,7 @@ class Conductor:
         say: Callable[[str], None],
         maintain: Callable[[Fault], str | None] | None,
         stop: threading.Event,
+        longest_maintenance: float = 0.0,
     ) -> None:
         self._plan = plan
         self._board = board
@@ -51,6 +57,7 @@ class Conductor:
         self._say = say
         self._maintain = maintain
         self._stopped = stop
+        self.longest_end = max(PROCESS_END_S, longest_maintenance)
         self._enough = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="nemesis", daemon=True)
@@ -67,12 +74,12 @@ class Conductor:
         """
         self._enough.set()
         if self._thread.is_alive():
-            self._thread.join(END_S)
+            self._thread.join(self.longest_end)
         self._board.heal()
         if self._error is not None:
             raise self._error
         if self._thread.is_alive():
-            raise ServiceError("nemesis", f"its last fault does not end within {END_S:.0f} s")
+            raise ServiceError("nemesis", f"its last fault does not end within {self.longest_end:.0f} s")
         with contextlib.suppress(OSError):
             self._recorder.record("info", NEMESIS, "heal")
 

@@ -266,7 +266,7 @@ class Run:
             )
         )
         if self._fronts is not None:
-            self._fronts.board.begin(recorder.now, self._folder.proxy)
+            self._fronts.board.begin(recorder.now, self._folder.proxy, self._settings.seed)
             stack.callback(self._fronts.board.finish)
         with self._timed("tables"):
             self._create_tables(slots)
@@ -491,6 +491,7 @@ class Run:
             self._say,
             self._maintainer(context),
             self._stop,
+            self._workload.op_timeout + REPLACE_TRIES * WRITER_START_S if self._maintainers else 0.0,
         )
 
     def _maintainer(self, context: _Context) -> Callable[[Fault], str | None] | None:

@@ -70,12 +70,13 @@ class Armed:
         missed: how often it would have, but the service refused the request, or what it needs was not there.
     """
 
-    def __init__(self, fault: Fault, rng: Random, number: int) -> None:
+    def __init__(self, fault: Fault, seed: str, number: int) -> None:
         self.fault = fault
         self.number = number
         self.hits: Counter[str] = Counter()
         self.missed = 0
-        self._rng = rng
+        self._rng = Random(seed)
+        self._jitter = Random(f"{seed}/jitter")
         self._seen = 0
         self._taken = 0
         self._ended = threading.Event()
@@ -102,6 +103,11 @@ class Armed:
         self._taken += 1
         return True
 
+    def length(self) -> float:
+        """Seconds that the next request which it strikes is delayed; to be asked once for each, in their order."""
+        f = self.fault
+        return max(0.0, (f.seconds or 0.0) + self._jitter.uniform(-1, 1) * (f.jitter or 0.0))
+
     def struck(self, kind: str) -> None:
         """It did what it says."""
         self.hits[kind] += 1
@@ -123,10 +129,14 @@ class Armed:
 
 @dataclass(slots=True)
 class Plan:
-    """What is to happen to one request."""
+    """What is to happen to one request.
+
+    Attributes:
+        delays: each with its seconds.
+    """
 
     strike: Armed | None = None
-    delays: list[Armed] = field(default_factory=list)
+    delays: list[tuple[Armed, float]] = field(default_factory=list)
     throttle: Armed | None = None
     hold: Hold | None = None
 
@@ -145,7 +155,7 @@ class Board:
     """All that is armed.
 
     Args:
-        seed: of the draws of faults with a probability.
+        seed: of the draws of faults with a probability or a jitter.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -165,14 +175,18 @@ class Board:
 
     # -- by those who decide -------------------------------------------------------------------------------------------
 
-    def begin(self, now: Callable[[], int], log: Path | None) -> None:
+    def begin(self, now: Callable[[], int], log: Path | None, seed: int | None = None) -> None:
         """A run begins.
 
         Args:
             now: the log's clock: ns since the start of the run.
             log: the file for one line of JSON a request; None: no log.
+            seed: the run's, where the board serves several runs; None: the board's goes on.
         """
         self.finish()
+        if seed is not None:
+            with self._lock:
+                self._seed, self._count = seed, 0
         with self._file_lock:
             self._now = now
             self._current.clear()
@@ -191,7 +205,7 @@ class Board:
             raise ValueError(f"{fault.verb} is not a fault of connections")
         with self._lock:
             self._count += 1
-            armed = Armed(fault, Random(f"{self._seed}/{self._count}"), self._count)
+            armed = Armed(fault, f"{self._seed}/{self._count}", self._count)
             self._armed.append(armed)
             self.remembers |= fault.verb == "stale"
         return armed
@@ -262,7 +276,7 @@ class Board:
                     continue
                 if armed.strikes(service, writer, request.kind):
                     if verb == "delay":
-                        plan.delays.append(armed)
+                        plan.delays.append((armed, armed.length()))
                     elif verb == "throttle":
                         plan.throttle = armed
                     else:

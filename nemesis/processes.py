@@ -14,6 +14,9 @@ from compose.service import Service
 from nemesis.faults import Fault, Target
 
 READY_SECONDS = 60.0
+"""Seconds within which a process that was started answers."""
+ACT_SECONDS = 60.0
+"""Seconds within which a process is stopped or launched: as long as the client of a container engine waits for its answer."""
 SERVICES: Mapping[Target, tuple[str, ...]] = {
     "catalog": ("rest", "hive", "nessie", "moto", "polaris", "postgres"),
     "database": ("postgres",),

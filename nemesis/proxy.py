@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from random import Random
 from typing import Any, Literal
 
 from nemesis.aws import AwsJson
@@ -182,16 +181,16 @@ class Connection:
     async def _handle(self, wire: Wire, request: Request) -> bool:
         """Whether the connection goes on."""
         listener, board = self._listener, self._board
-        began = board.now()
+        # By the end of a request its writer may be doing something else.
+        outcome = _Outcome(next(iter(request.ops), None) or board.op(listener.writer), board.now())
         plan = board.plan(listener.serves(request), listener.writer, request)
-        outcome = _Outcome()
         try:
             if plan.fault is None and plan.hold is None and not plan.delays and plan.throttle is None:
                 goes_on = await self._plainly(wire, request, outcome)
             else:
                 goes_on = await _Struck(self, wire, request, plan, outcome).go()
         finally:
-            listener.note(request, outcome, plan, began)
+            listener.note(request, outcome, plan)
         if self._upload is not None:
             await self._after_early_answer(goes_on)
         return goes_on and not request.last
@@ -315,14 +314,25 @@ class Connection:
 
 
 class _Outcome:
-    """What became of a request, for the log."""
+    """What became of a request, for the log.
 
-    __slots__ = ("location", "status", "struck")
+    Args:
+        op: the operation that it is of: the one that it names, else what its writer was doing when it began.
+        began: when it began, by the log's clock.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("began", "location", "op", "status", "struck")
+
+    def __init__(self, op: str | None, began: int) -> None:
+        self.op = op
+        self.began = began
         self.status = ""
         self.location: str | None = None
         self.struck: list[str] = []
+
+    def sent_again(self, now: int) -> None:
+        """From now on it is the same request's second time."""
+        self.began, self.status, self.location, self.struck = now, "", None, ["duplicate: sent again"]
 
     def told(self, reply: Reply) -> None:
         self.status, self.location = reply.status, reply.location
@@ -342,9 +352,9 @@ class _Struck:
 
     async def go(self) -> bool:
         """Whether the connection goes on."""
-        for armed in self._plan.delays:
+        for armed, seconds in self._plan.delays:
             self._hit(armed)
-            await asyncio.sleep(self._length(armed.fault))
+            await asyncio.sleep(seconds)
         if self._plan.throttle is not None:
             self._hit(self._plan.throttle)
         hold, fault = self._plan.hold, self._fault
@@ -366,10 +376,6 @@ class _Struck:
             await hold.until_released()
             hold.passed.set()
         return await self._before(fault)
-
-    def _length(self, fault: Fault) -> float:
-        rng = Random(f"{self._on._board.now()}")
-        return max(0.0, (fault.seconds or 0.0) + rng.uniform(-1, 1) * (fault.jitter or 0.0))
 
     def _hit(self, armed: Armed | None) -> None:
         if armed is not None:
@@ -462,19 +468,26 @@ class _Struck:
             return await on.answer(self._wire, request, reply, self._outcome)
         self._did()
         self._outcome.told(reply)
-        if fault.verb == "duplicate":
-            second = await on.forward(self._wire, request)
-            return await on.answer(self._wire, request, second, self._outcome)
         if fault.verb == "answer":
             done = self._outcome.status
             goes_on = await self._tell(fault)
             self._outcome.status = f"{done}, told {self._outcome.status}"
             return goes_on and not reply.last
         self._outcome.status += " (nemesis: not told)"
+        if fault.verb == "duplicate":
+            return await self._again()
         if fault.verb == "cut":
             await on.say(data[: max(1, len(data) // 2)])
             await asyncio.sleep(0.02)  # let it arrive: a reset overtakes what is under way
         raise _Reset
+
+    async def _again(self) -> bool:
+        """Send the request a second time. Each of the two has a line in the log: what the service did, and what the client was told."""
+        on, request = self._on, self._request
+        on._listener.note(request, self._outcome, self._plan)
+        self._outcome.sent_again(on._board.now())
+        reply = await on.forward(self._wire, request)
+        return await on.answer(self._wire, request, reply, self._outcome)
 
     async def _late(self, fault: Fault) -> bool:
         on, request, hold = self._on, self._request, self._plan.hold
@@ -485,30 +498,31 @@ class _Struck:
         listener, wire = on._listener, self._wire
 
         async def later() -> None:
+            pipe = server
             try:
                 if hold is None:
                     await asyncio.sleep(fault.seconds or 0.0)
                 else:
                     await hold.until_released()
-                pipe = server
-                if not wire.session and pipe.ended:
+                if not wire.session and server.ended:
                     pipe = await connect(*listener.upstream)
+                outcome = _Outcome(self._outcome.op, on._board.now())
                 await pipe.send(await request.message.whole())
                 while interim(reply := await wire.reply(pipe, request)):
                     pass
                 await reply.message.whole()
                 if not reply.ok:
                     self._did_not(f"the service refused it ({reply.status}), so nothing was applied")
-                outcome = _Outcome()
                 outcome.told(reply)
                 outcome.struck = ["late: sent"]
-                listener.note(request, outcome, self._plan, on._board.now())
+                listener.note(request, outcome, self._plan)
             except (ConnectionError, OSError, NotSpoken) as e:
                 self._did_not(f"the service did not answer it: {e}" if str(e) else "the service did not answer it")
             finally:
                 if hold is not None:
                     hold.passed.set()
                 server.close()
+                pipe.close()
 
         self._did()
         if hold is not None:
@@ -606,23 +620,23 @@ class Listener:
         """Whether a request is under way."""
         return bool(self._adopted) or any(c.busy for c in self._connections)
 
-    def note(self, request: Request, outcome: _Outcome, plan: Plan, began: int) -> None:
+    def note(self, request: Request, outcome: _Outcome, plan: Plan) -> None:
         """Log a request."""
         board = self.board
         ended = board.now()
         record: dict[str, Any] = {
-            "time": began,
+            "time": outcome.began,
             "writer": self.writer,
             "service": self.serves(request),
             "kind": request.kind,
             "what": request.what,
             "table": request.table,
-            "op": next(iter(request.ops), None) or board.op(self.writer),
+            "op": outcome.op,
             "base": request.base,
             "new": request.new,
             "location": outcome.location,
             "status": outcome.status or "no reply",
-            "ms": round((ended - began) / 1e6, 3),
+            "ms": round((ended - outcome.began) / 1e6, 3),
         }
         if outcome.struck:
             record["faults"] = outcome.struck

@@ -178,6 +178,38 @@ def test_what_was_spared_does_not_count() -> None:
     assert armed.missed == 1
 
 
+def waits(board: Board, n: int, fault: Fault) -> list[float]:
+    """The seconds that the next ``n`` commits are delayed by ``fault``, armed anew."""
+    armed = board.arm(fault)
+    found = [seconds for _ in range(n) for _, seconds in board.plan("catalog", 0, commit()).delays]
+    board.end(armed)
+    return found
+
+
+def test_the_seed_determines_how_long_the_nth_request_is_delayed() -> None:
+    fault = Fault(verb="delay", seconds=2.0, jitter=1.0)
+    one, another, other_seed = Board(seed=3), Board(seed=3), Board(seed=4)
+    first = waits(one, 20, fault)
+    assert len(set(first)) == 20 and all(1.0 <= s <= 3.0 for s in first)
+    assert waits(another, 20, fault) == first
+    assert waits(one, 20, fault) == waits(another, 20, fault) != first, "a fault that is armed again draws anew"
+    assert waits(other_seed, 20, fault) != first
+    assert waits(Board(seed=3), 3, Fault(verb="delay", seconds=2.0)) == [2.0] * 3
+
+
+def test_a_board_that_serves_several_runs_draws_by_the_seed_of_each() -> None:
+    fault = Fault(verb="delay", seconds=2.0, jitter=1.0)
+    board = Board()
+    drawn = []
+    for seed in (3, 4, 3):
+        board.begin(lambda: 0, None, seed)
+        waited = waits(board, 5, fault)
+        armed = board.arm(Fault(verb="reject", probability=0.5))
+        drawn.append((waited, struck(board, 30)))
+        board.end(armed)
+    assert drawn[0] == drawn[2] and all(a != b for a, b in zip(drawn[0], drawn[1], strict=True))
+
+
 def test_only_its_service_its_writers_and_its_kind() -> None:
     board = Board()
     board.arm(Fault(verb="drop-reply", writers=(1,)))
@@ -223,6 +255,7 @@ class Server:
     def __init__(self, name: str, *, comes_back: bool = True) -> None:
         self.name = name
         self.done: list[str] = []
+        self.waited = 0.0
         self._comes_back = comes_back
 
     def __getattr__(self, verb: str) -> Any:
@@ -232,6 +265,7 @@ class Server:
 
     def ready(self, timeout: float) -> None:
         self.done.append("ready")
+        self.waited += timeout
         if not self._comes_back:
             raise ServiceError(self.name, "does not come back")
 
@@ -280,6 +314,22 @@ def test_what_does_not_come_back_is_an_error(tmp_path: Path) -> None:
     store = Server("minio", comes_back=False)
     with pytest.raises(ServiceError, match="does not come back"):
         conducted(tmp_path, [Fault(verb="kill", target="store")], Processes({"minio": store}, [], 0))  # type: ignore[dict-item]
+
+
+def test_heal_waits_as_long_as_the_end_of_the_last_fault_may_take(tmp_path: Path) -> None:
+    store = Server("minio", comes_back=False)
+    plan, processes = [Planned(0.0, Fault(verb="kill", target="store"), 0.0)], Processes({"minio": store}, [], 0)  # type: ignore[dict-item]
+    over = threading.Event()
+    with Recorder(tmp_path / "history.jsonl", {}) as recorder:
+        conductor = Conductor(plan, Board(), processes, recorder, lambda _: None, None, over)
+        conductor.start()
+        assert over.wait(20)
+        with pytest.raises(ServiceError, match="does not come back"):
+            conductor.heal()
+        maintains = Conductor([], Board(), processes, recorder, lambda _: None, None, over, 1e4)
+    assert store.done.count("ready") > 1
+    assert conductor.longest_end > store.waited
+    assert maintains.longest_end >= 1e4
 
 
 def test_heal_ends_the_fault_that_is_on(tmp_path: Path) -> None:

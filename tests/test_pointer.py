@@ -19,6 +19,8 @@ from checkers.verdict import Anomaly, Evidence, Verdict
 from harness import swaps
 from harness.swaps import Swap
 from harness.tablelog import TableLog
+from nemesis.faults import Fault
+from tests.peers import Rig, Want
 from tests.simulator import simulate
 from workloads.tables import TableSpec
 
@@ -195,3 +197,27 @@ def test_a_rename_to_the_next_version_names_the_place(tmp_path: Path) -> None:
     found = read(tmp_path, {"what": what, "status": "200"}, {"what": what, "status": "200", "writer": 1, "op": "w1-1"})
     assert [(s.op, s.names_place) for s in found] == [("w0-1", True), ("w1-1", True)]
     assert found[0].new == f"{ROOT}/metadata/v3.metadata.json"
+
+
+def test_a_commit_that_the_service_got_twice_is_one_swap(tmp_path: Path) -> None:
+    new = f"{ROOT}/metadata/00002-x.metadata.json"
+    for first, second in (("UPDATE 1", "UPDATE 0"), ("200", "409"), ("ok", "ok")):
+        twice = {"new": new, "status": second, "time": 2_000_000, "faults": ["duplicate: sent again"]}
+        (swap,) = read(tmp_path, {"new": new, "status": f"{first} (nemesis: not told)"}, twice)
+        assert (swap.new, swap.time, swap.answer) == (new, 1_000_000, f"{first} (nemesis: not told)")
+
+
+def test_the_swap_that_a_catalog_accepted_before_it_refused_the_duplicate_is_seen(tmp_path: Path) -> None:
+    new = f"{ROOT}/metadata/00002-x.metadata.json"
+    put = {"type": "PUT", "key": {"elements": ["db", "t"]}, "content": {"metadataLocation": new}}
+    body = json.dumps({"operations": [put]}).encode()
+    head = b"POST /api/v2/trees/main@1/history/commit HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    accepted = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    refused = b"HTTP/1.1 409 Conflict\r\nContent-Length: 2\r\n\r\nno"
+    with Rig("http", tmp_path / "proxy.jsonl") as rig:
+        rig.board.invoked(0, "w0-1")
+        rig.board.arm(Fault(verb="duplicate"))
+        rig.talk([head + body, Want(refused)], [Want(head + body), accepted, Want(head + body), refused])
+        rig.log()  # ends the proxies: the log is complete
+    (swap,) = swaps.read(tmp_path / "proxy.jsonl", {"t": log_at(ROOT)})["t"]
+    assert (swap.op, swap.new, swap.answer) == ("w0-1", new, "200 (nemesis: not told)")

@@ -410,7 +410,38 @@ class TestVerbs:
         armed = rig.board.arm(Fault(verb="duplicate"))
         rig.talk([commit("w0-1"), Want(REFUSED)], [Want(commit("w0-1")), OK, Want(commit("w0-1")), REFUSED])
         assert armed.hits == {"commit": 1}
-        assert [r["status"] for r in rig.log()] == ["409"]
+        first, second = rig.log()
+        assert (first["status"], first["faults"]) == ("200 (nemesis: not told)", ["duplicate of commit"])
+        assert (second["status"], second["faults"]) == ("409", ["duplicate: sent again"])
+
+    def test_a_duplicate_whose_second_request_nobody_answers_was_accepted_once(self, rig: Rig) -> None:
+        rig.board.arm(Fault(verb="duplicate"))
+        rig.talk([commit("w0-1"), END], [Want(commit("w0-1")), OK, Want(commit("w0-1")), FIN])
+        assert [r["status"] for r in rig.log()] == ["200 (nemesis: not told)", "no reply"]
+
+    def test_the_log_says_what_the_writer_was_doing_when_a_late_request_began(self, rig: Rig) -> None:
+        put = {"type": "PUT", "key": {"elements": ["db", "t"]}, "content": {"metadataLocation": "s3://m.metadata.json"}}
+        unnamed = post("/api/v2/trees/main@1/history/commit", json.dumps({"operations": [put]}).encode())
+        hold = rig.board.hold("w0-1", Fault(verb="late", status=504))
+        rig.board.invoked(0, "w0-1")
+        client, service = rig.connection()
+        client.sendall(unnamed)
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 504 ")
+        rig.board.invoked(0, "w0-2")
+        hold.release()
+        play(service, [Want(unnamed), OK])
+        assert hold.passed.wait(5)
+        assert [(r["op"], r["status"]) for r in rig.log()] == [("w0-1", "504 (nemesis)"), ("w0-1", "200")]
+
+    def test_the_log_says_what_the_writer_was_doing_when_a_request_began_that_took_long(self, rig: Rig) -> None:
+        rig.board.invoked(0, "w0-1")
+        client, service = rig.connection()
+        client.sendall(GET)
+        play(service, [Want(GET)])
+        rig.board.invoked(0, "w0-2")
+        play(service, [OK])
+        play(client, [Want(OK)])
+        assert [r["op"] for r in rig.log()] == ["w0-1"]
 
     def test_late_answers_first_and_sends_later(self, rig: Rig) -> None:
         armed = rig.board.arm(Fault(verb="late", status=504, seconds=0.05, times=1))

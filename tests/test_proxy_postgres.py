@@ -279,6 +279,10 @@ class TestCommits:
         raw.send(move("m1", "m0"))
         assert ("C", b"UPDATE 0\0") in raw.until("Z")
         assert front.location() == "m1"
+        assert [r["status"] for r in front.log() if r["kind"] == "commit"] == [
+            "UPDATE 1 (nemesis: not told)",
+            "UPDATE 0",
+        ]
 
     def test_a_late_one_arrives_when_it_is_released(self, front: Front) -> None:
         front.board.invoked(0, "w0-1")
