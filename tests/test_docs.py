@@ -1,0 +1,113 @@
+"""Every link in the documents points at something that exists, and README.md stays short enough to be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())
+TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+DOCUMENTS = [ROOT / name for name in TOP] + sorted((ROOT / "docs").rglob("*.md"))
+README_LINES = 150
+
+LINK = re.compile(r"\[[^\]]*\]\(<?([^()\s>]+(?:\([^()\s]*\))?)>?(?:\s+\"[^\"]*\")?\)")
+FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?^ {0,3}\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$", re.MULTILINE)
+
+
+def links(text: str) -> Iterator[str]:
+    """The targets of the links of a Markdown text, in order; what stands in code is no link."""
+    for match in LINK.finditer(CODE.sub("code", FENCE.sub("", text))):
+        yield match[1]
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that GitHub gives the headings of a Markdown text: lower case, no punctuation, hyphens for spaces.
+
+    A heading that repeats gets ``-1``, ``-2``, … behind it.
+    """
+    found: set[str] = set()
+    seen: dict[str, int] = {}
+    for match in HEADING.finditer(FENCE.sub("", text)):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", match[1])
+        anchor = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        count = seen.get(anchor, 0)
+        seen[anchor] = count + 1
+        found.add(f"{anchor}-{count}" if count else anchor)
+    return found
+
+
+def broken(document: Path, root: Path) -> list[str]:
+    """One sentence for each relative link of a document that points at nothing."""
+    complaints = []
+    for link in links(document.read_text(encoding="utf-8")):
+        url = urlsplit(link)
+        if url.scheme or url.netloc:
+            continue
+        target = (document.parent / unquote(url.path)).resolve() if url.path else document
+        where = f"{document.relative_to(root)}: the link {link}"
+        if not target.is_relative_to(root):
+            complaints.append(f"{where} leaves the project")
+        elif not target.exists():
+            complaints.append(f"{where} points at a file that does not exist")
+        elif url.fragment and unquote(url.fragment) not in anchors(target.read_text(encoding="utf-8")):
+            complaints.append(f"{where} points at a heading that does not exist")
+    return complaints
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_relative_link_points_at_a_file_and_a_heading(document: Path) -> None:
+    assert broken(document, ROOT) == []
+
+
+def test_the_readme_is_at_most_150_lines() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= README_LINES, f"README.md has {len(lines)} lines; move a section to docs/"
+
+
+def test_every_document_is_reachable_from_the_readme() -> None:
+    reached = {ROOT / "README.md"}
+    queue = list(reached)
+    while queue:
+        document = queue.pop()
+        for link in links(document.read_text(encoding="utf-8")):
+            url = urlsplit(link)
+            target = (document.parent / unquote(url.path)).resolve()
+            if not url.scheme and target.suffix == ".md" and target.is_file() and target not in reached:
+                reached.add(target)
+                queue.append(target)
+    assert [str(d.relative_to(ROOT)) for d in DOCUMENTS if d not in reached] == []
+
+
+@pytest.mark.parametrize(
+    ("link", "complaint"),
+    [
+        ("[a](there.md)", None),
+        ("[a](there.md#what-is-measured)", None),
+        ("[a](there.md#what-is-measured-1)", None),
+        ("[a](there.md#rest-icebergs-server)", None),
+        ("[a](there.md#in-a-fence)", "points at a heading that does not exist"),
+        ("[a](there.md#what-is-lost)", "points at a heading that does not exist"),
+        ("[a](not-there.md)", "points at a file that does not exist"),
+        ("[`a`](not-there.md)", "points at a file that does not exist"),
+        ("[a](../outside.md)", "leaves the project"),
+        ("[a](#here)", None),
+        ("[a](#nowhere)", "points at a heading that does not exist"),
+        ("[a](https://iceberg.apache.org/spec/#nowhere)", None),
+        ("`[a](not-there.md)`", None),
+        ("```\n[a](not-there.md)\n```", None),
+    ],
+)
+def test_a_link_to_nothing_is_named(tmp_path: Path, link: str, complaint: str | None) -> None:
+    there = "# `rest`: Iceberg's server\n\n## What is measured\n\n## What is measured\n\n```\n# in a fence\n```\n"
+    (tmp_path / "there.md").write_text(there)
+    here = tmp_path / "here.md"
+    here.write_text(f"# Here\n\n{link}\n")
+    found = broken(here, tmp_path.resolve())
+    assert len(found) == (complaint is not None)
+    assert not complaint or complaint in found[0]
