@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
+from typing import ClassVar
 
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict, worst
 from harness.outcome import conflict
@@ -73,6 +74,7 @@ class Assertions:
 
     thresholds: Mapping[str, str]
     name: str = "assert"
+    names: ClassVar[frozenset[str]] = frozenset({"assertion-failed"})
 
     def check(self, evidence: Evidence) -> Verdict:
         """One anomaly ``assertion-failed`` a threshold that was not kept."""
