@@ -260,8 +260,8 @@ def problems(w: Workload, file: str) -> Iterator[Problem]:
         if not (described := Path(file).parent / w.catalog).is_file():
             yield (("catalog",), f"catalog: {described} is not there; give the path of a catalog's file from this one")
     elif w.catalog not in CATALOGS:
-        allowed = f"{', '.join(CATALOGS)}, or the file of your own, my.yaml"
-        yield (("catalog",), f"unknown catalog {w.catalog!r}{suggest(w.catalog, CATALOGS)}; allowed: {allowed}")
+        places = f"{', '.join(CATALOGS)}, or the file of your own, my.yaml"
+        yield (("catalog",), f"unknown catalog {w.catalog!r}{suggest(w.catalog, CATALOGS)}; allowed: {places}")
     for n in w.clocks:
         if n >= w.writers:
             yield (("clocks", str(n)), f"clocks: there is no writer {n}; the workload has {w.writers}, from 0")
