@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
+from typing import ClassVar
 
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict, worst
 from harness.outcome import conflict
@@ -86,6 +87,7 @@ class Assertions:
 
     thresholds: Mapping[str, str]
     name: str = "assert"
+    names: ClassVar[frozenset[str]] = frozenset({"assertion-failed"})
 
     def check(self, evidence: Evidence) -> Verdict:
         """One anomaly ``assertion-failed`` a threshold that was not kept."""

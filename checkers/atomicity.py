@@ -53,6 +53,7 @@ class Atomicity:
     """Transfers that are in one table and not in the other, for good or in a reader's eyes."""
 
     name = "atomicity"
+    names = frozenset({"half-transaction", "fractured-read"})
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies ``half-transaction``, ``fractured-read``.

@@ -46,6 +46,8 @@ ALL: tuple[Checker, ...] = (
     Retries(),
 )
 """The checkers that every run is judged by."""
+ANOMALIES = frozenset[str]().union(Assertions.names, *(c.names for c in ALL))
+"""The names of all anomalies that a run can be found to have, so all that a workload may expect."""
 
 EXPLAINED = ("commits", "replay", "reads", "isolation", "linearizable")
 """Checkers whose anomalies are reduced to a minimal history."""

@@ -42,6 +42,17 @@ class Commits:
     """Acknowledged writes that are lost or there twice, failed ones that are there, snapshots out of order or of nobody."""
 
     name = "commits"
+    names = frozenset(
+        {
+            "lost-table",
+            "lost-commit",
+            "lost-rollback",
+            "duplicate-commit",
+            "false-failure",
+            "unknown-commit",
+            "commit-order",
+        }
+    )
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies ``lost-commit``, ``duplicate-commit``, ``false-failure``, ``unknown-commit``, ``commit-order``, ``lost-table``,

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 from checkers import explain, faults
 from checkers.timeline import fates, timelines
@@ -54,6 +54,7 @@ class Liveness:
     progress: float = 600.0
     witnesses: int = 3
     name: str = "liveness"
+    names: ClassVar[frozenset[str]] = frozenset({"stuck-operation", "overdue-operation", "no-progress"})
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies ``stuck-operation``, ``overdue-operation``, ``no-progress``.

@@ -33,6 +33,7 @@ class Metadata:
     """Broken rules of the Iceberg specification, in any version of a table's metadata."""
 
     name = "metadata"
+    names = frozenset(RULES)
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies named by ``checkers.icebergspec.RULES``, with the rule and where it is written in ``evidence``.

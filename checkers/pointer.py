@@ -35,6 +35,7 @@ class Pointer:
     """Accepted swaps that are lost."""
 
     name = "pointer"
+    names = frozenset({"lost-update", "lost-swap"})
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies ``lost-update``, ``lost-swap``. ``stats``: per table the accepted ``swaps`` and how many of them say what they replace."""

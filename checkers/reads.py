@@ -45,6 +45,20 @@ class Reads:
     """Reads that equal no state the table had, or one that it no longer or not yet had."""
 
     name = "reads"
+    names = frozenset(
+        {
+            "dirty-read",
+            "fractured-read",
+            "future-read",
+            "no-state-read",
+            "non-monotonic-read",
+            "phantom-value",
+            "read-your-writes",
+            "stale-read",
+            "vanished-read",
+            "wrong-time-travel",
+        }
+    )
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies ``dirty-read``, ``fractured-read``, ``phantom-value``, ``stale-read``, ``non-monotonic-read``,

@@ -54,6 +54,21 @@ class Replay:
     """Commits whose rows differ from what their operation means at any state that it may have scanned."""
 
     name = "replay"
+    names = frozenset(
+        {
+            "undelete",
+            "lost-update",
+            "resurrected-row",
+            "duplicate-row",
+            "write-skew",
+            "stale-scan",
+            "vanished-read",
+            "compaction-changed-rows",
+            "maintenance-changed-rows",
+            "wrong-rows",
+            "missing-file",
+        }
+    )
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies ``undelete``, ``lost-update``, ``resurrected-row``, ``duplicate-row``, ``write-skew``, ``stale-scan``,

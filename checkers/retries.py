@@ -58,6 +58,7 @@ class Retries:
     """Attempts, conflicts, spurious aborts, wasted work, throughput and latency. Always valid."""
 
     name = "retries"
+    names: frozenset[str] = frozenset()
 
     def check(self, evidence: Evidence) -> Verdict:
         """No anomalies. ``stats`` (JSON, times in ms unless said; rates 0 … 1 or null where there is nothing to measure):

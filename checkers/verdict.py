@@ -90,11 +90,15 @@ class Evidence:
 
 
 class Checker(Protocol):
-    """A checker is a pure function of the evidence with a name."""
+    """A checker is a pure function of the evidence, with a name of its own and the names of what it can find."""
 
     @property
     def name(self) -> str:
         """Name in verdicts and on the command line."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all anomalies that it can report."""
 
     def check(self, evidence: Evidence) -> Verdict:
         """Judge the evidence. Deterministic; no clock, no randomness, no input or output."""

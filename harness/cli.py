@@ -17,6 +17,8 @@ from typing import Annotated, Any
 
 import typer
 
+from harness import __version__
+
 BAD_INPUT, HARNESS_FAILED = 254, 255
 
 _ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.EEXIST)
@@ -41,6 +43,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"icequake {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _all_commands(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    pass
+
 
 IcebergOption = Annotated[
     str | None, typer.Option("--iceberg", help="Release that the writers run (`list versions`), instead of the newest.")
@@ -112,13 +130,15 @@ def _external(catalog: str, s3: str | None, spark: str | None) -> Any:
     return found
 
 
-def _overridden(workload: Any, writers: int | None, ops: int | None, time: str | None) -> Any:
+def _overridden(file: Any, writers: int | None, ops: int | None, time: str | None, *, no_nemesis: bool) -> Any:
+    """The workload of a file as the options have it."""
     from workloads.lengths import seconds
     from workloads.schema import Length
 
     if ops is not None and time is not None:
         raise BadArgument("--ops and --time: give one of them")
-    update: dict[str, Any] = {}
+    workload = file.workload
+    update: dict[str, Any] = {"nemesis": None} if no_nemesis else {}
     if writers is not None:
         update["writers"] = writers
         update["phases"] = tuple(
@@ -130,7 +150,9 @@ def _overridden(workload: Any, writers: int | None, ops: int | None, time: str |
         except ValueError as e:
             raise BadArgument(f"--time {time}: {e}") from None
         update |= {"length": length, "phases": ()}
-    return workload.model_copy(update=update)
+    given = (("--writers", writers), ("--ops", ops), ("--time", time))
+    options = " ".join(f"{option} {value}" for option, value in given if value is not None)
+    return file.changed(workload.model_copy(update=update), options)
 
 
 @app.command()
@@ -145,7 +167,9 @@ def run(
         str | None, typer.Option(help="Instead of the file's: of `icequake list catalogs`, or your own, my.yaml.")
     ] = None,
     spark: Annotated[str | None, typer.Option(help="A Spark master of yours: spark://host:7077, local[4].")] = None,
-    s3: Annotated[str | None, typer.Option(help="An object store of yours: http://host:9000/bucket[/prefix].")] = None,
+    s3: Annotated[
+        str | None, typer.Option(help="An object store of yours: http://host:9000/bucket\\[/prefix].")
+    ] = None,
     clean: Annotated[
         bool, typer.Option("--clean", help="Drop the tables at the end, also in your own catalog.")
     ] = False,
@@ -159,16 +183,14 @@ def run(
     from compose import releases
     from harness import kept as kept_stack
     from harness import store as runs
+    from harness.resolve import read_workload
     from harness.run import Run, Settings
     from harness.terminal import Voice
     from workloads import schema
 
-    path = schema.find(workload)
-    spec = _overridden(schema.load(path), writers, ops, time)
+    spec = _overridden(read_workload(schema.find(workload)), writers, ops, time, no_nemesis=no_nemesis)
     if catalog is not None:
         spec = spec.model_copy(update={"catalog": _catalog(catalog)})
-    if no_nemesis:
-        spec = spec.model_copy(update={"nemesis": None})
     ports = _ports(port or [])
     release = _release(iceberg, spec)
     if seed is None:
@@ -289,15 +311,15 @@ def prove(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
 ) -> int:
     """Show known defects again, each as a scenario on real Spark; 0 when all is as they say for this version."""
-    from rich.console import Console
     from rich.table import Table
 
     from compose import releases
     from harness import prove as proving
-    from harness.terminal import Voice
+    from harness.resolve import read_scenario
+    from harness.terminal import Voice, console
     from nemesis import scenario
 
-    scenarios = scenario.find(names or [])
+    scenarios = [read_scenario(p) for p in scenario.paths(names or [])]
     release = _release(iceberg)
     again = f"{command()} prove" + (f" --iceberg {iceberg}" if iceberg is not None else "")
     with Voice(quiet=quiet) as voice:
@@ -308,7 +330,7 @@ def prove(
     table = Table("scenario", "", "as said", "what was seen, or why not", box=None, pad_edge=False)
     for row in proving.rows(scenarios, proofs):
         table.add_row(*row)
-    Console().print(table)
+    console().print(table)
     if len(scenarios) <= 3:
         last = {p.scenario: p for p in proofs}
         for s in scenarios:
@@ -343,7 +365,7 @@ def matrix(
         if kind not in conflicts.KINDS:
             raise BadArgument(f"--only {kind}: allowed: {', '.join(conflicts.KINDS)}")
     cells = list(conflicts.cells(tuple(k for k in conflicts.KINDS if not only or k in only)))[:limit]
-    other = None if against is None else measuring.read(against / "cells.jsonl")[1]
+    other = None if against is None else _other_matrix(against)
     release = _release(iceberg)
     with Voice(quiet=quiet) as voice:
         installation = releases.ensure(release)
@@ -354,6 +376,17 @@ def matrix(
         typer.echo(line)
     typer.echo(f"page  {page.write(into)}")
     return 1 if found else 0
+
+
+def _other_matrix(folder: Path) -> Any:
+    from harness import matrix as measuring
+
+    try:
+        return measuring.read(folder / "cells.jsonl")[1]
+    except measuring.MatrixError as e:
+        raise BadArgument(
+            f"--against {folder}: no matrix to compare with: {e}; give the folder of `matrix --into`"
+        ) from None
 
 
 @app.command()
@@ -377,18 +410,15 @@ def compare(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:
     """Run one workload with the same seeds and faults on several catalogs or releases, and say what differs."""
-    from rich.console import Console
-
     from checkers.verdict import exit_code
     from harness import compare as comparing
     from harness.comparison import Contender
-    from harness.terminal import Voice
+    from harness.resolve import read_workload
+    from harness.terminal import Voice, console
     from reports import compare as page
     from workloads import schema
 
-    spec = _overridden(schema.load(schema.find(workload)), writers, ops, time)
-    if no_nemesis:
-        spec = spec.model_copy(update={"nemesis": None})
+    spec = _overridden(read_workload(schema.find(workload)), writers, ops, time, no_nemesis=no_nemesis)
     catalogs = [_catalog(c) for c in _several("--catalog", catalog)] or [spec.catalog]
     for name in catalogs:
         _external(name, None, None)  # what does not answer is said before hours are spent
@@ -431,7 +461,7 @@ def compare(
     if output is not None:
         output.write_text(page.dumped(done), encoding="utf-8")
     typer.echo()
-    Console(highlight=False, width=max(page.NARROWEST, Console().width)).print(page.table(done))
+    console(highlight=False, least=page.NARROWEST).print(page.table(done))
     for line in page.lines(done):
         typer.echo(line)
     typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
@@ -483,8 +513,9 @@ def list_(
     store: StoreOption = Path("store"),
 ) -> int:
     """Show what there is: workloads, scenarios, operations, faults, checks, catalogs, versions, runs."""
-    from rich.console import Console
     from rich.table import Table
+
+    from harness.terminal import console
 
     columns: tuple[str, ...]
     rows: list[tuple[str, ...]]
@@ -535,7 +566,7 @@ def list_(
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console().print(table)
     return 0
 
 
@@ -656,20 +687,18 @@ def _explain(error: Exception) -> int:
     from compose.ports import PortInUse
     from harness.compare import CompareError
     from harness.history import HistoryError
+    from harness.matrix import MatrixError
     from harness.store import StoreError
     from harness.tablelog import TableLogError
     from workloads.schema import WorkloadError
 
     bad_input = (
-        WorkloadError
-        | ExternalError
-        | StoreError
-        | HistoryError
-        | TableLogError
-        | ModelError
-        | CompareError
-        | PortInUse
+        ExternalError | StoreError | HistoryError | TableLogError | ModelError | CompareError | MatrixError | PortInUse
     )
+    if isinstance(error, WorkloadError):
+        for line in str(error).splitlines():
+            _fail(line, BAD_INPUT)
+        return BAD_INPUT
     if isinstance(error, bad_input):
         return _fail(str(error), BAD_INPUT)
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

@@ -10,6 +10,17 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+WITHOUT_END = 10_000
+"""Columns of what is no terminal: a log has no right edge, so no table in it is cut."""
+
+
+def console(*, highlight: bool = True, least: int = 0) -> Console:
+    """Standard output for tables: as wide as the terminal, but at least ``least`` columns; as wide as the table where it is no terminal."""
+    out = Console(highlight=highlight)
+    out.width = max(least, out.width) if out.file.isatty() else WITHOUT_END
+    return out
+
+
 PLAIN_EVERY = 40
 """Operations between two plain progress lines."""
 

@@ -8,7 +8,7 @@ what, and at which moment its commit is let through or answered wrongly (``nemes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,7 +21,7 @@ from workloads.lengths import Seconds
 from workloads.operations import KINDS
 from workloads.schema import Length, OperationSpec, Workload, WorkloadError
 from workloads.tables import TableSpec
-from workloads.yamlfile import Path_, line_of, read_text, suggest, validated
+from workloads.yamlfile import Lines, Path_, Problem, read_text, refuse, suggest, validated
 
 Moment = Literal["held", "completed"]
 """Of an operation: its commit is at the gate (or was applied there, when it is to be answered wrongly), its writer has the outcome."""
@@ -156,64 +156,82 @@ class Scenario(_Model):
         )
 
 
+def shape(text: str, file: str = "<scenario>") -> tuple[Scenario, Lines]:
+    """The text of a scenario file as an object whose keys and values are of the right kind, and the line of each key; names are not looked up.
+
+    Raises:
+        WorkloadError: all that is wrong, each with file, line and key.
+    """
+    return validated(Scenario, text, file)
+
+
 def parse(text: str, file: str = "<scenario>") -> Scenario:
     """Parse the text of a scenario file; ``file`` names it in errors.
 
     Raises:
-        WorkloadError: the first thing that is wrong, with file, line and key.
+        WorkloadError: all that is wrong, each with file, line and key.
     """
-    scenario, lines = validated(Scenario, text, file)
-    _check(scenario, lines, file)
+    scenario, lines = shape(text, file)
+    refuse(problems(scenario), lines, file)
     return scenario
 
 
-def _check(s: Scenario, lines: Mapping[Path_, int], file: str) -> None:
-    def fail(location: Path_, message: str) -> None:
-        raise WorkloadError(f"{file}:{line_of(location, lines)}: {message}")
-
+def problems(s: Scenario) -> Iterator[Problem]:
+    """Names in a scenario that mean nothing, and steps that wait for what never comes."""
     if s.catalog not in CATALOGS:
-        fail(
-            ("catalog",), f"unknown catalog {s.catalog!r}{suggest(s.catalog, CATALOGS)}; allowed: {', '.join(CATALOGS)}"
+        yield (
+            ("catalog",),
+            f"unknown catalog {s.catalog!r}{suggest(s.catalog, CATALOGS)}; allowed: {', '.join(CATALOGS)}",
         )
     tables = [t.name for t in s.tables]
     names = [o.name for o in s.operations]
-    gated = [o.name for o in s.operations if o.gated]
     for i, name in enumerate(names):
         if name in names[:i]:
-            fail(("operations", i, "name"), f"operation {name!r} is there twice; give each its own name")
+            yield (("operations", i, "name"), f"operation {name!r} is there twice; give each its own name")
     for i, o in enumerate(s.operations):
         at: Path_ = ("operations", i)
         if o.do not in KINDS:
-            fail((*at, "do"), f"do: unknown operation {o.do!r}{suggest(o.do, KINDS)}; allowed: {', '.join(KINDS)}")
+            yield ((*at, "do"), f"do: unknown operation {o.do!r}{suggest(o.do, KINDS)}; allowed: {', '.join(KINDS)}")
+            continue
         if o.table is not None and o.table not in tables:
-            fail((*at, "table"), f"table: unknown table {o.table!r}; allowed: {', '.join(tables)}")
+            yield ((*at, "table"), f"table: unknown table {o.table!r}; allowed: {', '.join(tables)}")
         try:
             KINDS[o.do].statements(o.value, "w0-0", s.table(o))
         except (KeyError, IndexError, TypeError, ValueError) as e:
-            fail((*at, "value"), f"value: not the arguments of {o.do}: {type(e).__name__}: {e}")
+            yield ((*at, "value"), f"value: not the arguments of {o.do}: {type(e).__name__}: {e}")
         if o.fault is not None and o.fault.verb not in AT_A_GATE:
-            fail(
+            yield (
                 (*at, "fault", "verb"),
                 f"verb: {o.fault.verb} does not strike one request; allowed: {', '.join(sorted(AT_A_GATE))}",
             )
         if o.late and o.hold is None:
-            fail(
+            yield (
                 (*at, "fault", "verb"),
                 f"late: needs hold, such as {{{o.name}: completed}}: until when the commit is late",
             )
+    for table in s.final:
+        if table not in tables:
+            yield (("final", table), f"final: unknown table {table!r}; allowed: {', '.join(tables)}")
+    if len(names) == len(set(names)):
+        waits = list(_wait_problems(s))
+        yield from waits
+        if not waits and (stuck := _stuck(s)):
+            yield (("operations",), f"operations: none of {', '.join(stuck)} can ever end: they wait for each other")
+
+
+def _wait_problems(s: Scenario) -> Iterator[Problem]:
+    names = [o.name for o in s.operations]
+    gated = [o.name for o in s.operations if o.gated]
+    for i, o in enumerate(s.operations):
+        at: Path_ = ("operations", i)
         for key, when in (("after", o.after), ("hold", o.hold)):
             for other, moment in (when or {}).items():
                 itself = other == o.name and not (key == "hold" and o.late)
                 if itself or other not in names:
                     others = ", ".join(n for n in names if n != o.name) or "none"
-                    fail((*at, key, other), f"{key}: no other operation {other!r}; allowed: {others}")
-                if moment == "held" and other not in gated:
-                    fail((*at, key, other), f"{key}: {other} has neither hold nor fault, so nothing holds it")
-    for table in s.final:
-        if table not in tables:
-            fail(("final", table), f"final: unknown table {table!r}; allowed: {', '.join(tables)}")
-    if stuck := _stuck(s):
-        fail(("operations",), f"operations: none of {', '.join(stuck)} can ever end: they wait for each other")
+                    yield ((*at, key, other), f"{key}: no other operation {other!r}; allowed: {others}")
+                elif moment == "held" and other not in gated:
+                    yield ((*at, key, other), f"{key}: {other} has neither hold nor fault, so nothing holds it")
 
 
 def _stuck(s: Scenario) -> list[str]:
@@ -249,19 +267,28 @@ def load(path: Path) -> Scenario:
     return parse(read_text(path), str(path))
 
 
-def find(names: list[str]) -> list[Scenario]:
-    """The scenarios of these names or files; all of the library, by name, when none is given.
+def paths(names: list[str]) -> list[Path]:
+    """The files of the scenarios of these names or files; all of the library, by name, when none is given.
 
     Raises:
-        WorkloadError: one is not there, or wrong.
+        WorkloadError: one is not there.
     """
     library = {p.stem: p for p in sorted(LIBRARY.glob("*.yaml"))}
-    paths = []
+    found = []
     for name in names or list(library):
         path = library.get(name, Path(name))
         if not path.is_file():
             raise WorkloadError(
                 f"{name}: no such scenario{suggest(name, list(library))}; in the library: {', '.join(library)}"
             )
-        paths.append(path)
-    return [load(p) for p in paths]
+        found.append(path)
+    return found
+
+
+def find(names: list[str]) -> list[Scenario]:
+    """The scenarios of these names or files; all of the library, by name, when none is given.
+
+    Raises:
+        WorkloadError: one is not there, or wrong.
+    """
+    return [load(p) for p in paths(names)]

@@ -15,6 +15,7 @@ from checkers.assertions import quantile
 from harness.errors import family, telling
 from harness.history import NEMESIS, ErrorChain, Event, Operation
 from harness.tablelog import Commit, TableLog
+from workloads.operations import KINDS
 
 OUTCOMES = ("ok", "fail", "info")
 
@@ -89,29 +90,21 @@ _CLASSES = {
     "overwrite": "overwrite",
 }
 
-_NO_SNAPSHOT = frozenset(
-    {
-        "expire-snapshots",
-        "remove-orphan-files",
-        "rollback",
-        "add-column",
-        "widen-column",
-        "set-property",
-        "upgrade",
-    }
-)
-
 CLASSES = ("read", "insert", "update", "delete", "merge", "overwrite", "maintenance")
 
 
 def operation_class(f: str) -> str:
-    """The class of a kind: the first word of its name where that is one of SQL's verbs, else ``maintenance``."""
-    return _CLASSES.get(f.split("-")[0], "maintenance")
+    """The class of a kind: the first word of its name where that is one of SQL's verbs; else ``update`` where it changes rows that are
+    there (a transfer), and ``maintenance`` for whatever else is done to a table."""
+    known = _CLASSES.get(f.split("-")[0])
+    if known is not None:
+        return known
+    return "update" if f in KINDS and KINDS[f].changes_rows else "maintenance"
 
 
 def is_write(f: str) -> bool:
     """Whether a kind can leave a snapshot (reads, expiry and ALTER TABLE cannot)."""
-    return operation_class(f) != "read" and f not in _NO_SNAPSHOT
+    return KINDS[f].writes if f in KINDS else operation_class(f) != "read"
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

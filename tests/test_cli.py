@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from harness import __version__
+from harness.cli import app
 from harness.store import RunFolder
+from nemesis import scenario
 from tests.runs import ROOT, environment, icequake
 
 SMALL = "workload: small\ntables: [{name: t}]\nlength: {ops: 3}\noperations: {insert: 1}\n"
@@ -41,6 +46,10 @@ def last_line(stderr: str) -> str:
         (["list", "songs"], "allowed: workloads, scenarios, operations"),
         (["check", "nowhere"], "no such run"),
         (["report", "nowhere"], "no such run"),
+        (
+            ["matrix", "--against", "nowhere"],
+            "--against nowhere: no matrix to compare with: nowhere/cells.jsonl: cannot be read",
+        ),
     ],
 )
 def test_bad_arguments_are_one_line_and_254(arguments: list[str], says: str, tmp_path: Path) -> None:
@@ -66,6 +75,51 @@ def test_a_bad_workload_file_names_file_line_and_key(change: tuple[str, str], sa
     assert done.returncode == 254
     assert f"{file}{says}" in last_line(done.stderr)
     assert not (tmp_path / "store").exists()
+
+
+def test_all_that_is_wrong_with_a_workload_file_is_a_line_each(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(SMALL.replace("name: t", "name: T").replace("ops: 3", "ops: 0") + "writers: true\n")
+    done = icequake("run", file, cwd=tmp_path)
+    assert done.returncode == 254
+    assert [line.split(": ")[1:3] for line in done.stderr.splitlines()] == [
+        [f"{file}:2", "name"],
+        [f"{file}:3", "ops"],
+        [f"{file}:5", "writers"],
+    ]
+
+
+COMMANDS = [c.name or getattr(c.callback, "__name__", "") for c in app.registered_commands]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=lambda c: " ".join(c) or "icequake")
+def test_help_is_there_at_every_width(command: list[str], width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERMINAL_WIDTH", str(width))
+    done = CliRunner().invoke(app, [*command, "--help"], terminal_width=width)
+    assert done.exit_code == 0, done.exception
+    assert "Usage:" in done.output
+
+
+def test_help_says_what_an_object_store_s_address_is_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = icequake("run", "--help", env=environment(COLUMNS="200", TERMINAL_WIDTH="200"))
+    assert done.returncode == 0 and "http://host:9000/bucket[/prefix]." in done.stdout
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    done = icequake("--version")
+    assert (done.returncode, done.stdout) == (0, f"icequake {__version__}\n")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in project["project"] and project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "harness.__version__"}
+
+
+def test_a_table_in_a_log_is_not_cut() -> None:
+    done = icequake("list", "scenarios", env=environment(COLUMNS="80"))
+    assert done.returncode == 0
+    description = next(s.description for s in scenario.find(["rest-503-lost-commit"]))
+    assert len(description) > 80 and description in done.stdout
 
 
 def test_a_folder_that_is_no_run_is_said(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from harness.history import Event, Operation, Recorder
 from harness.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
 from reports import anomalies, measure, page, plots, stored, timeline, words
 from reports.stored import Stored
+from workloads.operations import KINDS, Kind
 
 EPOCH_MS = 1_700_000_000_000
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&<b>évil 冰\u202e\n\x00{{ 7 * 7 }}"
@@ -731,3 +732,18 @@ def test_each_name_of_an_anomaly_is_shown_before_any_second_one() -> None:
     chosen = anomalies.choose(found)
     assert len(chosen) == anomalies.MOST_CARDS
     assert [a.name for a in chosen[:2]] == ["c", "a"] and "b" in {a.name for a in chosen}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda k: k.name)
+def test_a_kind_is_filed_by_what_it_says_of_itself(kind: Kind) -> None:
+    assert measure.is_write(kind.name) == kind.writes
+    assert (measure.operation_class(kind.name) in ("read", "maintenance")) == (not kind.changes_rows)
+
+
+def test_a_transfer_is_an_update_and_a_kind_of_another_system_is_maintenance() -> None:
+    assert [measure.operation_class(f) for f in ("transfer", "read-both", "vacuum")] == [
+        "update",
+        "read",
+        "maintenance",
+    ]
+    assert measure.is_write("vacuum") and not measure.is_write("read-foreign")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
+from nemesis.scenario import Scenario
 from workloads.lengths import seconds
 from workloads.operations import KINDS
-from workloads.schema import LIBRARY, WorkloadError, assertion, find, load, parse
+from workloads.schema import LIBRARY, Workload, WorkloadError, assertion, find, load, parse
+from workloads.yamlfile import validated
 
 GOOD = """\
 workload: small
@@ -64,7 +70,7 @@ def test_what_is_not_said_has_a_default() -> None:
         ),
         (("- name: orders", "- name: Orders"), 3, "name: 'Orders' must match"),
         (("insert: 2", "insert: 2\n  insert: 3"), 8, "key 'insert' is there twice"),
-        (("tables:", "tables: 3\nextra:"), 3, "unknown key 'extra'"),
+        (("length:", "extra: 3\nlength:"), 5, "unknown key 'extra'"),
         (
             ("operations:", "assert: {retry: '<5%'}\noperations:"),
             6,
@@ -91,6 +97,90 @@ def test_an_error_names_line_key_and_remedy(change: tuple[str, str], line: int, 
     assert message.startswith(f"w.yaml:{line}: "), message
     assert says in message
     assert "\n" not in message
+
+
+THREE = GOOD.replace("format_version: 3", "format_version: 4").replace("length:", "writers: 0\nlength:")
+
+
+def test_everything_that_is_wrong_is_said_in_the_order_of_the_file() -> None:
+    with pytest.raises(WorkloadError) as error:
+        parse("seeed: 3\n" + THREE, "w.yaml")
+    assert [line.split(": ")[:2] for line in str(error.value).splitlines()] == [
+        ["w.yaml:1", "unknown key 'seeed' (did you mean seed?); allowed"],
+        ["w.yaml:5", "format_version"],
+        ["w.yaml:6", "writers"],
+    ]
+
+
+def test_every_name_that_means_nothing_is_said() -> None:
+    text = GOOD.replace("insert: 2", "insrt: 2").replace("keys: own", "tables: [order]") + "catalog: nessi\n"
+    with pytest.raises(WorkloadError) as error:
+        parse(text, "w.yaml")
+    assert [line.partition(": ")[0] for line in str(error.value).splitlines()] == ["w.yaml:7", "w.yaml:8", "w.yaml:9"]
+
+
+def test_every_key_that_is_there_twice_is_said() -> None:
+    with pytest.raises(WorkloadError) as error:
+        parse(GOOD + "  insert: 1\nlength: {ops: 1, ops: 2}\n", "w.yaml")
+    assert [line.split(";")[0] for line in str(error.value).splitlines()] == [
+        "w.yaml:9: key 'insert' is there twice",
+        "w.yaml:10: key 'length' is there twice",
+    ]
+
+
+def test_a_misspelt_key_is_not_said_to_be_missing_as_well() -> None:
+    with pytest.raises(WorkloadError) as error:
+        parse(GOOD.replace("workload:", "workloda:"), "w.yaml")
+    assert str(error.value).startswith("w.yaml:1: unknown key 'workloda' (did you mean workload?)")
+    assert "\n" not in str(error.value)
+
+
+def whole_numbers(model: type[BaseModel], at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Where a file of this model has a whole number: the keys on the way, ``0`` for the first of a list, ``insert`` for a mapping's."""
+    for name, field in model.model_fields.items():
+        yield from _inside(field.annotation, (*at, field.alias or name))
+
+
+def _inside(annotation: Any, at: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if annotation is int:
+        yield at
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield from whole_numbers(annotation, at)
+    elif get_origin(annotation) is dict:
+        yield from _inside(get_args(annotation)[1], (*at, "insert"))
+    elif get_origin(annotation) is tuple:
+        yield from _inside(get_args(annotation)[0], (*at, "0"))
+    elif get_origin(annotation) is not Literal:
+        for a in get_args(annotation)[: 1 if get_origin(annotation) is Annotated else None]:
+            yield from _inside(a, at)
+
+
+def with_true(at: tuple[str, ...]) -> Any:
+    """``true`` at that place."""
+    if not at:
+        return True
+    return [with_true(at[1:])] if at[0] == "0" else {at[0]: with_true(at[1:])}
+
+
+@pytest.mark.parametrize(
+    ("model", "at"),
+    [
+        pytest.param(model, at, id=".".join((model.__name__, *at)))
+        for model in (Workload, Scenario)
+        for at in whole_numbers(model)
+    ],
+)
+def test_true_is_no_whole_number(model: type[BaseModel], at: tuple[str, ...]) -> None:
+    with pytest.raises(WorkloadError) as error:
+        validated(model, yaml.safe_dump(with_true(at)), "w.yaml")
+    key = "" if at[-1] == "0" else f"{at[-1]}: "
+    assert f"{key}must be a number, not True" in str(error.value)
+
+
+def test_the_numbers_of_a_file_are_found() -> None:
+    found = {*whole_numbers(Workload)}
+    assert {("writers",), ("tables", "0", "partitions"), ("nemesis", "faults", "0", "writers", "0")} <= found
+    assert {("operations", "0", "writer"), ("final", "insert", "0")} <= {*whole_numbers(Scenario)}
 
 
 def test_all_weights_zero_is_an_error() -> None:

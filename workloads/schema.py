@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,10 +21,10 @@ from nemesis.packages import PACKAGES
 from workloads.lengths import Seconds
 from workloads.operations import KINDS, STAGES, Keys
 from workloads.tables import TableSpec
-from workloads.yamlfile import FileError, Path_, line_of, read_text, suggest, validated
+from workloads.yamlfile import FileError, Lines, Path_, Problem, read_text, refuse, suggest, validated
 
 WorkloadError = FileError
-"""A workload file that cannot be used; one line: file, line, key, what is wrong and what is allowed."""
+"""A workload file that cannot be used; for each thing that is wrong a line: file, line, key, what is wrong and what is allowed."""
 
 
 class _Model(BaseModel):
@@ -190,25 +190,32 @@ METRICS = {
 """What ``assert:`` may compare."""
 
 
+def shape(text: str, file: str = "<workload>") -> tuple[Workload, Lines]:
+    """The text of a workload file as an object whose keys and values are of the right kind, and the line of each key; names are not looked up.
+
+    Raises:
+        WorkloadError: all that is wrong, each with file, line and key.
+    """
+    return validated(Workload, text, file)
+
+
 def parse(text: str, file: str = "<workload>") -> Workload:
     """Parse the text of a workload file; ``file`` names it in errors.
 
     Raises:
-        WorkloadError: the first thing that is wrong, with file, line and key.
+        WorkloadError: all that is wrong, each with file, line and key.
     """
-    workload, lines = validated(Workload, text, file)
-    _check_names(workload, lines, file)
+    workload, lines = shape(text, file)
+    refuse(problems(workload, file), lines, file)
     return workload
 
 
-def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
-    def fail(location: Path_, message: str) -> None:
-        raise WorkloadError(f"{file}:{line_of(location, lines)}: {message}")
-
+def problems(w: Workload, file: str) -> Iterator[Problem]:
+    """Names in a workload that mean nothing, and numbers of writers that it has not; ``file``: beside it is the file of its catalog."""
     names = [t.name for t in w.tables]
     for i, name in enumerate(names):
         if name in names[:i]:
-            fail(("tables", i, "name"), f"table {name!r} is there twice; give each its own name")
+            yield (("tables", i, "name"), f"table {name!r} is there twice; give each its own name")
     mixes: list[tuple[Path_, Mix, tuple[str, ...] | None]] = [(("operations",), w.operations, None)]
     mixes += [
         (("phases", i, "operations"), p.operations, p.tables)
@@ -218,51 +225,57 @@ def _check_names(w: Workload, lines: Mapping[Path_, int], file: str) -> None:
     for at, mix, of_phase in mixes:
         for kind, spec in mix.items():
             if kind not in KINDS:
-                fail((*at, kind), f"unknown operation {kind!r}{suggest(kind, KINDS)}; allowed: {', '.join(KINDS)}")
-            if KINDS[kind].two_tables and (problem := _two_tables(w, kind, spec.tables or of_phase or tuple(names))):
-                fail((*at, kind), problem)
+                yield ((*at, kind), f"unknown operation {kind!r}{suggest(kind, KINDS)}; allowed: {', '.join(KINDS)}")
+                continue
+            known = {*(spec.tables or of_phase or ())} <= {*names}
+            if (
+                KINDS[kind].two_tables
+                and known
+                and (problem := _two_tables(w, kind, spec.tables or of_phase or tuple(names)))
+            ):
+                yield ((*at, kind), problem)
             for option in spec.options():
                 allowed = KINDS[kind].options
                 if option not in allowed:
                     takes = ", ".join(("weight", "keys", "tables", *allowed))
-                    fail((*at, kind, option), f"{option}: {kind} has no such option; allowed: {takes}")
+                    yield ((*at, kind, option), f"{option}: {kind} has no such option; allowed: {takes}")
             if not spec.tables and spec.tables is not None:
-                fail((*at, kind, "tables"), "tables: names no table; leave the key out for all tables")
+                yield ((*at, kind, "tables"), "tables: names no table; leave the key out for all tables")
             for i, t in enumerate(spec.tables or ()):
                 if t not in names:
-                    fail((*at, kind, "tables", i), f"tables: unknown table {t!r}; allowed: {', '.join(names)}")
+                    yield ((*at, kind, "tables", i), f"tables: unknown table {t!r}; allowed: {', '.join(names)}")
         if not any(s.weight for s in mix.values()):
-            fail(at, "operations: every weight is 0; give at least one operation a weight")
+            yield (at, "operations: every weight is 0; give at least one operation a weight")
     for i, p in enumerate(w.phases):
         if p.name in ("setup", "final-reads") or p.name in [q.name for q in w.phases[:i]]:
-            fail(("phases", i, "name"), f"name: phase {p.name!r} is taken; give each phase its own name")
+            yield (("phases", i, "name"), f"name: phase {p.name!r} is taken; give each phase its own name")
         for j, t in enumerate(p.tables or ()):
             if t not in names:
-                fail(("phases", i, "tables", j), f"tables: unknown table {t!r}; allowed: {', '.join(names)}")
+                yield (("phases", i, "tables", j), f"tables: unknown table {t!r}; allowed: {', '.join(names)}")
         if p.tables == ():
-            fail(("phases", i, "tables"), "tables: names no table; leave the key out for all tables")
+            yield (("phases", i, "tables"), "tables: names no table; leave the key out for all tables")
         if p.writers is not None and p.writers > w.writers:
-            fail(("phases", i, "writers"), f"writers: the workload has only {w.writers}; raise writers at the top")
+            yield (("phases", i, "writers"), f"writers: the workload has only {w.writers}; raise writers at the top")
     if own.is_file(w.catalog):
         if not (described := Path(file).parent / w.catalog).is_file():
-            fail(("catalog",), f"catalog: {described} is not there; give the path of a catalog's file from this one")
+            yield (("catalog",), f"catalog: {described} is not there; give the path of a catalog's file from this one")
     elif w.catalog not in CATALOGS:
-        known = f"{', '.join(CATALOGS)}, or the file of your own, my.yaml"
-        fail(("catalog",), f"unknown catalog {w.catalog!r}{suggest(w.catalog, CATALOGS)}; allowed: {known}")
+        places = f"{', '.join(CATALOGS)}, or the file of your own, my.yaml"
+        yield (("catalog",), f"unknown catalog {w.catalog!r}{suggest(w.catalog, CATALOGS)}; allowed: {places}")
     for n in w.clocks:
         if n >= w.writers:
-            fail(("clocks", str(n)), f"clocks: there is no writer {n}; the workload has {w.writers}, from 0")
-    _check_nemesis(w, fail)
+            yield (("clocks", str(n)), f"clocks: there is no writer {n}; the workload has {w.writers}, from 0")
+    yield from _nemesis_problems(w)
     for metric, threshold in w.assertions.items():
         if metric not in METRICS:
-            fail(
+            yield (
                 ("assert", metric),
                 f"unknown metric {metric!r}{suggest(metric, METRICS)}; allowed: {', '.join(METRICS)}",
             )
         try:
             assertion(threshold)
         except ValueError as e:
-            fail(("assert", metric), f"{metric}: {e}, not {threshold!r}")
+            yield (("assert", metric), f"{metric}: {e}, not {threshold!r}")
 
 
 def _two_tables(w: Workload, kind: str, among: tuple[str, ...]) -> str | None:
@@ -276,22 +289,22 @@ def _two_tables(w: Workload, kind: str, among: tuple[str, ...]) -> str | None:
     return None
 
 
-def _check_nemesis(w: Workload, fail: Callable[[Path_, str], None]) -> None:
+def _nemesis_problems(w: Workload) -> Iterator[Problem]:
     if w.nemesis is None:
         return
     if not w.nemesis.packages and not w.nemesis.faults:
-        fail(("nemesis",), "nemesis: names no fault; give packages, faults or both, or leave the key out")
+        yield (("nemesis",), "nemesis: names no fault; give packages, faults or both, or leave the key out")
     for i, name in enumerate(w.nemesis.packages):
         if name not in PACKAGES:
             allowed = ", ".join(PACKAGES)
-            fail(("nemesis", "packages", i), f"unknown package {name!r}{suggest(name, PACKAGES)}; allowed: {allowed}")
+            yield (("nemesis", "packages", i), f"unknown package {name!r}{suggest(name, PACKAGES)}; allowed: {allowed}")
     for i, fault in enumerate(w.nemesis.faults):
         at: Path_ = ("nemesis", "faults", i)
         for n in fault.writers or ():
             if n >= w.writers:
-                fail((*at, "writers"), f"writers: there is no writer {n}; the workload has {w.writers}, from 0")
+                yield ((*at, "writers"), f"writers: there is no writer {n}; the workload has {w.writers}, from 0")
         if fault.do is not None and fault.do not in KINDS:
-            fail(
+            yield (
                 (*at, "do"),
                 f"do: unknown operation {fault.do!r}{suggest(fault.do, KINDS)}; allowed: {', '.join(KINDS)}",
             )
@@ -323,7 +336,11 @@ def load(path: Path) -> Workload:
     Raises:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
-    workload = parse(read_text(path), str(path))
+    return placed(parse(read_text(path), str(path)), path)
+
+
+def placed(workload: Workload, path: Path) -> Workload:
+    """The workload of a file, with the path of its catalog's file not from that file's folder but from the current one."""
     if not own.is_file(workload.catalog):
         return workload
     return workload.model_copy(update={"catalog": os.path.normpath(path.parent / workload.catalog)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -13,13 +13,30 @@ from pydantic_core import ErrorDetails
 
 
 class FileError(ValueError):
-    """A file that cannot be used; one line: file, line, key, what is wrong and what is allowed."""
+    """A file that cannot be used; for each thing that is wrong a line: file, line, key, what is wrong and what is allowed."""
 
 
 Path_ = tuple[Hashable, ...]
+Lines = Mapping[Path_, int]
+"""The path of every key in a file → its line, from 1."""
+Problem = tuple[Path_, str]
+"""Where something is wrong, and what."""
 
 
-def _plain(node: yaml.Node, loader: yaml.SafeLoader, at: Path_, lines: dict[Path_, int], file: str) -> Any:
+def refuse(problems: Iterable[Problem], lines: Lines, file: str) -> None:
+    """Say what is wrong with a file, in the order of its lines; nothing when nothing is.
+
+    Raises:
+        FileError: there is a problem.
+    """
+    found = sorted(((line_of(at, lines), message) for at, message in problems), key=lambda p: p[0])
+    if found:
+        raise FileError("\n".join(f"{file}:{line}: {message}" for line, message in dict.fromkeys(found)))
+
+
+def _plain(
+    node: yaml.Node, loader: yaml.SafeLoader, at: Path_, lines: dict[Path_, int], wrong: list[tuple[int, str]]
+) -> Any:
     lines[at] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
         out: dict[Any, Any] = {}
@@ -27,18 +44,21 @@ def _plain(node: yaml.Node, loader: yaml.SafeLoader, at: Path_, lines: dict[Path
             key = loader.construct_object(key_node, deep=True)
             line = key_node.start_mark.line + 1
             if not isinstance(key, str):
-                raise FileError(f"{file}:{line}: key {key!r} must be a word")
+                wrong.append((line, f"key {key!r} must be a word"))
+                continue
             if key in out:
-                raise FileError(f"{file}:{line}: key {key!r} is there twice; keep one")
-            out[key] = _plain(value_node, loader, (*at, key), lines, file)
+                wrong.append((line, f"key {key!r} is there twice; keep one"))
+                continue
+            out[key] = _plain(value_node, loader, (*at, key), lines, wrong)
             lines[(*at, key)] = line
         return out
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(n, loader, (*at, i), lines, file) for i, n in enumerate(node.value)]
+        return [_plain(n, loader, (*at, i), lines, wrong) for i, n in enumerate(node.value)]
     try:
         return loader.construct_object(node, deep=True)
     except ValueError as e:  # such as a date that the calendar does not have
-        raise FileError(f"{file}:{lines[at]}: {node.value!r}: {e}; quote it if it is a word") from None
+        wrong.append((lines[at], f"{node.value!r}: {e}; quote it if it is a word"))
+        return node.value
 
 
 def _parse_yaml(text: str, file: str, example: str) -> tuple[Any, dict[Path_, int]]:
@@ -52,7 +72,11 @@ def _parse_yaml(text: str, file: str, example: str) -> tuple[Any, dict[Path_, in
         node = loader.get_single_node()
         if node is None:
             raise FileError(f"{file}:1: the file is empty; start from {example}")
-        return _plain(node, loader, (), lines, file), lines
+        wrong: list[tuple[int, str]] = []
+        data = _plain(node, loader, (), lines, wrong)
+        if wrong:
+            raise FileError("\n".join(f"{file}:{line}: {message}" for line, message in sorted(wrong)))
+        return data, lines
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         where = f"{file}:{mark.line + 1}" if mark is not None else file
@@ -132,7 +156,50 @@ def _message(error: ErrorDetails, location: Path_, root: type[BaseModel]) -> str
     return f"{name}{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}"
 
 
-def line_of(location: Path_, lines: Mapping[Path_, int]) -> int:
+def _true_for(number: type, data: Any, root: Any, at: Path_ = ()) -> Iterator[Problem]:
+    """Every yes or no that stands for a number of this type: pydantic would take ``true`` for 1."""
+    if isinstance(data, bool):
+        if _unwrap(root) is number:
+            name = f"{at[-1]}: " if at and isinstance(at[-1], str) else ""
+            yield at, f"{name}must be a number, not {data!r}"
+        return
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in inner:
+        below = _descend(root, key)
+        if below is not None:
+            yield from _true_for(number, value, below, (*at, key))
+
+
+def _known(location: Path_, lines: Lines) -> Path_:
+    """The part of pydantic's location that is in the file: it adds the member of a union, and ``[key]`` of a mapping's key."""
+    return next((location[:n] for n in range(len(location), 0, -1) if location[:n] in lines), ())
+
+
+def _problems(errors: list[ErrorDetails], root: type[BaseModel], lines: Lines) -> Iterator[Problem]:
+    """What pydantic found, once for each place: not of a list or mapping what follows from an error inside it, and no missing key that an
+    unknown one was meant to be."""
+    meant = set()
+    for e in errors:
+        if e["type"] == "extra_forbidden":
+            *above, key = e["loc"]
+            meant |= {(*above, k) for k in difflib.get_close_matches(str(key), _allowed_keys(tuple(above), root), n=1)}
+    everywhere = {_known(tuple(e["loc"]), lines) for e in errors}
+    told: set[Path_] = set()
+    for e in errors:
+        location: Path_ = tuple(e["loc"])
+        if e["type"] == "missing":
+            if location not in meant:
+                yield location, _message(e, location, root)
+            continue
+        place = _known(location, lines)
+        inside = any(len(p) > len(place) and p[: len(place)] == place for p in everywhere)
+        if place not in told and not inside:
+            told.add(place)
+            is_key = bool(location) and location[-1] in _allowed_keys(location[:-1], root)
+            yield place, _message(e, location if is_key else place, root)
+
+
+def line_of(location: Path_, lines: Lines) -> int:
     """The line of a key, or of what is nearest above it."""
     for n in range(len(location), -1, -1):
         if location[:n] in lines:
@@ -148,8 +215,8 @@ def validated(
     text: str,
     file: str,
     example: str = "workloads/quick.yaml",
-    prepare: Callable[[Any, Mapping[Path_, int]], Any] = lambda data, lines: data,
-) -> tuple[M, Mapping[Path_, int]]:
+    prepare: Callable[[Any, Lines], Any] = lambda data, lines: data,
+) -> tuple[M, Lines]:
     """YAML text as a ``root``, and the line of every key (its path in the file → its line, from 1).
 
     Args:
@@ -157,19 +224,24 @@ def validated(
         prepare: what is done to the plain data before it is validated.
 
     Raises:
-        FileError: the first thing that is wrong, with file, line and key.
+        FileError: all that is wrong, each with file, line and key.
     """
     data, lines = _parse_yaml(text, file, example)
     if not isinstance(data, dict):
         raise FileError(f"{file}:1: must be a mapping with the keys {', '.join(_allowed_keys((), root))}")
+    data = prepare(data, lines)
+    whole, other = dict(_true_for(int, data, root)), dict(_true_for(float, data, root))
+    problems: list[Problem] = []
+    model = None
     try:
-        return root.model_validate(prepare(data, lines)), lines
+        model = root.model_validate(data)
     except ValidationError as e:
-        errors = e.errors()
-        unknown = [x for x in errors if x["type"] == "extra_forbidden"]
-        first = (unknown or errors)[0]
-        location = tuple(first["loc"])
-        raise FileError(f"{file}:{line_of(location, lines)}: {_message(first, location, root)}") from None
+        problems += _problems(e.errors(), root, lines)
+    found = {**other, **dict(p for p in problems if p[0] in other)}  # a length of time says itself what it may be
+    problems = [p for p in problems if p[0] not in {*whole, *other}]
+    refuse([*problems, *whole.items(), *found.items()], lines, file)
+    assert model is not None, "what pydantic refuses has a problem"
+    return model, lines
 
 
 def read_text(path: Path) -> str:

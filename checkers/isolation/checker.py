@@ -21,7 +21,7 @@ from typing import Any
 
 from checkers.isolation.cycles import Cycle, explain_cycle, find_cycles
 from checkers.isolation.graph import THROUGH
-from checkers.isolation.levels import LEVELS, forbids, strongest, violated, weakest
+from checkers.isolation.levels import CYCLES, LEVELS, VARIANTS, forbids, strongest, violated, weakest
 from checkers.isolation.transactions import MOST, Finding
 from checkers.isolation.whitebox import TableGraph
 from checkers.replay import BLIND_APPEND, isolation
@@ -36,6 +36,7 @@ class Isolation:
     """Cycles of dependencies that a table's level forbids."""
 
     name = "isolation"
+    names = frozenset({"lost-update", *(cycle + variant for cycle in CYCLES for variant in VARIANTS)})
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies named as in ``levels``: ``lost-update``, ``G-single``, ``G-nonadjacent``, ``G2-item``, ``G2``, ``G0-realtime``, …

@@ -96,7 +96,9 @@ CYCLES: tuple[str, ...] = (
     "G2-item",
     "G2",
 )
-"""Cycles by the edges they are made of, the worst first; ``-process`` and ``-realtime`` variants use such an edge beside."""
+"""Cycles by the edges they are made of, the worst first."""
+VARIANTS: tuple[str, ...] = ("", "-process", "-realtime")
+"""What follows the name of a cycle: nothing, or the order of a process or real time where it uses such an edge beside."""
 
 
 def _worse() -> dict[str, tuple[str, ...]]:

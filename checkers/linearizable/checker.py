@@ -43,6 +43,7 @@ class Linearizable:
     """Answers that no order of the operations explains."""
 
     name = "linearizable"
+    names = frozenset({NONLINEARIZABLE})
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self._limits = limits
