@@ -218,7 +218,7 @@ class Compare:
         except OSError as e:
             raise CompareError(f"{self.into}: cannot be made: {e.strerror}; give another --into") from None
         if not self.path.exists():
-            self.path.write_text(json.dumps(self._header) + "\n")
+            store.replace_file(self.path, json.dumps(self._header) + "\n")
             return
         found, runs = read(self.path)
         if differing := [k for k in self._header if found.get(k) != self._header[k]]:
@@ -226,7 +226,7 @@ class Compare:
             raise CompareError(f"{self.path}: measured with another {what}; give another --into")
         self._done = {(r.contender, r.seed): r for r in runs}
         lines = [json.dumps(found), *(json.dumps(r.to_json()) for r in runs)]
-        self.path.write_text("\n".join(lines) + "\n")  # without a torn last line
+        store.replace_file(self.path, "\n".join(lines) + "\n")  # without a torn last line
 
     def _work(self, left: deque[tuple[int, Contender, int]]) -> None:
         while not self._stopped.is_set():

@@ -24,6 +24,7 @@ from markupsafe import Markup
 from checkers.verdict import Verdict
 from harness import errors, outcome
 from harness.history import Operation
+from harness.store import replace_file
 from reports import anomalies, measure, plots, stored, timeline, words
 from reports.measure import Tally
 from reports.stored import Stored
@@ -537,5 +538,5 @@ def write(run_folder: Path | Stored) -> Path:
     """
     run = stored.of(run_folder)
     path = run.folder / "report.html"
-    path.write_text(render(run), encoding="utf-8")
+    replace_file(path, render(run))
     return path
