@@ -11,6 +11,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+HIDDEN = "‹hidden›"
+"""What stands in a run's folder in place of a secret."""
+
 
 class FileError(ValueError):
     """A file that cannot be used; one line: file, line, key, what is wrong and what is allowed."""
@@ -35,6 +38,10 @@ def _plain(node: yaml.Node, loader: yaml.SafeLoader, at: Path_, lines: dict[Path
         return out
     if isinstance(node, yaml.SequenceNode):
         return [_plain(n, loader, (*at, i), lines, file) for i, n in enumerate(node.value)]
+    if HIDDEN in str(node.value):
+        raise FileError(
+            f"{file}:{lines[at]}: {at[-1] if at else 'the file'}: {HIDDEN} stands for a secret that was not written down; put the secret there"
+        )
     try:
         return loader.construct_object(node, deep=True)
     except ValueError as e:  # such as a date that the calendar does not have
