@@ -30,7 +30,7 @@ from checkers.replay import Replay
 from checkers.retries import Retries
 from checkers.verdict import Anomaly, Checker, Evidence, Validity, Verdict, worst
 from harness import history, swaps, tablelog
-from harness.store import RunFolder, StoreError
+from harness.store import RunFolder, StoreError, replace_file
 from workloads.tables import TableSpec
 
 ALL: tuple[Checker, ...] = (
@@ -276,4 +276,4 @@ def load_promises(folder: Path) -> Promises:
 def write_results(results: Results, path: Path) -> None:
     """Write ``results.json``: the same bytes for the same results."""
     text = json.dumps(results.to_json(), indent=1, sort_keys=True, ensure_ascii=False, default=str)
-    path.write_text(text + "\n", encoding="utf-8")
+    replace_file(path, text + "\n")

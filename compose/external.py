@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from compose.own import Own
 from compose.ports import LOOPBACK
+from compose.redaction import Redaction
 
 DEFAULT_REGION = "us-east-1"
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "[::1]")
@@ -61,14 +62,14 @@ def store(url: str, spark: Mapping[str, str], environment: Mapping[str, str] | N
         parts = urlsplit(url)
         port = parts.port
     except ValueError as e:
-        raise ExternalError(
-            f"--s3 {url}: {e}; give http://host:9000/bucket or http://host:9000/bucket/prefix"
-        ) from None
+        text = f"--s3 {url}: {e}; give http://host:9000/bucket or http://host:9000/bucket/prefix"
+        raise ExternalError(Redaction(()).text(text)) from None
     if parts.username or parts.password:
         raise ExternalError("--s3: give credentials by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, not in the address")
     bucket, _, prefix = parts.path.strip("/").partition("/")
     if parts.scheme not in ("http", "https") or not parts.hostname or not bucket or parts.query or parts.fragment:
-        raise ExternalError(f"--s3 {url}: give http://host:9000/bucket or http://host:9000/bucket/prefix")
+        text = f"--s3 {url}: give http://host:9000/bucket or http://host:9000/bucket/prefix"
+        raise ExternalError(Redaction(()).text(text))
     access = spark.get("s3.access-key-id") or known.get("AWS_ACCESS_KEY_ID")
     secret = spark.get("s3.secret-access-key") or known.get("AWS_SECRET_ACCESS_KEY")
     for name, value in (("AWS_ACCESS_KEY_ID", access), ("AWS_SECRET_ACCESS_KEY", secret)):

@@ -1,7 +1,7 @@
 """A catalog that is not ours: a YAML file with the properties by which Spark and PyIceberg reach it. ``docs/own-catalog.md`` is its reference.
 
 ``${NAME}`` in a value is taken from the environment, so that the file holds no secret; ``$${`` is a plain ``${``. What looks like a secret, by
-the name of its key or of its variable, is never written into a run's folder (``secrets``).
+the name of its key, of its variable or of a parameter in its URL, is never written into a run's folder (``secrets``).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from compose import hadoop
 from compose.asker import Asker
 from compose.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog, Guard, Wire, split
 from compose.endpoints import Endpoints
+from compose.redaction import Redaction, forms, is_secret, secrets_of
 from workloads.yamlfile import FileError, Path_, line_of, read_text, validated
 
 SUFFIXES = (".yaml", ".yml")
@@ -28,8 +29,6 @@ SPARK_NAME = "c"
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SECRET = re.compile(r"secret|passw|token|credential|private|api-?key|(^|[._-])pw", re.IGNORECASE)
-_SHORTEST_SECRET = 4
 _NEEDS_WAREHOUSE = ("hive", "jdbc", "glue", "hadoop", "nessie")
 
 
@@ -133,9 +132,16 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> Own:
     Raises:
         FileError: it cannot be read, or something in it is wrong, or a variable is not there.
     """
-    known = os.environ if environment is None else environment
-    where = str(path)
     secrets: set[str] = set()
+    try:
+        return _load(path, os.environ if environment is None else environment, secrets)
+    except FileError as e:
+        raise FileError(Redaction(secrets).text(str(e))) from None
+
+
+def _load(path: Path, known: Mapping[str, str], secrets: set[str]) -> Own:
+    """As :func:`load`; what is secret goes into ``secrets``, the errors are not redacted."""
+    where = str(path)
 
     def filled(data: Any, lines: Mapping[Path_, int]) -> Any:
         return _filled(data, (), lines, where, known, secrets)
@@ -201,20 +207,13 @@ def _filled(
             raise FileError(
                 f"{file}:{line_of(at, lines)}: {key}: the environment variable {name} is not set; export {name}=…"
             )
-        if _SECRET.search(name):
-            secrets.update(_parts(known[name]))
+        if is_secret(name, known[name]):
+            secrets.update(forms(known[name]))
         return known[name]
 
     whole = _VARIABLE.sub(fill, value)
-    if _SECRET.search(key):
-        secrets.update(_parts(whole))
+    secrets.update(secrets_of({key: whole}))
     return whole
-
-
-def _parts(secret: str) -> set[str]:
-    """A secret as it may show up: alone, the second half of ``id:secret``, and as a URL writes it."""
-    halves = {secret, secret.partition(":")[2]}
-    return {s for half in halves for s in (half, quote(half, safe="")) if len(s) >= _SHORTEST_SECRET}
 
 
 def _check(file: _File, fail: Any) -> None:

@@ -5,13 +5,59 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
-HIDDEN = "‹hidden›"
-_IN_URL = re.compile(r"(?<=://)([^/\s:@]+):([^/\s@]+)(?=@)")
-_PARAMETER = re.compile(r"(?i)\b(password|passwd|secret|token)=([^\s&;\"']+)")
+from workloads.yamlfile import HIDDEN
+
+SECRET_NAMES = r"secret|passw|passphrase|token|credential|private|authorization|api[-_.]?key|access[.]?key|(^|[._-])(pw|pwd|key|sig|signature)$"
+"""What a property, a variable or a parameter of a URL is called whose value is a secret; for Python and Java, the case does not matter."""
+
+_SECRET_NAME = re.compile(SECRET_NAMES, re.IGNORECASE)
+_SHORTEST_SECRET = 4
+"""A shorter word is in too many others to be hidden wherever it stands."""
+_SWITCHES = ("true", "false")
+_IN_URL = r"(?<=://)([^/\s:@]*:)([^/\s]+)(?=@)"
+_PARAMETER = (
+    r"(?i)(\b[\w.-]{0,40}(?:secret|passw|passphrase|token|credential|api[-_.]?key)[\w.-]{0,40}=|"
+    r"[?&;][\w.-]{0,40}(?:private|authorization|key|pwd?|sig|signature)=)([^\s&;\"']+)"
+)
+"""In the middle of a text ``key=`` may be anything; in a URL it is a secret."""
+_STRUCTURES = (re.compile(_IN_URL), re.compile(_PARAMETER))
+_BYTE_STRUCTURES = (re.compile(_IN_URL.encode()), re.compile(_PARAMETER.encode()))
+
+
+def is_secret(name: str, value: str = "") -> bool:
+    """Whether a property of this name has a secret for its value; a switch (``token-refresh-enabled: true``) has none."""
+    return value.lower() not in _SWITCHES and _SECRET_NAME.search(name) is not None
+
+
+def secrets_in(text: str) -> set[str]:
+    """What the URLs and parameters in ``text`` call a password, as it stands there and decoded."""
+    found = {match[2] for structure in _STRUCTURES for match in structure.finditer(text)}
+    return found | {unquote(secret) for secret in found}
+
+
+def forms(secret: str) -> set[str]:
+    """A secret as it may show up: alone, the second half of ``id:secret``, and as a URL writes it."""
+    halves = {secret, secret.partition(":")[2]}
+    return {s for half in halves for s in (half, quote(half, safe="")) if len(s) >= _SHORTEST_SECRET}
+
+
+def secrets_of(properties: Mapping[str, str]) -> set[str]:
+    """What must not be written down of ``properties``: the values of secret names, and the passwords in other values."""
+    found: set[str] = set()
+    for name, value in properties.items():
+        found |= {value} if is_secret(name, value) else secrets_in(value)
+    return {form for secret in found for form in forms(secret)}
+
+
+def masked(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties as they may be written down: every name is there, a secret is ``‹hidden›``."""
+    hide = Redaction(())
+    return {k: HIDDEN if is_secret(k, v) else hide.text(v) for k, v in properties.items()}
 
 
 class Redaction:
@@ -25,10 +71,11 @@ class Redaction:
 
     def text(self, text: str) -> str:
         """The text without secrets."""
-        if self._known is None:
-            return text
-        text = self._known.sub(HIDDEN, text)
-        return _PARAMETER.sub(rf"\1={HIDDEN}", _IN_URL.sub(rf"\1:{HIDDEN}", text))
+        if self._known is not None:
+            text = self._known.sub(HIDDEN, text)
+        for structure in _STRUCTURES:
+            text = structure.sub(rf"\1{HIDDEN}", text)
+        return text
 
     def value(self, value: Any) -> Any:
         """A JSON value without secrets in its strings."""
@@ -39,12 +86,17 @@ class Redaction:
         return {k: self.value(v) for k, v in value.items()} if isinstance(value, dict) else value
 
     def folder(self, folder: Path) -> None:
-        """Rewrite every file below ``folder`` that holds a known secret, such as a log of a program that is not ours. Raises OSError."""
+        """Rewrite every file below ``folder`` that holds a secret, such as a log of a program that is not ours; none if no secret is known.
+
+        Raises OSError.
+        """
         if self._bytes is None:
             return
         for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink()):
             content = path.read_bytes()
             clean = self._bytes.sub(HIDDEN.encode(), content)
+            for structure in _BYTE_STRUCTURES:
+                clean = structure.sub(rb"\1" + HIDDEN.encode(), clean)
             if clean != content:
                 new = path.with_name(f".{path.name}.new")
                 new.write_bytes(clean)

@@ -36,6 +36,7 @@ from compose.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
 from compose.ports import LOOPBACK, Ports
 from compose.postgres import Postgres
 from compose.process import LocalProcess, NotReady
+from compose.redaction import SECRET_NAMES
 from compose.service import Service, ServiceError
 from compose.spark import SMALL_JVM, SparkMaster, SparkWorker, join_class_path, spark_environment
 
@@ -426,7 +427,7 @@ def spark_conf(
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.iceberg.aggregate-push-down.enabled": "false",
-        "spark.redaction.regex": "(?i)secret|passw|token|credential|access[.]?key",
+        "spark.redaction.regex": f"(?i){SECRET_NAMES}",
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         **entry.session(endpoints),
         **{f"{catalog}.{k}": v for k, v in entry.properties(endpoints).items()},

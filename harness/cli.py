@@ -8,9 +8,7 @@ import random
 import shlex
 import signal
 import sys
-import tempfile
 import textwrap
-import traceback
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from harness import __version__
+from harness.crash import Crash, details_in
 
 BAD_INPUT, HARNESS_FAILED = 254, 255
 
@@ -181,6 +180,7 @@ def run(
 ) -> int:
     """Run one workload, check it, write its page."""
     from compose import releases
+    from compose.redaction import secrets_of
     from harness import kept as kept_stack
     from harness import store as runs
     from harness.resolve import read_workload
@@ -208,12 +208,13 @@ def run(
     settings = Settings(
         seed=seed, command=f"{command()} {shlex.join(words)}", ports=ports, external=external, clean=clean
     )
-    with Voice(quiet=quiet) as voice:
+    known = (*external.secrets, *secrets_of(spec.catalog_properties))
+    with Voice(quiet=quiet) as voice, details_in(store, known):
         installation = releases.ensure(release)
         folder = runs.create(store, spec.workload)
         voice.say(f"{spec.workload}, seed {seed}: {folder.path}")
         own_stack = fresh or ports or release != releases.DEFAULT or spec.catalog != "rest" or external
-        with nullcontext() if own_stack else kept_stack.use(installation.home) as kept:
+        with nullcontext() if own_stack else kept_stack.use(installation.home) as kept, details_in(folder.path):
             one = Run(spec, folder, installation, settings, kept=kept, watcher=voice)
             try:
                 one.execute()
@@ -241,11 +242,12 @@ def _judge(folder: Any, engine: str = "auto") -> int:
     from reports import junit, page, summary
     from reports.stored import load
 
-    results = check(load_evidence(folder.path), ALL, load_promises(folder.path), engine=engine)  # type: ignore[arg-type]
-    write_results(results, folder.results)
-    junit.write(folder.path)
-    stored = load(folder.path)
-    page.write(stored)
+    with details_in(folder.path):
+        results = check(load_evidence(folder.path), ALL, load_promises(folder.path), engine=engine)  # type: ignore[arg-type]
+        write_results(results, folder.results)
+        junit.write(folder.path)
+        stored = load(folder.path)
+        page.write(stored)
     for line in summary.lines(stored):
         typer.echo(line)
     return exit_code(results.valid)
@@ -322,7 +324,7 @@ def prove(
     scenarios = [read_scenario(p) for p in scenario.paths(names or [])]
     release = _release(iceberg)
     again = f"{command()} prove" + (f" --iceberg {iceberg}" if iceberg is not None else "")
-    with Voice(quiet=quiet) as voice:
+    with Voice(quiet=quiet) as voice, details_in(store):
         installation = releases.ensure(release)
         proofs, found = proving.prove(scenarios, installation, store, voice, times=times, command=again)
     if output is not None:
@@ -367,7 +369,7 @@ def matrix(
     cells = list(conflicts.cells(tuple(k for k in conflicts.KINDS if not only or k in only)))[:limit]
     other = None if against is None else _other_matrix(against)
     release = _release(iceberg)
-    with Voice(quiet=quiet) as voice:
+    with Voice(quiet=quiet) as voice, details_in(into):
         installation = releases.ensure(release)
         whole = measuring.Matrix(cells, into, installation, voice, _catalog(catalog, own_file=False))
         measured = whole.measure()
@@ -411,6 +413,7 @@ def compare(
 ) -> int:
     """Run one workload with the same seeds and faults on several catalogs or releases, and say what differs."""
     from checkers.verdict import exit_code
+    from compose.redaction import secrets_of
     from harness import compare as comparing
     from harness.comparison import Contender
     from harness.resolve import read_workload
@@ -445,7 +448,7 @@ def compare(
     words += ["--parallel", str(parallel)] if parallel > 1 else []
     goes_on = f"{command()} {shlex.join(words)}"
     order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel, clean)
-    with Voice(quiet=quiet) as voice:
+    with Voice(quiet=quiet) as voice, details_in(into, secrets_of(spec.catalog_properties)):
         which = f"seed {seed}" if seeds == 1 else f"seeds {seed} to {seed + seeds - 1}"
         voice.say(f"{spec.workload}, {len(contenders)} contenders, {which}: {into}")
         whole = comparing.Compare(order, into, store, voice)
@@ -670,18 +673,17 @@ def _main() -> int:
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return _fail("stopped; the run's folder keeps what there is", HARNESS_FAILED)
-    except BadArgument as e:
-        return _fail(f"{e}; see `{command()} --help`", BAD_INPUT)
     except Exception as e:
         if isinstance(e, _TyperError):
             text = str(e.format_message()).rstrip(".")  # type: ignore[attr-defined]
             if not text:  # no command: Typer has shown the help
                 return BAD_INPUT
             return _fail(f"{text}; see `{command()} --help`", BAD_INPUT)
-        return _explain(e)
+        return _explain(e if isinstance(e, Crash) else Crash(e))
 
 
-def _explain(error: Exception) -> int:
+def _explain(crash: Any) -> int:
+    """Say why a command ended (``harness.crash.Crash``), without secrets; the exit code."""
     from checkers.models import ModelError
     from compose.external import ExternalError
     from compose.ports import PortInUse
@@ -692,20 +694,27 @@ def _explain(error: Exception) -> int:
     from harness.tablelog import TableLogError
     from workloads.schema import WorkloadError
 
+    error = crash.error
+
+    def fail(message: str, code: int) -> int:
+        return _fail(crash.redacted(message), code)
+
     bad_input = (
         ExternalError | StoreError | HistoryError | TableLogError | ModelError | CompareError | MatrixError | PortInUse
     )
+    if isinstance(error, BadArgument):
+        return fail(f"{error}; see `{command()} --help`", BAD_INPUT)
     if isinstance(error, WorkloadError):
         for line in str(error).splitlines():
-            _fail(line, BAD_INPUT)
+            fail(line, BAD_INPUT)
         return BAD_INPUT
     if isinstance(error, bad_input):
-        return _fail(str(error), BAD_INPUT)
+        return fail(str(error), BAD_INPUT)
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         where = f" ({error.filename})" if error.filename else ""
-        return _fail(f"the disk of the store is full{where}; free some space or give another --store", HARNESS_FAILED)
+        return fail(f"the disk of the store is full{where}; free some space or give another --store", HARNESS_FAILED)
     if isinstance(error, OSError) and error.errno in _ACCESS and error.filename:
-        return _fail(f"{error.filename}: {error.strerror}; what is there must be ours to write", HARNESS_FAILED)
+        return fail(f"{error.filename}: {error.strerror}; what is there must be ours to write", HARNESS_FAILED)
     from compose.install import SetupError
     from compose.service import ServiceError
     from harness.kept import KeptError
@@ -714,15 +723,12 @@ def _explain(error: Exception) -> int:
     from harness.writers import WriterError
 
     if isinstance(error, SetupError | ServiceError | KeptError | RunError | WriterError | TableReadError):
-        return _fail(str(error), HARNESS_FAILED)
-    log = Path(tempfile.gettempdir()) / f"icequake-error-{os.getpid()}.log"
-    text = "".join(traceback.format_exception(error))
+        return fail(str(error), HARNESS_FAILED)
     try:
-        log.write_text(text)
-        hint = f"the details are in {log}"
-    except OSError:
-        hint = text.strip().splitlines()[-1]
-    return _fail(f"internal error: {type(error).__name__}: {error}; {hint}; please report it", HARNESS_FAILED)
+        hint = f"the details are in {crash.write()}"
+    except OSError as e:
+        hint = f"the details could not be written: {e}"
+    return fail(f"internal error: {type(error).__name__}: {error}; {hint}; please report it", HARNESS_FAILED)
 
 
 if __name__ == "__main__":

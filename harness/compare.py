@@ -26,7 +26,7 @@ from compose.cache import SetupError
 from compose.external import ExternalError, external
 from compose.install import Installation
 from compose.preflight import preflight
-from compose.redaction import Redaction
+from compose.redaction import Redaction, masked, secrets_of
 from compose.service import ServiceError
 from harness import measures, store
 from harness.comparison import Comparison, Contender, Ran
@@ -81,7 +81,7 @@ class Order:
     def header(self) -> dict[str, Any]:
         """What runs of one comparison have in common."""
         spec = self.workload.model_dump(mode="json", exclude={"catalog", "seed"}, exclude_defaults=True)
-        return {"format": FORMAT, "workload": spec, "parallel": self.parallel}
+        return {"format": FORMAT, "workload": _written_down(spec), "parallel": self.parallel}
 
     def turns(self) -> list[tuple[Contender, int]]:
         """All runs in their order: forward for the first seed, backward for the second, and so on."""
@@ -218,15 +218,16 @@ class Compare:
         except OSError as e:
             raise CompareError(f"{self.into}: cannot be made: {e.strerror}; give another --into") from None
         if not self.path.exists():
-            self.path.write_text(json.dumps(self._header) + "\n")
+            store.replace_file(self.path, json.dumps(self._header) + "\n")
             return
         found, runs = read(self.path)
+        found["workload"] = _written_down(found.get("workload"))
         if differing := [k for k in self._header if found.get(k) != self._header[k]]:
             what = ", ".join(_differing(found.get("workload"), self._header["workload"]) or differing)
             raise CompareError(f"{self.path}: measured with another {what}; give another --into")
         self._done = {(r.contender, r.seed): r for r in runs}
         lines = [json.dumps(found), *(json.dumps(r.to_json()) for r in runs)]
-        self.path.write_text("\n".join(lines) + "\n")  # without a torn last line
+        store.replace_file(self.path, "\n".join(lines) + "\n")  # without a torn last line
 
     def _work(self, left: deque[tuple[int, Contender, int]]) -> None:
         while not self._stopped.is_set():
@@ -259,10 +260,11 @@ class Compare:
         command = self.order.command(contender, seed)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         folder: RunFolder | None = None
-        hide = Redaction(())
+        known = secrets_of(self.order.workload.catalog_properties)
+        hide = Redaction(known)
         try:
             theirs = external(own.load(Path(contender.catalog)) if own.is_file(contender.catalog) else None, None, None)
-            hide = Redaction(theirs.secrets)
+            hide = Redaction((*theirs.secrets, *known))
             installation = self._installation(contender)
             preflight(theirs)
             with self._lock:  # the links to the newest are one file
@@ -314,6 +316,14 @@ class Compare:
         with contextlib.suppress(ValueError):  # on another drive
             return os.path.relpath(folder.path, self.into)
         return str(folder.path)
+
+
+def _written_down(spec: Any) -> Any:
+    """A workload, as JSON, without the secrets among its catalog's properties."""
+    properties = spec.get("catalog_properties") if isinstance(spec, dict) else None
+    if not isinstance(properties, dict):
+        return spec
+    return {**spec, "catalog_properties": masked({str(k): str(v) for k, v in properties.items()})}
 
 
 def _differing(found: object, wanted: dict[str, Any]) -> Sequence[str]:

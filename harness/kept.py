@@ -1,7 +1,7 @@
 """``icequake up`` and ``down``: a stack with warm writers that the next runs use.
 
 A keeper process owns the services and the drivers (and a watchdog of its own, so a killed keeper leaves nothing behind). Where
-they are is in ``<cache>/stack.json``; a run that uses the warm writers holds ``<cache>/stack.in-use`` meanwhile, since a
+they are is in ``<cache>/stack/stack.json``; a run that uses the warm writers holds ``<cache>/stack.in-use`` meanwhile, since a
 driver executes one operation at a time; a second run beside it starts its own stack.
 """
 
@@ -31,6 +31,7 @@ from compose.stack import Stack
 from compose.watchdog import Watchdog
 from harness.driver import launcher
 from harness.run import WRITER_START_S, Kept
+from harness.store import replace_file
 from harness.writers import WriterSlot
 
 UP_S = 420.0
@@ -42,7 +43,8 @@ class KeptError(RuntimeError):
 
 
 def _file(home: Path) -> Path:
-    return home / "stack.json"
+    """Where the record of the kept stack is: the keys of its object store are in it, so its folder is its user's alone."""
+    return home / "stack" / "stack.json"
 
 
 def _read(home: Path) -> dict[str, Any] | None:
@@ -174,9 +176,10 @@ def keep(writers: int, logs: Path) -> None:
 
 
 def _write(file: Path, record: dict[str, Any]) -> None:
-    new = file.with_suffix(".new")
-    new.write_text(json.dumps(record, indent=1))
-    new.replace(file)
+    """Write the record so that nobody else can read it, not for a moment."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file.parent.chmod(0o700)  # it may have been there before
+    replace_file(file, json.dumps(record, indent=1), mode=0o600)
 
 
 def main() -> None:

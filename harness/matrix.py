@@ -335,13 +335,13 @@ class Matrix:
     def _begin(self, versions: dict[str, str]) -> None:
         header = {"format": FORMAT, "catalog": self._catalog, "versions": versions}
         if not self.path.exists():
-            self.path.write_text(json.dumps(header) + "\n")
+            store.replace_file(self.path, json.dumps(header) + "\n")
             return
         found, self._done = read(self.path)
         if (found.get("catalog"), found.get("versions")) != (self._catalog, versions):
             raise MatrixError(f"{self.path}: measured on another catalog or with other versions; give another --into")
         lines = [json.dumps(found), *(json.dumps(m.to_json()) for m in self._done)]
-        self.path.write_text("\n".join(lines) + "\n")  # without a torn last line
+        store.replace_file(self.path, "\n".join(lines) + "\n")  # without a torn last line
 
     def _work(self, bench: Bench, group: int, turn: Iterator[list[Cell]]) -> None:
         while not self._stop.is_set():

@@ -28,7 +28,7 @@ from compose.catalogs import CATALOGS, catalog_of
 from compose.endpoints import Endpoints
 from compose.external import External, external
 from compose.install import Installation
-from compose.redaction import Redaction
+from compose.redaction import Redaction, masked, secrets_of
 from compose.service import Service
 from compose.stack import Stack, pointers, table_history
 from compose.watchdog import Watchdog
@@ -144,7 +144,6 @@ class Run:
         self._settings = settings
         self._kept = kept
         self._watcher = watcher
-        self._say = watcher.say
         self._run_id = secrets.token_hex(6)
         self._namespace = f"iq_{self._run_id}"
         self._stop = settings.stop
@@ -159,7 +158,7 @@ class Run:
         self._external = settings.external
         if self._external.catalog is None and own.is_file(workload.catalog):
             self._external = external(own.load(Path(workload.catalog)), None, None)
-        self._hide = Redaction(self._external.secrets)
+        self._hide = Redaction((*self._external.secrets, *secrets_of(workload.catalog_properties)))
         self.left: tuple[str, ...] = ()
         """What this run made in a catalog that is not ours and did not drop: statements that do, in their order."""
         self._timings: dict[str, float] = {}
@@ -307,6 +306,10 @@ class Run:
         self._state["capture_errors"] = self._hide.value(list(follower.errors))
         self._state["writer_replacements"] = sum(s.replacements for s in slots)
 
+    def _say(self, text: str) -> None:
+        """Tell the watcher, without secrets."""
+        self._watcher.say(self._hide.text(text))
+
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     def _count(self) -> int | None:
@@ -322,10 +325,10 @@ class Run:
             "workload": w.workload,
             "description": w.description,
             "seed": self._settings.seed,
-            "command": self._settings.command,
+            "command": self._hide.text(self._settings.command),
             "catalog": self._external.catalog.name if self._external.catalog else w.catalog,
-            **({"external": self._external.plain} if self._external else {}),
-            **({"catalog_properties": dict(w.catalog_properties)} if w.catalog_properties else {}),
+            **({"external": self._hide.value(self._external.plain)} if self._external else {}),
+            **({"catalog_properties": masked(w.catalog_properties)} if w.catalog_properties else {}),
             "namespace": self._namespace,
             "versions": versions(self._installation, self._ours()),
             "tables": [t.model_dump() for t in w.tables],

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,35 @@ import yaml
 
 class StoreError(ValueError):
     """A store or run folder that cannot be used; one line with the remedy."""
+
+
+def replace_file(path: Path, text: str | bytes, *, mode: int = 0o666) -> None:
+    """Write the whole file ``path`` in one step: it is the old one until the new one is complete and on the disk.
+
+    Neither a full disk nor a kill leaves half a file. A link is not followed: it is replaced.
+
+    Args:
+        text: characters are written as UTF-8.
+        mode: who may read and write it from its first byte on; the process's umask takes away from it.
+
+    Raises:
+        OSError: it cannot be written; names ``path``. The old file is as it was, and nothing lies beside it.
+    """
+    content = text.encode() if isinstance(text, str) else text
+    new = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+    try:
+        try:
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                new.unlink()
+            raise
+    except OSError as e:
+        raise OSError(e.errno, e.strerror, str(path)) from e
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +113,11 @@ class RunFolder:
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Replace ``run.json`` in one step."""
-        new = self.run.with_suffix(".new")
-        new.write_text(json.dumps(state, indent=1) + "\n")
-        new.replace(self.run)
+        replace_file(self.run, json.dumps(state, indent=1) + "\n")
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Write ``plan.yaml``."""
-        self.plan.write_text(yaml.safe_dump(dict(plan), sort_keys=False, allow_unicode=True, width=120))
+        replace_file(self.plan, yaml.safe_dump(dict(plan), sort_keys=False, allow_unicode=True, width=120))
 
     def read_plan(self) -> dict[str, Any]:
         """Read ``plan.yaml``.

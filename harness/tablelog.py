@@ -36,6 +36,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.store import replace_file
+
 FORMAT = 1
 
 Row = tuple[Any, ...]
@@ -388,7 +390,7 @@ def dump(record: Mapping[str, Any]) -> bytes:
 
 def write(log: TableLog, path: Path) -> None:
     """Write a whole log to ``path``, replacing it."""
-    path.write_bytes(b"".join(dump(r) for r in records(log)))
+    replace_file(path, b"".join(dump(r) for r in records(log)))
 
 
 def read(path: Path) -> TableLog:

@@ -21,6 +21,7 @@ from checkers.verdict import Validity
 from compose.catalogs import CATALOGS
 from harness.comparison import Cell, Comparison, Contender, Ran, Spread, requests, summed
 from harness.measures import FIGURES, Figure
+from harness.store import replace_file
 from reports import comparewords, svg, words
 from reports.page import SYMBOLS, TEMPLATES, Banner, environment
 
@@ -338,9 +339,9 @@ def _contender_json(c: Comparison, x: Contender) -> dict[str, Any]:
 
 def write(c: Comparison, into: Path, again: str | None = None) -> Path:
     """Write page and JSON into the comparison's folder; the page's path."""
-    (into / JSON).write_text(dumped(c), encoding="utf-8")
+    replace_file(into / JSON, dumped(c))
     path = into / PAGE
-    path.write_text(render(c, again), encoding="utf-8")
+    replace_file(path, render(c, again))
     return path
 
 

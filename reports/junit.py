@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from checkers.verdict import Verdict
+from harness.store import replace_file
 from reports import measure, page, stored, words
 from reports.stored import Stored
 
@@ -110,5 +111,5 @@ def write(run_folder: Path | Stored) -> Path:
     """Save :func:`render` as ``junit.xml`` in the folder and return its path."""
     run = stored.of(run_folder)
     path = run.folder / "junit.xml"
-    path.write_text(render(run), encoding="utf-8")
+    replace_file(path, render(run))
     return path

@@ -11,6 +11,7 @@ from typing import Any
 from checkers import conflicts
 from checkers.conflicts import KINDS, PLACEMENTS, Cell
 from harness.matrix import Ended, Measured, read
+from harness.store import replace_file
 from reports import words
 from reports.page import environment
 
@@ -126,7 +127,7 @@ def render(folder: Path) -> str:
 def write(folder: Path) -> Path:
     """Render it to ``matrix.html`` in the folder; its path."""
     path = folder / "matrix.html"
-    path.write_text(render(folder), encoding="utf-8")
+    replace_file(path, render(folder))
     return path
 
 

@@ -22,8 +22,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from checkers.verdict import Verdict
+from compose.redaction import masked
 from harness import errors, outcome
 from harness.history import Operation
+from harness.store import replace_file
 from reports import anomalies, measure, plots, stored, timeline, words
 from reports.measure import Tally
 from reports.stored import Stored
@@ -214,9 +216,16 @@ _SHOWN_ELSEWHERE = frozenset(
 )
 
 
+def _without_secrets(key: str, value: Any) -> Any:
+    """What the plan says under ``key``; an older plan may have its catalog's secrets in it."""
+    if key != "catalog_properties" or not isinstance(value, Mapping):
+        return value
+    return masked({str(k): str(v) for k, v in value.items()})
+
+
 def _plan_rest(run: Stored) -> list[tuple[str, str]]:
     return [
-        (k.replace("_", " "), _cell(v))
+        (k.replace("_", " "), _cell(_without_secrets(k, v)))
         for k, v in list(run.plan.items())[:40]
         if k not in _SHOWN_ELSEWHERE and v not in (None, {}, [])
     ]
@@ -537,5 +546,5 @@ def write(run_folder: Path | Stored) -> Path:
     """
     run = stored.of(run_folder)
     path = run.folder / "report.html"
-    path.write_text(render(run), encoding="utf-8")
+    replace_file(path, render(run))
     return path

@@ -20,7 +20,7 @@ def home(tmp_path: Path, installation: Installation) -> Path:
     place = tmp_path / "home"
     place.mkdir()
     for part in installation.home.iterdir():
-        if part.name not in ("stack.json", "stack.in-use", "stack-logs"):
+        if part.name not in ("stack", "stack.in-use", "stack-logs"):
             (place / part.name).symlink_to(part)
     return place
 
@@ -31,7 +31,7 @@ def test_up_keeps_warm_writers_for_the_next_runs_and_down_ends_them(home: Path, 
     try:
         up = icequake("up", "--writers", "2", env=env)
         assert up.returncode == 0, up.stderr
-        keeper = psutil.Process(json.loads((home / "stack.json").read_text())["pid"])
+        keeper = psutil.Process(json.loads((home / "stack" / "stack.json").read_text())["pid"])
         members = [keeper, *keeper.children(recursive=True)]
         again = icequake("up", env=env)
         assert again.returncode == 255 and "icequake down" in again.stderr
@@ -47,4 +47,4 @@ def test_up_keeps_warm_writers_for_the_next_runs_and_down_ends_them(home: Path, 
         down = icequake("down", env=env)
     assert down.returncode == 0 and "down" in down.stdout
     assert not [p for p in members if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
-    assert not (home / "stack.json").exists()
+    assert not (home / "stack" / "stack.json").exists()

@@ -11,6 +11,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+HIDDEN = "‹hidden›"
+"""What stands in a run's folder in place of a secret."""
+
 
 class FileError(ValueError):
     """A file that cannot be used; for each thing that is wrong a line: file, line, key, what is wrong and what is allowed."""
@@ -54,6 +57,9 @@ def _plain(
         return out
     if isinstance(node, yaml.SequenceNode):
         return [_plain(n, loader, (*at, i), lines, wrong) for i, n in enumerate(node.value)]
+    if HIDDEN in str(node.value):
+        key = at[-1] if at else "the file"
+        wrong.append((lines[at], f"{key}: {HIDDEN} stands for a secret that was not written down; put the secret there"))
     try:
         return loader.construct_object(node, deep=True)
     except ValueError as e:  # such as a date that the calendar does not have

@@ -1,0 +1,71 @@
+"""Where the details of an internal error are written: beside the results of the command, without secrets, for its user alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from compose.redaction import Redaction
+
+
+class Crash(Exception):
+    """An error on its way out of a command.
+
+    Attributes:
+        error: what was raised.
+        folder: of the run or of the store, for the details; None: the command has none.
+        secrets: what must not be written down of it.
+    """
+
+    def __init__(self, error: Exception, folder: Path | None = None, secrets: Iterable[str] = ()) -> None:
+        super().__init__(error)
+        self.error = error
+        self.folder = folder
+        self.secrets = tuple(secrets)
+
+    def redacted(self, text: str) -> str:
+        """The text without secrets."""
+        return Redaction(self.secrets).text(text)
+
+    def write(self) -> Path:
+        """Write the stack trace into a new file that only this user may read.
+
+        It is in ``folder`` if that can be written, else in the folder for temporary files.
+
+        Returns:
+            Its path.
+
+        Raises:
+            OSError: it cannot be written anywhere.
+        """
+        text = self.redacted("".join(traceback.format_exception(self.error)))
+        if self.folder is not None and self.folder.is_dir():
+            with contextlib.suppress(OSError):
+                return _new_file(text, self.folder)
+        return _new_file(text, None)
+
+
+def _new_file(text: str, folder: Path | None) -> Path:
+    handle, name = tempfile.mkstemp(prefix="icequake-error-", suffix=".log", dir=folder)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        os.unlink(name)
+        raise
+    return Path(name)
+
+
+@contextlib.contextmanager
+def details_in(folder: Path, secrets: Iterable[str] = ()) -> Iterator[None]:
+    """Whatever is raised inside comes out as a :class:`Crash` with this folder; the innermost one's folder counts, and all secrets."""
+    try:
+        yield
+    except Crash as crash:
+        raise Crash(crash.error, crash.folder, (*crash.secrets, *secrets)) from crash.error
+    except Exception as error:
+        raise Crash(error, folder, secrets) from error
