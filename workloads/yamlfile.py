@@ -59,7 +59,9 @@ def _plain(
         return [_plain(n, loader, (*at, i), lines, wrong) for i, n in enumerate(node.value)]
     if HIDDEN in str(node.value):
         key = at[-1] if at else "the file"
-        wrong.append((lines[at], f"{key}: {HIDDEN} stands for a secret that was not written down; put the secret there"))
+        wrong.append(
+            (lines[at], f"{key}: {HIDDEN} stands for a secret that was not written down; put the secret there")
+        )
     try:
         return loader.construct_object(node, deep=True)
     except ValueError as e:  # such as a date that the calendar does not have
