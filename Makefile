@@ -17,8 +17,10 @@ help: ## Say what can be made
 setup: ## Get everything a run needs (minutes the first time, a moment afterwards)
 	@$(BOOTSTRAP) setup
 
-run: setup ## Run one workload: make run WORKLOAD=workloads/mixed.yaml
-	@$(BOOTSTRAP) icequake run $(WORKLOAD)
+run: ## Run one workload: make run WORKLOAD=workloads/mixed.yaml
+	@$(BOOTSTRAP) setup --no-class-data
+	@code=0; $(BOOTSTRAP) icequake run $(WORKLOAD) || code=$$?; \
+		test $$code -ge 128 || $(BOOTSTRAP) setup --class-data-after; exit $$code
 
 test: setup ## All tests; those on a real Spark cluster one after another
 	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS)

@@ -5,7 +5,6 @@ name in the same folder and renamed. So a killed set-up leaves scraps, never a w
 """
 
 import fcntl
-import os
 import shutil
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from platformdirs import user_cache_path
+from harness.bootstrap import cache_home
 
 
 class SetupError(RuntimeError):
@@ -22,8 +21,7 @@ class SetupError(RuntimeError):
 
 def home() -> Path:
     """``$ICEQUAKE_HOME``, or the platform's cache folder for icequake. It need not exist yet."""
-    chosen = os.environ.get("ICEQUAKE_HOME")
-    return Path(chosen).expanduser().absolute() if chosen else user_cache_path("icequake")
+    return cache_home()
 
 
 @contextmanager

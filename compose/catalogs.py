@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -99,21 +98,20 @@ def _jdbc_properties(endpoints: Endpoints) -> Mapping[str, str]:
 
 def _jdbc_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
     parts = urlsplit(endpoints.catalog_uri.removeprefix("jdbc:"))
-    where = f"table_namespace = {_literal(namespace)} AND table_name = {_literal(table)}"
-    sql = f"SELECT metadata_location FROM iceberg_tables WHERE {where}"
+    sql = "SELECT metadata_location FROM iceberg_tables WHERE table_namespace = %s AND table_name = %s"
     try:
-        with socket.create_connection(
-            (parts.hostname or "127.0.0.1", parts.port or 5432), timeout=timeout
-        ) as connection:
-            rows = query(connection, parts.path.lstrip("/"), sql)
+        rows = query(
+            parts.hostname or "127.0.0.1",
+            parts.port or 5432,
+            parts.path.lstrip("/"),
+            sql,
+            (namespace, table),
+            timeout=timeout,
+        )
     except (OSError, NotReady) as error:
         problem = f"{type(error).__name__}: {error}"
         raise ServiceError(endpoints.catalog, f"no metadata location of {namespace}.{table}: {problem}") from error
     return rows[0][0] if rows else None
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _rest_uri(services: Mapping[str, LocalProcess], _: Path) -> str:

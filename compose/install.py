@@ -7,7 +7,7 @@ From a machine with Python, make and a JDK: the jars of ``jars.lock`` (``compose
 (``java/``: a REST catalog server) compiled against them, MinIO built from source (``compose.minio_build``) and the
 programs of PostgreSQL (``compose.postgres_files``). All of it is below ``home()``, and verified before it is there.
 
-``python -m compose.install [more configurations ...]`` does it from a shell.
+``python -m compose.install [--no-class-data | --class-data-after] [more configurations ...]`` does it from a shell.
 """
 
 import hashlib
@@ -22,10 +22,12 @@ from pathlib import Path
 from compose import jars, jdk, minio_build, postgres_files
 from compose.cache import SetupError, arriving, exclusive, home, sweep
 from compose.progress import Progress, for_stream
+from harness.bootstrap import begin_minio
 
 __all__ = ["REST_MAIN", "Installation", "SetupError", "ensure", "home"]
 
 CONFS = ("spark", "rest")
+NO_CLASS_DATA, CLASS_DATA_AFTER = "--no-class-data", "--class-data-after"
 REST_MAIN = "RestCatalogServer"
 JAVA = Path(__file__).with_name("java")
 
@@ -79,10 +81,12 @@ def ensure(*, confs: Sequence[str] = CONFS, progress: Progress | None = None) ->
     with exclusive(place / "install.lock"):
         for folder in (place, place / "jars", place / "bin"):
             sweep(folder)
+        if not installation.minio.is_file():
+            begin_minio(place)  # it takes longest, and needs nothing of the rest
         jars.provide(needed, place, jars.Ivy(kit.java, installation.spark_home, place), progress)
         compile_java(kit.javac, paths["rest"], classes)
-        minio_build.provide(place, progress)
         postgres_files.provide()
+        minio_build.provide(place, progress)
     return ensure(confs=confs, progress=progress)
 
 
@@ -152,16 +156,24 @@ def share_class_data(ready: Installation) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Set up the configurations named.
+
+    ``--no-class-data`` leaves out the class-data archive, which a run can do without. ``--class-data-after`` makes it when
+    a run has ended, and says nothing if it is there.
+    """
+    options = {NO_CLASS_DATA, CLASS_DATA_AFTER}.intersection(arguments)
     try:
-        ready = ensure(confs=(*CONFS, *arguments))
-        share_class_data(ready)
+        ready = ensure(confs=(*CONFS, *(conf for conf in arguments if conf not in options)))
+        if NO_CLASS_DATA not in options:
+            share_class_data(ready)
     except SetupError as error:
         print(f"icequake: {error}", file=sys.stderr)
         return 255
     except KeyboardInterrupt:
         print("icequake: interrupted; the same command goes on from here", file=sys.stderr)
         return 130
-    print(f"icequake: everything is ready in {ready.home}")
+    if CLASS_DATA_AFTER not in options:
+        print(f"icequake: everything is ready in {ready.home}")
     return 0
 
 

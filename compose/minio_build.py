@@ -10,20 +10,30 @@ check to a network service.
 
 Go's caches live below the icequake folder and go when the binary is there; until then an interrupted build is resumed
 from them.
+
+``python -m compose.minio_build FOLDER`` builds it beside what else a set-up does (``harness.bootstrap.begin_minio``). That
+may run before any package is installed, so this module and what it imports use the standard library alone.
 """
 
+import fcntl
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from compose.cache import SetupError
-from compose.progress import Progress
+from compose.progress import Lines, Progress
+from harness.bootstrap import minio_log
 
 MODULE = "github.com/minio/minio"
 VERSION = "v0.0.0-20250907161309-07c3a429bfed"
@@ -41,10 +51,20 @@ def binary(home: Path) -> Path:
 
 
 def provide(home: Path, progress: Progress) -> Path:
-    """Build MinIO unless it is there. Minutes and about 2 GB of scratch space, once."""
+    """Build MinIO unless it is there. Minutes and about 2 GB of scratch space, once.
+
+    Waits for a build that another process has begun, and does what that one did not finish.
+    """
     final = binary(home)
-    if final.is_file():
-        return final
+    if not final.is_file():
+        home.mkdir(parents=True, exist_ok=True)
+        with _lock_file(home) as handle, _alone(handle, home, progress):
+            if not final.is_file():
+                _make(final, home, progress)
+    return final
+
+
+def _make(final: Path, home: Path, progress: Progress) -> None:
     work = home / "go"
     work.mkdir(parents=True, exist_ok=True)
     environment = go_environment(work, os.environ)
@@ -54,14 +74,42 @@ def provide(home: Path, progress: Progress) -> Path:
         shutil.rmtree(source, ignore_errors=True)
         shutil.copytree(verified_source(go, work, environment), source)
     final.parent.mkdir(parents=True, exist_ok=True)
-    scratch = final.with_name(f".arriving-{final.name}-{os.getpid()}")
-    try:
-        build(go, source, scratch, environment, progress)
-        scratch.replace(final)
-    finally:
-        scratch.unlink(missing_ok=True)
+    built = work / final.name
+    build(go, source, built, environment, progress)
+    built.replace(final)
     shutil.rmtree(work, ignore_errors=True)
-    return final
+
+
+def _lock_file(home: Path) -> IO[str]:
+    return (home / "minio.lock").open("w")
+
+
+def _locked(handle: IO[str]) -> bool:
+    """Take the lock, which the kernel lets go of when its holder ends; False if another process has it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def _alone(handle: IO[str], home: Path, progress: Progress) -> Iterator[None]:
+    """Hold the lock; while another process has it, show the last line that it wrote."""
+    if not _locked(handle):
+        with progress.step("MinIO, which another process builds", None) as step:
+            while not _locked(handle):
+                step.at(0, _last_words(minio_log(home)))
+                time.sleep(0.2)
+    yield
+
+
+def _last_words(log: Path) -> str:
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return lines[-1].removeprefix("icequake: ") if lines else ""
 
 
 def go_environment(work: Path, base: Mapping[str, str]) -> dict[str, str]:
@@ -175,3 +223,32 @@ def _run(command: list[str], purpose: str) -> None:
 
 def _last_line(text: str) -> str:
     return (text.strip().splitlines() or ["no reason given"])[-1].strip()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Build it in a folder, unless another process does. Ends when the process that started this one has ended."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    home = Path(arguments[0])
+    try:
+        with _lock_file(home) as handle:
+            if _locked(handle) and not binary(home).is_file():
+                _make(binary(home), home, Lines(sys.stderr))
+    except (SetupError, OSError) as error:
+        print(f"icequake: {error}", file=sys.stderr)
+        return 255
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+    signal.pthread_kill(main_thread, signal.SIGTERM)  # to this thread, since it is the one that waits for Go
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import select
 import signal
-import socket
-import struct
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import psycopg2
+from psycopg2.extensions import POLL_OK, POLL_READ
 
 from compose.ports import LOOPBACK, Ports
 from compose.process import LocalProcess, NotReady, base_environment
@@ -124,13 +128,11 @@ class Postgres(LocalProcess):
         except (NotReady, OSError) as error:
             raise self.error(f"cannot create the database {name}: {error}") from error
 
-    def execute(self, sql: str, *, database: str = DATABASE, timeout: float = 10.0) -> list[tuple[str | None, ...]]:
-        """Run one statement in a connection of its own and return its rows as text.
-
-        Raises NotReady with the server's message if it refuses, OSError if there is no answer in ``timeout`` seconds.
-        """
-        with socket.create_connection((LOOPBACK, self.port()), timeout=timeout) as connection:
-            return query(connection, database, sql)
+    def execute(
+        self, sql: str, parameters: Sequence[Any] = (), *, database: str = DATABASE, timeout: float = 10.0
+    ) -> list[tuple[Any, ...]]:
+        """``query`` of this server."""
+        return query(LOOPBACK, self.port(), database, sql, parameters, timeout=timeout)
 
     @property
     def _cluster(self) -> Path:
@@ -141,53 +143,36 @@ class Postgres(LocalProcess):
         return int(version.group()) if version else 0
 
 
-def query(connection: socket.socket, database: str, sql: str) -> list[tuple[str | None, ...]]:
-    """One simple query, spoken in the frontend/backend protocol 3.0 (PostgreSQL documentation, "Message Flow")."""
-    startup = b"".join(part.encode() + b"\0" for part in ("user", USER, "database", database)) + b"\0"
-    connection.sendall(struct.pack("!II", len(startup) + 8, 196608) + startup)
-    _until_ready_forquery(connection)
-    text = sql.encode() + b"\0"
-    connection.sendall(b"Q" + struct.pack("!I", len(text) + 4) + text)
-    rows = _until_ready_forquery(connection)
-    connection.sendall(b"X" + struct.pack("!I", 4))
-    return rows
+def query(
+    host: str, port: int, database: str, sql: str, parameters: Sequence[Any] = (), *, timeout: float
+) -> list[tuple[Any, ...]]:
+    """Run one statement in a connection of its own, each ``%s`` bound to one of ``parameters``, and return its rows.
+
+    The connection is asynchronous, because libpq itself waits without end for a server that has been paused.
+    Raises NotReady with the server's message if it refuses, TimeoutError if there is no answer in ``timeout`` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    connection = None
+    try:
+        connection = psycopg2.connect(
+            host=host, port=port, user=USER, dbname=database, sslmode="disable", gssencmode="disable", async_=True
+        )
+        _wait(connection, deadline)
+        cursor = connection.cursor()
+        cursor.execute(sql, parameters or None)
+        _wait(connection, deadline)
+        return cursor.fetchall() if cursor.description else []
+    except psycopg2.Error as error:
+        raise NotReady(" ".join(str(error).split()) or type(error).__name__) from error
+    finally:
+        if connection is not None:
+            connection.close()
 
 
-def _until_ready_forquery(connection: socket.socket) -> list[tuple[str | None, ...]]:
-    rows: list[tuple[str | None, ...]] = []
-    refusal = ""
-    while True:  # bounded by the socket's timeout and the server's answer
-        kind, length = struct.unpack("!cI", _receive(connection, 5))
-        body = _receive(connection, length - 4)
-        if kind == b"E":
-            fields = {field[:1]: field[1:].decode("utf-8", "replace") for field in body.split(b"\0") if field}
-            refusal = f"{fields.get(b'S', 'ERROR')}: {fields.get(b'M', '')} ({fields.get(b'C', '')})"
-            if fields.get(b"S") == "FATAL":
-                raise NotReady(refusal)
-        elif kind == b"D":
-            rows.append(_row(body))
-        elif kind == b"Z":
-            if refusal:
-                raise NotReady(refusal)
-            return rows
-
-
-def _row(body: bytes) -> tuple[str | None, ...]:
-    values: list[str | None] = []
-    at = 2
-    for _ in range(struct.unpack_from("!H", body)[0]):
-        (length,) = struct.unpack_from("!i", body, at)
-        at += 4
-        values.append(None if length < 0 else body[at : at + length].decode())
-        at += max(length, 0)
-    return tuple(values)
-
-
-def _receive(connection: socket.socket, count: int) -> bytes:
-    received = b""
-    while len(received) < count:
-        part = connection.recv(count - len(received))
-        if not part:
-            raise NotReady("it closed the connection")
-        received += part
-    return received
+def _wait(connection: Any, deadline: float) -> None:
+    """Wait until the connection has done what it was asked for."""
+    while (state := connection.poll()) != POLL_OK:
+        left = deadline - time.monotonic()
+        reading, writing = ([connection], []) if state == POLL_READ else ([], [connection])
+        if left <= 0 or not any(select.select(reading, writing, [], left)):
+            raise TimeoutError("PostgreSQL gave no answer in time")

@@ -36,12 +36,13 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 LOCK = CHECKOUT / "requirements.lock"
 TOOLS = ("icequake", "setup", "python", "pytest", "ruff", "mypy")
+EVERY = 15.0  # seconds between two lines about a long step
 ICEQUAKE = "import sys; sys.argv[0] = 'icequake'; from harness.cli import main; sys.exit(main())"
 
 # pip options that would put packages elsewhere than into our venv. Index, proxy and certificate settings are kept.
@@ -53,7 +54,7 @@ class BootstrapError(RuntimeError):
 
 
 def cache_home() -> Path:
-    """Where everything that icequake downloads or builds lives; the same rule as ``platformdirs.user_cache_path``."""
+    """Where everything that icequake downloads or builds lives: ``$ICEQUAKE_HOME`` or the platform's cache folder."""
     if os.environ.get("ICEQUAKE_HOME"):
         return Path(os.environ["ICEQUAKE_HOME"]).expanduser().absolute()
     if sys.platform == "darwin":
@@ -69,8 +70,11 @@ def venv_path(home: Path, lock: bytes) -> Path:
     return home / ("venv-" + key.hexdigest()[:12])
 
 
-def ensure(home: Path) -> Path:
-    """Return the Python of a complete venv, made first if need be. Parallel calls wait for each other."""
+def ensure(home: Path, meanwhile: Callable[[Path], object] | None = None) -> Path:
+    """Return the Python of a complete venv, made first if need be. Parallel calls wait for each other.
+
+    ``meanwhile`` is called before it is made, to begin what needs no package.
+    """
     venv = venv_path(home, LOCK.read_bytes())
     python = venv / "bin" / "python"
     complete = venv / ".complete"
@@ -79,6 +83,8 @@ def ensure(home: Path) -> Path:
     with exclusive(venv.with_suffix(".lock")):
         if complete.is_file() and python.exists():
             return python
+        if meanwhile:
+            meanwhile(home)
         shutil.rmtree(venv, ignore_errors=True)  # what a killed attempt left; pip's own cache keeps its downloads
         began = time.monotonic()
         create(venv)
@@ -132,6 +138,29 @@ def install(python: Path, lock: Path = LOCK) -> None:
         pip(python, "--no-build-isolation", "--requirement", str(lock))
 
 
+def minio_log(home: Path) -> Path:
+    """What the process that ``begin_minio`` started says."""
+    return home / "minio.log"
+
+
+def begin_minio(home: Path) -> "subprocess.Popen[bytes]":
+    """Start to build MinIO, which needs no package, in a process that ends when this one ends.
+
+    ``compose.minio_build.provide`` waits for it. If it failed, ``provide`` tries again and says why that fails.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    say("building MinIO meanwhile")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
+    with minio_log(home).open("w") as log:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "compose.minio_build", str(home)],
+            env={**environment, "PYTHONPATH": str(CHECKOUT)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+
+
 def pip(python: Path, *arguments: str) -> None:
     look = [] if sys.stderr.isatty() else ["--quiet", "--progress-bar", "off"]
     command = [
@@ -145,7 +174,19 @@ def pip(python: Path, *arguments: str) -> None:
         *arguments,
     ]
     # stdout belongs to the tool that we are about to become
-    if subprocess.run(command, env=pip_environment(), stdout=sys.stderr).returncode != 0:
+    with subprocess.Popen(command, env=pip_environment(), stdout=sys.stderr) as process:
+        began = time.monotonic()
+        while True:
+            try:
+                code = process.wait(EVERY)
+                break
+            except subprocess.TimeoutExpired:
+                if look:
+                    say(f"installing Python packages: {time.monotonic() - began:.0f} s")
+            except BaseException:
+                process.kill()
+                raise
+    if code != 0:
         raise BootstrapError("pip could not install the pinned packages (see above); the same command tries again")
 
 
@@ -186,7 +227,7 @@ def main(arguments: list[str]) -> int:
         say(f"usage: python3 harness/bootstrap.py {'|'.join(TOOLS)} [arguments]")
         return 254
     try:
-        python = ensure(cache_home())
+        python = ensure(cache_home(), begin_minio if arguments[0] == "setup" else None)
     except (BootstrapError, OSError) as error:
         say(str(error))
         return 255

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from packaging.version import InvalidVersion, Version
+
 from checkers.check import ALL, SAME_AS, Results, check, load_evidence, load_promises, write_results
 from compose.install import Installation
 from compose.service import ServiceError
@@ -78,9 +80,14 @@ class Proof:
 
 
 def newer(version: str, than: str) -> bool:
-    """Whether ``version`` is ``than`` or a later one, by their numbers; False for a version that has none (``unknown``)."""
-    mine, its = (tuple(map(int, re.findall(r"\d+", v.split("-")[0]))) for v in (version, than))
-    return bool(mine) and mine >= its
+    """Whether ``version`` is ``than`` or a later release; False for a text that is no version (``unknown``).
+
+    Of a version that is built on the way to a release (``1.12.0-SNAPSHOT``), the release counts.
+    """
+    try:
+        return Version(version.split("-")[0]) >= Version(than)
+    except InvalidVersion:
+        return False
 
 
 def decide(scenario: Scenario, told: history.History, results: Results, iceberg: str) -> tuple[State, tuple[str, ...]]:

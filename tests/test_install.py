@@ -1,6 +1,7 @@
 """The set-up: nothing unverified is used, nothing is done twice, and every error names what to do."""
 
 import ast
+import fcntl
 import hashlib
 import io
 import os
@@ -8,7 +9,8 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -334,6 +336,70 @@ def test_a_build_that_fails_leaves_no_binary(tmp_path: Path, monkeypatch: pytest
     assert list((tmp_path / "home" / "bin").iterdir()) == []
 
 
+@pytest.fixture
+def slow_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a ``go`` on PATH whose build opens the pipe ``began``, and ends when somebody opens ``go-on``."""
+    (tmp_path / "source").mkdir()
+    for pipe in ("began", "go-on"):
+        os.mkfifo(tmp_path / pipe)
+    fake_go(
+        tmp_path,
+        f"""case "$1" in
+        env) echo go1.26.8;;
+        mod) echo '{{"Dir": "{tmp_path}/source", "Sum": "{minio_build.SUM}"}}';;
+        list) echo main;;
+        build) echo built > {tmp_path}/began; while [ "$1" != -o ]; do shift; done; read line < {tmp_path}/go-on; echo "$line" > "$2";;
+        esac""",
+    )
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    return tmp_path
+
+
+def test_minio_is_built_by_the_process_that_began_it(slow_go: Path, home: Path) -> None:
+    shown = []
+
+    class Releases:
+        """Lets the build end as soon as somebody is seen to wait for it."""
+
+        @contextmanager
+        def step(self, name: str, total: float | None, unit: str = "items") -> Iterator[Step]:
+            shown.append(name)
+            yield self
+
+        def at(self, done: float, note: str = "") -> None:
+            shown.append(note)
+            (slow_go / "go-on").write_text("the server\n")
+
+    with bootstrap.begin_minio(home) as child:
+        assert (slow_go / "began").read_text() == "built\n"
+        built = minio_build.provide(home, Releases())
+        assert child.wait() == 0
+    assert built.read_text() == "the server\n"
+    assert shown[:2] == ["MinIO, which another process builds", "building MinIO ..."]
+
+
+def test_a_build_of_minio_ends_with_the_process_that_began_it(slow_go: Path, home: Path) -> None:
+    begin = "import sys, pathlib; from harness.bootstrap import begin_minio; begin_minio(pathlib.Path(sys.argv[1])); input()"
+    command = [sys.executable, "-W", "ignore", "-c", begin, str(home)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}) as starter:
+        assert (slow_go / "began").read_text() == "built\n"
+        starter.kill()
+    with (home / "minio.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until the build has ended
+    assert not minio_build.binary(home).exists()
+
+
+def test_a_build_of_minio_that_failed_in_the_background_is_tried_again(
+    slow_go: Path, home: Path, silent: Lines
+) -> None:
+    fake_go(slow_go, "case $1 in env) echo go1.26.8;; *) exit 1;; esac")
+    with bootstrap.begin_minio(home) as child:
+        assert child.wait() == 255
+    with pytest.raises(SetupError, match="cannot download MinIO's source: no reason given"):
+        minio_build.provide(home, silent)
+    assert "cannot download MinIO's source" in bootstrap.minio_log(home).read_text()
+
+
 # --- PostgreSQL ------------------------------------------------------------------------------------------------------
 
 
@@ -391,6 +457,7 @@ def machine(home: Path, tmp_path: Path, repository: LocalRepository, monkeypatch
     monkeypatch.setattr(jars, "read_lock", lambda: LOCKED)
     monkeypatch.setattr(install, "JAVA", java)
     monkeypatch.setattr(minio_build, "provide", minio)
+    monkeypatch.setattr(install, "begin_minio", lambda _: None)
     monkeypatch.setattr(jars.Ivy, "__call__", counted)
     return made
 
@@ -487,15 +554,29 @@ def test_an_old_python_can_read_bootstrap_as_far_as_the_sentence_about_it() -> N
     ast.parse((CHECKOUT / "harness" / "bootstrap.py").read_text(), feature_version=(3, 6))
 
 
-@pytest.mark.parametrize("variables", [{}, {"XDG_CACHE_HOME": "/x/cache"}, {"ICEQUAKE_HOME": "/x/quake"}])
-def test_bootstrap_and_install_agree_on_the_folder(
-    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+CACHES = "Library/Caches" if sys.platform == "darwin" else ".cache"
+
+
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [
+        ({}, f"~/{CACHES}/icequake"),
+        ({"ICEQUAKE_HOME": "~/quake"}, "~/quake"),
+        pytest.param(
+            {"XDG_CACHE_HOME": "/x/cache"},
+            "/x/cache/icequake",
+            marks=pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no XDG folders"),
+        ),
+    ],
+)
+def test_the_folder_is_the_users_choice_or_the_platforms(
+    variables: dict[str, str], place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("XDG_CACHE_HOME", "ICEQUAKE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {"HOME": str(tmp_path), **variables}.items():
         monkeypatch.setenv(name, value)
-    assert bootstrap.cache_home() == install.home()
+    assert install.home() == Path(place.replace("~", str(tmp_path)))
 
 
 def test_another_lock_is_another_environment(tmp_path: Path) -> None:

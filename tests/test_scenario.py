@@ -213,6 +213,7 @@ def test_an_error_must_be_of_the_class_and_say_what_the_scenario_says(tmp_path: 
 
 def test_an_unknown_version_has_no_fix() -> None:
     assert newer("1.12.0", "1.9.2") and not newer("1.9.2", "1.12.0") and not newer("unknown", "1.0")
+    assert newer("1.12", "1.12.0") and newer("1.12.0-SNAPSHOT", "1.12") and not newer("1.12.0", "1.12.1")
 
 
 def test_the_table_counts_and_shows_the_worst() -> None:
