@@ -192,8 +192,8 @@ class Compare:
             self._work(left)
         else:
             with ThreadPoolExecutor(self.order.parallel) as pool:
-                working = [pool.submit(self._work, left) for _ in range(self.order.parallel)]
                 try:
+                    working = [pool.submit(self._work, left) for _ in range(self.order.parallel)]
                     done, _ = wait(working, return_when=FIRST_EXCEPTION)
                 finally:
                     self._halt()
@@ -237,6 +237,8 @@ class Compare:
                 return
             stop = threading.Event()
             self._stops.add(stop)
+            if self._stopped.is_set():  # since the loop's look: whoever stopped them may not have seen this one
+                return
             try:
                 ran = self._one(turn, contender, seed, stop)
             finally:

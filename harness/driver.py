@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import json
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -68,17 +67,6 @@ class Driver(LocalProcess):
         return self.running
 
 
-def _listens(path: Path) -> bool:
-    """Whether a warm writer is there, and free within a second."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(1.0)
-        try:
-            connection.connect(str(path))
-        except OSError:
-            return False
-    return True
-
-
 FAKETIME = (
     "/usr/lib/*/faketime/libfaketimeMT.so.1",
     "/usr/lib*/faketime/libfaketimeMT.so.1",
@@ -121,13 +109,13 @@ def launcher(
         logs: folder for the drivers' logs.
         front: the endpoints as a writer of that name is to see them, such as through proxies.
         clocks: writer → how far its clock is off, such as ``-2h``; raises ServiceError where that cannot be done.
-        warm: sockets of writers that are up already; the n-th belongs to writer ``wn``. One that is gone is not handed out.
+        warm: sockets of writers that are up already; the n-th belongs to writer ``wn``. One that is gone or busy is not handed out.
     """
 
     def launch(name: str, generation: int) -> Writer:
         n = int(name.removeprefix("w"))
-        if generation == 0 and n < len(warm) and _listens(warm[n]):
-            return Writer(name, None, warm[n])
+        if generation == 0 and n < len(warm) and (taken := Writer(name, None, warm[n])).take():
+            return taken
         tag = name if generation == 0 else f"{name}.{generation}"
         conf = spark_conf(installation, front(name, endpoints), scratch=data / tag, catalog_name=CATALOG)
         driver = Driver(

@@ -2,7 +2,8 @@
 
 A keeper process owns the services and the drivers (and a watchdog of its own, so a killed keeper leaves nothing behind). Where
 they are is in ``<cache>/stack/stack.json``; a run that uses the warm writers holds ``<cache>/stack.in-use`` meanwhile, since a
-driver executes one operation at a time; a second run beside it starts its own stack.
+driver executes one operation at a time; a second run beside it starts its own stack. A driver that ended, because its run was
+ended in the middle of an operation, is replaced. The keeper holds ``<cache>/stack.lock`` for as long as it lives, so there is one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,12 @@ from compose.watchdog import Watchdog
 from harness.driver import launcher
 from harness.run import WRITER_START_S, Kept
 from harness.store import replace_file
-from harness.writers import WriterSlot
+from harness.writers import WriterError, WriterSlot, renew
 
 UP_S = 420.0
 DOWN_S = 30.0
+RENEW_S = 0.5
+"""Seconds between looks whether a driver has ended."""
 
 
 class KeptError(RuntimeError):
@@ -70,6 +73,10 @@ def use(home: Path) -> Iterator[Kept | None]:
         except OSError:
             yield None
             return
+        record = _read(home)  # the run before may have cost it a driver
+        if record is None or record.get("state") != "up":
+            yield None
+            return
         yield Kept(Endpoints.from_json(record["endpoints"]), tuple(Path(s) for s in record["sockets"]))
 
 
@@ -80,10 +87,24 @@ def up(home: Path, writers: int) -> dict[str, Any]:
         Its record: ``endpoints``, ``sockets``, ``pid``, ``logs``.
 
     Raises:
-        KeptError: one is up already, or it did not come up.
+        KeptError: one is up already or being started, or it did not come up.
     """
-    if (record := _read(home)) is not None:
-        raise KeptError(f"a stack is up already (process {record['pid']}); `icequake down` ends it")
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "stack.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            record = _read(home) or {}
+            if record.get("state") == "up":
+                raise KeptError(f"a stack is up already (process {record['pid']}); `icequake down` ends it") from None
+            raise KeptError(
+                "another `icequake up` is starting a stack; wait for it, or end it by `icequake down`"
+            ) from None
+        return _start(home, writers, lock.fileno())
+
+
+def _start(home: Path, writers: int, lock: int) -> dict[str, Any]:
+    """Start a keeper, which inherits the open file that is locked, and wait until it is up."""
     logs = home / "stack-logs"
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
@@ -94,6 +115,7 @@ def up(home: Path, writers: int) -> dict[str, Any]:
             stdout=log,
             stderr=log,
             start_new_session=True,
+            pass_fds=(lock,),
         )
     deadline = time.monotonic() + UP_S
     try:
@@ -165,14 +187,19 @@ def keep(writers: int, logs: Path) -> None:
         for slot in slots:
             slot.connect()
             slot.close()
-        record |= {
-            "state": "up",
-            "endpoints": services.endpoints.to_json(),
-            "sockets": [str(data / f"w{n}.sock") for n in range(writers)],
-            "logs": str(logs),
-        }
-        _write(file, record)
-        threading.Event().wait()  # until a signal ends the process
+        record |= {"state": "up", "endpoints": services.endpoints.to_json(), "logs": str(logs)}
+        tend(slots, lambda: _write(file, record | {"sockets": [str(s.socket_path) for s in slots]}), threading.Event())
+
+
+def tend(slots: Sequence[WriterSlot], publish: Callable[[], None], stop: threading.Event) -> None:
+    """Publish where the drivers are, and again whenever one has ended and was replaced, until ``stop`` is set."""
+    publish()
+    while not stop.wait(RENEW_S):
+        try:
+            if renew(slots):
+                publish()
+        except WriterError as e:  # tried again: until then a run starts a driver of its own
+            print(e, file=sys.stderr)
 
 
 def _write(file: Path, record: dict[str, Any]) -> None:

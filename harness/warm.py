@@ -20,7 +20,7 @@ from harness.fronts import Fronts
 from harness.run import WRITER_START_S, Kept, Run, Settings, Watcher
 from harness.store import RunFolder
 from harness.versions import versions
-from harness.writers import WriterSlot
+from harness.writers import WriterSlot, renew
 from nemesis.board import Board
 from nemesis.proxy import Proxies
 from workloads.generator import Planned
@@ -35,11 +35,18 @@ class Group:
 
     Attributes:
         board: of the proxies of this group alone.
+        slots: the warm writers; their drivers go on from run to run.
     """
 
     board: Board
     fronts: Fronts
-    kept: Kept
+    endpoints: Endpoints
+    slots: tuple[WriterSlot, ...]
+
+    @property
+    def kept(self) -> Kept:
+        """What a run of this group uses."""
+        return Kept(self.endpoints, tuple(slot.socket_path for slot in self.slots))
 
 
 class Bench:
@@ -118,9 +125,8 @@ class Bench:
                 slot.connect()
                 slot.close()
             for g, f in enumerate(fronts):
-                mine = range(g * self._writers, (g + 1) * self._writers)
-                kept = Kept(services.endpoints, tuple(data / f"w{n}.sock" for n in mine))
-                self.groups.append(Group(f.board, f, kept))
+                mine = slots[g * self._writers : (g + 1) * self._writers]
+                self.groups.append(Group(f.board, f, services.endpoints, tuple(mine)))
             self._inside = stack.pop_all()
         return self
 
@@ -139,13 +145,16 @@ class Bench:
         progress: bool = True,
         stop: threading.Event | None = None,
     ) -> None:
-        """One run of a group. Raises what :meth:`harness.run.Run.execute` does.
+        """One run of a group, after the drivers that the one before has lost were replaced.
+
+        Raises what :meth:`harness.run.Run.execute` does.
 
         Args:
             progress: whether the watcher is told of it.
             stop: ends it soon, set by another thread.
         """
         g = self.groups[group]
+        renew(g.slots)
         settings = Settings(
             seed=0,
             command=command,

@@ -8,8 +8,11 @@ and answers are lines of JSON:
   → ``{"ok": true, "result": rows | null, "bound": {...}}`` or ``{"ok": false, "error": [[class, message], ...]}``. Every
   snapshot the statements make carries ``icequake-op = op`` (``EnvironmentContext``: the one way that marks DML, metadata deletes and
   procedures alike).
+* ``{"hello": true}`` → ``{"ok": true, "pid": n}``, if the session can be used: whoever takes over a warm writer asks this first.
 * ``{"loop": [request, ...]}`` → ``{"ok": true, "seconds": s, "failed": n}``: the requests back to back, nothing recorded;
   what the harness is measured against.
+
+A driver whose orchestrator hangs up before the answer ends itself, JVM and all: its operation must not commit into somebody else's run.
 
 The JVM under the session can die alone (it is what the kernel's OOM killer takes), or its context can be stopped. Python would live on
 and answer every request with an error at once, so the process then ends without an answer: the orchestrator sees a dead writer.
@@ -22,10 +25,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
+import signal
 import socket
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -147,23 +153,87 @@ class Session:
         return {"ok": True, "seconds": time.monotonic() - started, "failed": failed}
 
 
-def serve(session: Session, listener: socket.socket) -> None:
+class Hangup:
+    """Calls ``end`` when the other side of a connection hangs up while an operation is under way. Use in ``with``."""
+
+    def __init__(self, connection: socket.socket, end: Callable[[], None]) -> None:
+        self._connection = connection
+        self._end = end
+        self._lock = threading.Lock()
+        self._busy = False
+        self._thread = threading.Thread(target=self._watch, name="hangup", daemon=True)
+
+    def __enter__(self) -> Hangup:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)  # wakes the thread
+        self._thread.join()
+
+    @contextlib.contextmanager
+    def operation(self) -> Iterator[None]:
+        """An operation is under way.
+
+        Raises:
+            ConnectionError: the other side had hung up before.
+        """
+        with self._lock:
+            if self._hung_up(0):
+                raise ConnectionError("the other side has hung up")
+            self._busy = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy = False
+
+    def _watch(self) -> None:
+        self._hung_up(None)
+        with self._lock:
+            if self._busy:
+                self._end()
+
+    def _hung_up(self, wait: float | None) -> bool:
+        poll = select.poll()
+        poll.register(self._connection, 0)  # hang-ups are reported without being asked for
+        return bool(poll.poll(wait))
+
+
+def end_process() -> None:
+    """End this process and its JVM at once, as ``kill -9`` does."""
+    if os.getpgrp() == os.getpid():  # the JVM is in the driver's group
+        os.killpg(0, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)  # its JVM ends when this end of its standard input is closed
+
+
+def serve(session: Session, listener: socket.socket, end: Callable[[], None] = end_process) -> None:
     """Serve connections, one at a time, until the process is killed.
+
+    Args:
+        end: called by another thread when the other side hangs up while an operation is under way.
 
     Raises:
         SystemExit: the session is dead; the request that showed it is left without an answer.
     """
     while True:
         connection, _ = listener.accept()
-        with connection, connection.makefile("rwb") as stream:
+        with connection, connection.makefile("rwb") as stream, Hangup(connection, end) as hangup:
             with contextlib.suppress(ConnectionError):
                 for line in stream:
-                    request = json.loads(line)
-                    answer = session.loop(request["loop"]) if "loop" in request else session.execute(request)
+                    with hangup.operation():
+                        answer = _answer(session, json.loads(line))
                     if not answer["ok"] and not session.alive():
                         raise SystemExit(f"the session is dead: {answer['error']}")
                     stream.write(json.dumps(answer, default=str).encode() + b"\n")
                     stream.flush()
+
+
+def _answer(session: Session, request: dict[str, Any]) -> dict[str, Any]:
+    if "hello" in request:
+        return {"ok": True, "pid": os.getpid()} if session.alive() else {"ok": False, "error": [["", "no session"]]}
+    return session.loop(request["loop"]) if "loop" in request else session.execute(request)
 
 
 def main(conf_file: str, socket_path: str) -> None:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
+import psutil
+
 from harness.outcome import classify
 from workloads.operations import KINDS, Arguments, Statement
+
+HELLO_S = 5.0
+"""Seconds in which a free warm driver answers."""
+END_S = 10.0
+"""Seconds in which a killed driver is gone."""
 
 
 class WriterError(RuntimeError):
@@ -76,7 +85,7 @@ class Writer:
 
     Args:
         name: such as ``w0``.
-        process: the driver process; None when it belongs to a kept stack and is not ours to start or end.
+        process: the driver process; None when it is a warm one, which somebody else started and others use afterwards.
         socket_path: where the driver listens once its Spark session is there.
     """
 
@@ -86,14 +95,39 @@ class Writer:
         self._path = socket_path
         self._socket: socket.socket | None = None
         self._buffer = b""
+        self._warm: psutil.Process | None = None
+        self._unanswered = False
+
+    @property
+    def socket_path(self) -> Path:
+        """Where its driver listens."""
+        return self._path
 
     @property
     def process(self) -> DriverProcess | None:
         """The driver process, when it is ours."""
         return self._process
 
+    def take(self) -> bool:
+        """Connect to a warm driver; false when it is gone, or busy with an operation whose answer nobody waits for any more."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(HELLO_S)
+        try:
+            connection.connect(str(self._path))
+        except OSError:
+            connection.close()
+            return False
+        self._socket = connection
+        try:
+            answer = self.call({"hello": True}, HELLO_S)
+            self._warm = psutil.Process(answer["pid"])
+        except (WriterDied, WriterTimeout, KeyError, psutil.Error):
+            self.close()
+            return False
+        return True
+
     def connect(self, timeout: float, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Wait for the driver's session and connect.
+        """Wait for the driver's session and connect, unless it is connected.
 
         Args:
             timeout: seconds.
@@ -102,6 +136,8 @@ class Writer:
         Raises:
             WriterError: it died, or took longer.
         """
+        if self._socket is not None:
+            return
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline and not stopped():
             if self._process is not None and not self._process.alive():
@@ -132,6 +168,7 @@ class Writer:
         if self._socket is None:
             raise WriterDied(self.name)
         deadline = time.monotonic() + timeout
+        self._unanswered = True
         try:
             self._socket.settimeout(timeout)
             self._socket.sendall(json.dumps(message).encode() + b"\n")
@@ -152,6 +189,7 @@ class Writer:
         answer = json.loads(line)
         if not isinstance(answer, dict):
             raise WriterDied(f"{self.name}: answered {answer!r}")
+        self._unanswered = False
         return answer
 
     def interrupt(self) -> None:
@@ -167,10 +205,43 @@ class Writer:
             self._socket = None
 
     def kill(self) -> None:
-        """Drop the connection and end the process, if it is ours."""
-        self.close()
+        """Drop the connection and end the process; a warm one only if it owes an answer: what it does may take effect at any time.
+
+        Raises:
+            WriterError: a warm one does not end.
+        """
+        try:
+            if self._process is None and self._warm is not None and self._unanswered:
+                _end(self._warm)
+        finally:
+            self.close()
         if self._process is not None:
             self._process.kill()
+
+
+def _end(driver: psutil.Process) -> None:
+    """End a driver process that somebody else started, with its JVM."""
+    try:
+        tree = [driver, *driver.children(recursive=True)]
+        if driver.is_running() and os.getpgid(driver.pid) == driver.pid:
+            os.killpg(driver.pid, signal.SIGKILL)
+    except (psutil.Error, ProcessLookupError):
+        return  # it has ended itself
+    for process in tree:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    deadline = time.monotonic() + END_S
+    while any(_lives(process) for process in tree):
+        if time.monotonic() > deadline:
+            raise WriterError(f"the warm writer's process {driver.pid} does not end; kill it, then use the stack again")
+        time.sleep(0.01)  # it is no child of this process, so there is nothing to wait on
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 Launch = Callable[[str, int], Writer]
@@ -192,6 +263,11 @@ class WriterSlot:
     def replacements(self) -> int:
         """How often the driver was replaced."""
         return self._generation
+
+    @property
+    def socket_path(self) -> Path:
+        """Where the driver that is there now listens."""
+        return self._writer.socket_path
 
     def driver(self) -> DriverProcess | None:
         """The driver process that is there now, when it is ours. From any thread."""
@@ -224,9 +300,25 @@ class WriterSlot:
         self._writer.close()
 
     def kill(self) -> None:
-        """Drop the connection and end the driver, unless it belongs to a kept stack."""
+        """Drop the connection and end the driver; a warm one goes on if it owes no answer. Raises :class:`WriterError`."""
         self._stopped.set()
         self._writer.kill()
+
+
+def renew(slots: Iterable[WriterSlot]) -> int:
+    """Replace the drivers that have ended, and leave the new ones to others; how many.
+
+    Raises:
+        WriterError: one does not come up.
+    """
+    count = 0
+    for slot in slots:
+        process = slot.driver()
+        if process is not None and not process.alive():
+            slot.replace()
+            slot.close()
+            count += 1
+    return count
 
 
 DELETES_FILES = ("expire-snapshots", "remove-orphan-files")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -361,6 +362,28 @@ def test_a_contender_that_cannot_run_is_a_row_with_its_reason_and_the_others_go_
     assert len(compare.read(tmp_path / "runs.jsonl")[1]) == 4
     whole(tmp_path, order([old, REST], [1, 2])).measure()
     assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 1 + 4 + 2
+
+
+def test_a_run_that_is_taken_up_at_the_moment_of_ctrl_c_is_not_begun(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    class Told(Silent):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    old = Contender("rest", "1.8.1")  # cannot run, which it says when it is begun
+    c = compare.Compare(replace(order([old, REST], [1]), parallel=2), tmp_path, tmp_path / "store", Told())
+
+    class Moment(deque[Any]):
+        def popleft(self) -> Any:
+            c._halt()
+            return super().popleft()
+
+    c._work(Moment([(0, old, 1)]))
+    assert said == [] and not c._done
+    c._stopped.clear()
+    c._work(deque([(0, old, 1)]))
+    assert any("cannot be run" in text for text in said)
 
 
 def test_a_catalog_of_the_users_that_does_not_answer_is_a_row_without_its_secrets(tmp_path: Path) -> None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from queue import Queue
 from typing import Any
 from unittest.mock import MagicMock
 
+import psutil
 import pytest
 
-from harness import driver
+from harness import driver, kept
 from harness.writer import Session, serve
-from harness.writers import Writer, WriterDied, WriterError, WriterSlot, WriterTimeout, request
+from harness.writers import Launch, Writer, WriterDied, WriterError, WriterSlot, WriterTimeout, request
+from tests.runs import environment
 from workloads.operations import KINDS
 from workloads.tables import TableSpec
 
@@ -188,25 +194,185 @@ def test_a_session_without_its_jvm_ends_its_process_and_answers_nothing(
     thread.join(10)
 
 
-def test_a_warm_writer_that_is_gone_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Fresh:
-        def __init__(self, name: str, **_: object) -> None:
-            self.socket = tmp_path / f"fresh-{name}"
+SERVED = """
+import os, socket, subprocess, sys, time
+from harness.writer import serve
 
-        def start(self) -> None:
-            pass
+class Slow:
+    def execute(self, request):
+        if "sleep" in request:
+            child = subprocess.Popen(["sleep", "600"])  # as the JVM is a child of a driver
+            with open(sys.argv[1] + ".began", "w") as file:
+                file.write(str(child.pid) + "\\n")
+            time.sleep(request["sleep"])
+        return {"ok": True, "result": None, "bound": {}}
 
+    def alive(self):
+        return True
+
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+listener.bind(sys.argv[1] + ".new")
+listener.listen(1)
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+serve(Slow(), listener)
+"""
+
+
+class Warm:
+    """A driver process that serves as a real one does; its operations take as long as they say."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVED, str(path)], start_new_session=True, env=environment(), cwd="/"
+        )
+        first = Writer("warm", None, path)
+        first.connect(30)  # it is there
+        first.close()
+
+    def operation(self) -> psutil.Process:
+        """Wait until an operation is under way; the driver's child."""
+        began = Path(f"{self.path}.began")
+        while not began.exists() or not began.read_text().endswith("\n"):
+            assert self.process.poll() is None
+            time.sleep(0.01)
+        return psutil.Process(int(began.read_text()))
+
+    def gone(self, child: psutil.Process) -> bool:
+        return self.process.poll() == -9 and (not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def warm(tmp_path: Path) -> Iterator[Warm]:
+    one = Warm(tmp_path / "warm")
+    try:
+        yield one
+    finally:
+        one.end()
+
+
+class Fresh:
+    """What a launcher starts when there is no warm writer; nobody uses it here."""
+
+    def __init__(self, name: str, *, folder: Path, **_: object) -> None:
+        self.socket = folder.with_name(f"fresh-{name}")
+
+    def start(self) -> None:
+        pass
+
+
+@pytest.fixture
+def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Launch]:
+    """A launcher that has warm writers."""
     monkeypatch.setattr(driver, "Driver", Fresh)
     for name in ("spark_conf", "writer_environment"):
         monkeypatch.setattr(driver, name, lambda *_, **__: {})
-    alive, gone = tmp_path / "alive", tmp_path / "gone"
+
+    def make(*sockets: Path) -> Launch:
+        return driver.launcher(MagicMock(), MagicMock(), run_id="r", data=tmp_path, logs=tmp_path, warm=sockets)
+
+    return make
+
+
+def test_a_warm_writer_is_handed_on_from_run_to_run_and_one_that_is_gone_is_not_waited_for(
+    tmp_path: Path, warm: Warm, launcher: Callable[..., Launch]
+) -> None:
+    gone = tmp_path / "gone"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(gone))  # nobody listens there
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(alive))
-        listener.listen(1)
-        launch = driver.launcher(
-            MagicMock(), MagicMock(), run_id="r", data=tmp_path, logs=tmp_path, warm=(alive, gone, tmp_path / "never")
+    launch = launcher(warm.path, gone, tmp_path / "never")
+    for _ in range(2):
+        writers = [launch(f"w{n}", 0) for n in range(4)]
+        assert [w._path for w in writers] == [warm.path, *(tmp_path / f"fresh-w{n}" for n in (1, 2, 3))]
+        writers[0].connect(10)
+        assert writers[0].call({"op": "w0-0"}, 10)["ok"]
+        writers[0].kill()
+    assert warm.process.poll() is None
+
+
+@pytest.mark.parametrize("how", ["timeout", "interrupt"])
+def test_a_warm_writer_that_owes_an_answer_is_ended_and_never_handed_on(
+    how: str, warm: Warm, launcher: Callable[..., Launch]
+) -> None:
+    launch = launcher(warm.path)
+    first = launch("w0", 0)
+    first.connect(10)
+    if how == "timeout":
+        with pytest.raises(WriterTimeout):
+            first.call({"sleep": 600}, 0.5)
+        child = warm.operation()
+    else:
+        thread = threading.Thread(target=lambda: (warm.operation(), first.interrupt()))
+        thread.start()
+        with pytest.raises(WriterDied):
+            first.call({"sleep": 600}, 600)
+        thread.join()
+        child = warm.operation()
+    first.kill()
+    assert warm.gone(child), "what it was doing can have no effect any more"
+    assert launch("w0", 0)._path != warm.path
+
+
+def test_a_warm_writer_whose_run_was_killed_ends_itself_with_what_it_was_doing(warm: Warm) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(warm.path))
+        connection.sendall(json.dumps({"sleep": 600}).encode() + b"\n")
+        child = warm.operation()
+    assert warm.process.wait(60) == -9
+    child.wait(60)
+
+
+def test_a_hang_up_between_operations_ends_nothing_and_what_was_not_begun_is_not_done(
+    tmp_path: Path, warm: Warm
+) -> None:
+    for _ in range(20):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(warm.path))
+            connection.sendall(b'{"hello": true}\n')
+            assert json.loads(connection.recv(1000))["pid"] == warm.process.pid
+    other = Writer("w0", None, warm.path)
+    assert other.take()  # the next connection waits until this one is closed
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(warm.path))
+        connection.sendall(json.dumps({"sleep": 600}).encode() + b"\n")
+    other.close()
+    again = Writer("w0", None, warm.path)
+    assert again.take()
+    assert again.call({"op": "w0-0"}, 10)["ok"] and not Path(f"{warm.path}.began").exists()
+    again.close()
+
+
+def test_drivers_that_ended_are_replaced_and_where_the_new_ones_are_is_published(tmp_path: Path) -> None:
+    def launch(name: str, generation: int) -> Writer:
+        path = tmp_path / f"{name}.{generation}"
+        return Writer(name, Process(path), path)
+
+    with ExitStack() as stack:
+        slots = [WriterSlot(f"w{n}", launch, 30) for n in range(2)]
+        for slot in slots:
+            stack.callback(slot.kill)
+            slot.connect()
+            slot.close()
+        published: Queue[list[Path]] = Queue()
+        stop = threading.Event()
+        keeper = threading.Thread(
+            target=kept.tend, args=(slots, lambda: published.put([s.socket_path for s in slots]), stop)
         )
-        used = [launch(f"w{n}", 0)._path for n in range(4)]
-    assert used == [alive, *(tmp_path / f"fresh-w{n}" for n in (1, 2, 3))]
+        keeper.start()
+        try:
+            assert published.get(timeout=30) == [tmp_path / "w0.0", tmp_path / "w1.0"]
+            lost = slots[1].driver()
+            assert lost is not None
+            lost._process.kill()  # type: ignore[attr-defined]  # behind the slot's back
+            assert published.get(timeout=30) == [tmp_path / "w0.0", tmp_path / "w1.1"]
+            new = Writer("w1", None, tmp_path / "w1.1")
+            assert new.take(), "it was left to others"
+            new.close()
+        finally:
+            stop.set()
+            keeper.join()
