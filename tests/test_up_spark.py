@@ -63,7 +63,10 @@ def test_up_keeps_warm_writers_for_the_next_runs_and_down_ends_them(home: Path, 
         assert run.returncode == 0, run.stdout + run.stderr
         told = (store / "latest" / "logs").glob("writer-*")
         assert {p.name for p in told} <= {"writer-w0.log"}, "the one that owed an answer was not used"
-        while (sockets := json.loads((home / "stack" / "stack.json").read_text())["sockets"]) == [str(first), str(second)]:
+        while (sockets := json.loads((home / "stack" / "stack.json").read_text())["sockets"]) == [
+            str(first),
+            str(second),
+        ]:
             assert keeper.is_running()
         fresh = Writer("w0", None, Path(sockets[0]))
         assert fresh.take(), "another one took its place"
