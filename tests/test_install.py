@@ -507,6 +507,20 @@ def test_progress_is_lines_unless_a_person_is_watching() -> None:
     assert stream.getvalue() == "icequake: jars (2 MB) ...\nicequake: jars: done in 0 s\n"
 
 
+def test_progress_is_bars_for_a_person_and_lines_for_a_ci_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller, terminal = os.openpty()
+    with open(controller, "rb", buffering=0) as screen, open(terminal, "w") as stream:
+        monkeypatch.delenv("CI", raising=False)
+        with for_stream(stream).step("jars", 2e6, "bytes") as step:
+            step.at(1e6, "one.jar")
+        shown = screen.read(4096)
+        assert b"jars" in shown and b"2.0/2.0 MB" in shown
+        monkeypatch.setenv("CI", "true")
+        with for_stream(stream).step("jars", 2e6, "bytes"):
+            pass
+        assert screen.read(4096).startswith(b"icequake: jars (2 MB) ...")
+
+
 # --- the doctor ------------------------------------------------------------------------------------------------------
 
 PARTS = {
