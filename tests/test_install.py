@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -519,6 +520,19 @@ def test_progress_is_bars_for_a_person_and_lines_for_a_ci_job(monkeypatch: pytes
         with for_stream(stream).step("jars", 2e6, "bytes"):
             pass
         assert screen.read(4096).startswith(b"icequake: jars (2 MB) ...")
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+@pytest.mark.parametrize(("code", "after"), [(0, True), (1, True), (130, False), (255, False)])
+def test_make_run_makes_the_class_data_after_the_verdict(tmp_path: Path, code: int, after: bool) -> None:
+    """And ends as the run ended. A run that never came to a verdict has nothing after it."""
+    log, script = tmp_path / "log", tmp_path / "bootstrap"
+    script.write_text(f'#!/bin/sh\necho "$@" >> {log}\n[ "$1" != icequake ] || exit {code}\n')
+    script.chmod(0o755)
+    made = subprocess.run(["make", "run", f"BOOTSTRAP={script}", "WORKLOAD=w"], cwd=CHECKOUT, capture_output=True)
+    assert (made.returncode == 0) == (code == 0)
+    asked = ["setup --no-class-data", "icequake run w", *(["setup --class-data-after"] if after else [])]
+    assert log.read_text().splitlines() == asked
 
 
 # --- the doctor ------------------------------------------------------------------------------------------------------
