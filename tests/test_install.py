@@ -390,6 +390,19 @@ def test_a_build_of_minio_ends_with_the_process_that_began_it(slow_go: Path, hom
     assert not minio_build.binary(home).exists()
 
 
+def test_the_first_minio_is_begun_before_the_packages_are_there(slow_go: Path, home: Path) -> None:
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "minio-RELEASE").touch()
+    assert bootstrap.begin_first_minio(home) is None
+    (home / "bin" / "minio-RELEASE").unlink()
+    child = bootstrap.begin_first_minio(home)
+    assert child is not None
+    with child:
+        assert (slow_go / "began").read_text() == "built\n"
+        (slow_go / "go-on").write_text("the server\n")
+    assert minio_build.binary(home).read_text() == "the server\n"
+
+
 def test_a_build_of_minio_that_failed_in_the_background_is_tried_again(
     slow_go: Path, home: Path, silent: Lines
 ) -> None:
@@ -458,7 +471,7 @@ def machine(home: Path, tmp_path: Path, repository: LocalRepository, monkeypatch
     monkeypatch.setattr(jars, "read_lock", lambda: LOCKED)
     monkeypatch.setattr(install, "JAVA", java)
     monkeypatch.setattr(minio_build, "provide", minio)
-    monkeypatch.setattr(install, "begin_minio", lambda _: None)
+    monkeypatch.setattr(install, "begin_minio", lambda _: subprocess.Popen(["true"]))
     monkeypatch.setattr(jars.Ivy, "__call__", counted)
     return made
 
