@@ -81,12 +81,14 @@ def ensure(*, confs: Sequence[str] = CONFS, progress: Progress | None = None) ->
     with exclusive(place / "install.lock"):
         for folder in (place, place / "jars", place / "bin"):
             sweep(folder)
-        if not installation.minio.is_file():
-            begin_minio(place)  # it takes longest, and needs nothing of the rest
+        # It takes longest, and needs nothing of the rest.
+        beside = None if installation.minio.is_file() else begin_minio(place)
         jars.provide(needed, place, jars.Ivy(kit.java, installation.spark_home, place), progress)
         compile_java(kit.javac, paths["rest"], classes)
         postgres_files.provide()
         minio_build.provide(place, progress)
+        if beside:
+            beside.wait()
     return ensure(confs=confs, progress=progress)
 
 

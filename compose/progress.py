@@ -1,11 +1,16 @@
 """How far a long step of the set-up is: bars for a person's terminal, lines for a log."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Literal, Protocol
+from typing import IO, TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as RichProgress
 
 Unit = Literal["bytes", "items"]
 
@@ -24,10 +29,15 @@ class Progress(Protocol):
         """Show ``name`` until the block ends; ``total`` is None if nobody knows how much there is to do."""
 
 
+def watched(stream: IO[str]) -> bool:
+    """True if a person sees bars there: it is a terminal, and not that of a CI job."""
+    return stream.isatty() and "CI" not in os.environ
+
+
 def for_stream(stream: IO[str] | None = None) -> Progress:
-    """Bars if ``stream`` (default: stderr) is a terminal, plain lines otherwise."""
+    """Bars if a person watches ``stream`` (default: stderr), plain lines otherwise."""
     stream = stream or sys.stderr
-    return Bars(stream) if stream.isatty() else Lines(stream)
+    return Bars(stream) if watched(stream) else Lines(stream)
 
 
 @dataclass
@@ -75,23 +85,9 @@ class Bars:
 
     @contextmanager
     def step(self, name: str, total: float | None, unit: Unit = "items") -> Iterator[Step]:
-        # Imported here: a warm start shows nothing and should not pay for it.
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            MofNCompleteColumn,
-            ProgressColumn,
-            SpinnerColumn,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-        from rich.progress import Progress as RichProgress
 
-        counted: ProgressColumn = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
-        columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn()]
-        columns += [counted, TimeElapsedColumn(), TextColumn("[dim]{task.fields[note]}")]
-        with RichProgress(*columns, console=Console(file=self.stream)) as bars:
+        with bars_on(Console(file=self.stream), unit) as bars:
             task = bars.add_task(name, total=total, note="")
 
             class Bar:
@@ -101,6 +97,29 @@ class Bars:
             yield Bar()
             if total:
                 bars.update(task, completed=total, note="")
+
+
+def bars_on(console: "Console", unit: Unit = "items", *, transient: bool = False) -> "RichProgress":
+    """Bars with a spinner, how much is done, the time that it took, and a note: the field ``note`` of each task.
+
+    ``transient``: remove them at the end.
+    """
+    # Imported here: a warm start shows nothing and should not pay for it, and MinIO is built before rich is there.
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        ProgressColumn,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.progress import Progress as RichProgress
+
+    counted: ProgressColumn = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
+    columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn()]
+    columns += [counted, TimeElapsedColumn(), TextColumn("[dim]{task.fields[note]}")]
+    return RichProgress(*columns, console=console, transient=transient)
 
 
 def amount(value: float, unit: Unit) -> str:

@@ -161,6 +161,11 @@ def begin_minio(home: Path) -> "subprocess.Popen[bytes]":
         )
 
 
+def begin_first_minio(home: Path) -> "subprocess.Popen[bytes] | None":
+    """``begin_minio`` unless some release of it is there; ``compose.install`` knows whether that is the right one."""
+    return None if any((home / "bin").glob("minio-*")) else begin_minio(home)
+
+
 def pip(python: Path, *arguments: str) -> None:
     look = [] if sys.stderr.isatty() else ["--quiet", "--progress-bar", "off"]
     command = [
@@ -226,8 +231,9 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in TOOLS:
         say(f"usage: python3 harness/bootstrap.py {'|'.join(TOOLS)} [arguments]")
         return 254
+    runs = arguments[0] == "setup" or arguments[:2] == ["icequake", "run"]
     try:
-        python = ensure(cache_home(), begin_minio if arguments[0] == "setup" else None)
+        python = ensure(cache_home(), begin_first_minio if runs else None)
     except (BootstrapError, OSError) as error:
         say(str(error))
         return 255

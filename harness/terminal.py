@@ -8,7 +8,9 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
+
+from compose.progress import bars_on, watched
 
 WITHOUT_END = 10_000
 """Columns of what is no terminal: a log has no right edge, so no table in it is cut."""
@@ -37,17 +39,9 @@ class Voice:
         self._console = Console(stderr=True, no_color="NO_COLOR" in os.environ, highlight=False)
         self._began = time.monotonic()
         self._bar: Progress | None = None
-        if not quiet and self._console.is_terminal and "CI" not in os.environ:
-            self._bar = Progress(
-                SpinnerColumn(),
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                console=self._console,
-                transient=True,
-            )
-            self._task = self._bar.add_task("starting", total=None)
+        if not quiet and watched(sys.stderr):
+            self._bar = bars_on(self._console, transient=True)
+            self._task = self._bar.add_task("starting", total=None, note="")
 
     def __enter__(self) -> Voice:
         if self._bar is not None:

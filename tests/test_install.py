@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -389,6 +390,19 @@ def test_a_build_of_minio_ends_with_the_process_that_began_it(slow_go: Path, hom
     assert not minio_build.binary(home).exists()
 
 
+def test_the_first_minio_is_begun_before_the_packages_are_there(slow_go: Path, home: Path) -> None:
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "minio-RELEASE").touch()
+    assert bootstrap.begin_first_minio(home) is None
+    (home / "bin" / "minio-RELEASE").unlink()
+    child = bootstrap.begin_first_minio(home)
+    assert child is not None
+    with child:
+        assert (slow_go / "began").read_text() == "built\n"
+        (slow_go / "go-on").write_text("the server\n")
+    assert minio_build.binary(home).read_text() == "the server\n"
+
+
 def test_a_build_of_minio_that_failed_in_the_background_is_tried_again(
     slow_go: Path, home: Path, silent: Lines
 ) -> None:
@@ -457,7 +471,7 @@ def machine(home: Path, tmp_path: Path, repository: LocalRepository, monkeypatch
     monkeypatch.setattr(jars, "read_lock", lambda: LOCKED)
     monkeypatch.setattr(install, "JAVA", java)
     monkeypatch.setattr(minio_build, "provide", minio)
-    monkeypatch.setattr(install, "begin_minio", lambda _: None)
+    monkeypatch.setattr(install, "begin_minio", lambda _: subprocess.Popen(["true"]))
     monkeypatch.setattr(jars.Ivy, "__call__", counted)
     return made
 
@@ -505,6 +519,33 @@ def test_progress_is_lines_unless_a_person_is_watching() -> None:
     with for_stream(stream).step("jars", 2e6, "bytes") as step:
         step.at(1e6)
     assert stream.getvalue() == "icequake: jars (2 MB) ...\nicequake: jars: done in 0 s\n"
+
+
+def test_progress_is_bars_for_a_person_and_lines_for_a_ci_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller, terminal = os.openpty()
+    with open(controller, "rb", buffering=0) as screen, open(terminal, "w") as stream:
+        monkeypatch.delenv("CI", raising=False)
+        with for_stream(stream).step("jars", 2e6, "bytes") as step:
+            step.at(1e6, "one.jar")
+        shown = screen.read(4096)
+        assert b"jars" in shown and b"2.0/2.0 MB" in shown
+        monkeypatch.setenv("CI", "true")
+        with for_stream(stream).step("jars", 2e6, "bytes"):
+            pass
+        assert screen.read(4096).startswith(b"icequake: jars (2 MB) ...")
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+@pytest.mark.parametrize(("code", "after"), [(0, True), (1, True), (130, False), (255, False)])
+def test_make_run_makes_the_class_data_after_the_verdict(tmp_path: Path, code: int, after: bool) -> None:
+    """And ends as the run ended. A run that never came to a verdict has nothing after it."""
+    log, script = tmp_path / "log", tmp_path / "bootstrap"
+    script.write_text(f'#!/bin/sh\necho "$@" >> {log}\n[ "$1" != icequake ] || exit {code}\n')
+    script.chmod(0o755)
+    made = subprocess.run(["make", "run", f"BOOTSTRAP={script}", "WORKLOAD=w"], cwd=CHECKOUT, capture_output=True)
+    assert (made.returncode == 0) == (code == 0)
+    asked = ["setup --no-class-data", "icequake run w", *(["setup --class-data-after"] if after else [])]
+    assert log.read_text().splitlines() == asked
 
 
 # --- the doctor ------------------------------------------------------------------------------------------------------
