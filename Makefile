@@ -7,7 +7,7 @@
 # The first Python that is new enough; python3 if none is, so that the message about it is ours.
 PYTHON ?= $(or $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done),python3)
-BOOTSTRAP := $(PYTHON) harness/bootstrap.py
+BOOTSTRAP := $(PYTHON) compose/install/bootstrap.py
 WORKLOAD ?= workloads/quick.yaml
 JOBS ?= auto
 

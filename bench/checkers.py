@@ -24,14 +24,14 @@ from typing import Any
 import numpy as np
 
 from bench import columns
-from checkers.check import load_evidence
 from checkers.columns import Frame, frame_of
 from checkers.columns import spark as spark_columns
 from checkers.columns.engine import _EXACT, judge_frame
-from checkers.timeline import timelines
-from harness import history, tablelog
-from harness.store import RunFolder
-from tests.simulator import simulate
+from checkers.evidence import history, tablelog
+from checkers.evidence.runfolder import RunFolder
+from checkers.judge.check import load_evidence
+from checkers.timeline.timeline import timelines
+from tests.support.simulator import simulate
 from workloads.tables import TableSpec
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -123,9 +123,9 @@ def beside(folder: Path) -> None:
 def on_spark(folder: Path) -> None:
     """Tables of 10^7 operations in all, in this process and on a local Spark."""
 
-    from compose import install
+    from compose.install import ensure
 
-    os.environ["JAVA_HOME"] = str(install.ensure(progress=None).java.parent.parent)
+    os.environ["JAVA_HOME"] = str(ensure.ensure(progress=None).java.parent.parent)
     each = SPARK_OPERATIONS // SPARK_TABLES
     # Each table is a run of its own: their events are numbered independently.
     spark_columns.write(

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from checkers.clients.models import judge
+from checkers.evidence.history import Event, History
 from checkers.isolation import Transaction, check_transactions
-from checkers.models import judge
-from harness.history import Event, History
 
 SIZES = (10_000, 100_000)
 CLIENTS, STEPS, KEYS, AN_EPOCH = 10, 4, 10, 500

@@ -15,9 +15,9 @@ import time
 import tracemalloc
 from random import Random
 
+from checkers.evidence.history import Event, History
 from checkers.linearizable import check_model
 from checkers.verdict import Validity
-from harness.history import Event, History
 
 SIZES = (10_000, 100_000, 1_000_000)
 SEARCHED = 100_000

@@ -20,18 +20,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from checkers.evidence import history, runfolder
 from compose.endpoints import Endpoints
-from compose.install import Installation, ensure
-from compose.stack import Stack
-from compose.watchdog import Watchdog
-from harness import history, store
-from harness.driver import CATALOG, launcher
-from harness.run import CREATE_NAMESPACE, Kept, Run, Settings, create_table
-from harness.writers import Writer, request
-from workloads import generator, schema
+from compose.install.ensure import Installation, ensure
+from compose.processes.watchdog import Watchdog
+from compose.stack.stack import Stack
+from harness.run.run import CREATE_NAMESPACE, Kept, Run, Settings, create_table
+from harness.writers.driver import CATALOG, launcher
+from harness.writers.slot import Writer, request
+from workloads import generator
+from workloads.file import workload as schema
+from workloads.file.workload import Phase, Workload
 from workloads.generator import Planned
-from workloads.operations import KINDS
-from workloads.schema import Phase, Workload
+from workloads.operations.kind import KINDS
 
 WRITERS, OPERATIONS, ROUNDS = 2, 120, 8
 CALL_S = 600.0
@@ -89,7 +90,7 @@ def harness_rate(
     spec: Workload, seed: int, installation: Installation, endpoints: Endpoints, sockets: tuple[Path, ...], into: Path
 ) -> float:
     """Operations/s of the main phase of a run."""
-    folder = store.create(into, spec.workload)
+    folder = runfolder.create(into, spec.workload)
     settings = Settings(seed=seed, command="bench", operations=operations)
     Run(spec, folder, installation, settings, kept=Kept(endpoints, sockets), watcher=_Silent()).execute()
     main = [o for o in history.read(folder.history).operations() if o.invoked.extra.get("phase") == "main"]

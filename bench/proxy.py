@@ -16,8 +16,8 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from nemesis.board import Board
-from nemesis.proxy import Protocol, Proxies
+from nemesis.proxy.board import Board
+from nemesis.proxy.connection import Protocol, Proxies
 
 REQUEST = b"GET /v1/namespaces/db/tables/t HTTP/1.1\r\nHost: x\r\n\r\n"
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n" + b"x" * 300

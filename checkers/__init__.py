@@ -1,1 +1,1 @@
-"""What must hold: pure functions from (history, table logs) to verdicts."""
+"""What must hold? Pure functions from the evidence that a run leaves to verdicts."""

@@ -20,11 +20,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers import explain
-from checkers.timeline import Timeline, kind_of, meaning, resolutions, set_back_to, timelines
+from checkers.evidence.history import Operation
+from checkers.evidence.tablelog import Commit
+from checkers.timeline import explain
+from checkers.timeline.timeline import Timeline, kind_of, meaning, resolutions, set_back_to, timelines
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
-from harness.history import Operation
-from harness.tablelog import Commit
 from workloads.tables import State
 
 
@@ -59,7 +59,7 @@ class Commits:
         ``lost-rollback``.
 
         ``stats``: per table the counts, and under ``resolutions`` what became of each operation whose outcome was unknown, in all its
-        tables together (``checkers.timeline.Whole``).
+        tables together (``checkers.timeline.timeline.Whole``).
         """
         found, notes = timelines(evidence)
         anomalies: list[Anomaly] = []

@@ -5,7 +5,7 @@ eventually commit or abort* (Vanlightly's model states it as ``eventually always
 bound makes false alarms on slow machines. So a violation is only what a slow machine does not explain:
 
 **An operation.** Its deadline is ``op_timeout + slack`` after its invocation, and again that long after the end of every fault that was
-on before the deadline had passed (``checkers.faults`` says when faults were on)::
+on before the deadline had passed (``checkers.timeline.fault_windows`` says when faults were on)::
 
     invoke                     fault             heal                    deadline
       │─────────────────────────████████████████████│──── op_timeout + slack ────│
@@ -28,14 +28,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from checkers import explain, faults
-from checkers.timeline import fates, timelines
+from checkers.evidence.history import Operation
+from checkers.timeline import explain, fault_windows
+from checkers.timeline.timeline import fates, timelines
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
-from harness.history import Operation
 
 S = 1_000_000_000
 TIMEOUT = "icequake.WriterTimeout"
-"""The class by which the harness records that it gave up waiting (``harness.run``)."""
+"""The class by which the harness records that it gave up waiting (``harness.run.run``)."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Liveness:
         events = evidence.history.events
         end = max((e.time for e in events), default=0)
         timeout = self._timeout(evidence)
-        judge = _Judge(evidence, operations, faults.windows(events), int(timeout * S), int(self.slack * S), end)
+        judge = _Judge(evidence, operations, fault_windows.windows(events), int(timeout * S), int(self.slack * S), end)
         verdict = _Collected()
         for w in judge.windows:
             if not w.healed:
@@ -207,7 +207,7 @@ def _unanswered(o: Operation) -> bool:
 class _Judge:
     evidence: Evidence
     operations: Sequence[Operation]
-    windows: Sequence[faults.Window]
+    windows: Sequence[fault_windows.Window]
     timeout: int
     slack: int
     end: int
@@ -266,7 +266,7 @@ class _Judge:
         """Every stretch between two acknowledgements or faults, with the time in it during which something was under way."""
         if not self.operations:
             return
-        faulty = faults.merged(self.windows)
+        faulty = fault_windows.merged(self.windows)
         busy: list[tuple[int, int]] = []
         for start, stop in sorted(
             (o.start, self.end if o.completed is None else o.completed.time) for o in self.operations
@@ -275,7 +275,7 @@ class _Judge:
                 busy[-1] = (busy[-1][0], max(busy[-1][1], stop))
             else:
                 busy.append((start, stop))
-        working = [part for a, b in busy for part in faults.outside(a, b, faulty)]
+        working = [part for a, b in busy for part in fault_windows.outside(a, b, faulty)]
         marks = {o.end for o in self.operations if o.type == "ok" and o.end is not None}
         marks |= {t for w in faulty for t in w} | {self.operations[0].start, self.end}
         points = sorted(marks)

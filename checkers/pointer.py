@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from checkers import explain
+from checkers.evidence.history import Operation
+from checkers.evidence.proxylog import Swap
+from checkers.evidence.tablelog import TableLog
+from checkers.timeline import explain
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
-from harness.history import Operation
-from harness.objectstore import normalise
-from harness.swaps import Swap
-from harness.tablelog import TableLog
+from compose.objectstore import normalise
 
 LOST = "lost"
 """Key of the evidence of a lost update: the operations whose swaps are lost."""

@@ -35,13 +35,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from checkers import faults
-from checkers.assertions import measure, quantile
-from checkers.timeline import Timeline, kind_of, meaning, timelines
+from checkers.evidence.history import Operation
+from checkers.evidence.outcome import conflict
+from checkers.evidence.tablelog import Commit
+from checkers.judge.assertions import measure, quantile
+from checkers.timeline import fault_windows
+from checkers.timeline.timeline import Timeline, kind_of, meaning, timelines
 from checkers.verdict import Evidence, Verdict
-from harness.history import Operation
-from harness.outcome import conflict
-from harness.tablelog import Commit
 from workloads.tables import Row, State
 
 S = 1_000_000_000
@@ -64,7 +64,7 @@ class Retries:
         """No anomalies. ``stats`` (JSON, times in ms unless said; rates 0 … 1 or null where there is nothing to measure):
 
         ``metrics``
-            what ``assert:`` may compare (``checkers.assertions``).
+            what ``assert:`` may compare (``checkers.judge.assertions``).
         ``attempts``
             ``total``, ``by_table``, ``by_kind``, ``by_writer``: number of attempts → commits on main that needed so many.
         ``conflicts``
@@ -178,10 +178,10 @@ class Retries:
 
     @staticmethod
     def _inside_and_outside(evidence: Evidence, operations: Sequence[Operation]) -> dict[str, Any]:
-        windows = faults.windows(evidence.history.events)
+        windows = fault_windows.windows(evidence.history.events)
         start = min((o.start for o in operations), default=0)
         end = max((o.completed.time for o in operations if o.completed is not None), default=0)
-        faulty = [(max(a, start), min(b, end)) for a, b in faults.merged(windows) if a < end and b > start]
+        faulty = [(max(a, start), min(b, end)) for a, b in fault_windows.merged(windows) if a < end and b > start]
         within = sum(b - a for a, b in faulty)
         ok = [o for o in operations if o.type == "ok" and o.end is not None]
 

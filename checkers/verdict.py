@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
-from harness.history import History
-from harness.swaps import Swap
-from harness.tablelog import TableLog
+from checkers.evidence.history import History
+from checkers.evidence.proxylog import Swap
+from checkers.evidence.tablelog import TableLog
 from workloads.tables import TableSpec
 
 Validity = Literal[True, False, "unknown"]

@@ -1,1 +1,1 @@
-"""Where a run runs: every service as a local process, and how Spark reaches it."""
+"""Where does it run? Every service, how each catalog is reached, and the set-up."""

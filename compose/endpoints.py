@@ -12,10 +12,10 @@ class Endpoints:
     """Where a stack is, in plain values: all that a writer, a proxy or a reader of the store needs.
 
     Attributes:
-        catalog: its name (``compose.catalogs``).
+        catalog: its name (``compose.catalogs.registry``).
         catalog_uri: of the place where commits are decided.
         catalog_properties: more properties of the catalog, which come last and win, such as ``cache-enabled``.
-        own: a catalog that the user described (``compose.own.Own.plain``); None: ``catalog`` is one of ``compose.catalogs``.
+        own: a catalog that the user described (``compose.catalogs.user_file.Own.plain``); None: ``catalog`` is one of ``compose.catalogs.registry``.
         driver_host: where Spark's executors reach the drivers: an address of this machine.
         ship_jars: whether the executors are on machines that have none of our files, and get the jars from their driver.
     """

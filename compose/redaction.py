@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from workloads.yamlfile import HIDDEN
+from workloads.file.yamlfile import HIDDEN
 
 SECRET_NAMES = r"secret|passw|passphrase|token|credential|private|authorization|api[-_.]?key|access[.]?key|(^|[._-])(pw|pwd|key|sig|signature)$"
 """What a property, a variable or a parameter of a URL is called whose value is a secret; for Python and Java, the case does not matter."""

@@ -1,1 +1,1 @@
-"""What goes wrong: the proxies between writers and services, and the gate that orders two commits."""
+"""What can go wrong? Faults, the proxies that inject them, and the processes that they strike."""

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import psutil
 
-from compose.service import Service
-from nemesis.faults import Fault, Target
+from compose.processes.service import Service
+from nemesis.faults.fault import Fault, Target
 
 READY_SECONDS = 60.0
 """Seconds within which a process that was started answers."""

@@ -1,1 +1,1 @@
-"""What a person sees: the HTML page and the last lines on the terminal."""
+"""What does a person see? Pages, the last lines on the terminal, JUnit XML."""

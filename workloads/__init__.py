@@ -1,1 +1,1 @@
-"""What the writers do: the workload file, the operations (SQL and meaning) and the seeded generator."""
+"""What do the writers do? Operations and their meaning, workload and scenario files, the seeded generator."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from workloads.operations import KINDS, Arguments, Draw
-from workloads.schema import Phase, Workload
+from workloads.file.workload import Phase, Workload
+from workloads.operations.kind import KINDS, Arguments, Draw
 from workloads.tables import TableSpec
 
 

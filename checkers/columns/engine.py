@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from checkers import parts
 from checkers.columns.frames import Frame, Unordinary, frame_of
 from checkers.columns.screen import DEFINITE, Screen, screen
 from checkers.commits import Commits
 from checkers.isolation import Isolation
-from checkers.reads import Reads
-from checkers.replay import Replay
-from checkers.timeline import Timeline, resolutions, timelines
+from checkers.reads.judge import Reads
+from checkers.replay.walk import Replay
+from checkers.timeline import two_tables
+from checkers.timeline.timeline import Timeline, resolutions, timelines
 from checkers.verdict import Anomaly, Checker, Evidence, Validity, Verdict, worst
 
 EXACT = 200_000
@@ -105,7 +105,7 @@ def judge_frame(f: Frame, evidence: Evidence | None = None) -> Judged:
 
 
 def _exact(name: str, evidence: Evidence, why: str) -> Judged:
-    evidence = parts.alone(evidence, name)
+    evidence = two_tables.alone(evidence, name)
     logs = {n: log for n, log in evidence.logs.items() if n == name}
     events = tuple(e for e in evidence.history.events if e.table in (None, name))
     made_here = {c.op for log in logs.values() for c in log.commits}

@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from checkers.timeline import Timeline, kind_of
-from harness.history import Operation
-from workloads.operations import KINDS, Kind
+from checkers.evidence.history import Operation
+from checkers.timeline.timeline import Timeline, kind_of
+from workloads.operations.kind import KINDS, Kind
 from workloads.tables import Row, TableSpec
 
 I64 = npt.NDArray[np.int64]

@@ -78,7 +78,7 @@ def check_frames(frames: Sequence[tuple[str, Frame]]) -> dict[str, list[Verdict]
 
 
 def problems(frames: Sequence[Frame]) -> list[str]:
-    """What all tables of one run together break of a history's rules (``harness.history.pair``)."""
+    """What all tables of one run together break of a history's rules (``checkers.evidence.history.pair``)."""
     name, process, invoked, completed = (
         np.concatenate([getattr(f, c) for f in frames]) for c in ("name", "process", "invoked", "completed")
     )

@@ -24,8 +24,8 @@ from checkers.isolation.graph import THROUGH
 from checkers.isolation.levels import CYCLES, LEVELS, VARIANTS, forbids, strongest, violated, weakest
 from checkers.isolation.transactions import MOST, Finding
 from checkers.isolation.whitebox import TableGraph
-from checkers.replay import BLIND_APPEND, isolation
-from checkers.timeline import Timeline, kind_of, timelines
+from checkers.replay.walk import BLIND_APPEND, isolation
+from checkers.timeline.timeline import Timeline, kind_of, timelines
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
 
 PROMISES = {"serializable": "strict-serializable", "snapshot": "strong-session-snapshot-isolation"}

@@ -40,13 +40,13 @@ from typing import Any
 
 import numpy as np
 
-from checkers import explain
+from checkers.evidence.history import Operation
+from checkers.evidence.tablelog import Commit
 from checkers.isolation.graph import PROCESS, REALTIME, RW, RWP, THROUGH, WR, WW, Graph, GraphBuilder
-from checkers.reads import States
-from checkers.timeline import Changes, Timeline, kind_of
-from harness.history import Operation
-from harness.tablelog import Commit
-from workloads.operations import Kind
+from checkers.reads.judge import States
+from checkers.timeline import explain
+from checkers.timeline.timeline import Changes, Timeline, kind_of
+from workloads.operations.kind import Kind
 from workloads.tables import COLUMNS, Row, State, TableSpec
 
 FAR = 256

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+from checkers.evidence.history import History, Operation
 from checkers.linearizable import counting, ordered, zones
 from checkers.linearizable.calls import NEVER, Call, ModelError, by_key, cut, thaw
 from checkers.linearizable.models import MODELS, Model
 from checkers.linearizable.result import Configuration, KeyResult, Result, stats
 from checkers.linearizable.search import DEFAULT, Final, Limits, Searched, search
 from checkers.verdict import worst
-from harness.history import History, Operation
 
 EXPLAINING = Limits(steps=200_000, configurations=50_000)
 """What may be spent on the configurations before a failure that was found without a search."""
@@ -37,7 +37,7 @@ def check_model(
     An operation that failed never took effect; one of unknown outcome did at any time after its invocation, or never.
 
     Example:
-        >>> from harness.interchange import from_edn
+        >>> from checkers.clients.jepsen import from_edn
         >>> stale = from_edn('''
         ... {:process 0 :type :invoke :f :write :value 1} {:process 0 :type :ok :f :write :value 1}
         ... {:process 1 :type :invoke :f :read :value nil} {:process 1 :type :ok :f :read :value nil}''')
@@ -46,7 +46,7 @@ def check_model(
         (False, '1-0')
 
     Args:
-        history: as it was recorded, or as ``harness.interchange`` reads it.
+        history: as it was recorded, or as ``checkers.clients.jepsen`` reads it.
         model: a name in ``MODELS``, or a model with another first state.
         limits: of searches; beyond them a key is ``"unknown"``.
         keyed: whether values are pairs of an independent key and a value; None: when all of them are pairs.

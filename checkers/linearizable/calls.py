@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.history import History, Operation
+from checkers.evidence.history import History, Operation
 
 NEVER = 1 << 62
 """The end of a call that was never answered."""

@@ -16,15 +16,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from checkers import parts
+from checkers.evidence.history import Operation
 from checkers.linearizable.blackbox import searched
 from checkers.linearizable.calls import Call
 from checkers.linearizable.result import KeyResult
 from checkers.linearizable.rows import STRICT, Leniency, Part, Seen, TableRows, Unreadable
 from checkers.linearizable.search import Limits, Searched, search
-from checkers.replay import BLIND_APPEND, ROW_DELTA
+from checkers.replay.walk import BLIND_APPEND, ROW_DELTA
+from checkers.timeline import two_tables
 from checkers.verdict import Anomaly, Evidence, Validity, Verdict
-from harness.history import Operation
 from workloads.tables import COLUMNS, TableSpec
 
 NONLINEARIZABLE = "nonlinearizable"
@@ -57,7 +57,7 @@ class Linearizable:
         notes: list[str] = []
         undecided = False
         stats: dict[str, Any] = {"tables": {}}
-        by_table = parts.by_table(evidence.history.operations())
+        by_table = two_tables.by_table(evidence.history.operations())
         for name in sorted({*evidence.tables, *by_table}):
             spec = evidence.tables.get(name)
             if spec is None:

@@ -21,8 +21,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from checkers.evidence.history import Operation
 from checkers.linearizable.calls import NEVER, Call, ModelError, bounds, freeze, thaw
-from harness.history import Operation
 
 State = Any
 """Hashable."""

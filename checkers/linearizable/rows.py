@@ -22,13 +22,13 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from checkers import explain
+from checkers.evidence.history import Operation
 from checkers.linearizable.calls import NEVER, Call, bounds
 from checkers.linearizable.models import Model
-from checkers.replay import isolation
-from checkers.timeline import kind_of
-from harness.history import Operation
-from workloads.operations import Kind, part_of
+from checkers.replay.walk import isolation
+from checkers.timeline import explain
+from checkers.timeline.timeline import kind_of
+from workloads.operations.kind import Kind, part_of
 from workloads.tables import COLUMNS, Row, State, TableSpec
 
 Guide = Callable[[Iterable[object]], bool]

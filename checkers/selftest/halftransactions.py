@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from checkers.parts import tables_of
+from checkers.evidence.history import Event, Operation
+from checkers.evidence.tablelog import TableLog
 from checkers.selftest.mutation import mutation
 from checkers.selftest.world import Planted, Table, World, completed, fresh, inserted, returned
-from harness.history import Event, Operation
-from harness.tablelog import TableLog
+from checkers.timeline.two_tables import tables_of
 
 SIMPLE = "https://github.com/apache/iceberg/pull/7569"
 CACHED = "https://github.com/apache/iceberg/issues/2319"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from checkers.parts import tables_of
+from checkers.evidence.history import Event, Operation
+from checkers.evidence.tablelog import Commit, RowChange, TableLog
 from checkers.selftest.mutation import Mutation, mutation
 from checkers.selftest.world import (
     Planted,
@@ -21,9 +22,8 @@ from checkers.selftest.world import (
     fresh,
     inserted,
 )
-from harness.history import Event, Operation
-from harness.tablelog import Commit, RowChange, TableLog
-from workloads.operations import KINDS
+from checkers.timeline.two_tables import tables_of
+from workloads.operations.kind import KINDS
 from workloads.tables import Row
 
 CONFLICT = [("org.apache.iceberg.exceptions.CommitFailedException", "Commit failed: branch main has changed")]

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from checkers.evidence.history import Event, Operation
 from checkers.liveness import TIMEOUT, Liveness, S
 from checkers.selftest.mutation import Mutation, mutation
 from checkers.selftest.world import Planted, World, alone, fresh, renumbered
-from harness.history import Event, Operation
-from workloads.operations import KINDS
+from workloads.operations.kind import KINDS
 
 OP_TIMEOUT = 5.0
 """Seconds."""

@@ -19,10 +19,10 @@ from functools import cached_property
 from random import Random
 from typing import Any, TypeVar
 
+from checkers.evidence.history import Event, Operation
+from checkers.evidence.tablelog import Commit, FileEntry, Metadata, RowChange, TableLog
 from checkers.verdict import Evidence
-from harness.history import Event, Operation
-from harness.tablelog import Commit, FileEntry, Metadata, RowChange, TableLog
-from workloads.operations import KINDS, Kind, WriteSet
+from workloads.operations.kind import KINDS, Kind, WriteSet
 from workloads.tables import Row, State, TableSpec
 
 T = TypeVar("T")

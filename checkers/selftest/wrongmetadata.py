@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from checkers.evidence.history import Event
+from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLog
 from checkers.selftest.mutation import Mutation, Plant, mutation
 from checkers.selftest.world import Planted, Table, World, fresh, inserted
 from checkers.selftest.wrongrows import DELETED_LIVE, live, plant_missing
-from harness.history import Event
-from harness.tablelog import Commit, FileEntry, Metadata, TableLog
 
 Change = Callable[[Metadata], Metadata]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from checkers.evidence.history import Operation
 from checkers.selftest.lostcommits import NO_ANSWER, statements
 from checkers.selftest.mutation import Mutation, mutation
 from checkers.selftest.world import (
@@ -24,8 +25,7 @@ from checkers.selftest.world import (
     returned,
     values,
 )
-from harness.history import Operation
-from workloads.operations import KINDS
+from workloads.operations.kind import KINDS
 from workloads.tables import Row
 
 

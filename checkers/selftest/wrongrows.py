@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from checkers.evidence.history import Event
+from checkers.evidence.tablelog import Commit, FileEntry, MissingFile
 from checkers.selftest.lostcommits import statements
 from checkers.selftest.mutation import Mutation, mutation
 from checkers.selftest.world import Planted, Table, Version, World, acked, moved
-from harness.history import Event
-from harness.tablelog import Commit, FileEntry, MissingFile
-from workloads.operations import WriteSet
+from workloads.operations.kind import WriteSet
 from workloads.tables import Row
 
 FAR = 12

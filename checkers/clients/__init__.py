@@ -1,0 +1,1 @@
+"""What if there is a history and no table? Histories of other systems."""

@@ -1,0 +1,463 @@
+"""Histories of other tools, read and written: Jepsen's EDN, and the logs that Knossos and Porcupine are tested with.
+
+**Jepsen EDN** (``history.edn``): one map an event, one a line or all in one vector::
+
+    {:index 0, :time 3291485317, :type :invoke, :process 0, :f :txn, :value [[:append 1 2] [:r 1 nil]]}
+    {:index 1, :time 3296209422, :type :ok, :process 0, :f :txn, :value [[:append 1 2] [:r 1 [2]]]}
+
+Whatever the workload (register, cas-register, list-append, rw-register, bank, set, counter), an event becomes an event, field by field:
+
+========================= ==================================================================================================
+``:type``                 ``invoke``, ``ok``, ``fail`` or ``info``
+``:process``              a number; ``:nemesis`` is ``"nemesis"``; 0 where there is none (the example of Elle's paper)
+``:f``                    the name; ``txn`` where there is none
+``:index``                numbered anew from 0 where numbers are missing; the old one is kept as ``jepsen-index``
+``:time``                 ns; where there is none, the event's index
+``:value``                as JSON, see below
+``:error``                ``[[name, text]]``; a list of pairs of strings is taken as it is
+``:op``                   the operation's id; without any, ``<process>-<n>``
+``:table``, anything else as it is
+========================= ==================================================================================================
+
+Values become JSON: keywords, symbols and characters their text, vectors, lists and sets lists, ratios and other numbers that JSON does
+not have text, tagged values what is tagged. The keys of a map become text, and whole numbers among them numbers again when they are
+written (``{0 10, 1 12}``, a bank's balances). So an own history comes back from EDN as it was; a Jepsen history comes back with strings
+for the keywords in its values, except where checkers look for them: the functions of micro-operations, ``[:append 1 2]``.
+
+A history of completions alone (the examples of Elle's paper and README) says nothing of what came before what: every operation is
+taken as concurrent with all others and as a process of its own, and the header says so (:data:`CONCURRENT`). Levels that are about real
+time or sessions then ask for no more than those that are not.
+
+The first line of what is written here is a comment with the header, ``; icequake {…}``; other tools skip it.
+
+**Logs** (``jepsen.log``; Knossos' and Porcupine's test data): lines of process, type, function, value, among others that are skipped::
+
+    INFO  jepsen.util - 3	:invoke	:cas	[1 4]
+    INFO  jepsen.util - 3	:info	:cas	:timed-out
+
+A keyword in the place of an ``info`` or ``fail`` value says why, and is taken as the error. There are no times; the order is the time.
+
+Whatever is wrong with a file is a ``HistoryError`` that names file, line and column, what was expected and what was found.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, get_args
+
+from checkers.clients import edn
+from checkers.clients.edn import EdnError, Keyword
+from checkers.evidence import history
+from checkers.evidence.history import FORMAT, NEMESIS, ErrorChain, Event, EventType, History, HistoryError
+
+HEADER = "; icequake "
+"""How the comment with the header begins."""
+CONCURRENT = "without-invocations"
+"""In the header of a history that had no invocations."""
+TYPES: tuple[str, ...] = get_args(EventType)
+TRANSACTIONS = ("txn",)
+"""Functions whose values are lists of micro-operations."""
+
+_WHOLE = re.compile(r"(?:0|-?[1-9]\d{0,17})\Z", re.ASCII)
+_NAME = re.compile(r"[A-Za-z*!_?$%&=<>][\w.*+!?$%&=<>/-]*\Z", re.ASCII)
+_LOGGED = re.compile(
+    r"(?:.*\bINFO\b.*?(?:-|:)\s+)?(?P<process>:?[\w-]+)\s+:(?P<type>invoke|ok|fail|info)\s+(?P<rest>:\S.*)$", re.ASCII
+)
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def to_json(v: edn.Value) -> Any:
+    """An EDN value as JSON; see the module's text.
+
+    Raises:
+        EdnError: two keys of a map have the same text.
+    """
+    if v is None or isinstance(v, bool | str):
+        return v
+    if isinstance(v, int):
+        return v
+    if isinstance(v, float):
+        return v if math.isfinite(v) else "NaN" if math.isnan(v) else "Infinity" if v > 0 else "-Infinity"
+    if isinstance(v, edn.Keyword | edn.Symbol):
+        return v.name
+    if isinstance(v, edn.Char):
+        return v.value
+    if isinstance(v, Fraction | Decimal):
+        return f"{v.numerator}/{v.denominator}" if isinstance(v, Fraction) else str(v)
+    if isinstance(v, edn.Tagged):
+        return to_json(v.value)
+    if isinstance(v, edn.Map):
+        out: dict[str, Any] = {}
+        for k, x in v.entries:
+            key = k if isinstance(k, str) else k.name if isinstance(k, edn.Keyword | edn.Symbol) else edn.write(k)
+            if key in out:
+                raise EdnError(f"the key {key!r} is there twice, once as a keyword, number or string")
+            out[key] = to_json(x)
+        return out
+    items = v.items if isinstance(v, edn.List | edn.Set) else v
+    return [x if type(x) is int else to_json(x) for x in items]
+
+
+def from_json(v: Any) -> edn.Value:
+    """A JSON value as EDN; see the module's text."""
+    if isinstance(v, Mapping):
+        return edn.Map(tuple((_key(str(k)), from_json(x)) for k, x in v.items()))
+    if isinstance(v, list | tuple):
+        return tuple(from_json(x) for x in v)
+    return v
+
+
+def _key(text: str) -> edn.Value:
+    return int(text) if _WHOLE.match(text) else Keyword(text) if _NAME.match(text) else text
+
+
+def _transaction(v: Any) -> edn.Value:
+    """The value of a transaction: micro-operations with keywords for their functions."""
+    if not isinstance(v, list):
+        return from_json(v)
+    return tuple(
+        (Keyword(m[0]), *(from_json(x) for x in m[1:]))
+        if isinstance(m, list) and m and isinstance(m[0], str) and _NAME.match(m[0])
+        else from_json(m)
+        for m in v
+    )
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Builder:
+    """Events as they are read, and the rules of a history on the way."""
+
+    where: Callable[[int, str], HistoryError]
+    own: bool = False
+    named: bool = False
+    events: list[Event] = field(default_factory=list)
+    open: dict[int | str, str] = field(default_factory=dict)
+    ended: set[int | str] = field(default_factory=set)
+    count: dict[int | str, int] = field(default_factory=dict)
+    ids: set[str] = field(default_factory=set)
+    alone: int = 0
+    """How many events there are, when all are completions."""
+    invoked: list[Event] = field(default_factory=list)
+    """The invocations that were made up for them."""
+
+    def all_events(self) -> list[Event]:
+        """What was read; where it is completions alone, after an invocation for each."""
+        return self.invoked + self.events
+
+    def add(
+        self,
+        at: int,
+        *,
+        type: str,
+        process: int | str,
+        f: str,
+        value: Any,
+        error: ErrorChain | None = None,
+        op: str | None = None,
+        table: str | None = None,
+        time: int | None = None,
+        index: int | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        """Append an event; ``at`` is where it is in the text."""
+        n = self.alone + len(self.events)
+        extra = dict(extra or {})
+        if self.own and index != n:
+            raise self.where(at, f"expected :index {n}, found {index}: events are missing or out of order")
+        if index is not None and index != n:
+            extra["jepsen-index"] = index
+        kind: EventType = type  # type: ignore[assignment]
+        if self.alone:  # whose they are says nothing of their order, so each is a process of its own
+            extra |= {} if process == 0 else {"jepsen-process": process}
+            k = len(self.invoked)
+            process, op = (NEMESIS, None) if process == NEMESIS else (k, str(k))
+            self.invoked.append(Event(k, k, "invoke" if op else kind, process, f, table, value, op))
+            time = n
+        elif process != NEMESIS and not (self.own and op is None):
+            op = self._operation(at, type, process, op)
+        self.events.append(Event(n, n if time is None else time, kind, process, f, table, value, op, error, extra))
+
+    def _operation(self, at: int, type: str, process: int | str, op: str | None) -> str:
+        if type == "invoke":
+            if process in self.open:
+                why = "ended in info" if process in self.ended else "has not ended"
+                raise self.where(
+                    at,
+                    f"process {process} invokes, but its operation {self.open[process]} {why}: after info a process must not go on",
+                )
+            if op is None:
+                self.count[process] = self.count.get(process, -1) + 1
+                op = f"{process}-{self.count[process]}"
+            if op in self.ids:
+                raise self.where(at, f"the operation {op} was invoked before")
+            self.ids.add(op)
+            self.open[process] = op
+            return op
+        mine = self.open.get(process)
+        if mine is None or process in self.ended:
+            raise self.where(
+                at,
+                f"expected an :invoke of process {process} before its :{type}: without invocations nothing is known of what was concurrent",
+            )
+        if op is not None and op != mine:
+            raise self.where(at, f"expected the end of the operation {mine} of process {process}, found {op}")
+        if type == "info":
+            self.ended.add(process)
+        else:
+            del self.open[process]
+        return mine
+
+
+def from_edn(text: str, file: str = "<edn>") -> History:
+    """A Jepsen history, as one vector of maps or one map after the other.
+
+    Raises:
+        HistoryError: it is not EDN, or not a history.
+    """
+    header: dict[str, Any] = {"format": FORMAT}
+    own = text.startswith(HEADER)
+    if own:
+        line = text[len(HEADER) :].partition("\n")[0]
+        try:
+            said = json.loads(line)
+        except (ValueError, RecursionError) as e:
+            raise HistoryError(f"{file}:1:{len(HEADER) + 1}: the header is not JSON: {e}") from None
+        if not isinstance(said, dict) or said.get("format") != FORMAT:
+            raise HistoryError(f"{file}:1:{len(HEADER) + 1}: expected a header of format {FORMAT}, found {line[:60]}")
+        header = said
+
+    def where(at: int, message: str) -> HistoryError:
+        return HistoryError(str(edn.error_at(text, file, at, message)))
+
+    builder = _Builder(where, own)
+    try:
+        forms: Iterable[tuple[int, edn.Value]] = _events(text, file)
+        if not own and "invoke" not in text:
+            forms = list(forms)
+            if _only_completions(form for _, form in forms):
+                builder.alone = len(forms)
+                header = {**header, CONCURRENT: True}
+        for at, form in forms:
+            _event(builder, at, form)
+    except EdnError as e:
+        raise HistoryError(str(e)) from None
+    return History(header, tuple(builder.all_events()))
+
+
+def _only_completions(forms: Iterable[edn.Value]) -> bool:
+    """Whether there are completions and not a single invocation."""
+    types = set()
+    for form in forms:
+        bare = form.value if isinstance(form, edn.Tagged) else form
+        if isinstance(bare, edn.Map):
+            types |= {
+                _plain(v) for k, v in bare.entries if k in (Keyword("type"), "type") and not isinstance(v, edn.Map)
+            }
+    return "ok" in types and "invoke" not in types
+
+
+def _events(text: str, file: str) -> Iterator[tuple[int, edn.Value]]:
+    """The events of a text, whether they are in a vector or not."""
+    for at, form in edn.read_all(text, file):
+        if isinstance(form, tuple | edn.List):
+            for item in form if isinstance(form, tuple) else form.items:
+                bare = item.value if isinstance(item, edn.Tagged) else item
+                yield (bare.at if isinstance(bare, edn.Map) else at), item
+        else:
+            yield at, form
+
+
+def _event(builder: _Builder, at: int, form: edn.Value) -> None:
+    fail = builder.where
+    bare = form.value if isinstance(form, edn.Tagged) else form
+    if not isinstance(bare, edn.Map):
+        raise fail(
+            at,
+            f"expected a map such as {{:type :invoke, :process 0, :f :read, :value nil}}, found {_cut(form)}",
+        )
+    fields: dict[str, Any] = {}
+    for k, v in bare.entries:
+        if not isinstance(k, Keyword | str):
+            raise fail(at, f"expected keywords as keys of an event, found {_cut(k)}")
+        name = k.name if isinstance(k, Keyword) else k
+        if name in fields:
+            raise fail(at, f"the key {name!r} is there twice, as a keyword and as a string")
+        fields[name] = v
+    if "type" not in fields:
+        raise fail(at, f"expected an event with :type, found {_cut(form)}")
+    type = _plain(fields.pop("type"))
+    process, f = _plain(fields.pop("process", 0)), _plain(fields.pop("f", TRANSACTIONS[0]))
+    if type not in TYPES:
+        raise fail(at, f"expected :type :invoke, :ok, :fail or :info, found {_cut(type)}")
+    if isinstance(process, bool) or not isinstance(process, int | str):
+        raise fail(at, f"expected :process to be a number or :nemesis, found {_cut(process)}")
+    if not isinstance(f, str):
+        raise fail(at, f"expected :f to be a keyword, found {_cut(f)}")
+    time, index, op, table = (fields.pop(n, None) for n in ("time", "index", "op", "table"))
+    for name, number in (("time", time), ("index", index)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number >= 1 << 63):
+            raise fail(at, f"expected :{name} to be a whole number, found {_cut(_plain(number))}")
+    op, table = _plain(op), _plain(table)
+    for name, text in (("op", op), ("table", table)):
+        if text is not None and not isinstance(text, str):
+            raise fail(at, f"expected :{name} to be a string, found {_cut(text)}")
+    try:
+        value = to_json(fields.pop("value", None))
+        error = fields.pop("error", None)
+        extra = {k: to_json(v) for k, v in fields.items()}
+        chain = _chain(error)
+    except EdnError as e:
+        raise fail(at, str(e)) from None
+    builder.add(
+        at,
+        type=type,
+        process=process,
+        f=f,
+        value=value,
+        error=chain,
+        op=op,
+        table=table,
+        time=time,
+        index=index,
+        extra=extra,
+    )
+
+
+def _plain(v: edn.Value) -> Any:
+    return v.name if isinstance(v, edn.Keyword | edn.Symbol) else v
+
+
+def _cut(v: Any) -> str:
+    try:
+        text = edn.write(v)
+    except EdnError:
+        text = repr(v)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _chain(error: edn.Value) -> ErrorChain | None:
+    """``:error`` as ``[[name, text], ...]``."""
+    if error is None:
+        return None
+    said = to_json(error)
+    if (
+        isinstance(said, list)
+        and said
+        and all(isinstance(e, list) and all(isinstance(x, str) for x in e) for e in said)
+    ):
+        return said
+    if isinstance(error, str):
+        return [["error", error]]
+    if isinstance(said, list) and said and isinstance(said[0], str):
+        return [[said[0], " ".join(x if isinstance(x, str) else json.dumps(x) for x in said[1:])]]
+    return [[said if isinstance(said, str) else "error", "" if isinstance(said, str) else edn.write(error)]]
+
+
+def from_log(text: str, file: str = "<log>") -> History:
+    """A log with lines of process, type, function and value; other lines are skipped.
+
+    Raises:
+        HistoryError: no line is of that form, a value is not EDN, or it is not a history.
+    """
+    number = 0
+
+    def where(at: int, message: str) -> HistoryError:
+        return HistoryError(f"{file}:{number}:{at + 1}: {message}")
+
+    builder = _Builder(where)
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):  # noqa: B007 - ``where`` reads it
+        match = _LOGGED.match(line.rstrip())
+        if match is None:
+            continue
+        name = match["process"].lstrip(":")
+        process: int | str = int(name) if name.isdigit() and len(name) < 19 else name
+        rest = match["rest"]
+        try:
+            forms = [form for _, form in edn.read_all(rest, file)]
+        except EdnError as e:
+            place = re.match(re.escape(file) + r":\d+:(\d+): (.*)", str(e), re.DOTALL)
+            at, why = (int(place[1]) - 1, place[2]) if place is not None else (0, str(e))
+            raise where(match.start("rest") + at, why) from None
+        f, *values = forms
+        if not isinstance(f, Keyword):
+            raise where(match.start("rest"), f"expected a function such as :read, found {_cut(f)}")
+        value, error = (values[0] if values else None), (values[1] if len(values) > 1 else None)
+        if match["type"] in ("info", "fail") and isinstance(value, Keyword) and error is None:
+            value, error = None, value
+        try:
+            builder.add(0, type=match["type"], process=process, f=f.name, value=to_json(value), error=_chain(error))
+        except EdnError as e:
+            raise where(match.start("rest"), str(e)) from None
+    if not builder.events:
+        raise HistoryError(
+            f"{file}:1:1: expected lines such as 'INFO  jepsen.util - 0\\t:invoke\\t:read\\tnil', found none in {len(lines)} lines"
+        )
+    return History({"format": FORMAT}, tuple(builder.events))
+
+
+def load(path: Path) -> History:
+    """A history of any kind that is known, told by how it begins: our own JSON lines, EDN, or a log.
+
+    Raises:
+        HistoryError: it cannot be read, or is none of them.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as e:
+        raise HistoryError(f"{path}: cannot be read: {e.strerror}") from None
+    except UnicodeDecodeError as e:
+        raise HistoryError(f"{path}: not UTF-8 text: byte {e.start} is no part of a character") from None
+    first = text.lstrip()
+    if first.startswith("{") and re.match(r'\{\s*"', first):
+        return history.read(path)
+    if not first:
+        raise HistoryError(f"{path}:1:1: expected a history, found an empty file")
+    return from_edn(text, str(path)) if first[0] in "{[(;#" else from_log(text, str(path))
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def to_edn(h: History) -> str:
+    """A history as EDN, one map a line, with its header in a comment before.
+
+    Raises:
+        HistoryError: an event that EDN cannot carry, such as one with values nested too deeply.
+    """
+    lines = [HEADER + json.dumps({"format": FORMAT, **h.header}, separators=(",", ":"), ensure_ascii=True)]
+    for e in h.events:
+        try:
+            lines.append(edn.write(_map(e)))
+        except (EdnError, RecursionError) as why:
+            raise HistoryError(f"event {e.index}: {why}") from None
+    return "\n".join(lines) + "\n"
+
+
+def _map(e: Event) -> edn.Map:
+    process: Any = Keyword(NEMESIS) if e.process == NEMESIS else e.process
+    out: list[tuple[str, Any]] = [
+        ("index", e.index),
+        ("time", e.time),
+        ("type", Keyword(e.type)),
+        ("process", process),
+        ("f", Keyword(e.f) if _NAME.match(e.f) else e.f),
+        ("value", _transaction(e.value) if e.f in TRANSACTIONS else from_json(e.value)),
+    ]
+    out += [(k, v) for k, v in (("table", e.table), ("op", e.op)) if v is not None]
+    if e.error:
+        out.append(("error", from_json(e.error)))
+    out += [(k, from_json(v)) for k, v in e.extra.items()]
+    return edn.Map(tuple((Keyword(k) if _NAME.match(k) else k, v) for k, v in out))

@@ -1,0 +1,315 @@
+"""Histories of clients alone, of whatever system: what kind of object they are about, and whether it kept its promise.
+
+For a history without table logs, such as one of Jepsen's, there is nothing to go by but what clients saw. A *model* says what the
+operations mean, a *level* what is promised of them:
+
+============== ============================================================ ==============================================
+model          operations (Jepsen's ``:f`` and ``:value``)                  level
+============== ============================================================ ==============================================
+list-append    ``:txn [[:append k v] [:r k [v …]] …]``                      any of ``levels.LEVELS``
+rw-register    ``:txn [[:w k v] [:r k v] …]``                               any of ``levels.LEVELS``
+bank           ``:transfer {:from a :to b :amount n}``, ``:read {a n …}``   snapshot-isolation and what implies it
+the others     see :mod:`checkers.linearizable`                             linearizable
+============== ============================================================ ==============================================
+
+Which model a history is of is told by its functions and values (:func:`guess`), where its user does not say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from checkers import linearizable
+from checkers.clients.jepsen import CONCURRENT
+from checkers.evidence.history import History, HistoryError, Operation
+from checkers.isolation.blackbox import WORKLOADS, check_transactions
+from checkers.isolation.levels import LEVELS, contained
+from checkers.isolation.transactions import Finding, Op, Transaction
+from checkers.linearizable import MODELS, KeyResult, check_model
+from checkers.verdict import Anomaly, Validity, Verdict
+
+LINEARIZABLE = "linearizable"
+BANK = "bank"
+STRONGEST = "strict-serializable"
+WITHOUT_INVOCATIONS = "no operation has an invocation, so each was taken as concurrent with all others"
+MOST = 10
+"""How many anomalies of one name are explained; all are counted."""
+
+_FUNCTIONS = {"r": "r", "read": "r", "w": "w", "write": "w", "append": "append"}
+
+
+class ModelError(ValueError):
+    """A model or level that does not exist, or does not go with the other or with the history."""
+
+
+def models() -> tuple[str, ...]:
+    """The names of all models."""
+    return (*WORKLOADS, BANK, *MODELS)
+
+
+def levels(model: str) -> tuple[str, ...]:
+    """The levels that a model can be judged by, the default last."""
+    if model in WORKLOADS:
+        return LEVELS
+    if model == BANK:
+        return tuple(x for x in LEVELS if "snapshot-isolation" in contained(x))
+    return (LINEARIZABLE,)
+
+
+def judge(h: History, model: str | None = None, level: str | None = None) -> Verdict:
+    """Judge a history by what its clients saw.
+
+    Args:
+        h: as :func:`checkers.clients.jepsen.load` returns it.
+        model: see :func:`models`; None: what :func:`guess` says.
+        level: see :func:`levels`; None: the strongest.
+
+    Returns:
+        A verdict whose ``stats`` say which model and level it is about. A history with problems is ``unknown`` at best.
+
+    Raises:
+        ModelError: no such model or level, or one that does not go with the history.
+        HistoryError: an operation is none of the model's; the message names its event.
+    """
+    if model is not None and model not in models():
+        raise ModelError(f"the model {model!r} is not known; there are: {', '.join(models())}")
+    operations = h.operations()
+    chosen = guess(operations) if model is None else model
+    allowed = levels(chosen)
+    if level is None:
+        level = allowed[-1]
+    if level not in allowed:
+        raise ModelError(f"the model {chosen} is judged by no level {level!r}; there are: {', '.join(allowed)}")
+    if chosen in WORKLOADS:
+        verdict = _transactions(operations, chosen, level)
+    elif chosen == BANK:
+        verdict = _bank(operations, level)
+    else:
+        verdict = _linearizable(h, chosen)
+    valid: Validity = "unknown" if h.problems and verdict.valid is True else verdict.valid
+    stats = {"model": chosen, "level": level, "guessed": model is None, "operations": len(operations), **verdict.stats}
+    notes = (*h.problems, *((WITHOUT_INVOCATIONS,) if h.header.get(CONCURRENT) else ()), *verdict.notes)
+    return Verdict(verdict.checker, valid, verdict.anomalies, stats, notes)
+
+
+def guess(operations: Sequence[Operation]) -> str:
+    """The model of a history, by the functions of its operations.
+
+    Raises:
+        ModelError: they fit none, or more than one.
+    """
+    functions = {o.f for o in operations}
+    steps = [m for o in operations if o.f == "txn" for m in _steps(o)]
+    micro = {m[0] for m in steps if isinstance(m, list | tuple) and m and isinstance(m[0], str)}
+    if not functions:
+        pass
+    elif functions == {"txn"}:
+        if "append" in micro:
+            return "list-append"
+        if micro & {"w", "write"}:
+            return "rw-register"
+    elif functions <= {"read", "write", "cas", "r", "w"}:
+        return "cas-register" if "cas" in functions else "register"
+    elif "transfer" in functions and functions <= {"read", "transfer"}:
+        return BANK
+    elif "append" in functions and functions <= {"read", "append"}:
+        return "append-list"
+    elif functions & {"add", "inc", "dec", "increment", "decrement"}:
+        read = [o.result for o in operations if o.f in ("read", "r") and o.type == "ok"]
+        keyed = [r[1] if isinstance(r, list) and len(r) == 2 and isinstance(r[1], list) else r for r in read]
+        if read and all(isinstance(r, list) for r in keyed):
+            return "set"
+        if read and not any(isinstance(r, list | dict) for r in keyed):
+            return "counter"
+    said = ", ".join(sorted(functions)[:8]) or "no operations"
+    raise ModelError(
+        f"what kind of history this is cannot be told ({said}): give --model, one of {', '.join(models())}"
+    )
+
+
+def _steps(o: Operation) -> Sequence[Any]:
+    return o.value if isinstance(o.value, list) else ()
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+def transactions(operations: Iterable[Operation], workload: str) -> list[Transaction]:
+    """Operations ``txn`` as transactions; of those that are not ``ok`` the writes that were invoked.
+
+    Raises:
+        HistoryError: an operation that is no transaction of this workload.
+    """
+    out = []
+    for o in operations:
+        ok = o.type == "ok"
+        event = o.completed if ok and o.completed is not None else o.invoked
+        value = o.result if ok else o.value
+        if not isinstance(value, list):
+            raise HistoryError(f"event {event.index}: expected a transaction such as [[r 1 [2]]], found {_cut(value)}")
+        steps = tuple(_step(m, event.index, workload, ok) for m in value)
+        end = o.completed.index if ok and o.completed is not None else None
+        out.append(Transaction(o.op, o.process, o.invoked.index, end, o.type, steps))
+    return out
+
+
+def _step(m: Any, event: int, workload: str, ok: bool) -> Op:
+    write = "append" if workload == "list-append" else "w"
+    if not isinstance(m, list) or len(m) != 3 or not isinstance(m[0], str) or m[0] not in _FUNCTIONS:
+        raise HistoryError(f"event {event}: expected [r KEY VALUE] or [{write} KEY VALUE], found {_cut(m)}")
+    f, key, value = _FUNCTIONS[m[0]], hashable(m[1]), m[2]
+    if f == "r":
+        if workload == "rw-register":
+            return ("r", key, hashable(value))
+        if value is not None and not isinstance(value, list):
+            raise HistoryError(f"event {event}: expected a list read of key {_cut(m[1])}, found {_cut(value)}")
+        if value is None:
+            return ("r", key, [] if ok else None)
+        return ("r", key, [x if type(x) is int else hashable(x) for x in value])
+    if f != write:
+        raise HistoryError(f"event {event}: {m[0]} is no operation of {workload}: it has r and {write}")
+    if value is None:
+        raise HistoryError(f"event {event}: {m[0]} of key {_cut(m[1])} writes no value")
+    return (write, key, hashable(value))
+
+
+def hashable(v: Any) -> Hashable:
+    """A JSON value as one that can be a key; equal if and only if the values are."""
+    if type(v) is int or type(v) is str:
+        return v
+    if isinstance(v, list | tuple):
+        return tuple(hashable(x) for x in v)
+    if isinstance(v, Mapping):
+        return frozenset((k, hashable(x)) for k, x in v.items())
+    if isinstance(v, bool | float):  # True is 1, and 1.0 too, to a dict
+        return (type(v).__name__, v)
+    return v  # type: ignore[no-any-return]
+
+
+def _cut(v: Any) -> str:
+    text = repr(v)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _transactions(operations: Sequence[Operation], model: str, level: str) -> Verdict:
+    result = check_transactions(transactions(operations, model), workload=model, level=level)
+    events = {o.op: o.indices for o in operations}
+    anomalies = tuple(_anomaly(f, level, events) for f in result.violations)
+    stats = {
+        "transactions": result.transactions,
+        "dependencies": result.edges,
+        "found": result.counts,
+        "allowed": {n: c for n, c in result.counts.items() if n in {f.name for f in result.allowed}},
+        "weakest_violated": list(result.weakest_violated),
+        "strongest_standing": list(result.strongest_standing),
+    }
+    return Verdict("isolation", result.valid, anomalies, stats, result.undecided)
+
+
+def _anomaly(f: Finding, level: str, events: Mapping[str, tuple[int, ...]]) -> Anomaly:
+    ops = tuple(str(t) for t in dict.fromkeys(f.transactions))
+    cycle = [{"before": str(s.before), "after": str(s.after), "kind": s.kind, "because": s.because} for s in f.steps]
+    return Anomaly(
+        f.name,
+        "isolation",
+        None,
+        f"{f.explanation}\n{level} forbids {f.name}.",
+        ops=ops,
+        events=tuple(i for op in ops for i in events.get(op, ())),
+        evidence={"level": level} | ({"cycle": cycle} if cycle else {}),
+    )
+
+
+# --- bank -------------------------------------------------------------------------------------------------------------
+
+
+def _bank(operations: Sequence[Operation], level: str) -> Verdict:
+    """Every read shows all accounts at one moment, so all reads show the same accounts and the same total: transfers move money and
+    make none (Jepsen's ``bank``, of which the total need not be told). What a wrong total does not show is not found."""
+    reads = []
+    for o in operations:
+        if o.f == "transfer":
+            continue
+        if o.f not in ("read", "r"):
+            raise HistoryError(f"event {o.invoked.index}: {o.f} is no operation of bank: it has read and transfer")
+        if o.type == "ok" and o.completed is not None:
+            reads.append((o, _balances(o.result, o.completed.index)))
+    totals = Counter(sum(b.values()) for _, b in reads)
+    accounts = Counter(frozenset(b) for _, b in reads)
+    anomalies: list[Anomaly] = []
+    counts: Counter[str] = Counter()
+    if reads:
+        # The first read of the most common total stands for what is right; that two differ is wrong whichever it is.
+        usual, everyone = max(totals, key=lambda t: totals[t]), max(accounts, key=lambda a: accounts[a])
+        whole = next((o for o, b in reads if sum(b.values()) == usual and frozenset(b) == everyone), reads[0][0])
+        for o, balances in reads:
+            total = sum(balances.values())
+            if frozenset(balances) != everyone:
+                name = "wrong-accounts"
+                odd = ", ".join(sorted(everyone ^ frozenset(balances))[:5])
+                why = f"the read {o.op} and the read {whole.op} do not show the same accounts (one lacks {odd})"
+            elif total != usual:
+                name = "wrong-total"
+                why = (
+                    f"the balances that the read {o.op} (process {o.process}) saw sum up to {total}, those of the read "
+                    f"{whole.op} (process {whole.process}) to {usual} (in {totals[usual]} of {len(reads)} reads). Transfers make no "
+                    "money, so the two are not both of one moment: a read saw part of a transfer, or one was lost in part"
+                )
+            else:
+                continue
+            counts[name] += 1
+            if counts[name] <= MOST:
+                events = (*o.indices, *whole.indices)
+                anomalies.append(
+                    Anomaly(name, BANK, None, f"{why}.\n{level} forbids {name}.", (o.op, whole.op), events)
+                )
+    negative = sum(any(n < 0 for n in b.values()) for _, b in reads)
+    notes = (f"{negative} reads show a negative balance; whether these are allowed is not known",) if negative else ()
+    stats = {"reads": len(reads), "totals": {str(t): n for t, n in sorted(totals.items())}, "found": dict(counts)}
+    return Verdict(BANK, not anomalies, tuple(anomalies), stats, notes)
+
+
+def _balances(v: Any, event: int) -> dict[str, int]:
+    if isinstance(v, Mapping) and all(isinstance(n, int) and not isinstance(n, bool) for n in v.values()):
+        return dict(v)
+    raise HistoryError(f"event {event}: expected balances such as {{0 10, 1 12}}, found {_cut(v)}")
+
+
+# --- linearizable -----------------------------------------------------------------------------------------------------
+
+
+def _linearizable(h: History, model: str) -> Verdict:
+    try:
+        result = check_model(h, model)
+    except linearizable.ModelError as e:
+        raise HistoryError(str(e)) from None
+    events = {o.op: o.indices for o in h.operations()}
+    anomalies = tuple(_nonlinearizable(k, model, events) for k in result.failures)
+    notes = [f"{_of_key(k)}not decided: {k.explanation}" for k in result.undecided]
+    stats = {**result.stats, "found": {"nonlinearizable": len(anomalies)} if anomalies else {}}
+    return Verdict(LINEARIZABLE, result.valid, anomalies, stats, tuple(notes))
+
+
+def _nonlinearizable(k: KeyResult, model: str, events: Mapping[str, tuple[int, ...]]) -> Anomaly:
+    configurations = [{"state": c.state, "order": list(c.order), "pending": list(c.pending)} for c in k.configurations]
+    return Anomaly(
+        "nonlinearizable",
+        LINEARIZABLE,
+        None,
+        f"{_of_key(k)}{k.explanation}",
+        ops=k.involved,
+        events=tuple(i for op in k.involved for i in events.get(op, ())),
+        evidence={
+            "model": model,
+            "key": k.key,
+            "explained": k.answered,
+            "answers": k.of,
+            "configurations": configurations,
+        },
+    )
+
+
+def _of_key(k: KeyResult) -> str:
+    return "" if k.key is None else f"key {k.key!r}: "

@@ -1,0 +1,263 @@
+"""Runs of several contenders side by side: each number with its spread over the seeds, and whether a difference is more than noise.
+
+**The rule.** Two contenders differ by *more than noise* in a number when their ranges over the seeds do not overlap: every run of the one is
+above every run of the other. If there is no difference at all, every order of the ``n + m`` runs is as likely as any other, and two of them in
+``(n + m)! / (n! · m!)`` are of this kind (the permutation test for the most extreme order)::
+
+    runs each      2        3        4        5
+    by chance    33 %     10 %    2.9 %    0.8 %
+
+With fewer than three runs each it would say nothing, so it is not applied. Who compares many numbers finds some by chance alone:
+:attr:`Comparison.by_chance` says how many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import median
+from typing import Any, Literal
+
+from checkers.costs.measures import FIGURES, Figure, Measures
+from checkers.verdict import Validity, worst
+
+FEWEST = 3
+"""Runs of each that the rule needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """What is compared: a catalog, reached by writers of an Iceberg release."""
+
+    catalog: str
+    iceberg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One run of a contender, or why there is none.
+
+    Attributes:
+        started: wall clock, ISO.
+        folder: of the run, relative to the comparison's folder.
+        reason: why there are no measures; None when there are.
+        versions: what ran.
+        command: what repeats the run.
+    """
+
+    contender: Contender
+    seed: int
+    started: str | None = None
+    folder: str | None = None
+    measures: Measures | None = None
+    reason: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    command: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``runs.jsonl``."""
+        return {
+            "catalog": self.contender.catalog,
+            "iceberg": self.contender.iceberg,
+            "seed": self.seed,
+            "started": self.started,
+            "folder": self.folder,
+            "reason": self.reason,
+            "versions": dict(self.versions),
+            "command": self.command,
+            "measures": None if self.measures is None else self.measures.to_json(),
+        }
+
+    @staticmethod
+    def from_json(r: Mapping[str, Any]) -> Ran:
+        """The inverse. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
+        measures = r["measures"]
+        return Ran(
+            Contender(str(r["catalog"]), str(r["iceberg"])),
+            int(r["seed"]),
+            None if r["started"] is None else str(r["started"]),
+            r["folder"],
+            None if measures is None else Measures.from_json(measures),
+            r["reason"],
+            {str(k): str(v) for k, v in r["versions"].items()},
+            r["command"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A number over the seeds: the values in the order of the seeds."""
+
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle one."""
+        return median(self.values)
+
+    @property
+    def low(self) -> float:
+        """The least."""
+        return min(self.values)
+
+    @property
+    def high(self) -> float:
+        """The greatest."""
+        return max(self.values)
+
+
+def apart(one: Spread, other: Spread) -> bool | None:
+    """Whether two numbers differ by more than noise; None when there are too few runs to say."""
+    if min(len(one.values), len(other.values)) < FEWEST:
+        return None
+    return one.low > other.high or other.low > one.high
+
+
+def chance(n: int, m: int) -> float:
+    """How probable it is that :func:`apart` says so of ``n`` and ``m`` runs between which there is no difference."""
+    return 2 * math.factorial(n) * math.factorial(m) / math.factorial(n + m)
+
+
+Against = Literal["first", "better", "worse", "noise", "too few", "missing"]
+"""A number beside that of the first contender: ``noise``, the ranges overlap; ``too few`` runs to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number of a contender; ``spread`` is None where no run of it has it."""
+
+    spread: Spread | None
+    against: Against
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All runs. The first contender is the one that the others are held against.
+
+    Attributes:
+        header: what was run (``harness.experiments.compare``).
+        contenders: in the order in which they were named.
+        runs: of all, in the order in which they ran.
+    """
+
+    header: Mapping[str, Any]
+    contenders: tuple[Contender, ...]
+    seeds: tuple[int, ...]
+    runs: tuple[Ran, ...]
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """Releases of Iceberg, in order."""
+        return tuple(dict.fromkeys(c.iceberg for c in self.contenders))
+
+    def label(self, c: Contender) -> str:
+        """What people call a contender here: the catalog, and the release where there are several."""
+        if len(self.releases) == 1:
+            return c.catalog
+        if len({x.catalog for x in self.contenders}) == 1:
+            return c.iceberg
+        return f"{c.catalog} {c.iceberg}"
+
+    def of(self, c: Contender) -> list[Ran]:
+        """A contender's runs by seed."""
+        return sorted((r for r in self.runs if r.contender == c), key=lambda r: r.seed)
+
+    def measured(self, c: Contender) -> list[Measures]:
+        """What a contender's runs measured, by seed."""
+        return [r.measures for r in self.of(c) if r.measures is not None]
+
+    def reason(self, c: Contender) -> str | None:
+        """Why runs of a contender are missing; None when none is."""
+        found = [r for r in self.of(c) if r.measures is None and r.reason]
+        return found[-1].reason if found else None
+
+    def valid(self, c: Contender) -> Validity | None:
+        """The worst verdict of its runs; None when there is none."""
+        found = self.measured(c)
+        return worst(m.valid for m in found) if found else None
+
+    @property
+    def verdict(self) -> Validity:
+        """The worst of all; one that could not be run is not known."""
+        found: list[Validity] = []
+        for c in self.contenders:
+            valid = self.valid(c)
+            found.append("unknown" if valid is None or len(self.measured(c)) < len(self.seeds) else True)
+            found += [] if valid is None else [valid]
+        return worst(found)
+
+    def anomalies(self, c: Contender) -> dict[str, tuple[int, int]]:
+        """Name → (how many in all runs, in how many runs), the most frequent first."""
+        found: dict[str, tuple[int, int]] = {}
+        for m in self.measured(c):
+            for name, n in m.anomalies.items():
+                count, runs = found.get(name, (0, 0))
+                found[name] = (count + n, runs + 1)
+        return dict(sorted(found.items(), key=lambda kv: (-kv[1][0], kv[0])))
+
+    @cached_property
+    def spreads(self) -> Mapping[tuple[str, Contender], Spread]:
+        """(key of a figure, contender) → its values; those without any are left out."""
+        found = {}
+        for f in FIGURES:
+            for c in self.contenders:
+                values = tuple(v for m in self.measured(c) if (v := m.figures.get(f.key)) is not None)
+                if values:
+                    found[f.key, c] = Spread(values)
+        return found
+
+    def cell(self, f: Figure, c: Contender) -> Cell:
+        """A number, beside that of the first contender."""
+        mine, first = self.spreads.get((f.key, c)), self.spreads.get((f.key, self.contenders[0]))
+        if mine is None:
+            return Cell(None, "missing")
+        if c == self.contenders[0]:
+            return Cell(mine, "first")
+        return Cell(mine, "missing" if first is None else versus(f, mine, first))
+
+    def best(self, f: Figure) -> list[Contender]:
+        """Contenders from the best median on; those without the number are left out."""
+        sign = 1 if f.better == "less" else -1
+        there = [c for c in self.contenders if (f.key, c) in self.spreads]
+        return sorted(there, key=lambda c: sign * self.spreads[f.key, c].median)
+
+    @property
+    def by_chance(self) -> tuple[int, float]:
+        """How many pairs of numbers were held against each other, and how many would be apart if nothing differed."""
+        count, expected = 0, 0.0
+        for f in FIGURES:
+            first = self.spreads.get((f.key, self.contenders[0]))
+            for c in self.contenders[1:]:
+                mine = self.spreads.get((f.key, c))
+                if first is not None and mine is not None and apart(mine, first) is not None:
+                    count += 1
+                    expected += chance(len(mine.values), len(first.values))
+        return count, expected
+
+
+def versus(f: Figure, mine: Spread, first: Spread) -> Against:
+    """A number beside another one."""
+    differs = apart(mine, first)
+    if differs is None:
+        return "too few"
+    if not differs:
+        return "noise"
+    return "better" if (mine.median < first.median) == (f.better == "less") else "worse"
+
+
+def summed(found: Iterable[Measures]) -> dict[str, tuple[int, int, int]]:
+    """Kind → (ok, fail, info) of several runs together."""
+    out: dict[str, tuple[int, int, int]] = {}
+    for m in found:
+        for kind, counts in m.kinds.items():
+            a, b, c = out.get(kind, (0, 0, 0))
+            out[kind] = (a + counts[0], b + counts[1], c + counts[2])
+    return dict(sorted(out.items()))
+
+
+def requests(found: Sequence[Measures]) -> dict[str, float]:
+    """``service kind`` → requests a commit: the median over the runs, in which one that has none counts as 0."""
+    names = sorted({k for m in found for k in m.requests})
+    return {k: median(m.requests.get(k, 0.0) for m in found) for k in names}

@@ -1,0 +1,374 @@
+"""What one run measured, as numbers that can be held against those of another run of the same workload.
+
+A pure function of what a run leaves: the evidence (history, table logs), its verdicts, and the requests that passed its proxies. Operations
+are those of the workload's phases; setup, final reads and the nemesis' own maintenance do not count, except where a fault is concerned.
+
+=============  =======================================================================================================
+commit         an acknowledged operation that left a snapshot on main. A statement that found nothing to do left none
+write          an operation of a kind that can commit; the others are reads. Latency is of acknowledged ones, from
+               invocation to completion as the orchestrator saw it; quantiles are nearest-rank
+recovery       from the end of a fault that struck something (what was stopped or killed answers again) to the next
+               acknowledged write, of a writer that the fault concerned; so it has in it what an operation takes anyway. A
+               fault that ended after the last operation did says nothing
+requests       to catalog and store: those that writes made, acknowledged or not, retries and all, divided by commits. To a
+               catalog server's own database: all that came while the phases went on, since nobody knows for whom. Where a
+               catalog server tells the writers where the store is, all take one way to it, and whose requests those are is not
+               known either: they are listed (``store of all``), and no figure is made of them
+=============  =======================================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from checkers.evidence.history import NEMESIS, Event, Operation
+from checkers.judge.assertions import quantile
+from checkers.judge.check import SAME_AS, Results
+from checkers.retries import AROUND
+from checkers.verdict import Evidence, Validity
+from nemesis.faults.fault import Fault
+from workloads.operations.kind import KINDS
+
+S, MS = 1e9, 1e6
+NOT_THE_WORKLOADS = (*AROUND, NEMESIS)
+"""Phases whose operations are not the workload's."""
+
+Unit = Literal["ms", "s", "share", "rate", "count"]
+Better = Literal["less", "more"]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number that a run measures.
+
+    Attributes:
+        unit: ``ms``, ``s``, ``share`` (0 … 1), ``rate`` (a second), ``count``.
+        better: which direction is better.
+        missing: why it may not be there.
+    """
+
+    key: str
+    group: str
+    name: str
+    unit: Unit
+    better: Better
+    missing: str = "there was nothing to measure"
+
+
+_NO_FAULT = "no fault struck anything and ended before the operations did"
+_NO_PROXY = "it has no server, or what decides a commit passes no proxy"
+
+FIGURES: tuple[Figure, ...] = (
+    Figure("commits_per_s", "Throughput", "commits a second", "rate", "more"),
+    Figure("operations_per_s", "Throughput", "acknowledged operations a second", "rate", "more"),
+    Figure("write_p50_ms", "Latency of writes", "median", "ms", "less"),
+    Figure("write_p95_ms", "Latency of writes", "p95", "ms", "less"),
+    Figure("write_p99_ms", "Latency of writes", "p99", "ms", "less"),
+    Figure("read_p50_ms", "Latency of reads", "median", "ms", "less"),
+    Figure("read_p95_ms", "Latency of reads", "p95", "ms", "less"),
+    Figure("read_p99_ms", "Latency of reads", "p99", "ms", "less"),
+    Figure("aborted", "Aborts and retries", "writes that failed for certain", "share", "less"),
+    Figure("unknown", "Aborts and retries", "operations of unknown outcome", "share", "less"),
+    Figure("retried", "Aborts and retries", "commits that needed another attempt", "share", "less"),
+    Figure("retry_success", "Aborts and retries", "of those that met a conflict, committed in the end", "share", "more"),
+    Figure("spurious", "Aborts and retries", "of the aborts that can be judged, needless", "share", "less"),
+    Figure("wasted", "Aborts and retries", "writers' time in what a conflict aborted", "share", "less"),
+    Figure("recovery_median_s", "After a fault", "to the next acknowledged write, median", "s", "less", _NO_FAULT),
+    Figure("recovery_max_s", "After a fault", "to the next acknowledged write, longest", "s", "less", _NO_FAULT),
+    Figure("catalog_requests", "Cost of a commit", "requests to the catalog", "count", "less", _NO_PROXY),
+    Figure("store_requests", "Cost of a commit", "the writers' requests to the object store", "count", "less",
+           "its server tells the writers where the store is, so whose requests they are is not known"),
+    Figure("database_requests", "Cost of a commit", "requests of the catalog server to its database", "count", "less",
+           "there is no catalog server with a database behind a proxy"),
+    Figure("commit_p50_ms", "Cost of a commit", "the commit request, with what the server does in it, median", "ms", "less", _NO_PROXY),
+    Figure("commit_p95_ms", "Cost of a commit", "the commit request, with what the server does in it, p95", "ms", "less", _NO_PROXY),
+)  # fmt: skip
+"""What is compared, in the order in which it is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultMeasured:
+    """What became of the faults of one name.
+
+    Attributes:
+        times: that it was on.
+        hits: requests, processes or operations that it struck.
+        on: what it was aimed at: ``catalog``, ``store``, ``database`` (connections); ``process catalog``, …; ``maintenance``.
+        struck: processes, by name.
+        recoveries: seconds, one for each time that there was something to recover from.
+        never: how often no write was acknowledged any more before the operations ended.
+    """
+
+    times: int
+    hits: int
+    on: str
+    struck: tuple[str, ...] = ()
+    recoveries: tuple[float, ...] = ()
+    never: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What one run measured.
+
+    Attributes:
+        anomalies: name → how many; those that only confirm another are left out.
+        documented: names of which all are documented as possible.
+        seconds: from the first invocation of the phases to the last completion.
+        operations: of the phases.
+        commits: that count.
+        kinds: kind → (ok, fail, info).
+        figures: key of :data:`FIGURES` → number; None where there was nothing to measure.
+        requests: ``service kind`` → requests a commit, as counted for the figures.
+        faults: by name.
+    """
+
+    valid: Validity
+    anomalies: Mapping[str, int]
+    documented: tuple[str, ...]
+    seconds: float
+    operations: int
+    commits: int
+    kinds: Mapping[str, tuple[int, int, int]]
+    figures: Mapping[str, float | None]
+    requests: Mapping[str, float] = field(default_factory=dict)
+    faults: Mapping[str, FaultMeasured] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(r: Mapping[str, Any]) -> Measures:
+        """The inverse. Raises KeyError, TypeError or ValueError for anything else."""
+        known = {f.key for f in FIGURES}
+        return Measures(
+            valid=r["valid"] if isinstance(r["valid"], bool) else "unknown",
+            anomalies={str(k): int(v) for k, v in r["anomalies"].items()},
+            documented=tuple(r["documented"]),
+            seconds=float(r["seconds"]),
+            operations=int(r["operations"]),
+            commits=int(r["commits"]),
+            kinds={str(k): (int(a), int(b), int(c)) for k, (a, b, c) in r["kinds"].items()},
+            figures={k: None if v is None else float(v) for k, v in r["figures"].items() if k in known},
+            requests={str(k): float(v) for k, v in r["requests"].items()},
+            faults={
+                str(k): FaultMeasured(
+                    int(f["times"]),
+                    int(f["hits"]),
+                    str(f["on"]),
+                    tuple(map(str, f["struck"])),
+                    tuple(map(float, f["recoveries"])),
+                    int(f["never"]),
+                )
+                for k, f in r["faults"].items()
+            },
+        )
+
+
+def requests(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The requests of a proxy log, one a line; none when there is no such file. Lines that are torn are left out."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                try:
+                    record = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(record, dict):
+                    yield record
+    except FileNotFoundError:
+        return
+
+
+def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, Any]]) -> Measures:
+    """The numbers of a run.
+
+    Args:
+        passed: its proxy log (:func:`requests`); nothing when there were no proxies.
+    """
+    ops = [o for o in evidence.history.operations() if o.invoked.extra.get("phase") not in NOT_THE_WORKLOADS]
+    start = min((o.start for o in ops), default=0)
+    end = max((_time(o) for o in ops), default=start)
+    seconds = (end - start) / S
+    writes = [o for o in ops if _writes(o)]
+    on_main = {c.op for log in evidence.logs.values() for c in log.main()}
+    commits = sum(o.type == "ok" and o.op in on_main for o in writes)
+    faults = _faults(evidence.history.events, writes, end)
+    cost = _cost(passed, {o.op for o in writes}, start, end, commits)
+    recoveries = sorted(r for f in faults.values() for r in f.recoveries)
+    retries: Mapping[str, Any] = next((v.stats for v in results.verdicts if v.checker == "retries"), {})
+    spurious = retries.get("spurious") or {}
+    figures: dict[str, float | None] = {
+        "commits_per_s": commits / seconds if seconds else None,
+        "operations_per_s": sum(o.type == "ok" for o in ops) / seconds if seconds else None,
+        **_latencies("write", writes),
+        **_latencies("read", [o for o in ops if not _writes(o)]),
+        "aborted": _share(sum(o.type == "fail" for o in writes), len(writes)),
+        "unknown": _share(sum(o.type == "info" for o in ops), len(ops)),
+        "retried": (retries.get("metrics") or {}).get("retry_rate"),
+        "retry_success": (retries.get("success") or {}).get("rate"),
+        "spurious": _share(spurious.get("spurious", 0), spurious.get("judged", 0)),
+        "wasted": (retries.get("wasted") or {}).get("share"),
+        "recovery_median_s": quantile(recoveries, 0.5),
+        "recovery_max_s": recoveries[-1] if recoveries else None,
+        **cost.figures(),
+    }
+    found = _own(results)
+    return Measures(
+        valid=results.valid,
+        anomalies=dict(Counter(name for name, _ in found).most_common()),
+        documented=tuple(sorted({n for n, _ in found} - {n for n, documented in found if not documented})),
+        seconds=round(seconds, 3),
+        operations=len(ops),
+        commits=commits,
+        kinds=_kinds(ops),
+        figures={k: None if v is None else round(v, 6) for k, v in figures.items()},
+        requests=cost.by_kind(),
+        faults=faults,
+    )
+
+
+def _own(results: Results) -> list[tuple[str, bool]]:
+    """Name of each anomaly and whether it is documented; without those that confirm one that is here (``same_as``)."""
+    every = [a for v in results.verdicts for a in v.anomalies]
+    names = {a.name for a in every if SAME_AS not in a.evidence}
+    return [(a.name, a.documented is not None) for a in every if a.evidence.get(SAME_AS) not in names]
+
+
+def _time(o: Operation) -> int:
+    return o.start if o.completed is None else o.completed.time
+
+
+def _writes(o: Operation) -> bool:
+    kind = KINDS.get(o.f)
+    return kind is None or kind.commits
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _latencies(name: str, ops: Iterable[Operation]) -> dict[str, float | None]:
+    took = sorted((_time(o) - o.start) / MS for o in ops if o.type == "ok")
+    return {f"{name}_p{q}_ms": quantile(took, q / 100) for q in (50, 95, 99)}
+
+
+def _kinds(ops: Iterable[Operation]) -> dict[str, tuple[int, int, int]]:
+    counts = Counter((o.f, o.type) for o in ops)
+    return {f: (counts[f, "ok"], counts[f, "fail"], counts[f, "info"]) for f in sorted({f for f, _ in counts})}
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+_WRITER = re.compile(r"w(\d+)-")
+
+
+def _faults(events: Iterable[Event], writes: Sequence[Operation], end: int) -> dict[str, FaultMeasured]:
+    """What the conductor wrote of each fault (``harness.run.conductor``), and what came after it."""
+    acknowledged = sorted((_time(o), int(m[1])) for o in writes if o.type == "ok" and (m := _WRITER.match(o.op)))
+    begun: dict[str, Fault | None] = {}
+    found: dict[str, FaultMeasured] = {}
+    for e in events:
+        if e.process != NEMESIS or not isinstance(e.value, Mapping):
+            continue
+        if e.f.startswith("start-"):
+            begun[e.f.removeprefix("start-")] = _fault(e.value.get("fault"))
+        hits = e.value.get("hits")
+        if not e.f.startswith("stop-") or not isinstance(hits, Mapping):
+            continue
+        name = str(e.value.get("name") or e.f.removeprefix("stop-"))
+        fault = begun.get(e.f.removeprefix("stop-"))
+        before = found.get(name, FaultMeasured(0, 0, _aim(fault)))
+        count = sum(n for n in hits.values() if isinstance(n, int))
+        recoveries, never = before.recoveries, before.never
+        if count and fault is not None and fault.verb != "maintain" and e.time < end:
+            who = fault.writers
+            after = next((t for t, w in acknowledged if t >= e.time and (who is None or w in who)), None)
+            never += after is None
+            recoveries += () if after is None else (round((after - e.time) / S, 3),)
+        whom = e.value.get("struck")
+        found[name] = FaultMeasured(
+            before.times + 1,
+            before.hits + count,
+            before.on,
+            tuple(sorted({*before.struck, *([whom] if isinstance(whom, str) else [])})),
+            recoveries,
+            never,
+        )
+    return dict(sorted(found.items()))
+
+
+def _fault(plain: object) -> Fault | None:
+    try:
+        return Fault.model_validate(plain)
+    except ValidationError:
+        return None
+
+
+def _aim(fault: Fault | None) -> str:
+    if fault is None:
+        return ""
+    if fault.verb == "maintain":
+        return "maintenance"
+    return fault.service if fault.target is None else f"process {fault.target}"
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+SHARED_STORE = "store of all"
+
+
+@dataclass(slots=True)
+class _Cost:
+    """Requests by service and kind, and how long commit requests took (ms), where nothing struck them."""
+
+    commits: int
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    commit_ms: list[float] = field(default_factory=list)
+    services: set[str] = field(default_factory=set)
+
+    def figures(self) -> dict[str, float | None]:
+        took = sorted(self.commit_ms)
+        return {
+            **{f"{s}_requests": self._of(s) for s in ("catalog", "store", "database")},
+            "commit_p50_ms": quantile(took, 0.5),
+            "commit_p95_ms": quantile(took, 0.95),
+        }
+
+    def _of(self, service: str) -> float | None:
+        if service not in self.services:
+            return None
+        return _share(sum(n for (s, _), n in self.counts.items() if s == service), self.commits)
+
+    def by_kind(self) -> dict[str, float]:
+        if not self.commits:
+            return {}
+        return {f"{s} {k}": round(n / self.commits, 4) for (s, k), n in sorted(self.counts.items())}
+
+
+def _cost(passed: Iterable[Mapping[str, Any]], writes: set[str], start: int, end: int, commits: int) -> _Cost:
+    cost = _Cost(commits)
+    for r in passed:
+        service, kind, at, ms = r.get("service"), r.get("kind"), r.get("time"), r.get("ms")
+        if not isinstance(service, str) or not isinstance(kind, str) or not isinstance(at, int):
+            continue
+        if service == "store" and r.get("writer") is None:
+            service = SHARED_STORE
+        cost.services.add(service)
+        mine = start <= at <= end if service in ("database", SHARED_STORE) else r.get("op") in writes
+        if not mine:
+            continue
+        cost.counts[service, kind] += 1
+        if kind == "commit" and service != "database" and isinstance(ms, int | float) and not r.get("faults"):
+            cost.commit_ms.append(float(ms))
+    return cost

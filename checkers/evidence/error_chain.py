@@ -1,0 +1,35 @@
+"""What an exception chain says, in few words: its telling class, and its message without what differs from case to case."""
+
+from __future__ import annotations
+
+import re
+
+from checkers.evidence.history import ErrorChain
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
+_URI = re.compile(r"\b(?:s3a?|file|hdfs|https?)://?[^\s,\])}'\"]+")
+_NUMBER = re.compile(r"(?<![A-Za-z_])-?\d[\d.]*\b")
+_MANY = re.compile(r"[\[{(](?:[^\[\]{}()]*,)[^\[\]{}()]*[\])}]")
+
+
+def telling(error: ErrorChain | None) -> tuple[str, str]:
+    """The (class, message) of a chain that says most: the outermost of Iceberg's own, else the outermost."""
+    chain = [(e[0], e[1] if len(e) > 1 else "") for e in error or [] if e]
+    for name, message in chain:
+        if name.startswith("org.apache.iceberg."):
+            return name, message
+    return chain[0] if chain else ("(no error recorded)", "")
+
+
+def short_class(name: str) -> str:
+    """A Java class without its package."""
+    return name.rsplit(".", 1)[-1] or name
+
+
+def family(message: str) -> str:
+    """A message with ids, numbers, paths and lists replaced by ``…``, its first line only: equal for equal causes."""
+    line = next((x.strip() for x in message.splitlines() if x.strip()), "")[:2000]
+    for pattern in (_UUID, _URI, _MANY, _NUMBER):
+        line = pattern.sub("…", line)
+    line = re.sub(r"\[?…(?:\s*,\s*…)*\]?", "…", line)  # a list of one looks like a list of many
+    return line if len(line) <= 200 else f"{line[:199]}…"

@@ -1,0 +1,362 @@
+"""The history: what every process asked and was told, in one total order of events.
+
+A history is newline-delimited JSON. The first line is the header (``{"format": 1, ...}``), every other line one event:
+
+====== =====================================================================================================
+index  dense, from 0, in the order in which the orchestrator stamped the events
+time   nanoseconds since the start of the run, one monotonic clock (the orchestrator's)
+type   ``invoke``, or the completion ``ok`` (it took effect), ``fail`` (it certainly did not), ``info`` (unknown)
+process an int (one logical, single-threaded client) or ``"nemesis"``
+f      the operation's kind (workloads.operations.kind) or the fault's name
+table  the table's name in the workload file; null for events that concern none. Of an operation on two tables the first: its
+       arguments name the second (``checkers.timeline.two_tables``)
+value  arguments on ``invoke``; the result on ``ok``
+op     the operation's id, the same on invoke and completion; every snapshot it makes carries it
+error  on ``fail``/``info``: ``[[java class, message], ...]``, outermost first
+====== =====================================================================================================
+
+A process whose operation ended ``info`` (or never ended) is never used again: its writer goes on as a new process, ``old +
+number of writers``. The rules are Jepsen's (https://github.com/jepsen-io/history). The file is written while the run is
+going on and must be readable after a ``kill -9`` at any byte: a torn last line is reported, not raised.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+FORMAT = 1
+NEMESIS = "nemesis"
+
+EventType = Literal["invoke", "ok", "fail", "info"]
+Process = int | str
+ErrorChain = list[list[str]]
+"""``[[class name, message], ...]``, outermost exception first."""
+
+
+class HistoryError(ValueError):
+    """A history file that cannot be read; the message names the file, the line and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the history; see the module's table for the meaning and unit of each field."""
+
+    index: int
+    time: int
+    type: EventType
+    process: Process
+    f: str
+    table: str | None = None
+    value: Any = None
+    op: str | None = None
+    error: ErrorChain | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The event as the mapping that is written to the file; empty ``error`` and ``extra`` are left out."""
+        out: dict[str, Any] = {
+            "index": self.index,
+            "time": self.time,
+            "type": self.type,
+            "process": self.process,
+            "f": self.f,
+            "table": self.table,
+            "value": self.value,
+            "op": self.op,
+        }
+        if self.error:
+            out["error"] = self.error
+        out.update(self.extra)
+        return out
+
+    @staticmethod
+    def from_json(record: dict[str, Any]) -> Event:
+        """The inverse of :meth:`to_json`; unknown keys are kept in ``extra``.
+
+        Raises:
+            HistoryError: a key is missing or has the wrong type.
+        """
+        rest = dict(record)
+        try:
+            index, at, kind, process, f = (rest.pop(k) for k in ("index", "time", "type", "process", "f"))
+        except KeyError as e:
+            raise HistoryError(f"event without {e.args[0]!r}") from None
+        if isinstance(index, bool) or not isinstance(index, int) or index < 0:
+            raise HistoryError(f"index must be a whole number from 0, not {index!r}")
+        if isinstance(at, bool) or not isinstance(at, int):
+            raise HistoryError(f"time must be whole nanoseconds, not {at!r}")
+        if kind not in ("invoke", "ok", "fail", "info"):
+            raise HistoryError(f"type must be invoke, ok, fail or info, not {kind!r}")
+        if isinstance(process, bool) or not isinstance(process, int | str):
+            raise HistoryError(f"process must be a number or a name, not {process!r}")
+        if not isinstance(f, str):
+            raise HistoryError(f"f must be a string, not {f!r}")
+        op, table = rest.pop("op", None), rest.pop("table", None)
+        if op is not None and not isinstance(op, str):
+            raise HistoryError(f"op must be a string, not {op!r}")
+        if table is not None and not isinstance(table, str):
+            raise HistoryError(f"table must be a string, not {table!r}")
+        error = rest.pop("error", None)
+        if error is not None and not (
+            isinstance(error, list) and all(isinstance(e, list) and all(isinstance(s, str) for s in e) for e in error)
+        ):
+            raise HistoryError(f"error must be [[class, message], ...], not {error!r}")
+        return Event(index, at, kind, process, f, table, rest.pop("value", None), op, error, rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An invocation and its completion.
+
+    ``type`` is ``info`` and ``completed`` is None when no completion was recorded: the run ended first.
+    """
+
+    op: str
+    process: Process
+    f: str
+    table: str | None
+    type: Literal["ok", "fail", "info"]
+    value: Any
+    result: Any
+    error: ErrorChain | None
+    invoked: Event
+    completed: Event | None
+
+    @property
+    def start(self) -> int:
+        """When it was invoked: ns since the start of the run."""
+        return self.invoked.time
+
+    @property
+    def end(self) -> int | None:
+        """When an ``ok`` or ``fail`` came back, ns; None while its effect may still be to come (``info``)."""
+        return self.completed.time if self.completed is not None and self.type != "info" else None
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """The history indices of its events."""
+        return (self.invoked.index,) if self.completed is None else (self.invoked.index, self.completed.index)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A whole history: header, events in index order, and what was wrong with the file (empty when nothing was)."""
+
+    header: dict[str, Any]
+    events: tuple[Event, ...]
+    problems: tuple[str, ...] = ()
+
+    def operations(self) -> list[Operation]:
+        """Invocations paired with their completions, in invocation order; nemesis events are not operations.
+
+        Raises:
+            HistoryError: a completion without an invocation, a second completion, an op id used twice, or a process that
+                invokes while an operation of its own is still open.
+        """
+        return list(pair(self.events))
+
+
+def pair(events: Iterable[Event]) -> Iterator[Operation]:
+    """Pair each invocation with its completion, yielding operations in invocation order; see :meth:`History.operations`."""
+    invoked: dict[str, Event] = {}
+    completed: dict[str, Event] = {}
+    busy: dict[Process, str] = {}
+    for e in events:
+        if e.process == NEMESIS or e.op is None:
+            continue
+        if e.type == "invoke":
+            if e.op in invoked:
+                raise HistoryError(f"event {e.index}: op {e.op!r} was invoked before, at event {invoked[e.op].index}")
+            if e.process in busy:
+                raise HistoryError(
+                    f"event {e.index}: process {e.process} invokes {e.op!r} while its {busy[e.process]!r} has not ended in "
+                    "ok or fail (after info a writer must go on as a new process)"
+                )
+            invoked[e.op] = e
+            busy[e.process] = e.op
+        else:
+            if e.op not in invoked:
+                raise HistoryError(f"event {e.index}: {e.type} of op {e.op!r}, which was never invoked")
+            if e.op in completed:
+                raise HistoryError(f"event {e.index}: op {e.op!r} completed before, at event {completed[e.op].index}")
+            if e.process != invoked[e.op].process:
+                raise HistoryError(f"event {e.index}: op {e.op!r} completed by process {e.process}, not by its own")
+            completed[e.op] = e
+            if e.type != "info":
+                busy.pop(e.process, None)
+    for op, i in invoked.items():
+        c = completed.get(op)
+        kind: Literal["ok", "fail", "info"] = "info" if c is None or c.type == "invoke" else c.type
+        yield Operation(
+            op,
+            i.process,
+            i.f,
+            i.table,
+            kind,
+            i.value,
+            None if c is None else c.value,
+            None if c is None else c.error,
+            i,
+            c,
+        )
+
+
+def read(path: Path) -> History:
+    """Read a history file.
+
+    A torn last line (the run was killed in the middle of a write) is dropped and named in ``problems``.
+
+    Raises:
+        HistoryError: no header, an unknown format, a broken line that is not the last, or indices that are not dense.
+    """
+    events: list[Event] = []
+    problems: list[str] = []
+    header: dict[str, Any] | None = None
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise HistoryError(f"{path}: no such history; is this the folder of a run?") from None
+    except OSError as e:
+        raise HistoryError(f"{path}: cannot be read: {e.strerror}") from None
+    lines = raw.split(b"\n")
+    torn = lines.pop()  # empty when the last line ended as it should
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            if not isinstance(record, dict):
+                raise HistoryError("not an object")
+            if header is None:
+                if record.get("format") != FORMAT:
+                    raise HistoryError(
+                        f"format {record.get('format')!r} is not known; this version reads format {FORMAT}"
+                    )
+                header = record
+                continue
+            event = Event.from_json(record)
+            if event.index != len(events):
+                raise HistoryError(
+                    f"index {event.index} where {len(events)} was due: events are missing or out of order"
+                )
+            events.append(event)
+        except (ValueError, RecursionError) as e:
+            raise HistoryError(f"{path}:{number}: {str(e)[:500]}") from None
+    if torn:
+        problems.append(f"{path.name}: the last line is torn ({len(torn)} bytes); the run was killed while writing it")
+    if header is None:
+        raise HistoryError(f"{path}: empty: the header line is missing")
+    return History(header, tuple(events), tuple(problems))
+
+
+class Recorder:
+    """Stamps events and appends them to the history file, from any thread; use in ``with``.
+
+    An event is handed to the operating system before :meth:`record` returns, so a ``kill -9`` of this process loses nothing;
+    it is fsynced within ``sync_interval`` seconds by a thread of its own, so a power cut loses at most that much.
+
+    Args:
+        path: the file; must not exist.
+        header: keys of the header line beside ``format``.
+        clock: monotonic nanoseconds; time 0 of the run is the moment the recorder is made.
+        sync_interval: seconds between fsyncs while there is something to sync.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        header: dict[str, Any],
+        *,
+        clock: Callable[[], int] = time.monotonic_ns,
+        sync_interval: float = 0.05,
+    ) -> None:
+        self._clock = clock
+        self._origin = clock()
+        self._file = path.open("xb", buffering=0)
+        self._lock = threading.Lock()
+        self._index = 0
+        self._dirty = threading.Event()
+        self._closed = threading.Event()
+        self._interval = sync_interval
+        self._error: OSError | None = None
+        try:
+            self._write({"format": FORMAT, **header})
+        except BaseException:
+            self._file.close()
+            raise
+        self._syncer = threading.Thread(target=self._sync_loop, name="history-sync", daemon=True)
+        self._syncer.start()
+
+    def now(self) -> int:
+        """Nanoseconds since the start of the run."""
+        return self._clock() - self._origin
+
+    def record(
+        self,
+        type: EventType,
+        process: Process,
+        f: str,
+        *,
+        table: str | None = None,
+        value: Any = None,
+        op: str | None = None,
+        error: ErrorChain | None = None,
+        **extra: Any,
+    ) -> Event:
+        """Stamp and append one event.
+
+        Raises:
+            OSError: the store cannot take it (``ENOSPC`` for a full disk), or could not take an earlier one.
+        """
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            event = Event(self._index, self.now(), type, process, f, table, value, op, error, extra)
+            try:
+                self._write(event.to_json())
+            except OSError as e:  # the line may be torn: nothing may follow it
+                self._error = e
+                raise
+            self._index += 1
+            return event
+
+    def _write(self, record: dict[str, Any]) -> None:
+        line = json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+        view = memoryview(line)
+        while view:
+            view = view[self._file.write(view) or 0 :]
+        self._dirty.set()
+
+    def _sync_loop(self) -> None:
+        while not self._closed.is_set():
+            self._dirty.wait()
+            self._dirty.clear()
+            try:
+                os.fsync(self._file.fileno())
+            except OSError as e:
+                self._error = e
+                return
+            self._closed.wait(self._interval)
+
+    def close(self) -> None:
+        """Sync and close. Idempotent."""
+        if self._file.closed:
+            return
+        self._closed.set()
+        self._dirty.set()
+        self._syncer.join()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,103 @@
+"""What an operation's error says about its effect: certainly none (``fail``) or unknown (``info``).
+
+Decided by the class names in the Java exception chain alone. Unknown is the default: only classes that are known to be thrown
+before, or instead of, a commit are ``fail``, and one class that leaves the commit's fate open anywhere in the chain overrules
+them. Iceberg itself errs here (a commit that landed can be reported as failed): the ``commits`` checker finds that out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from checkers.evidence.history import ErrorChain
+
+UNKNOWN = frozenset(
+    {
+        "org.apache.iceberg.exceptions.CommitStateUnknownException",
+        "org.apache.iceberg.exceptions.RESTException",
+        "org.apache.iceberg.exceptions.ServiceFailureException",
+        "org.apache.iceberg.jdbc.UncheckedSQLException",
+        "org.apache.iceberg.jdbc.UncheckedInterruptedException",
+    }
+)
+"""The commit's fate is open, whatever else is in the chain (core/rest/ErrorHandlers, core/jdbc, core/rest/HTTPClient)."""
+
+DEFINITE = frozenset(
+    {
+        "org.apache.iceberg.exceptions.CommitFailedException",
+        "org.apache.iceberg.exceptions.ValidationException",
+        "org.apache.iceberg.exceptions.BadRequestException",
+        "org.apache.iceberg.exceptions.NotAuthorizedException",
+        "org.apache.iceberg.exceptions.ForbiddenException",
+        "org.apache.iceberg.exceptions.NoSuchTableException",
+        "org.apache.iceberg.exceptions.NoSuchNamespaceException",
+        "org.apache.iceberg.exceptions.AlreadyExistsException",
+        "org.apache.iceberg.exceptions.ServiceUnavailableException",
+        "org.apache.spark.sql.AnalysisException",
+        "org.apache.spark.sql.catalyst.ExtendedAnalysisException",
+        "org.apache.spark.sql.catalyst.analysis.NoSuchTableException",
+        "org.apache.spark.sql.catalyst.parser.ParseException",
+        "org.apache.spark.SparkUnsupportedOperationException",
+    }
+)
+"""Thrown before a commit was tried, or because it was refused (``CleanableFailure`` and Spark's analysis)."""
+
+FAILED_JOB = ("org.apache.spark.SparkException", "Job aborted due to stage failure")
+
+NO_ANCESTOR = re.compile(r"Snapshot \d+ is not an ancestor of \d+")
+"""Where a catalog lists the current snapshot alone (Nessie over REST), a writer's validation finds no way back to its own
+(``SnapshotUtil.ancestorsBetween``, before each attempt to commit)."""
+
+DEFINITE_MESSAGES: tuple[tuple[str, str | re.Pattern[str]], ...] = (
+    ("java.lang.IllegalStateException", "Runtime file filtering is not possible"),
+    ("java.lang.RuntimeException", "Cannot commit rewrite because of a ValidationException or CommitFailedException"),
+    ("java.lang.IllegalArgumentException", NO_ANCESTOR),
+    FAILED_JOB,
+)
+"""Class and beginning of the message: runtime filtering (Spark ≤ 4.0), a refused compaction, a validation that does not find its starting
+snapshot, tasks that failed before any commit."""
+
+CONFLICTS = frozenset(
+    {
+        "org.apache.iceberg.exceptions.CommitFailedException",
+        "org.apache.iceberg.exceptions.ValidationException",
+    }
+)
+"""Classes by which Iceberg aborts an operation because of a concurrent commit."""
+
+
+def classify(error: ErrorChain, *, writes: bool, job_first: bool = True) -> Literal["fail", "info"]:
+    """What an operation that raised ``error`` is recorded as.
+
+    Args:
+        error: ``[[class, message], ...]``, outermost first; causes and suppressed exceptions.
+        writes: whether the operation can change anything. One that cannot has failed, whatever the error was.
+        job_first: whether its Spark jobs come before its commit, so that a failed job means that there was none.
+    """
+    if not writes:
+        return "fail"
+    classes = {c for c, _ in error}
+    if classes & UNKNOWN:
+        return "info"
+    if classes & DEFINITE:
+        return "fail"
+    known = [k for k in DEFINITE_MESSAGES if job_first or k is not FAILED_JOB]
+    if any(c == name and _begins(m, start) for c, m in error for name, start in known):
+        return "fail"
+    return "info"
+
+
+def conflict(error: ErrorChain | None) -> str | None:
+    """The class (last part of its name) by which a concurrent commit aborted the operation; None for any other error."""
+    found = [c for c, _ in error or () if c in CONFLICTS]
+    if found:
+        return found[-1].rsplit(".", 1)[-1]
+    refused = [DEFINITE_MESSAGES[1], DEFINITE_MESSAGES[2]]
+    if any(c == name and _begins(m, start) for c, m in error or () for name, start in refused):
+        return "ValidationException"
+    return None
+
+
+def _begins(message: str, start: str | re.Pattern[str]) -> bool:
+    return message.startswith(start) if isinstance(start, str) else start.match(message) is not None

@@ -1,0 +1,114 @@
+"""What the proxies saw of a table's pointer: the commits that a catalog accepted, out of a run's ``proxy.jsonl``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from checkers.evidence.tablelog import TableLog
+from compose.objectstore import normalise
+
+ACCEPTED = re.compile(r"(UPDATE [1-9]\d*|2\d\d|ok)( \(nemesis: not told\)|, told .*)?")
+"""What a service answers to a commit that it took, also when the writer was told something else: PostgreSQL's command tag, HTTP's
+status, Thrift's reply."""
+_VERSION = re.compile(r"\.metadata\.json(\.gz)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """One accepted commit.
+
+    Attributes:
+        time: when the request came, ns since the start of the run.
+        end: when it was answered.
+        writer: None: a catalog server's own request to its database.
+        op: the operation that the writer was doing.
+        base: the metadata file that it says it replaces; None: it does not say.
+        new: the metadata file that it puts in its place.
+        answer: as in the log.
+        names_place: the new file's name is the place that is fought for (a rename to the next version), not the writer's own.
+    """
+
+    time: int
+    end: int
+    writer: int | None
+    op: str | None
+    base: str | None
+    new: str
+    answer: str
+    names_place: bool = False
+
+
+def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Swap, ...]]:
+    """Table → its accepted commits, by time; empty without a proxy log. Lines that are torn are left out.
+
+    A catalog server's request to its database and the writer's request to the server tell the same commit: the two are one swap.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    found: dict[str, dict[tuple[str, int | None], Swap]] = {name: {} for name in logs}
+    roots = {name: normalise(log.location).rstrip("/") + "/" for name, log in logs.items() if log.location}
+    ops: dict[str, str] = {}
+    for line in lines:
+        if '"commit"' not in line:
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        swap = _swap(record)
+        if swap is None:
+            continue
+        table = next((name for name, root in roots.items() if normalise(swap.new).startswith(root)), None)
+        if table is None:
+            continue
+        if swap.op is not None and swap.writer is not None:
+            ops.setdefault(normalise(swap.new), swap.op)
+        key = (normalise(swap.new), swap.writer if swap.names_place else None)
+        known = found[table].get(key)
+        # The one that says what it replaces is kept: the request to the database.
+        if known is None or (known.base is None and swap.base is not None):
+            found[table][key] = swap
+    out: dict[str, tuple[Swap, ...]] = {}
+    for table, swaps in found.items():
+        told = [s if s.op is not None else _with_op(s, ops.get(normalise(s.new))) for s in swaps.values()]
+        if told:
+            out[table] = tuple(sorted(told, key=lambda s: (s.time, s.new)))
+    return out
+
+
+def _with_op(s: Swap, op: str | None) -> Swap:
+    return Swap(s.time, s.end, s.writer, op, s.base, s.new, s.answer, s.names_place)
+
+
+def _swap(record: Mapping[str, Any]) -> Swap | None:
+    """A record of an accepted commit that names a metadata file; None for any other."""
+    if record.get("kind") != "commit" or not ACCEPTED.fullmatch(str(record.get("status"))):
+        return None
+    new, names_place = record.get("location") or record.get("new"), False
+    what = str(record.get("what"))
+    if new is None and what.startswith("PUT /") and _VERSION.search(what):
+        new, names_place = "s3://" + what.removeprefix("PUT /"), True
+    if not isinstance(new, str) or not _VERSION.search(new):
+        return None
+    base = record.get("base")
+    time, ms = record.get("time"), record.get("ms")
+    if not isinstance(time, int) or not isinstance(ms, int | float):
+        return None
+    op = record.get("op")
+    return Swap(
+        time,
+        time + int(ms * 1e6),
+        record.get("writer"),
+        op if isinstance(op, str) else None,
+        base if isinstance(base, str) and _VERSION.search(base) else None,
+        new,
+        str(record["status"]),
+        names_place,
+    )

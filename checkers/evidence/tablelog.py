@@ -1,0 +1,469 @@
+"""The table log: what the table's own files say was committed, in commit order, with the exact rows of every commit.
+
+It is read from the object store by ``harness.tablefiles.reader`` (never through Spark) and saved next to the history as one
+newline-delimited JSON file a table, so that checkers work later, offline, on any machine. Records, by ``type``:
+
+========== ====================================================================================================
+header     ``format``, ``table`` (name in the workload file), ``identifier``, ``location``, ``columns``
+metadata   one per metadata.json, in the order of the metadata chain (``n`` from 0): what the table looked like
+commit     one per snapshot, in the order in which the chain first shows it: a :class:`Commit`
+capture    the reader followed the catalog's pointer to its end: everything acknowledged before ``time`` (ns since the
+           start of the run) is in the records above; ``metadata`` is the location that the pointer had
+problem    ``text``: what the reader could not read and no other record has a place for
+end        the last capture, after the final reads: the log is complete; ``missing``: files that a snapshot of the last
+           metadata needs and that are not in the store
+========== ====================================================================================================
+
+Metadata versions repeat each other, and a long run has as many snapshots in a version as it has versions. So a
+``metadata`` record says only what differs from the record before it: ``snapshots`` as ``{"drop": [...], "add":
+[...]}``, ``raw`` without the keys that are unchanged (``same`` names them), and a list of ``raw`` that only lost
+entries at its start and gained some at its end as ``{"skip": n, "keep": n, "add": [...]}`` under ``grown``. The first
+record says everything.
+
+While a run is going on the reader appends to the file now and then (and before anything that deletes files), so a run
+that is killed leaves a log up to its last ``capture``.
+
+A commit's rows are **net**: a copy-on-write rewrite carries unchanged rows into new files; those are neither added nor
+removed. Rows are multisets (a key may be there twice), so equal rows are repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from checkers.evidence.runfolder import replace_file
+
+FORMAT = 1
+
+Row = tuple[Any, ...]
+"""A row's values in the order of the header's ``columns``."""
+
+FileContent = Literal["data", "position-deletes", "equality-deletes", "deletion-vector"]
+
+
+_AGAIN = re.compile(r"tells snapshot (-?\d+) differently")
+
+
+class TableLogError(ValueError):
+    """A table log file that cannot be read; the message names the file, the line and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One file that a commit added to or removed from the table (Iceberg spec, manifest entries).
+
+    ``path`` is relative to the table's location where it lies below it. ``referenced`` is the data file a deletion
+    vector (or a file-scoped position delete file) belongs to; ``offset``/``length`` (bytes) locate a deletion
+    vector's blob. Sequence numbers and ``first_row_id`` are given with what the manifest entry inherits;
+    ``snapshot_id`` is the snapshot that the manifest says added the file (of a removed file: as its parent's
+    manifests said). A file from before version 3 gets its row ids at a later commit, which does not list it.
+    """
+
+    path: str
+    content: FileContent
+    format: str
+    records: int
+    size: int
+    partition: dict[str, Any]
+    data_sequence_number: int | None
+    referenced: str | None = None
+    offset: int | None = None
+    length: int | None = None
+    first_row_id: int | None = None
+    file_sequence_number: int | None = None
+    snapshot_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """A row that a commit made appear or disappear, and where: data file and position (from 0) in it.
+
+    ``by`` is the delete file that hides (or no longer hides) the row; None when the data file itself came or went.
+    """
+
+    row: Row
+    file: str
+    pos: int
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One snapshot.
+
+    Attributes:
+        op: id of the operation that made it (summary key ``icequake-op``), None when the snapshot names none.
+        attempt: number of tries its producer made, the winning one included (from ``snap-<id>-<attempt>-<uuid>.avro``).
+        metadata: ``n`` of the metadata version that first shows the snapshot.
+        added, removed: net rows relative to the parent snapshot; None when they cannot be known (see ``problems``).
+        problems: what could not be read, in words: a missing file, a parent that was never seen.
+        violations: what was read and breaks the spec, as ``code: words``, seen where the snapshot's manifests were
+            first read: ``duplicate-path``, ``several-dvs``, ``dangling-dv``, ``foreign-file`` (live, not in the
+            parent, and not added by this snapshot), ``manifest-count``, ``min-sequence-number``, ``sequence-number``,
+            ``null-sequence-number``, ``record-count``, ``delete-position`` (beyond the end of the data file).
+    """
+
+    snapshot_id: int
+    parent_id: int | None
+    sequence_number: int
+    timestamp_ms: int
+    operation: str
+    summary: dict[str, str]
+    op: str | None
+    attempt: int | None
+    manifest_list: str
+    schema_id: int | None
+    metadata: int
+    added: tuple[RowChange, ...] | None
+    removed: tuple[RowChange, ...] | None
+    added_files: tuple[FileEntry, ...]
+    removed_files: tuple[FileEntry, ...]
+    first_row_id: int | None = None
+    added_rows: int | None = None
+    problems: tuple[str, ...] = ()
+    violations: tuple[str, ...] = ()
+
+    @property
+    def readable(self) -> bool:
+        """Whether its rows are known."""
+        return self.added is not None and self.removed is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """One metadata.json of the chain, without what the commits say already.
+
+    ``current`` is main's snapshot (None: empty table), ``snapshots`` the ids listed, ``refs`` name → snapshot id,
+    ``raw`` the rest of the file (schemas, specs, properties, snapshot log), for the ``metadata`` checker; versions
+    share what is equal: do not change it. ``problems``: where the chain is broken at this version, in words (it does
+    not descend from the version before it, its predecessor is missing, it tells a snapshot differently than an
+    earlier version).
+    """
+
+    n: int
+    location: str
+    last_updated_ms: int
+    format_version: int
+    current: int | None
+    snapshots: tuple[int, ...]
+    refs: dict[str, int]
+    last_sequence_number: int
+    next_row_id: int | None
+    raw: dict[str, Any]
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """The reader saw everything up to ``time`` (ns since the start of the run); ``metadata``: where the pointer was."""
+
+    time: int
+    metadata: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MissingFile:
+    """A file that is not in the store although ``snapshots`` (ids, all listed by the last metadata) need it."""
+
+    path: str
+    snapshots: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TableLog:
+    """A table's whole log. ``complete`` is False for a run that ended before the final reading.
+
+    ``missing_files`` is looked for once, at the end: a file that was read earlier and is gone now is in it.
+    """
+
+    table: str
+    identifier: str
+    location: str
+    columns: tuple[str, ...]
+    metadata: tuple[Metadata, ...]
+    commits: tuple[Commit, ...]
+    captures: tuple[Capture, ...]
+    complete: bool
+    problems: tuple[str, ...] = ()
+    missing_files: tuple[MissingFile, ...] = ()
+
+    @property
+    def captured_until(self) -> int | None:
+        """What was acknowledged before this (ns since the start of the run) must be in the log; None: nothing yet."""
+        return self.captures[-1].time if self.captures else None
+
+    @property
+    def committed_again(self) -> frozenset[int]:
+        """Ids of snapshots that came back as other ones where the catalog lists the current snapshot alone (Nessie over REST).
+
+        A client whose acknowledgement was lost then commits its snapshot once more, on another parent: elsewhere it, or the
+        server, sees that the id is taken. The log has the first one, so what main's ancestry is since cannot be told.
+        """
+        if len(self.commits) < 2 or any(len(m.snapshots) > 1 for m in self.metadata):
+            return frozenset()
+        said = (_AGAIN.match(p) for m in self.metadata for p in m.problems)
+        return frozenset(int(match[1]) for match in said if match)
+
+    def by_snapshot(self) -> dict[int, Commit]:
+        """Snapshot id → commit."""
+        return {c.snapshot_id: c for c in self.commits}
+
+    def by_op(self) -> dict[str, list[Commit]]:
+        """Operation id → its commits, in the order of the chain."""
+        out: dict[str, list[Commit]] = {}
+        for c in self.commits:
+            if c.op is not None:
+                out.setdefault(c.op, []).append(c)
+        return out
+
+    def main(self) -> list[Commit]:
+        """Main's final ancestry, oldest first, as far back as the log knows parents.
+
+        Ancestry, not presence in ``commits``, decides whether a snapshot took effect: after a lost acknowledgement
+        main can be moved back below a snapshot that stays listed.
+        """
+        current = self.metadata[-1].current if self.metadata else None
+        known = self.by_snapshot()
+        chain: list[Commit] = []
+        seen: set[int] = set()
+        while current is not None and current in known and current not in seen:
+            seen.add(current)
+            chain.append(known[current])
+            current = known[current].parent_id
+        chain.reverse()
+        return chain
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+def _change_to_json(c: RowChange) -> list[Any]:
+    return [list(c.row), c.file, c.pos] if c.by is None else [list(c.row), c.file, c.pos, c.by]
+
+
+def _change_from_json(v: Sequence[Any]) -> RowChange:
+    return RowChange(tuple(v[0]), v[1], v[2], v[3] if len(v) > 3 else None)
+
+
+def commit_to_json(c: Commit) -> dict[str, Any]:
+    """A ``commit`` record."""
+    out = {k: getattr(c, k) for k in Commit.__slots__ if k not in ("added", "removed", "added_files", "removed_files")}
+    for k in ("added", "removed"):
+        rows: tuple[RowChange, ...] | None = getattr(c, k)
+        out[k] = None if rows is None else [_change_to_json(r) for r in rows]
+    out["added_files"] = [asdict(f) for f in c.added_files]
+    out["removed_files"] = [asdict(f) for f in c.removed_files]
+    return {"type": "commit", **out}
+
+
+def commit_from_json(r: Mapping[str, Any]) -> Commit:
+    """The inverse of :func:`commit_to_json`."""
+    d = {k: v for k, v in r.items() if k != "type"}
+    for k in ("added", "removed"):
+        d[k] = None if d[k] is None else tuple(_change_from_json(v) for v in d[k])
+    for k in ("added_files", "removed_files"):
+        d[k] = tuple(FileEntry(**f) for f in d[k])
+    for k in ("problems", "violations"):
+        d[k] = tuple(d.get(k, ()))
+    return Commit(**d)
+
+
+def _check_commit(c: Commit) -> None:
+    """Raise ValueError when a field by which commits are found or put in order has the wrong type."""
+    for name in ("snapshot_id", "sequence_number", "timestamp_ms", "metadata"):
+        if not isinstance(getattr(c, name), int):
+            raise ValueError(f"{name} must be a whole number, not {getattr(c, name)!r}")
+    for name in ("parent_id", "attempt"):
+        if not isinstance(getattr(c, name), int | None):
+            raise ValueError(f"{name} must be a whole number or null, not {getattr(c, name)!r}")
+    if not isinstance(c.op, str | None):
+        raise ValueError(f"op must be a word or null, not {c.op!r}")
+
+
+def _grown(old: Any, new: Any) -> dict[str, Any] | None:
+    """``new`` as ``old`` without its first ``skip`` entries and with ``add`` at the end; None when it is not so."""
+    if not isinstance(old, list) or not isinstance(new, list) or not old or not new:
+        return None
+    try:
+        skip = old.index(new[0])
+    except ValueError:
+        return None
+    keep = len(old) - skip
+    if keep > len(new) or old[skip:] != new[:keep]:
+        return None
+    return {"skip": skip, "keep": keep, "add": new[keep:]}
+
+
+def metadata_to_json(m: Metadata, previous: Metadata | None = None) -> dict[str, Any]:
+    """A ``metadata`` record: all of it, or what differs from ``previous`` (the record before it in the file)."""
+    out = {"type": "metadata", **{k: getattr(m, k) for k in Metadata.__slots__}}
+    if previous is None:
+        return out
+    before, now = set(previous.snapshots), set(m.snapshots)
+    add = [s for s in m.snapshots if s not in before]
+    if (*(s for s in previous.snapshots if s in now), *add) == m.snapshots:
+        out["snapshots"] = {"drop": [s for s in previous.snapshots if s not in now], "add": add}
+    same, grown, raw = [], {}, {}
+    for k, v in m.raw.items():
+        old = previous.raw.get(k)
+        if k in previous.raw and (old is v or old == v):
+            same.append(k)
+        elif (g := _grown(old, v)) is not None:
+            grown[k] = g
+        else:
+            raw[k] = v
+    out |= {"raw": raw, "same": same, "grown": grown}
+    return out
+
+
+def metadata_from_json(r: Mapping[str, Any], previous: Metadata | None = None) -> Metadata:
+    """The inverse of :func:`metadata_to_json`.
+
+    Raises:
+        ValueError: the record is a difference and there is no ``previous``.
+    """
+    d = {k: v for k, v in r.items() if k not in ("type", "same", "grown")}
+    if previous is None and (isinstance(d["snapshots"], dict) or "same" in r):
+        raise ValueError("a metadata record that is a difference, with none before it")
+    if previous is not None:
+        if isinstance(d["snapshots"], dict):
+            drop = set(d["snapshots"]["drop"])
+            d["snapshots"] = (*(s for s in previous.snapshots if s not in drop), *d["snapshots"]["add"])
+        d["raw"] = dict(d["raw"])
+        d["raw"] |= {k: previous.raw[k] for k in r.get("same", ())}
+        for k, g in r.get("grown", {}).items():
+            d["raw"][k] = previous.raw[k][g["skip"] :] + g["add"]
+    d["snapshots"] = tuple(d["snapshots"])
+    d["problems"] = tuple(d.get("problems", ()))
+    return Metadata(**d)
+
+
+def end_to_json(missing: Iterable[MissingFile]) -> dict[str, Any]:
+    """The ``end`` record."""
+    return {"type": "end", "missing": [[m.path, list(m.snapshots)] for m in missing]}
+
+
+def header_to_json(table: str, identifier: str, location: str, columns: Sequence[str]) -> dict[str, Any]:
+    """The ``header`` record."""
+    return {
+        "type": "header",
+        "format": FORMAT,
+        "table": table,
+        "identifier": identifier,
+        "location": location,
+        "columns": list(columns),
+    }
+
+
+def records(log: TableLog) -> Iterable[dict[str, Any]]:
+    """All records of a log, in the order in which they are written."""
+    yield header_to_json(log.table, log.identifier, log.location, log.columns)
+    commits = iter(log.commits)
+    pending = next(commits, None)
+    previous: Metadata | None = None
+    for m in log.metadata:
+        yield metadata_to_json(m, previous)
+        previous = m
+        while pending is not None and pending.metadata <= m.n:
+            yield commit_to_json(pending)
+            pending = next(commits, None)
+    while pending is not None:
+        yield commit_to_json(pending)
+        pending = next(commits, None)
+    for c in log.captures:
+        yield {"type": "capture", "time": c.time, "metadata": c.metadata}
+    for text in log.problems:
+        yield {"type": "problem", "text": text}
+    if log.complete:
+        yield end_to_json(log.missing_files)
+
+
+def dump(record: Mapping[str, Any]) -> bytes:
+    """One record as a line of the file."""
+    return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def write(log: TableLog, path: Path) -> None:
+    """Write a whole log to ``path``, replacing it."""
+    replace_file(path, b"".join(dump(r) for r in records(log)))
+
+
+def read(path: Path) -> TableLog:
+    """Read one table's log. A torn last line is dropped and named in ``problems``.
+
+    Raises:
+        TableLogError: no header, an unknown format, or a broken line that is not the last.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as e:
+        raise TableLogError(f"{path}: cannot be read: {e.strerror}") from None
+    torn = lines.pop()
+    header: dict[str, Any] | None = None
+    metadata: list[Metadata] = []
+    commits: list[Commit] = []
+    captures: list[Capture] = []
+    complete = False
+    missing: tuple[MissingFile, ...] = ()
+    problems = [f"{path.name}: the last line is torn ({len(torn)} bytes)"] if torn else []
+    for number, line in enumerate(lines, 1):
+        try:
+            r = json.loads(line)
+            kind = r["type"]
+            if header is None:
+                if kind != "header" or r.get("format") != FORMAT:
+                    raise ValueError(f"not the header of a table log of format {FORMAT}")
+                if not all(isinstance(r[k], str) for k in ("table", "identifier", "location")):
+                    raise ValueError("table, identifier and location must be words")
+                if not isinstance(r["columns"], list) or not all(isinstance(c, str) for c in r["columns"]):
+                    raise ValueError("columns must be a list of words")
+                header = r
+            elif kind == "metadata":
+                if not isinstance(r["n"], int) or not isinstance(r["location"], str):
+                    raise ValueError("n must be a whole number, location a word")
+                metadata.append(metadata_from_json(r, metadata[-1] if metadata else None))
+            elif kind == "commit":
+                commits.append(commit_from_json(r))
+                _check_commit(commits[-1])
+            elif kind == "capture":
+                if not isinstance(r["time"], int) or not isinstance(r["metadata"], str | None):
+                    raise ValueError("time must be whole nanoseconds, metadata a location or null")
+                captures.append(Capture(r["time"], r["metadata"]))
+            elif kind == "problem":
+                problems.append(r["text"])
+            elif kind == "end":
+                complete = True
+                missing = tuple(MissingFile(p, tuple(ids)) for p, ids in r.get("missing", ()))
+            else:
+                raise ValueError(f"unknown record type {kind!r}")
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as e:
+            raise TableLogError(f"{path}:{number}: {type(e).__name__}: {str(e)[:500]}") from None
+    if header is None:
+        raise TableLogError(f"{path}: empty: the header is missing")
+    return TableLog(
+        header["table"],
+        header["identifier"],
+        header["location"],
+        tuple(header["columns"]),
+        tuple(metadata),
+        tuple(commits),
+        tuple(captures),
+        complete,
+        tuple(problems),
+        missing,
+    )
+
+
+def read_all(folder: Path) -> dict[str, TableLog]:
+    """Every table's log in a run's ``tablelog/`` folder, by table name; an absent folder is no log at all.
+
+    Raises:
+        TableLogError: as :func:`read`.
+    """
+    logs = (read(p) for p in sorted(folder.glob("*.jsonl")))
+    return {log.table: log for log in logs}

@@ -1,0 +1,1 @@
+"""What do all checkers together say of a run?"""

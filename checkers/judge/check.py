@@ -1,0 +1,280 @@
+"""All checkers over one run: from the run's folder to verdicts, and to the bytes of ``results.json``.
+
+The run's validity is the worst of the verdicts (false > unknown > true), and of a run that did not come to its end never better
+than ``unknown``. A checker that raises is ``unknown`` with the reason, never a crash: one checker's bug must not hide what the
+others found. Nothing here looks at a clock, so the same folder gives the same bytes again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from checkers import pointer
+from checkers.atomicity import Atomicity
+from checkers.columns import check_columns
+from checkers.commits import Commits
+from checkers.evidence import history, proxylog, tablelog
+from checkers.evidence.runfolder import RunFolder, StoreError, replace_file
+from checkers.isolation import Isolation
+from checkers.judge import minimal, trail
+from checkers.judge.assertions import Assertions
+from checkers.linearizable import Linearizable
+from checkers.liveness import Liveness
+from checkers.metadata.checker import Metadata
+from checkers.pointer import Pointer
+from checkers.reads.judge import Reads
+from checkers.replay.walk import Replay
+from checkers.retries import Retries
+from checkers.verdict import Anomaly, Checker, Evidence, Validity, Verdict, worst
+from workloads.tables import TableSpec
+
+ALL: tuple[Checker, ...] = (
+    Commits(),
+    Replay(),
+    Reads(),
+    Isolation(),
+    Linearizable(),
+    Metadata(),
+    Liveness(),
+    Atomicity(),
+    Pointer(),
+    Retries(),
+)
+"""The checkers that every run is judged by."""
+ANOMALIES = frozenset[str]().union(Assertions.names, *(c.names for c in ALL))
+"""The names of all anomalies that a run can be found to have, so all that a workload may expect."""
+
+EXPLAINED = ("commits", "replay", "reads", "isolation", "linearizable")
+"""Checkers whose anomalies are reduced to a minimal history."""
+CHAINED = 50
+"""Anomalies of a verdict whose chain of evidence is kept."""
+SECOND_OPINIONS = ("isolation", "linearizable")
+"""Checkers that find in their own terms what the others find."""
+SAME_AS = "same_as"
+"""Key of the evidence of a second opinion: the name of the anomaly that it confirms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The verdicts of one run, in the order of the checkers, and the run's validity."""
+
+    verdicts: tuple[Verdict, ...]
+    valid: Validity
+    complete: bool = True
+    expected: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of ``results.json``."""
+        return {
+            "valid": self.valid,
+            "complete": self.complete,
+            "expected": list(self.expected),
+            "checkers": [v.to_json() for v in self.verdicts],
+        }
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What the workload file says of the verdict: anomalies it expects, thresholds it asserts."""
+
+    expect: tuple[str, ...] = ()
+    thresholds: Mapping[str, str] = field(default_factory=dict)
+
+
+Engine = Literal["auto", "exact", "columns"]
+COLUMNS = "columns"
+LONG = 50_000
+"""Operations of a run from which ``auto`` means ``columns``."""
+
+
+def check(
+    evidence: Evidence,
+    checkers: Sequence[Checker] = ALL,
+    promises: Promises = Promises(),
+    *,
+    engine: Engine = "auto",
+) -> Results:
+    """Run checkers over the evidence. A run that ended early is ``unknown`` at best.
+
+    ``engine``: ``columns`` has the tables judged by :mod:`checkers.columns` first, and by the checkers that it stands in for only where it
+    cannot prove that all is well: the same verdicts, without the statistics of tables that were proven.
+
+    With ``expect`` the run is valid if exactly those anomalies were found; one that was not is reported as ``expected-not-found``:
+    a scenario that no longer shows its bug must be noticed. What the checkers ``isolation`` and ``linearizable`` make of the same rows
+    (a deleted row that lives on is a ``lost-update`` of its id, and ``nonlinearizable`` to whoever read it) is expected, too.
+    Where the evidence or a checker could not decide, absence proves nothing.
+    """
+    reducible = {c.name: c for c in checkers if c.name in EXPLAINED}
+    proven = _by_columns(evidence) if engine == "columns" or (engine == "auto" and _is_long(evidence)) else {}
+    verdicts = _cross_referenced([proven.get(c.name) or _one(c, evidence) for c in checkers])
+    verdicts = _caused(verdicts)
+    verdicts += [v for name, v in proven.items() if name == COLUMNS]
+    verdicts = [_explained(v, reducible.get(v.checker), evidence) for v in verdicts]
+    if evidence.history.problems:
+        verdicts.append(Verdict("history", "unknown", notes=evidence.history.problems))
+    if promises.thresholds:
+        verdicts.append(_one(Assertions(promises.thresholds), evidence))
+    ended: Validity = True if evidence.complete else "unknown"
+    if not promises.expect:
+        return Results(tuple(verdicts), worst((*(v.valid for v in verdicts), ended)), evidence.complete)
+    expected = frozenset(promises.expect)
+    found = {a.name for v in verdicts for a in v.anomalies}
+    missing = sorted(expected - found)
+    surprised = any(
+        a.name not in expected and a.evidence.get(SAME_AS) not in expected for v in verdicts for a in v.anomalies
+    )
+    undecided = ended == "unknown" or any(v.valid == "unknown" for v in verdicts)
+    verdicts.append(_expectation(missing, sorted(expected & found), undecided))
+    valid: Validity = False if surprised or (missing and not undecided) else "unknown" if undecided else True
+    return Results(tuple(verdicts), valid, evidence.complete, tuple(sorted(expected)))
+
+
+def _cross_referenced(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts, in which anomalies of second opinions name what another checker calls the same (:data:`SAME_AS`).
+
+    It is the same when it is about the same rows of the same table and, of a cycle, when one operation is what the other checker accuses
+    (what clients saw concerns only who read it). What is documented of the one is so of the other.
+    """
+    first = [a for v in verdicts if v.checker not in SECOND_OPINIONS for a in v.anomalies]
+
+    def named(a: Anomaly) -> Anomaly:
+        for b in first:
+            related = b.table == a.table and set(b.keys) & set(a.keys)
+            if related and (a.checker == "linearizable" or set(b.ops[:1]) & set(a.ops)):
+                documented = a.documented or b.documented
+                return replace(a, documented=documented, evidence={**a.evidence, SAME_AS: b.name})
+        return a
+
+    return [
+        replace(v, anomalies=tuple(map(named, v.anomalies))) if v.checker in SECOND_OPINIONS else v for v in verdicts
+    ]
+
+
+def _caused(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts, in which a lost commit says why it is lost, where the proxies saw the lost update of the pointer."""
+    why = {
+        (a.table, op): a
+        for v in verdicts
+        for a in v.anomalies
+        if a.name == "lost-update" and a.checker == Pointer.name
+        for op in a.evidence.get(pointer.LOST, ())
+    }
+
+    def told(a: Anomaly) -> Anomaly:
+        cause = why.get((a.table, a.ops[0])) if a.name == "lost-commit" and a.ops else None
+        if cause is None:
+            return a
+        ops = tuple(dict.fromkeys((*a.ops, *cause.ops)))
+        events = tuple(dict.fromkeys((*a.events, *cause.events)))
+        return replace(
+            a, explanation=f"{a.explanation} Why: {cause.explanation}", ops=ops, events=events, files=cause.files
+        )
+
+    return [replace(v, anomalies=tuple(map(told, v.anomalies))) if v.checker == "commits" else v for v in verdicts]
+
+
+def _expectation(missing: Sequence[str], found: Sequence[str], undecided: bool) -> Verdict:
+    if missing and undecided:
+        note = f"not found: {', '.join(missing)}; but not everything could be judged, so it may be there"
+        return Verdict("expect", "unknown", (), {"found": list(found)}, (note,))
+    anomalies = tuple(
+        Anomaly(
+            "expected-not-found",
+            "expect",
+            None,
+            f"the workload expects the anomaly {name}, and no checker found it: what it was written to show is no longer there.",
+            evidence={"expected": name},
+        )
+        for name in missing
+    )
+    return Verdict("expect", not missing, anomalies, {"found": list(found)})
+
+
+def _explained(verdict: Verdict, checker: Checker | None, evidence: Evidence) -> Verdict:
+    """The verdict with what shows an anomaly to somebody who was not there: its minimal history, and its chain of evidence."""
+    if not verdict.anomalies or _is_long(evidence):
+        return verdict
+    try:
+        if checker is not None:
+            verdict = minimal.with_minimal(verdict, checker, evidence)
+        told = tuple(
+            replace(a, evidence={**a.evidence, trail.KEY: trail.chain(evidence, a)}) if n < CHAINED and a.ops else a
+            for n, a in enumerate(verdict.anomalies)
+        )
+    except Exception as e:  # the verdict stands, whatever it is that cannot be told of it
+        return replace(verdict, notes=(*verdict.notes, f"not explained further: {type(e).__name__}: {e}"))
+    return replace(verdict, anomalies=told)
+
+
+def _is_long(evidence: Evidence) -> bool:
+    return len(evidence.history.events) > 2 * LONG
+
+
+def _by_columns(evidence: Evidence) -> dict[str, Verdict]:
+    """Checker → verdict, of the checkers that columns stand in for. Where columns fail, a note on that alone: the exact checkers judge."""
+    try:
+        return {v.checker: v for v in check_columns(evidence)}
+    except Exception as e:
+        note = f"columns failed, so the exact checkers judged: {type(e).__name__}: {e}"
+        return {COLUMNS: Verdict(COLUMNS, True, notes=(note,))}
+
+
+def _one(checker: Checker, evidence: Evidence) -> Verdict:
+    try:
+        return checker.check(evidence)
+    except Exception as e:
+        return Verdict(checker.name, "unknown", notes=(f"the checker failed: {type(e).__name__}: {e}",))
+
+
+def load_evidence(folder: Path) -> Evidence:
+    """Read a run's folder: history, table logs, what the plan says of the tables, and whether the run came to its end.
+
+    Raises:
+        StoreError, HistoryError, TableLogError: something in it cannot be read.
+    """
+    run = RunFolder(folder)
+    plan = run.read_plan()
+    try:
+        tables = {t["name"]: TableSpec.model_validate(t) for t in plan["tables"]}
+    except (KeyError, TypeError, ValidationError) as e:
+        raise StoreError(f"{run.plan}: tables: not the tables of a plan: {str(e).splitlines()[0]}") from None
+    state = run.state()
+    told = _whole(history.read(run.history), state)
+    complete = state.get("state") == "complete" and not told.problems
+    logs = tablelog.read_all(run.tablelog)
+    return Evidence(told, logs, tables, complete, proxylog.read(run.proxy, logs))
+
+
+def _whole(told: history.History, state: Mapping[str, Any]) -> history.History:
+    """The history, with a problem more when the run counted more completed operations than it has: its end was lost."""
+    counted, there = state.get("operations"), sum(e.op is not None and e.type != "invoke" for e in told.events)
+    if not isinstance(counted, int) or there >= counted:
+        return told
+    text = f"history.jsonl: {there} operations completed, but the run counted {counted}: its end is missing"
+    return replace(told, problems=(*told.problems, text))
+
+
+def load_promises(folder: Path) -> Promises:
+    """What a run's plan says of the verdict.
+
+    Raises:
+        StoreError: the plan cannot be read.
+    """
+    run = RunFolder(folder)
+    plan = run.read_plan()
+    expect, thresholds = plan.get("expect") or [], plan.get("assert") or {}
+    if not isinstance(expect, list) or not isinstance(thresholds, dict):
+        raise StoreError(f"{run.plan}: expect must be a list and assert a mapping")
+    return Promises(tuple(map(str, expect)), {str(k): str(v) for k, v in thresholds.items()})
+
+
+def write_results(results: Results, path: Path) -> None:
+    """Write ``results.json``: the same bytes for the same results."""
+    text = json.dumps(results.to_json(), indent=1, sort_keys=True, ensure_ascii=False, default=str)
+    replace_file(path, text + "\n")

@@ -1,0 +1,257 @@
+"""The smallest part of a history that shows an anomaly: take away any operation of it, and the anomaly is gone.
+
+Two reductions, each of which leaves a history that an honest system could have had but for the anomaly:
+
+*Rows.* Only rows of the anomaly's ids are looked at: every statement's meaning is row by row, so what it did to some ids is what it means on
+them alone. (INSERT … SELECT ties its source to its target.)
+
+*Operations.* An operation is taken away with its snapshots; who came after descends from who came before. What is left must still fit
+together: nobody removes a row that is not there (or the checker does not say the same any more), and whose writes a read shows is not
+taken away without the read (or every read would be one of thin air). Which operations can go is found by delta
+debugging: [Zeller Hildebrandt 2002] A. Zeller, R. Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 28(2).
+
+The same checker is asked each time, about the one table: does it still find an anomaly of that name with that offender?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from checkers.evidence.history import Event, Operation
+from checkers.evidence.tablelog import Commit, Metadata, TableLog
+from checkers.timeline import two_tables
+from checkers.verdict import Anomaly, Checker, Evidence, Verdict
+from workloads.operations.kind import KINDS
+from workloads.tables import COLUMNS
+
+BUDGET = 400
+"""How often a checker is asked about one anomaly."""
+MOST = 3
+"""Anomalies of a name that are reduced, in each verdict."""
+KEY = "minimal"
+"""Where the result is in an anomaly's evidence."""
+
+
+@dataclass(frozen=True)
+class Minimal:
+    """What is left.
+
+    Attributes:
+        ops: operations, by invocation.
+        ids: the rows that were looked at; empty for all.
+        complete: whether none of them can be taken away; False when the budget ended first.
+        asked: how often the checker was asked.
+    """
+
+    ops: tuple[str, ...]
+    ids: tuple[int, ...]
+    complete: bool
+    asked: int
+
+    def to_json(self) -> dict[str, Any]:
+        """For an anomaly's evidence."""
+        return {"ops": list(self.ops), "ids": list(self.ids), "complete": self.complete}
+
+
+def with_minimal(verdict: Verdict, checker: Checker, evidence: Evidence) -> Verdict:
+    """The verdict, the first anomalies of each name with their minimal history in ``evidence["minimal"]``."""
+    count: dict[str, int] = {}
+    out = []
+    for a in verdict.anomalies:
+        count[a.name] = count.get(a.name, 0) + 1
+        found = minimal(evidence, checker, a) if count[a.name] <= MOST else None
+        out.append(a if found is None else replace(a, evidence={**a.evidence, KEY: found.to_json()}))
+    return replace(verdict, anomalies=tuple(out))
+
+
+def minimal(evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: int = BUDGET) -> Minimal | None:
+    """A minimal history that shows an anomaly; None where taking things away says nothing (no table, no operations, or a checker that
+    does not repeat itself on the table alone)."""
+    if anomaly.table is None or anomaly.table not in evidence.tables or not anomaly.ops:
+        return None
+    evidence = two_tables.alone(evidence, anomaly.table)
+    search = _Search(evidence, checker, anomaly, budget)
+    operations = [o for o in evidence.history.operations() if o.table == anomaly.table]
+    ids = _tied(operations, anomaly.keys)
+    for looked_at in (ids, frozenset[int]()) if ids else (frozenset[int](),):
+        touching = [o for o in operations if not looked_at or _touches(o, looked_at)]
+        whole = [o.op for o in touching]
+        search.shown = {o.op: shown for o in touching if (shown := _shown(o, looked_at) & set(whole))}
+        if search.shows(whole, looked_at):
+            left, complete = search.reduce(whole, looked_at)
+            return Minimal(tuple(left), tuple(sorted(looked_at)), complete, search.asked)
+    return None
+
+
+class _Search:
+    """Asks the checker."""
+
+    def __init__(self, evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: int) -> None:
+        self.evidence = evidence
+        self.checker = checker
+        self.anomaly = anomaly
+        self.budget = budget
+        self.asked = 0
+        self.shown: dict[str, set[str]] = {}
+        """Read → operations whose writes it shows."""
+
+    def shows(self, ops: Sequence[str], ids: Collection[int]) -> bool:
+        """Whether these operations alone show the anomaly."""
+        kept = set(ops)
+        if any(not self.shown[op] <= kept for op in ops if op in self.shown):
+            return False
+        self.asked += 1
+        a = self.anomaly
+        assert a.table is not None
+        try:
+            verdict = self.checker.check(reduced(self.evidence, a.table, frozenset(ops), ids))
+        except Exception:  # no history any more
+            return False
+        return any(b.name == a.name and b.table == a.table and b.ops[:1] == a.ops[:1] for b in verdict.anomalies)
+
+    def reduce(self, whole: list[str], ids: Collection[int]) -> tuple[list[str], bool]:
+        """A 1-minimal part of operations that show it, and whether the budget sufficed."""
+        named = set(self.anomaly.ops)
+        mine = [op for op in whole if op in named]
+        if len(mine) < len(whole) and self.shows(mine, ids):
+            whole = mine
+        left = _ddmin(whole, lambda ops: self.asked < self.budget and self.shows(ops, ids))
+        return left, self.asked < self.budget
+
+
+def _ddmin(items: list[str], shows: Callable[[list[str]], bool]) -> list[str]:
+    """Zeller and Hildebrandt's ddmin: complements of ever smaller parts, down to single items."""
+    two_tables = 2
+    while len(items) >= 2:
+        size = -(-len(items) // two_tables)
+        for start in range(0, len(items), size):
+            rest = items[:start] + items[start + size :]
+            if shows(rest):
+                items, two_tables = rest, max(two_tables - 1, 2)
+                break
+        else:
+            if size == 1:
+                break
+            two_tables = min(len(items), two_tables * 2)
+    return items
+
+
+# --- less of a history ------------------------------------------------------------------------------------------------
+
+
+def reduced(evidence: Evidence, table: str, ops: Collection[str], ids: Collection[int]) -> Evidence:
+    """The evidence of one table with some of its operations, and of rows of some ids only (all, when there are none)."""
+    events = tuple(_projected(e, ids) for e in evidence.history.events if e.op in ops)
+    logs = {table: _log(evidence.logs[table], ops, ids)} if table in evidence.logs else {}
+    return Evidence(replace(evidence.history, events=events), logs, {table: evidence.tables[table]}, evidence.complete)
+
+
+def _log(log: TableLog, ops: Collection[str], ids: Collection[int]) -> TableLog:
+    """Without the snapshots of other operations, and without other rows."""
+    by_snapshot = log.by_snapshot()
+    kept: dict[int | None, int | None] = {None: None}
+
+    def nearest(snapshot: int | None) -> int | None:
+        """The snapshot if it stays, else its nearest ancestor that does."""
+        line: dict[int | None, None] = {}
+        while snapshot not in kept and snapshot not in line:
+            c = by_snapshot.get(snapshot) if snapshot is not None else None
+            if c is None or (c.op is None or c.op in ops):
+                kept[snapshot] = snapshot
+                break
+            line[snapshot] = None
+            snapshot = c.parent_id
+        end = kept.get(snapshot)  # None also where parents go in a circle
+        kept.update(dict.fromkeys(line, end))
+        return end
+
+    at = log.columns.index("id") if "id" in log.columns else 0
+    commits = tuple(
+        replace(_rows(c, at, ids), parent_id=nearest(c.parent_id))
+        for c in log.commits
+        if nearest(c.snapshot_id) == c.snapshot_id
+    )
+    stays = {c.snapshot_id for c in commits}
+    known = {c.snapshot_id for c in log.commits}
+
+    def version(m: Metadata) -> Metadata:
+        refs = {name: found for name, s in m.refs.items() if (found := nearest(s)) is not None}
+        snapshots = tuple(s for s in m.snapshots if s in stays or s not in known)
+        return replace(m, current=nearest(m.current), snapshots=snapshots, refs=refs)
+
+    return replace(log, commits=commits, metadata=tuple(map(version, log.metadata)))
+
+
+def _rows(c: Commit, at: int, ids: Collection[int]) -> Commit:
+    if not ids or c.added is None or c.removed is None:
+        return c
+    added = tuple(x for x in c.added if not _other(x.row[at], ids))
+    return replace(c, added=added, removed=tuple(x for x in c.removed if not _other(x.row[at], ids)))
+
+
+def _projected(e: Event, ids: Collection[int]) -> Event:
+    """The event with the ids and rows that are looked at."""
+    if not ids:
+        return e
+    value = e.value
+    if isinstance(value, dict) and isinstance(value.get("ids"), list):
+        return replace(e, value={**value, "ids": [i for i in value["ids"] if isinstance(i, int) and i in ids]})
+    if isinstance(value, dict) and isinstance(value.get("rows"), list):
+        return replace(e, value={**value, "rows": _of(value["rows"], ids)})
+    if isinstance(value, list):
+        return replace(e, value=_of(value, ids))
+    return e
+
+
+def _of(rows: list[Any], ids: Collection[int]) -> list[Any]:
+    at = COLUMNS.index("id")
+    return [r for r in rows if not isinstance(r, list | tuple) or len(r) != len(COLUMNS) or not _other(r[at], ids)]
+
+
+def _other(id: object, ids: Collection[int]) -> bool:
+    return isinstance(id, int) and id not in ids
+
+
+def _shown(o: Operation, ids: Collection[int]) -> set[str]:
+    """The operations that the rows of a read name."""
+    result = o.result["rows"] if isinstance(o.result, dict) and "rows" in o.result else o.result
+    if o.type != "ok" or not isinstance(result, list) or not o.f.startswith("read"):
+        return set()
+    out: set[str] = set()
+    for r in _of(result, ids) if ids else result:
+        if isinstance(r, list | tuple) and len(r) == len(COLUMNS):
+            out |= {str(r[COLUMNS.index("val")]), *str(r[COLUMNS.index("log")]).split(",")}
+    return out
+
+
+def _named(o: Operation) -> tuple[set[int], bool]:
+    """The ids that an operation names, and whether it may touch others."""
+    value = o.value if isinstance(o.value, dict) else {}
+    listed = value.get("ids")
+    found = [*(listed if isinstance(listed, list) else ()), *(value[k] for k in ("id", "from", "to") if k in value)]
+    kind = KINDS.get(o.f)
+    return {i for i in found if isinstance(i, int)}, not found and (
+        kind is None or kind.changes_rows or kind.name.startswith("read")
+    )
+
+
+def _touches(o: Operation, ids: Collection[int]) -> bool:
+    named, others = _named(o)
+    kind = KINDS.get(o.f)
+    maintenance = kind is not None and not kind.changes_rows and (kind.writes or kind.sets_back)
+    return others or maintenance or not named.isdisjoint(ids)
+
+
+def _tied(operations: Iterable[Operation], keys: Iterable[int]) -> frozenset[int]:
+    """The ids, and those from which INSERT … SELECT copied rows to them."""
+    pairs = [
+        (o.value["from"], o.value["to"])
+        for o in operations
+        if isinstance(o.value, dict) and isinstance(o.value.get("from"), int) and isinstance(o.value.get("to"), int)
+    ]
+    found = set(keys)
+    while more := {a for a, b in pairs if b in found and a not in found}:
+        found |= more
+    return frozenset(found)

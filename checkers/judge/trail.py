@@ -1,0 +1,87 @@
+"""From the operation down to the row: what an anomaly's operations did, in the files where anybody can look it up.
+
+    operation → attempt → snapshot → manifest list → file → row
+
+The chain is as long as the log knows it: an operation that never committed ends after the first step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from checkers.evidence.history import Operation
+from checkers.evidence.tablelog import Commit, RowChange, TableLog
+from checkers.timeline.two_tables import tables_of
+from checkers.verdict import Anomaly, Evidence
+from workloads.tables import COLUMNS
+
+KEY = "chain"
+"""Where it is in an anomaly's evidence."""
+MOST_OPERATIONS = 8
+MOST_SNAPSHOTS = 4
+MOST_ROWS = 6
+
+
+def chain(evidence: Evidence, anomaly: Anomaly) -> list[dict[str, Any]]:
+    """One entry an operation of the anomaly, the offender first.
+
+    Each has ``op``, ``kind``, ``process``, ``invoked_ms``, ``ended_ms`` (None: never), ``outcome``, and ``snapshots``, each of these with
+    ``attempt``, ``snapshot``, ``sequence_number``, ``parent``, ``on_main``, ``manifest_list``, and ``rows``: ``sign``, ``row``, ``file``,
+    ``position`` in it and ``by``, the delete file that hides it (None: the data file itself came or went). Rows are those of the
+    anomaly's ids where it names any.
+    """
+    by_id = {o.op: o for o in evidence.history.operations()}
+    ops = [by_id[op] for op in anomaly.ops if op in by_id][:MOST_OPERATIONS]
+    known: dict[str, _Known] = {}
+    for name in {anomaly.table or "", *(t for o in ops for t in tables_of(o))} & evidence.logs.keys():
+        log = evidence.logs[name]
+        known[name] = _Known(log, log.by_op(), frozenset(c.snapshot_id for c in log.main()))
+    return [_entry(o, [known[t] for t in _tables(o, anomaly) if t in known], frozenset(anomaly.keys)) for o in ops]
+
+
+class _Known(NamedTuple):
+    """A table's log, its commits by operation, and main's snapshots."""
+
+    log: TableLog
+    commits: Mapping[str, Sequence[Commit]]
+    main: frozenset[int]
+
+
+def _tables(o: Operation, anomaly: Anomaly) -> tuple[str, ...]:
+    """The tables in which an operation's commits belong to the story: the anomaly's, and of one on two tables both."""
+    both = tables_of(o)
+    return both if len(both) > 1 else (anomaly.table or "",)
+
+
+def _entry(o: Operation, tables: Iterable[_Known], keys: frozenset[int]) -> dict[str, Any]:
+    snapshots = [
+        {
+            "attempt": c.attempt,
+            "snapshot": c.snapshot_id,
+            "sequence_number": c.sequence_number,
+            "parent": c.parent_id,
+            "on_main": c.snapshot_id in t.main,
+            "manifest_list": c.manifest_list,
+            "rows": [*_rows("-", c.removed, t.log, keys), *_rows("+", c.added, t.log, keys)],
+        }
+        for t in tables
+        for c in t.commits.get(o.op, ())[:MOST_SNAPSHOTS]
+    ]
+    return {
+        "op": o.op,
+        "kind": o.f,
+        "process": o.process,
+        "invoked_ms": round(o.start / 1e6, 1),
+        "ended_ms": None if o.completed is None else round(o.completed.time / 1e6, 1),
+        "outcome": o.type,
+        "snapshots": snapshots,
+    }
+
+
+def _rows(sign: str, changes: Iterable[RowChange] | None, log: TableLog, keys: frozenset[int]) -> list[dict[str, Any]]:
+    at = log.columns.index(COLUMNS[0]) if COLUMNS[0] in log.columns else 0
+    found = [x for x in changes or () if not keys or x.row[at] in keys]
+    return [
+        {"sign": sign, "row": list(x.row), "file": x.file, "position": x.pos, "by": x.by} for x in found[:MOST_ROWS]
+    ]

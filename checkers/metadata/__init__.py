@@ -1,0 +1,1 @@
+"""Is every metadata version what the table specification demands?"""

@@ -1,0 +1,98 @@
+"""The ``metadata`` checker: does every version of a table's metadata, and every snapshot in it, keep the specification's promises?
+
+Other checkers ask what clients saw. This one asks the table's own files, of *every* metadata.json that the catalog's pointer led to and
+not only of the last: a version that was wrong for a second misled whoever read it then, and later versions may show no trace of it.
+
+Three parts look at a table's log, each with its own subject: ``checkers.metadata.versions`` (versions, and what vanished from one to the
+next), ``checkers.metadata.files`` (files, manifests, summaries), on the chain that ``checkers.timeline.version_order`` makes of the versions. The
+rules, each with the section of the specification that it is from, are a table: ``checkers.metadata.rules``. It knows nothing of the
+workload's meanings, so it also judges tables that other engines wrote.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from checkers.metadata.files import check_files
+from checkers.metadata.rules import RULES, Finding
+from checkers.metadata.versions import check_versions
+from checkers.timeline import two_tables
+from checkers.timeline.version_order import Chain
+from checkers.verdict import Anomaly, Evidence, Validity, Verdict
+
+MOST = 25
+"""Anomalies of one name that are reported of one table; the rest are counted in a note."""
+
+
+OF_A_PARENT = frozenset({"foreign-file", "summary-count", "wrong-operation"})
+"""Rules about what a snapshot adds to its parent; nothing follows from them where it is not known which that is."""
+
+
+class Metadata:
+    """Broken rules of the Iceberg specification, in any version of a table's metadata."""
+
+    name = "metadata"
+    names = frozenset(RULES)
+
+    def check(self, evidence: Evidence) -> Verdict:
+        """Anomalies named by ``checkers.metadata.rules.RULES``, with the rule and where it is written in ``evidence``.
+
+        ``stats``: per table the numbers of versions and snapshots looked at, of summary metrics compared, of live files, and of what
+        is legal but worth knowing (``dangling_position_delete_files``: position deletes of data files that are no longer live).
+        ``unknown``: a table without a log, a log that was not read to its end, or something in it that could not be read.
+        """
+        operations = evidence.history.operations()
+        events = {o.op: o.indices for o in operations}
+        anomalies: list[Anomaly] = []
+        notes: list[str] = []
+        stats: dict[str, Any] = {}
+        undecided = False
+        for name in sorted({*evidence.tables, *evidence.logs}):
+            log = evidence.logs.get(name)
+            if log is None or not log.metadata:
+                undecided = True
+                notes.append(f"{name}: there is no table log to check")
+                continue
+            chain = Chain(log, two_tables.seen_by(operations, name))
+            looks = [
+                check_versions(chain, torn=bool(evidence.history.problems) or not evidence.complete),
+                check_files(chain, complete=log.complete),
+            ]
+            findings = [f for p in looks for f in p.findings]
+            if log.committed_again:
+                told = [f for f in findings if f.name not in OF_A_PARENT]
+                undecided |= len(told) < len(findings)
+                findings = told
+                notes.append(
+                    f"{name}: snapshots were committed more than once: what each adds to its parent was not judged"
+                )
+            counts = Counter(f.name for f in findings)
+            shown: Counter[str] = Counter()
+            for f in findings:
+                shown[f.name] += 1
+                if shown[f.name] <= MOST:
+                    anomalies.append(self._anomaly(f, name, events))
+            notes += [f"{name}: {n - MOST} more {kind} are not shown" for kind, n in sorted(counts.items()) if n > MOST]
+            notes += [f"{name}: {n}" for p in looks for n in p.notes]
+            undecided |= any(p.undecided for p in looks)
+            stats[name] = {k: n for p in looks for k, n in sorted(p.stats.items())} | {
+                "found": dict(sorted(counts.items()))
+            }
+        valid: Validity = False if anomalies else "unknown" if undecided else True
+        return Verdict(self.name, valid, tuple(anomalies), {"tables": stats}, tuple(notes))
+
+    def _anomaly(self, f: Finding, table: str, events: dict[str, tuple[int, ...]]) -> Anomaly:
+        rule = RULES[f.name]
+        source = f"Iceberg specification, “{rule.section}”" if rule.link else rule.section
+        return Anomaly(
+            name=f.name,
+            checker=self.name,
+            table=table,
+            explanation=f"{f.text} But {rule.promise} ({source}).",
+            ops=f.ops,
+            events=tuple(i for op in f.ops for i in events.get(op, ())),
+            snapshots=f.snapshots,
+            files=f.files,
+            evidence={"rule": rule.promise, "source": rule.link or rule.section},
+        )

@@ -1,0 +1,1 @@
+"""Did every read return a committed state that was recent enough?"""

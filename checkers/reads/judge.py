@@ -1,0 +1,708 @@
+"""The ``reads`` checker: did every completed read return a state that the table had, and one that it could still have had?
+
+A table is a register whose values are its states; commits write it, reads read it. States are numbered in the order in which they were
+current (:attr:`Timeline.versions`, also those that main was later set back below). For a read invoked at event i and answered at e::
+
+    state      0 ──── 1 ──── 2 ──── 3 ──── 4 ──── 5 ──── 6
+                      │      └──── may be read ───┘      │
+       a read or write that had ended before i           its operation was invoked after e
+       proves state 2 by then: lower is *stale*          so higher is a *future read*
+
+Reads are taken in the order in which they ended, and each is given the **lowest** state that it can have seen: that state had then
+been reached for certain, which is a bound for every read invoked later. (Linearizability of a register whose order of writes is known
+can be decided greedily, read by read.) A read of one key is the same with that key's rows.
+
+A read that equals no state is named by what it contains: a value of an operation that never committed (``dirty-read``, Adya's G1a), a
+value that nobody wrote (``phantom-value``, "thin air"), or rows of different states (``fractured-read``). One that equals only states
+out of bounds: ``read-your-writes``, ``non-monotonic-read``, ``stale-read``, ``future-read``: the weakest promise that it breaks.
+
+States are compared by a hash: the sum over rows of a 128-bit hash each, so that a commit costs its own rows and a read costs its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+from checkers.evidence.history import Operation
+from checkers.evidence.tablelog import Commit
+from checkers.timeline import explain
+from checkers.timeline.timeline import Timeline, kind_of, timelines
+from checkers.verdict import Anomaly, Evidence, Validity, Verdict
+from workloads.tables import COLUMNS, Row
+
+_BITS = 1 << 128
+_MOST_EXPLAINED = 100
+"""Fractured reads of a table that are compared with every state that they may have seen, to name the nearest."""
+
+
+class Reads:
+    """Reads that equal no state the table had, or one that it no longer or not yet had."""
+
+    name = "reads"
+    names = frozenset(
+        {
+            "dirty-read",
+            "fractured-read",
+            "future-read",
+            "no-state-read",
+            "non-monotonic-read",
+            "phantom-value",
+            "read-your-writes",
+            "stale-read",
+            "vanished-read",
+            "wrong-time-travel",
+        }
+    )
+
+    def check(self, evidence: Evidence) -> Verdict:
+        """Anomalies ``dirty-read``, ``fractured-read``, ``phantom-value``, ``stale-read``, ``non-monotonic-read``,
+        ``read-your-writes``, ``future-read``, ``vanished-read``, ``wrong-time-travel``.
+
+        ``stats``: per table how many reads were judged, how many could not be, and how many saw a commit that main has lost.
+        """
+        found, notes = timelines(evidence)
+        anomalies: list[Anomaly] = []
+        undecided = bool(notes)
+        stats: dict[str, Any] = {"tables": {}}
+        for t in found:
+            judge = _Judge(t, self.name)
+            judge.run()
+            anomalies += judge.anomalies
+            notes += [f"{t.name}: {n}" for n in judge.notes()]
+            undecided |= bool(judge.undecided)
+            stats["tables"][t.name] = judge.stats()
+        valid: Validity = False if anomalies else "unknown" if undecided else True
+        return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
+
+
+def row_hash(row: Sequence[Any]) -> int:
+    """128 bits of a row; the hash of a multiset is the sum of its rows' modulo 2^128 (Python's own would make -1 and -2 equal)."""
+    return int.from_bytes(blake2b(repr(tuple(row)).encode(), digest_size=16).digest(), "big")
+
+
+def rows_hash(rows: Iterable[Sequence[Any]]) -> int:
+    """The hash of a multiset of rows."""
+    return sum(map(row_hash, rows)) % _BITS
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Positions ``start`` … ``stop - 1``."""
+
+    start: int
+    stop: int
+
+
+class States:
+    """The states that a table had, by hash: of the whole table and of each key. Positions count :attr:`Timeline.versions` from 0."""
+
+    def __init__(self, t: Timeline) -> None:
+        self._t = t
+        self.count = len(t.versions)
+        self.unknown: list[int] = []
+        """Positions whose rows are not known, ascending."""
+        self._whole: dict[int, list[_Span]] = {}
+        self._keys: dict[int, dict[int, list[_Span]]] = {}
+        self._changed: dict[int, list[int]] = {}
+        self._build()
+
+    @cached_property
+    def of_snapshot(self) -> dict[int, int]:
+        """Snapshot id → hash of its rows, for every snapshot whose rows are known, on main or not."""
+        out: dict[int, int] = {}
+        for c in self._t.log.commits:
+            line: list[Commit] = []
+            for a in self._t.ancestors(c.snapshot_id):
+                if a.snapshot_id in out:
+                    break
+                line.append(a)
+            for a in reversed(line):
+                changes = self._t.changes(a)
+                base = 0 if a.parent_id is None else out.get(a.parent_id)
+                if changes is not None and base is not None:
+                    out[a.snapshot_id] = (base + rows_hash(changes.added) - rows_hash(changes.removed)) % _BITS
+        return out
+
+    def steps(self, old: int | None, new: int | None) -> Iterator[tuple[Commit, int]]:
+        """The commits between two snapshots, 1 for one to be done, -1 for one to be undone."""
+        t = self._t
+        if new is not None and t.snapshots[new].parent_id == old:
+            yield t.snapshots[new], 1
+            return
+        up = list(t.ancestors(old))
+        passed = {c.snapshot_id for c in up}
+        down: list[Commit] = []
+        meet = None
+        for c in t.ancestors(new):
+            if c.snapshot_id in passed:
+                meet = c.snapshot_id
+                break
+            down.append(c)
+        for c in up:
+            if c.snapshot_id == meet:
+                break
+            yield c, -1
+        for c in reversed(down):
+            yield c, 1
+
+    def _build(self) -> None:
+        whole, keys = 0, dict[int, int]()
+        whole_since = 0
+        key_since: dict[int, int] = {}
+        cursor: int | None = None
+        known = self.of_snapshot
+        for p, version in enumerate(self._t.versions):
+            if version.snapshot is not None and version.snapshot not in known:
+                self.unknown.append(p)
+                continue
+            before, touched = whole, dict[int, int]()
+            for c, sign in self.steps(cursor, version.snapshot):
+                changes = self._t.changes(c)
+                assert changes is not None
+                for rows, way in ((changes.added, sign), (changes.removed, -sign)):
+                    for r in rows:
+                        h = way * row_hash(r)
+                        whole = (whole + h) % _BITS
+                        touched.setdefault(r.id, keys.get(r.id, 0))
+                        keys[r.id] = (keys.get(r.id, 0) + h) % _BITS
+            cursor = version.snapshot
+            if whole != before:
+                self._whole.setdefault(before, []).append(_Span(whole_since, p))
+                whole_since = p
+            for id, was in touched.items():
+                if keys[id] != was:
+                    self._keys.setdefault(id, {}).setdefault(was, []).append(_Span(key_since.get(id, 0), p))
+                    key_since[id] = p
+                    self._changed.setdefault(id, []).append(p)
+        self._whole.setdefault(whole, []).append(_Span(whole_since, self.count))
+        for id, h in keys.items():
+            self._keys.setdefault(id, {}).setdefault(h, []).append(_Span(key_since.get(id, 0), self.count))
+
+    def spans(self, rows: Sequence[Row], key: int | None) -> list[_Span]:
+        """Where the table (or its rows of ``key``) had exactly these rows; ascending. Positions that are unknown may lie inside."""
+        h = rows_hash(rows)
+        if key is None:
+            return self._whole.get(h, [])
+        if key not in self._keys:
+            return [_Span(0, self.count)] if not rows else []
+        return self._keys[key].get(h, [])
+
+    def any_unknown(self, first: int, last: int) -> bool:
+        """Whether the rows of a position ``first`` … ``last`` are not known."""
+        at = bisect_left(self.unknown, first)
+        return at < len(self.unknown) and self.unknown[at] <= last
+
+    def changes_of(self, key: int | None, first: int, last: int) -> list[int]:
+        """Positions in ``first`` … ``last`` where the table, or the key, became different."""
+        if key is None:
+            return [p for p in range(max(first, 1), last + 1) if p not in self._same]
+        at = self._changed.get(key, [])
+        return at[bisect_left(at, first) : bisect_right(at, last)]
+
+    @cached_property
+    def _same(self) -> frozenset[int]:
+        starts = {s.start for spans in self._whole.values() for s in spans}
+        return frozenset(p for p in range(self.count) if p not in starts)
+
+
+class _Floor:
+    """What is certain at each event: the greatest position that had been reached, and what proves it."""
+
+    def __init__(self) -> None:
+        self._events: list[int] = []
+        self._best: list[tuple[int, Operation]] = []
+
+    def add(self, event: int, position: int, proof: Operation) -> None:
+        """``position`` had been reached before ``event``; events must come in ascending order."""
+        best = (position, proof)
+        if self._best and self._best[-1][0] >= position:
+            best = self._best[-1]
+        self._events.append(event)
+        self._best.append(best)
+
+    def before(self, event: int) -> tuple[int, Operation | None]:
+        """The greatest position certain before an event (0 when nothing is), and the operation that proves it."""
+        at = bisect_left(self._events, event)
+        return self._best[at - 1] if at else (0, None)
+
+
+@dataclass
+class _Judge:
+    """All reads of one table."""
+
+    t: Timeline
+    checker: str
+    anomalies: list[Anomaly] = field(default_factory=list)
+    judged: int = 0
+    vanished: int = 0
+    rolled_back: int = 0
+    fractured: int = 0
+    undecided: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        t = self.t
+        self.states = States(t)
+        self.writes, self.reads = _Floor(), _Floor()
+        self.own_writes: dict[Any, _Floor] = {}
+        self.own_reads: dict[Any, _Floor] = {}
+        self.invoked: list[int] = []
+        """Position → the earliest event by which it can have been reached: all operations up to it were invoked."""
+        acks: list[tuple[int, int, Operation]] = []
+        shown: set[int] = set()
+        proven: set[str] = set()
+        latest = -1
+        for p, version in enumerate(t.versions):
+            back = t.set_backs.get(version.metadata)
+            if back is not None:  # a rollback took effect here
+                latest = max(latest, back.by.invoked.index)
+                if back.by.type == "ok" and back.by.completed is not None and back.certain:
+                    acks.append((back.by.completed.index, p, back.by))
+            c = t.snapshots.get(version.snapshot) if version.snapshot is not None else None
+            o = t.everything.get(c.op) if c is not None and c.op is not None else None
+            if c is not None and o is not None and c.snapshot_id not in shown:
+                shown.add(c.snapshot_id)
+                latest = max(latest, o.invoked.index)
+                kind = kind_of(o)
+                again = (
+                    o.op in proven and kind is not None and kind.changes_rows
+                )  # a duplicate may have come at any time later
+                if o.type == "ok" and o.completed is not None and not again:
+                    acks.append((o.completed.index, p, o))
+                    proven.add(o.op)
+            self.invoked.append(latest)
+        for event, p, o in sorted(acks, key=lambda a: a[:2]):
+            self.writes.add(event, p, o)
+            self.own_writes.setdefault(o.process, _Floor()).add(event, p, o)
+
+    def stats(self) -> dict[str, Any]:
+        """Counts."""
+        return {
+            "reads": self.judged + sum(self.undecided.values()),
+            "judged": self.judged,
+            "undecided": sum(self.undecided.values()),
+            "of_lost_commits": self.vanished,
+            "of_rolled_back_commits": self.rolled_back,
+            "states": self.states.count,
+        }
+
+    def notes(self) -> list[str]:
+        """What could not be decided, and why."""
+        out = [f"{n} reads could not be judged: {why}" for why, n in sorted(self.undecided.items())]
+        if self.vanished:
+            out.append(f"{self.vanished} reads saw the effects of commits that main has lost since")
+        return out
+
+    def run(self) -> None:
+        """Judge every completed read, in the order in which they ended."""
+        done = [o for o in self.t.ops if o.type == "ok" and o.completed is not None]
+        for o in sorted(done, key=lambda o: o.completed.index if o.completed is not None else 0):
+            if o.f in ("read", "read-key"):
+                rows = _rows(o.result)
+                key = o.value.get("id") if o.f == "read-key" and isinstance(o.value, dict) else None
+                if rows is None or (o.f == "read-key" and not isinstance(key, int)):
+                    self.undecided["the result is not a list of rows"] += 1
+                else:
+                    self._read(o, rows, key)
+            elif o.f == "read-snapshot":
+                result = o.result if isinstance(o.result, dict) else {}
+                rows, snapshot = _rows(result.get("rows")), result.get("snapshot")
+                if rows is None or not isinstance(snapshot, int):
+                    self.undecided["the result is not a snapshot with a list of rows"] += 1
+                else:
+                    self._time_travel(o, snapshot, rows)
+
+    # --- one read
+
+    def _bounds(self, o: Operation) -> tuple[int, int]:
+        """The lowest and the highest position that a read can have seen, by real time."""
+        assert o.completed is not None
+        floor = max(self.writes.before(o.invoked.index)[0], self.reads.before(o.invoked.index)[0])
+        return floor, bisect_left(self.invoked, o.completed.index) - 1
+
+    def _read(self, o: Operation, rows: list[Row], key: int | None) -> None:
+        assert o.completed is not None
+        floor, ceiling = self._bounds(o)
+        spans = self.states.spans(rows, key)
+        seen = next((max(s.start, floor) for s in spans if s.stop > floor and s.start <= ceiling), None)
+        if seen is not None and seen <= ceiling:
+            self.judged += 1
+            self.reads.add(o.completed.index, seen, o)
+            self.own_reads.setdefault(o.process, _Floor()).add(o.completed.index, seen, o)
+            in_bounds = [_Span(max(x.start, floor), min(x.stop - 1, ceiling)) for x in spans]
+            self._vanished(o, key, [x for x in in_bounds if x.start <= x.stop])
+            return
+        if not self.t.rooted:
+            self.undecided["main is not known down to its root"] += 1
+        elif self.states.any_unknown(floor, ceiling):
+            self.undecided["the rows of a snapshot that it may have seen are not known"] += 1
+        elif o.completed.time >= self.t.seen_until:
+            self.undecided["it ended after the table log was read last"] += 1
+        else:
+            self.judged += 1
+            found = self._misplaced(o, rows, key, spans, floor, ceiling) or self._no_state(o, rows, key, floor, ceiling)
+            if found is not None:
+                self.anomalies.append(found)
+
+    @cached_property
+    def _kept(self) -> list[int]:
+        """Positions that main's final ancestry has, ascending."""
+        kept = self.t.position
+        return [p for p, v in enumerate(self.t.versions) if v.snapshot is None or v.snapshot in kept]
+
+    def _vanished(self, o: Operation, key: int | None, seen: list[_Span]) -> None:
+        """A read that only states explain which main has lost: reported where no lost acknowledged commit says it already.
+
+        ``seen``: positions that it may have seen, each span's ends included.
+        """
+        if any(bisect_right(self._kept, x.stop) > bisect_left(self._kept, x.start) for x in seen):
+            return
+        lost = self._off_main(seen[0].start)
+        if self.t.set_backs and any(self.t.rolled_back(c.snapshot_id) is not None for c in lost):
+            self.rolled_back += 1
+            return
+        self.vanished += 1
+        makers = [self.t.everything[c.op] for c in lost if c.op is not None and c.op in self.t.everything]
+        if any(m.type == "ok" for m in makers):
+            return  # the commits checker reports the lost commit
+        c = lost[0]
+        self.anomalies.append(
+            Anomaly(
+                "vanished-read",
+                self.checker,
+                self.t.name,
+                f"the {explain.operation(o)} returned the rows of {explain.snapshot(c)} of {explain.maker(c, self.t.everything)}, which "
+                f"main had then and has no longer: what a client saw committed was taken back.",
+                ops=(o.op, *(m.op for m in makers)),
+                events=(*o.indices, *(i for m in makers for i in m.indices)),
+                snapshots=tuple(x.snapshot_id for x in reversed(lost)),
+                keys=() if key is None else (key,),
+            )
+        )
+
+    def _off_main(self, p: int) -> list[Commit]:
+        """The commits of a position that main's final ancestry does not have, newest first."""
+        out: list[Commit] = []
+        for c in self.t.ancestors(self.t.versions[p].snapshot):
+            if c.snapshot_id in self.t.position:
+                break
+            out.append(c)
+        return out
+
+    # --- states out of bounds
+
+    def _commit(self, p: int) -> Commit | None:
+        snapshot = self.t.versions[p].snapshot
+        return self.t.snapshots.get(snapshot) if snapshot is not None else None
+
+    def _state(self, p: int) -> str:
+        c = self._commit(p)
+        return (
+            "the empty table"
+            if c is None
+            else f"the state of {explain.snapshot(c)} by {explain.maker(c, self.t.everything)}"
+        )
+
+    def _misplaced(
+        self, o: Operation, rows: list[Row], key: int | None, spans: list[_Span], floor: int, ceiling: int
+    ) -> Anomaly | None:
+        older = [s for s in spans if s.start < floor]
+        if older:
+            return self._old(o, rows, key, min(older[-1].stop, floor) - 1, floor)
+        newer = [s for s in spans if s.start > ceiling]
+        return self._early(o, rows, key, newer[0].start) if newer else None
+
+    def _old(self, o: Operation, rows: list[Row], key: int | None, p: int, floor: int) -> Anomaly:
+        """The newest state that it equals is older than one that had been reached when it was invoked."""
+        at = o.invoked.index
+        missed = self.states.changes_of(key, p + 1, floor)
+        mine = self.own_writes[o.process].before(at) if o.process in self.own_writes else (0, None)
+        own = [q for q in missed if (c := self._commit(q)) is not None and self._by(c) == o.process and q <= mine[0]]
+        before = self.own_reads[o.process].before(at) if o.process in self.own_reads else (0, None)
+        wrote, read = self.writes.before(at), self.reads.before(at)
+        if own:
+            name, miss, (position, proof) = "read-your-writes", own[-1], mine
+        elif before[0] > p:
+            name, miss, (position, proof) = "non-monotonic-read", missed[0] if missed else floor, before
+        elif wrote[0] > p:
+            name, (position, proof) = "stale-read", wrote
+            miss = next((q for q in missed if q <= position), floor)
+        else:
+            name, miss, (position, proof) = "stale-read", missed[0] if missed else floor, read
+        c = self._commit(miss)
+        what = "the whole table" if key is None else f"id {key}"
+        text = (
+            f"the {explain.operation(o)}, invoked at {explain.ms(o.start)}, returned {what} as it was before "
+            f"{'the table was emptied' if c is None else f'{explain.snapshot(c)} of {explain.maker(c, self.t.everything)}'}: "
+            f"it equals {self._state(p)} and nothing later. "
+        )
+        maker = self.t.everything.get(c.op) if c is not None and c.op is not None else None
+        if name == "read-your-writes":
+            text += f"That was a write of the same process, {explain.outcome(maker) if maker is not None else 'acknowledged'} before."
+        elif proof is not None and proof.f.startswith("read"):
+            who = "the same process" if proof.process == o.process else f"process {proof.process}"
+            text += (
+                f"But {who} had read {self._state(position)} or a later one by {proof.op}, {explain.outcome(proof)}."
+            )
+        elif proof is not None:
+            same = maker is not None and proof.op == maker.op
+            text += (
+                f"That write was {explain.outcome(proof)}, before the read was invoked."
+                if same
+                else f"But {explain.operation(proof)}, whose snapshot is later still, was {explain.outcome(proof)}, before the read "
+                "was invoked."
+            )
+        broken = [
+            *(["read-your-writes"] if own else []),
+            *(["non-monotonic-read"] if before[0] > p else []),
+            *(["stale-read"] if max(wrote[0], read[0]) > p else []),
+        ]
+        return self._make(name, text, o, rows, key, [self._commit(p), c], [maker, proof], {"broken": broken})
+
+    def _by(self, c: Commit) -> Any:
+        o = self.t.everything.get(c.op) if c.op is not None else None
+        return None if o is None else o.process
+
+    def _early(self, o: Operation, rows: list[Row], key: int | None, p: int) -> Anomaly:
+        """The oldest state that it equals was made by an operation invoked after the read had ended."""
+        c = self._commit(p)
+        late = next(
+            (
+                x
+                for q in range(p + 1)
+                if (m := self._commit(q)) is not None
+                and (x := self.t.everything.get(m.op or "")) is not None
+                and o.completed is not None
+                and x.invoked.index > o.completed.index
+            ),
+            None,
+        )
+        who = "" if late is None else f" only after the {explain.operation(late)}, invoked at {explain.ms(late.start)}"
+        text = (
+            f"the {explain.operation(o)} {explain.outcome(o)} with rows that equal {self._state(p)} and nothing earlier: the table had "
+            f"them{who}, after the read had ended."
+        )
+        return self._make("future-read", text, o, rows, key, [c], [late])
+
+    # --- no state at all
+
+    @cached_property
+    def _written(self) -> frozenset[Row]:
+        """Every row that some commit in the log made."""
+        return frozenset(r for r, (born, _) in self._lives.items() if born is not None)
+
+    def _no_state(self, o: Operation, rows: list[Row], key: int | None, floor: int, ceiling: int) -> Anomaly | None:
+        strange = [r for r in rows if r not in self._written]
+        thin: list[Row] = []
+        uncommitted: dict[str, Row] = {}
+        lost: dict[str, Row] = {}
+        for r in strange:
+            for w in sorted({str(r.val), *str(r.log).split(",")}) + self._uncounted(o, r):
+                x = self.t.everything.get(w)
+                if x is None or x.table != self.t.name:
+                    thin.append(r)
+                elif not self.t.commits.get(w):
+                    (lost if x.type == "ok" else uncommitted).setdefault(w, r)
+        if thin:
+            text = (
+                f"the {explain.operation(o)}, {explain.outcome(o)}, returned {explain.rows(thin)}, with a value that no operation on this "
+                "table writes."
+            )
+            return self._make("phantom-value", text, o, thin, key, [], [])
+        if uncommitted:
+            writers_ = [self.t.everything[w] for w in sorted(uncommitted)]
+            text = (
+                f"the {explain.operation(o)}, {explain.outcome(o)}, returned {explain.rows(uncommitted[w.op] for w in writers_)}, "
+                f"written by the {explain.listing(f'{explain.operation(w)}, {explain.outcome(w)}' for w in writers_)}: no snapshot of it "
+                "was ever committed, so nobody may see it (Adya's G1a)."
+            )
+            return self._make("dirty-read", text, o, list(uncommitted.values()), key, [], writers_)
+        if lost:  # acknowledged, and no snapshot in the log: the commits checker reports the lost commit
+            self.vanished += 1
+            return None
+        if strange:
+            text = f"the {explain.operation(o)}, {explain.outcome(o)}, returned {explain.rows(strange)}, which no commit ever made."
+            return self._make("phantom-value", text, o, strange, key, [], [])
+        if key is None and (staged := self._staged(rows)) is not None:
+            c = self.t.snapshots[staged]
+            maker = self.t.everything.get(c.op or "")
+            text = (
+                f"the {explain.operation(o)}, {explain.outcome(o)}, returned the rows of {explain.snapshot(c)} of "
+                f"{explain.maker(c, self.t.everything)}, which was never main's."
+            )
+            return self._make("dirty-read", text, o, rows, key, [c], [maker])
+        return self._fractured(o, rows, key, floor, ceiling)
+
+    def _uncounted(self, read: Operation, row: Row) -> list[str]:
+        """Increments that never committed and may have made the row: a counter does not say who wrote it."""
+        assert read.completed is not None
+        return [
+            o.op
+            for o in self.t.ops
+            if o.f.startswith("update-counter")
+            and o.type != "ok"
+            and not self.t.commits.get(o.op)
+            and o.invoked.index < read.completed.index
+            and isinstance(o.value, dict)
+            and (o.value.get("ids") == [row.id] or o.value.get("part") == row.part)
+        ]
+
+    def _staged(self, rows: list[Row]) -> int | None:
+        h = rows_hash(rows)
+        return next((s for s, x in self.states.of_snapshot.items() if x == h and s not in self.t.ever_current), None)
+
+    def _fractured(self, o: Operation, rows: list[Row], key: int | None, floor: int, ceiling: int) -> Anomaly:
+        text = (
+            f"the {explain.operation(o)}, invoked at {explain.ms(o.start)} and {explain.outcome(o)}, equals no state that the table ever "
+            "had, though each of its rows was committed."
+        )
+        self.fractured += 1
+        if self.fractured > _MOST_EXPLAINED:
+            return self._make("fractured-read", text, o, rows, key, [], [])
+        p, more, less = self._nearest(Counter(rows), key, floor, ceiling)
+        text += (
+            f" The nearest that it can have seen is {self._state(p)}; against that it has {explain.rows(more)} too much and "
+            f"lacks {explain.rows(less)}."
+        )
+        commits: list[Commit | None] = []
+        for r in [*more, *less][: explain.MOST]:
+            life = self._life(r)
+            if life is not None:
+                text += f" {explain.row(r)} was there {life}."
+                commits += self._lives[r]
+        makers = [self.t.everything.get(c.op or "") for c in commits if c is not None]
+        return self._make("fractured-read", text, o, [*more, *less], key, commits, makers)
+
+    def _nearest(
+        self, rows: Counter[Row], key: int | None, floor: int, ceiling: int
+    ) -> tuple[int, list[Row], list[Row]]:
+        """The position in bounds that differs least from ``rows``, and the rows too many and too few against it."""
+        off = Counter(rows)  # rows read minus rows of the state
+        size = sum(off.values())
+        best: tuple[int, int, list[Row], list[Row]] | None = None
+        cursor: int | None = None
+        for p in range(ceiling + 1):
+            version = self.t.versions[p]
+            if p in self.states.unknown:
+                continue
+            for c, sign in self.states.steps(cursor, version.snapshot):
+                changes = self.t.changes(c)
+                assert changes is not None
+                for part, way in ((changes.added, -sign), (changes.removed, sign)):
+                    for r in part:
+                        if key is None or r.id == key:
+                            size += abs(off[r] + way) - abs(off[r])
+                            off[r] += way
+            cursor = version.snapshot
+            if p >= floor and (best is None or size <= best[0]):
+                more = sorted((+off).elements(), key=str)
+                best = size, p, more, sorted((+Counter({r: -n for r, n in off.items()})).elements(), key=str)
+        return (best[1], best[2], best[3]) if best is not None else (floor, sorted(rows, key=str), [])
+
+    @cached_property
+    def _lives(self) -> dict[Row, list[Commit | None]]:
+        """Row → the first commit that made it, and the first that removed it (None: none did)."""
+        out: dict[Row, list[Commit | None]] = {}
+        for c in self.t.log.commits:
+            changes = self.t.changes(c)
+            for r in changes.added if changes is not None else ():
+                out.setdefault(r, [c, None])
+            for r in changes.removed if changes is not None else ():
+                life = out.setdefault(r, [None, None])
+                life[1] = life[1] or c
+        return out
+
+    def _life(self, row: Row) -> str | None:
+        """When a row was in the table: from which snapshot, until which."""
+        born, died = self._lives.get(row, (None, None))
+        if born is None:
+            return None
+        text = f"from {explain.snapshot(born)} of {explain.maker(born, self.t.everything)}"
+        until = "" if died is None else f"{explain.snapshot(died)} of {explain.maker(died, self.t.everything)}"
+        return text + (f" until {until}" if until else " on")
+
+    # --- time travel
+
+    def _time_travel(self, o: Operation, snapshot: int, rows: list[Row]) -> None:
+        c = self.t.snapshots.get(snapshot)
+        want = self.states.of_snapshot.get(snapshot)
+        if want is None:
+            why = (
+                "the rows of the snapshot that it asked for are not known"
+                if c
+                else "the log does not have the snapshot that it asked for"
+            )
+            self.undecided[why] += 1
+            return
+        self.judged += 1
+        assert c is not None and o.completed is not None
+        maker = self.t.everything.get(c.op or "")
+        if maker is not None and maker.invoked.index > o.completed.index:
+            text = (
+                f"the {explain.operation(o)}, {explain.outcome(o)}, asked for {explain.snapshot(c)}, but the "
+                f"{explain.operation(maker)}, which made it, was invoked only then, {explain.outcome(maker)}: it was not there to be read."
+            )
+            self.anomalies.append(self._make("wrong-time-travel", text, o, [], None, [c], [maker]))
+            return
+        if rows_hash(rows) == want:
+            return
+        state: Counter[Row] = Counter()
+        for a in reversed(list(self.t.ancestors(snapshot))):
+            changes = self.t.changes(a)
+            assert changes is not None
+            state.update(changes.added)
+            state.subtract(changes.removed)
+        read = Counter(rows)
+        more, less = sorted((read - state).elements(), key=str), sorted((+state - read).elements(), key=str)
+        same = [s for s, h in self.states.of_snapshot.items() if h == rows_hash(rows)]
+        also = f" It returned the rows of {explain.snapshot(self.t.snapshots[same[0]])} instead." if same else ""
+        text = (
+            f"the {explain.operation(o)}, {explain.outcome(o)}, asked for {explain.snapshot(c)} of {explain.maker(c, self.t.everything)}; "
+            f"a snapshot never changes, yet against its files the read has {explain.rows(more)} too much and lacks {explain.rows(less)}.{also}"
+        )
+        others = [c, *(self.t.snapshots[s] for s in same[:1])]
+        self.anomalies.append(
+            self._make("wrong-time-travel", text, o, [*more, *less], None, others, [self.t.everything.get(c.op or "")])
+        )
+
+    # --- pieces
+
+    def _make(
+        self,
+        name: str,
+        text: str,
+        o: Operation,
+        rows: Sequence[Row],
+        key: int | None,
+        commits: Sequence[Commit | None],
+        others: Sequence[Operation | None],
+        evidence: dict[str, Any] | None = None,
+    ) -> Anomaly:
+        ops: dict[str, Operation] = {x.op: x for x in (o, *others) if x is not None}
+        snapshots = {c.snapshot_id: c for c in commits if c is not None}
+        ordered = sorted(snapshots.values(), key=lambda c: (c.metadata, c.sequence_number, c.snapshot_id))
+        return Anomaly(
+            name,
+            self.checker,
+            self.t.name,
+            text,
+            ops=tuple(ops),
+            events=tuple(i for x in ops.values() for i in x.indices),
+            snapshots=tuple(c.snapshot_id for c in ordered),
+            keys=explain.keys(rows) if key is None else (key,),
+            evidence={"returned": [list(r) for r in rows[:50]], **(evidence or {})},
+        )
+
+
+def _rows(result: Any) -> list[Row] | None:
+    """A read's rows; None when the result has not their form."""
+    if not isinstance(result, list) or not all(isinstance(r, list | tuple) and len(r) == len(COLUMNS) for r in result):
+        return None
+    if any(isinstance(v, list | dict) for r in result for v in r):
+        return None
+    return [Row._make(r) for r in result]

@@ -1,0 +1,1 @@
+"""Did every commit change exactly the rows that its operation means?"""

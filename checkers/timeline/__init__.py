@@ -1,0 +1,1 @@
+"""What happened to one table, in commit order and in real time?"""

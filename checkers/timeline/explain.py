@@ -1,0 +1,104 @@
+"""Words for explanations: an operation, a snapshot, a row, a moment, said the same way by every checker.
+
+An anomaly is believed when its reader can follow it back to the history and to the table's files. So every phrase here carries the
+name by which the thing is found there: operation id and process, snapshot id and sequence number, file and position, ms.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from checkers.evidence.history import Operation
+from checkers.evidence.tablelog import Commit, RowChange
+from workloads.tables import COLUMNS
+
+MOST = 4
+"""Rows, operations or files that a sentence lists before it says how many more there are."""
+
+MOST_KEYS = 100
+"""Keys that an anomaly carries."""
+
+
+def ms(ns: int) -> str:
+    """A moment or a length of time: ``8312000000`` ns is ``8 312 ms``."""
+    return f"{ns / 1e6:,.0f} ms".replace(",", " ")
+
+
+def listing(items: Iterable[object], most: int = MOST) -> str:
+    """``a, b, c and 7 more``."""
+    words = [str(i) for i in items]
+    shown = ", ".join(words[:most])
+    return shown if len(words) <= most else f"{shown} and {len(words) - most} more"
+
+
+def arguments(value: Any) -> str:
+    """An operation's arguments: ``id 7``, ``ids 1, 2``, ``where part = 2 and cnt % 2 = 1``; empty for none."""
+    if not isinstance(value, Mapping) or not value:
+        return "" if not value else json.dumps(value, sort_keys=True)
+    names = set(value)
+    if names == {"ids"} and isinstance(value["ids"], list) and value["ids"]:
+        ids = value["ids"]
+        return f"of id {ids[0]}" if len(ids) == 1 else f"of ids {listing(ids, 8)}"
+    if names == {"id"}:
+        return f"of id {value['id']}"
+    if names == {"part", "parity"}:
+        return f"where part = {value['part']} and cnt % 2 = {value['parity']}"
+    if names == {"part"}:
+        return f"of partition {value['part']}"
+    if names == {"from", "to"}:
+        return f"from id {value['from']} to id {value['to']}"
+    if names == {"ids", "into", "amount"} and isinstance(value["ids"], list):
+        return f"of {value['amount']} from ids {listing(value['ids'], 8)} into {value['into']}"
+    if names == {"and"}:
+        return f"with {value['and']}"
+    return "with " + ", ".join(f"{k} = {value[k]}" for k in sorted(value, key=str))
+
+
+def operation(o: Operation) -> str:
+    """``delete of id 7 (w1-12, process 1)``."""
+    what = arguments(o.value)
+    return f"{o.f}{' ' + what if what else ''} ({o.op}, process {o.process})"
+
+
+def outcome(o: Operation) -> str:
+    """``acknowledged at 8 312 ms``, ``failed at …``, ``of unknown outcome``."""
+    if o.completed is None:
+        return "never completed"
+    at = ms(o.completed.time)
+    return {"ok": f"acknowledged at {at}", "fail": f"reported as failed at {at}", "info": f"left unknown at {at}"}[
+        o.type
+    ]
+
+
+def snapshot(c: Commit) -> str:
+    """``snapshot 493602037959022462 (sequence number 11)``."""
+    return f"snapshot {c.snapshot_id} (sequence number {c.sequence_number})"
+
+
+def maker(c: Commit, ops: Mapping[str, Operation]) -> str:
+    """Who made a snapshot: the operation, or that it names none."""
+    if c.op is None:
+        return "an unnamed operation"
+    return f"the {operation(ops[c.op])}" if c.op in ops else f"operation {c.op}"
+
+
+def row(r: Sequence[Any]) -> str:
+    """``(id 7, val 'w1-3', cnt 0, log 'w1-3', part 3)``."""
+    return "(" + ", ".join(f"{c} {v!r}" for c, v in zip(COLUMNS, r, strict=False)) + ")"
+
+
+def rows(found: Iterable[Sequence[Any]]) -> str:
+    """Rows, bounded; ``no row`` for none."""
+    return listing(row(r) for r in found) or "no row"
+
+
+def place(change: RowChange) -> str:
+    """``data/part=3/00012.parquet position 3``."""
+    return f"{change.file} position {change.pos}"
+
+
+def keys(found: Iterable[Sequence[Any]]) -> tuple[int, ...]:
+    """The ids of rows, ascending, for an anomaly's ``keys``; a corrupted row may have something else for an id."""
+    return tuple(sorted({r[0] for r in found if isinstance(r[0], int)}))[:MOST_KEYS]

@@ -1,0 +1,106 @@
+"""When faults were on: the stretches of a history between what the nemesis started and what ended it.
+
+The convention of nemesis events (process ``nemesis``; their type does not matter, Jepsen's are all ``info``):
+
+* ``f`` names the fault: ``start-partition`` or just ``partition`` begins it; ``stop-partition``, ``heal-partition``, ``end-…``,
+  ``resume-…``, ``restart-…``, ``recover-…`` end it. The verb may stand in ``value`` instead: ``"start"``, ``{"start": …}``; ``"stop"``,
+  ``"heal"``, ``{"heal": …}``.
+* a bare ``heal`` (``stop``, ``recover`` …) ends all faults.
+* an ``invoke`` that begins a fault with a bare name and its own ``ok`` or ``fail`` bound it: a fault that is over when it is done, such
+  as a kill. An ``info`` completion does not end it: it lasts until a heal.
+* ``phase`` (and ``phase-…``) is no fault.
+
+What is not ended lasts to the end of the history. So an unknown fault name makes a window too long, never too short: whoever judges only
+what happened *outside* windows is never wrong because of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from checkers.evidence.history import NEMESIS, Event
+
+_VERBS = "stop|end|heal|resume|restart|recover"
+_STOP = re.compile(rf"^(?:{_VERBS})(?:[-_ :](.+))?$")
+_START = re.compile(r"^(?:start|begin)[-_ :](.+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A fault that was on from ``start`` to ``end`` (ns since the start of the run); ``healed`` is False when nothing ended it."""
+
+    name: str
+    start: int
+    end: int
+    healed: bool
+
+    def overlaps(self, start: int, end: int) -> bool:
+        """Whether some moment of ``[start, end]`` is in it."""
+        return self.start <= end and start <= self.end
+
+
+def _verb(e: Event) -> tuple[str, str | None]:
+    """What an event does (``start``, ``stop``, ``toggle``) and to which fault; None: all."""
+    stop = _STOP.match(e.f)
+    if stop is not None:
+        return "stop", stop[1]
+    start = _START.match(e.f)
+    name = start[1] if start is not None else e.f
+    words = [e.value] if isinstance(e.value, str) else list(e.value) if isinstance(e.value, Mapping) else []
+    if any(isinstance(w, str) and _STOP.match(w) for w in words):
+        return "stop", name
+    if start is not None or any(w in ("start", "begin") for w in words):
+        return "start", name
+    return "toggle", name
+
+
+def windows(events: Iterable[Event]) -> tuple[Window, ...]:
+    """The faults of a history, by their start."""
+    on: dict[str, tuple[int, bool]] = {}
+    found: list[Window] = []
+    last = 0
+    for e in events:
+        last = max(last, e.time)
+        if e.process != NEMESIS or e.f == "phase" or e.f.startswith("phase-"):
+            continue
+        verb, name = _verb(e)
+        if verb == "stop":
+            for ended in [name] if name is not None else list(on):
+                if ended in on:
+                    found.append(Window(ended, on.pop(ended)[0], e.time, True))
+        elif name is not None and name not in on:
+            on[name] = (e.time, verb == "toggle" and e.type == "invoke")
+        elif name is not None and verb == "toggle" and on[name][1] and e.type in ("ok", "fail"):
+            found.append(Window(name, on.pop(name)[0], e.time, True))
+    found += [Window(name, at, last, False) for name, (at, _) in on.items()]
+    return tuple(sorted(found, key=lambda w: (w.start, w.end, w.name)))
+
+
+def merged(found: Sequence[Window]) -> list[tuple[int, int]]:
+    """The windows' union as disjoint stretches, ascending."""
+    out: list[tuple[int, int]] = []
+    for w in sorted(found, key=lambda w: w.start):
+        if out and w.start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], w.end))
+        else:
+            out.append((w.start, w.end))
+    return out
+
+
+def outside(start: int, end: int, faulty: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What is left of ``[start, end]`` without the stretches ``faulty`` (disjoint, ascending)."""
+    out: list[tuple[int, int]] = []
+    at = start
+    for a, b in faulty:
+        if b <= at:
+            continue
+        if a >= end:
+            break
+        if a > at:
+            out.append((at, a))
+        at = max(at, b)
+    if at < end:
+        out.append((at, end))
+    return out

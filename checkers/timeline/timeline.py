@@ -1,0 +1,552 @@
+"""What the checkers share of one table: who was told what when, the chain of commits, and which snapshots were ever current.
+
+Two orders meet here. **Real time** is the order of the history's events: an operation acknowledged at event i came before one
+that was invoked at event j > i, and nothing else is known of two operations. **Commit order** is main's ancestry in the table log.
+Positions on main are counted in commits: position k is the state after main's k-th commit, position 0 the empty table::
+
+    position      0 ──► 1 ──► 2 ──► 3 ──► 4          main, by parent links
+    snapshot     none   s1    s2    s3    s4
+    operation           a     b     c     d          acknowledged before event 40: a, c
+                                    ▲
+                  settled(40) ──────┘                an operation invoked at event 40 finds at least c's commit
+
+``settled`` is sound because commits become current in chain order: when c was acknowledged its snapshot was there, and so was
+everything below it. Operations that ended ``info`` say nothing about when they took effect, only that it was after their invocation.
+
+Main's final ancestry is what survived. What readers may have seen is more: every snapshot that some metadata version had as
+current (:attr:`Timeline.versions`), also one that main was later set back below.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from checkers.evidence.history import Operation
+from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
+from checkers.timeline import two_tables
+from checkers.timeline.version_order import Chain
+from checkers.verdict import Evidence
+from workloads.operations.kind import KINDS, Kind, WriteSet
+from workloads.tables import COLUMNS, Row, State, TableSpec
+
+Resolution = Literal["applied", "dropped", "not-applied", "unknown"]
+"""What became of an operation: ``applied`` (a snapshot of it is on main), ``dropped`` (one was main's and is no longer), ``not-applied``
+(none ever was, as far as the complete log shows), ``unknown`` (the log cannot tell)."""
+Whole = Literal[Resolution, "half-applied"]
+"""What became of an operation in all its tables together: ``half-applied`` (main of one table has it, main of the other does not),
+``dropped`` (at least one table had it on main, none has it any more), ``unknown`` (the log of at least one table cannot tell)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A snapshot that was current for a while: its id (None: the empty table), and the metadata version that made it so."""
+
+    snapshot: int | None
+    metadata: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetBack:
+    """Main was set back to one of its ancestors by a rollback.
+
+    Attributes:
+        before: the version that was current.
+        after: the version that made the older snapshot current.
+        by: the operation that explains it.
+        certain: whether nothing else can have done it: the rollback was acknowledged or said where it goes, and of the operation that made
+            that snapshot nothing was under way any more which could make it current a second time.
+    """
+
+    before: Metadata
+    after: Metadata
+    by: Operation
+    certain: bool
+
+
+class Changes(NamedTuple):
+    """The net rows of a commit, equal ones repeated."""
+
+    removed: tuple[Row, ...]
+    added: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One table of the evidence.
+
+    Attributes:
+        spec: what the table promises.
+        log: what its files say.
+        everything: all operations of the history by id, of whatever table; those on two tables as this one saw them (``checkers.timeline.two_tables``).
+        ops: this table's operations in invocation order.
+        complete: whether the run came to its end.
+    """
+
+    spec: TableSpec
+    log: TableLog
+    everything: Mapping[str, Operation]
+    ops: tuple[Operation, ...]
+    complete: bool
+
+    @property
+    def name(self) -> str:
+        """The table's name in the workload file."""
+        return self.spec.name
+
+    # --- the chain
+
+    @cached_property
+    def main(self) -> tuple[Commit, ...]:
+        """Main's final ancestry, oldest first; position k is after ``main[k - 1]``."""
+        return tuple(self.log.main())
+
+    @cached_property
+    def position(self) -> dict[int, int]:
+        """Snapshot id on main → its position, from 1."""
+        return {c.snapshot_id: k for k, c in enumerate(self.main, 1)}
+
+    @cached_property
+    def snapshots(self) -> dict[int, Commit]:
+        """Snapshot id → commit, of the whole log."""
+        return self.log.by_snapshot()
+
+    @cached_property
+    def commits(self) -> dict[str, list[Commit]]:
+        """Operation id → its commits, on main or not."""
+        return self.log.by_op()
+
+    def on_main(self, op: str) -> list[Commit]:
+        """The commits of an operation that main has, in chain order."""
+        found = [c for c in self.commits.get(op, ()) if c.snapshot_id in self.position]
+        return sorted(found, key=lambda c: self.position[c.snapshot_id])
+
+    def at_acknowledgement(self, o: Operation) -> list[Commit]:
+        """The commits that main has, in chain order, and had when the operation was acknowledged.
+
+        Of a procedure all; of a statement the first: a second one is a duplicate, and may have come at any time later.
+        """
+        kind = kind_of(o)
+        found = self.on_main(o.op)
+        return found[:1] if kind is not None and kind.changes_rows else found
+
+    @cached_property
+    def rooted(self) -> bool:
+        """Whether main is known down to the empty table."""
+        if not self.log.metadata:
+            return False
+        if not self.main:
+            return self.log.metadata[-1].current is None
+        return self.main[0].parent_id is None
+
+    @cached_property
+    def read_to_pointer(self) -> bool:
+        """Whether the last capture could read the metadata that the catalog's pointer named."""
+        last = self.log.captures[-1] if self.log.captures else None
+        return last is not None and last.metadata is not None and self._recorded(last.metadata)
+
+    def _recorded(self, location: str) -> bool:
+        return _path(location) in self._locations
+
+    @cached_property
+    def _locations(self) -> frozenset[str]:
+        return frozenset(_path(m.location) for m in self.log.metadata)
+
+    @cached_property
+    def seen_until(self) -> int:
+        """Everything acknowledged before this (ns since the start of the run) is in the log; -1: nothing is sure to be."""
+        read = (c.time for c in self.log.captures if c.metadata is not None and self._recorded(c.metadata))
+        return max(read, default=-1)
+
+    @cached_property
+    def _columns(self) -> tuple[int, ...] | None:
+        """Where the columns of a row are in the log's rows; None: where they belong."""
+        at = tuple(self.log.columns.index(c) for c in COLUMNS)
+        return None if at == tuple(range(len(self.log.columns))) else at
+
+    def row(self, change: RowChange) -> Row:
+        """The row of a change, in the order of ``COLUMNS``."""
+        at = self._columns
+        return Row._make(change.row if at is None else (change.row[n] for n in at))
+
+    def changes(self, c: Commit) -> Changes | None:
+        """The rows that a commit removed and added, net; None when they are not known."""
+        return self._changes[c.snapshot_id]
+
+    @cached_property
+    def _changes(self) -> dict[int, Changes | None]:
+        return {c.snapshot_id: self._net(c) for c in self.log.commits}
+
+    def _net(self, c: Commit) -> Changes | None:
+        if c.added is None or c.removed is None:
+            return None
+        removed, added = Counter(map(self.row, c.removed)), Counter(map(self.row, c.added))
+        both = removed & added
+        return Changes(tuple((removed - both).elements()), tuple((added - both).elements()))
+
+    # --- real time
+
+    @cached_property
+    def out_of_order(self) -> frozenset[str]:
+        """Acknowledged operations that main has behind one that was invoked only after their acknowledgement."""
+        found: set[str] = set()
+        invoked = -1
+        for c in self.main:
+            o = self.everything.get(c.op) if c.op is not None else None
+            if o is None:
+                continue
+            if o.type == "ok" and o.completed is not None and o.completed.index < invoked:
+                found.add(o.op)
+            invoked = max(invoked, o.invoked.index)
+        return frozenset(found)
+
+    @cached_property
+    def _settled(self) -> tuple[list[int], list[int]]:
+        """Event indices of acknowledgements, ascending, and the greatest position acknowledged up to each.
+
+        An acknowledgement whose commit is out of order (the ``commits`` checker reports it) proves nothing here.
+        """
+        acks = sorted(
+            (o.completed.index, position)
+            for o in self.ops
+            if o.type == "ok" and o.completed is not None and o.op not in self.out_of_order
+            if (position := self._certain(o.op)) is not None
+        )
+        return [i for i, _ in acks], _prefix_max(p for _, p in acks)
+
+    def _certain(self, op: str) -> int | None:
+        """The position that main had certainly reached when the operation was acknowledged; None when there is none.
+
+        One of the operation's commits was current by then, but the log does not say which: any other may have landed later, such as
+        a request that a slow network delivered twice. So only the first position on main is certain. If main has lost a commit of the
+        operation, that may have been the acknowledged one, and those that main has may all have landed later.
+        """
+        commits = [c for c in self.commits.get(op, ()) if c.snapshot_id in self.ever_current]
+        positions = [self.position.get(c.snapshot_id) for c in commits]
+        return min((p for p in positions if p is not None), default=None) if None not in positions else None
+
+    def settled(self, event: int) -> int:
+        """The greatest position that had been reached for certain before the event with this index."""
+        indices, positions = self._settled
+        at = bisect_left(indices, event)
+        return positions[at - 1] if at else 0
+
+    # --- what was ever current
+
+    @cached_property
+    def versions(self) -> tuple[Version, ...]:
+        """What main was, in order, without repetitions; where metadata versions are missing, what lay between by parent links."""
+        out: list[Version] = []
+        visited: set[int] = set()
+        for m in self.log.metadata:
+            line: list[int] = []
+            at = m.current
+            while at is not None and at not in visited and at in self.snapshots:
+                visited.add(at)
+                line.append(at)
+                at = self.snapshots[at].parent_id
+            gap = m.n == self.log.metadata[0].n or bool(m.problems)
+            if not out and (at is None or m.current is None):
+                out.append(Version(None, m.n))
+            if gap:
+                out += [Version(s, m.n) for s in reversed(line[1:])]
+            if not out or out[-1].snapshot != m.current:
+                out.append(Version(m.current, m.n))
+        return tuple(out)
+
+    @cached_property
+    def ever_current(self) -> frozenset[int]:
+        """Snapshots that were on main at some time: current in a metadata version, or an ancestor of such a one."""
+        found: set[int] = set()
+        for v in self.versions:
+            at = v.snapshot
+            while at is not None and at not in found and at in self.snapshots:
+                found.add(at)
+                at = self.snapshots[at].parent_id
+        return frozenset(found)
+
+    def ancestors(self, snapshot: int | None) -> Iterator[Commit]:
+        """A snapshot's commit, its parent's, and so on, as far as the log knows them."""
+        seen: set[int] = set()
+        while snapshot is not None and snapshot in self.snapshots and snapshot not in seen:
+            seen.add(snapshot)
+            yield self.snapshots[snapshot]
+            snapshot = self.snapshots[snapshot].parent_id
+
+    def state(self, snapshot: int) -> State | None:
+        """The rows of any snapshot; None when they, or what they are made from, are not known. Costs all of its ancestry."""
+        line = list(self.ancestors(snapshot))
+        if not line or line[-1].parent_id is not None:
+            return None
+        state = State()
+        for c in reversed(line):
+            changes = self.changes(c)
+            if changes is None:
+                return None
+            try:
+                state.apply(*changes)
+            except KeyError:  # the log contradicts itself
+                return None
+        return state
+
+    def is_off_main(self, snapshot: int) -> bool:
+        """Whether it is certain that main has not this snapshot: its ancestry is known down to the root or to where they part."""
+        if snapshot in self.position:
+            return False
+        return self.rooted or any(c.snapshot_id in self.position for c in self.ancestors(snapshot))
+
+    def dropped_at(self, snapshot: int) -> tuple[Metadata, Metadata] | None:
+        """The last metadata version that had the snapshot on main, and the one after it, which had not; None if it was never lost."""
+        last: tuple[Metadata, Metadata] | None = None
+        before: Metadata | None = None
+        had, current = False, None
+        for m in self.log.metadata:
+            if before is None or m.current != current:
+                if had and m.current is not None and self._child_of(m.current, current):
+                    has = True
+                else:
+                    has = any(c.snapshot_id == snapshot for c in self.ancestors(m.current))
+                if had and not has and before is not None:
+                    last = before, m
+                had, current = has, m.current
+            before = m
+        return last if not had else None
+
+    @cached_property
+    def set_backs(self) -> dict[int, SetBack]:
+        """The number of a metadata version that set main back → the rollback that explains it. Others are not there.
+
+        Each rollback explains one: of those that can have been under way, and went there, the one that was answered first.
+        """
+        chain = self._chain
+        free = [o for o in self.ops if o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back]
+        found: dict[int, SetBack] = {}
+        versions = self.log.metadata
+        for step in chain.steps if free else ():
+            m = step.after
+            before = versions[m.n - 1] if m.n and versions[m.n - 1] is step.before else None
+            if before is None or step.passed or step.again or m.current is None or m.current == before.current:
+                continue
+            if all(c.snapshot_id != m.current for c in self.ancestors(before.current)):
+                continue
+            around = {o.op for o in chain.under_way(step)}
+            able = [o for o in free if o.op in around and set_back_to(o) in (None, m.current)]
+            if not able:
+                continue
+            by = min(able, key=lambda o: (o.type != "ok", set_back_to(o) is None, o.end or 0))
+            free.remove(by)
+            maker = self.everything.get(self.snapshots[m.current].op or "")
+            late = maker is not None and (maker.type != "ok" or maker.end is None or maker.end >= step.earliest)
+            certain = by.type == "ok" or (set_back_to(by) is not None and not late)
+            found[m.n] = SetBack(before, m, by, certain)
+        return found
+
+    @cached_property
+    def _chain(self) -> Chain:
+        return Chain(self.log, tuple(self.everything.values()))
+
+    def rolled_back(self, snapshot: int) -> SetBack | None:
+        """The rollback that took a snapshot out of main for good; None when main has it, or lost it otherwise."""
+        moved = self.dropped_at(snapshot) if self.set_backs else None
+        return None if moved is None else self.set_backs.get(moved[1].n)
+
+    def without_effect(self, o: Operation) -> bool:
+        """Whether the log must show an acknowledged rollback and does not: main never went where it was to go."""
+        target, rows = set_back_to(o), o.result.get("rows") if isinstance(o.result, dict) else None
+        if o.type != "ok" or o.completed is None or target is None or o.completed.time >= self.seen_until:
+            return False
+        if (
+            not self.rooted
+            or any(s.gap for s in self._chain.steps[1:])
+            or any(s.by is o for s in self.set_backs.values())
+        ):
+            return False
+        if rows and list(rows[0]) == [target, target]:
+            return False
+        steps = self._chain.steps
+        return not any(
+            s.after.current == target
+            and s.earliest <= o.completed.time
+            and (n + 1 == len(steps) or steps[n + 1].latest >= o.start)
+            for n, s in enumerate(steps)
+        )
+
+    def _child_of(self, snapshot: int, parent: int | None) -> bool:
+        c = self.snapshots.get(snapshot)
+        return c is not None and c.parent_id == parent
+
+    # --- outcomes
+
+    def resolve(self, o: Operation) -> Resolution:
+        """What became of an operation of this table, by the log."""
+        commits = self.commits.get(o.op, [])
+        if any(c.snapshot_id in self.position for c in commits):
+            return "applied"
+        if any(c.snapshot_id in self.ever_current and self.is_off_main(c.snapshot_id) for c in commits):
+            return "dropped"
+        if not self.rooted or not self.read_to_pointer:
+            return "unknown"
+        if o.end is None:
+            return "not-applied" if self.log.complete else "unknown"
+        return "not-applied" if o.end < self.seen_until else "unknown"
+
+
+def _path(location: str) -> str:
+    return location.partition("://")[2] or location
+
+
+def _prefix_max(values: Iterable[int]) -> list[int]:
+    out: list[int] = []
+    for v in values:
+        out.append(max(v, out[-1]) if out else v)
+    return out
+
+
+def set_back_to(o: Operation) -> int | None:
+    """The snapshot that a rollback was to go to; None when that is not known."""
+    target = o.result.get("snapshot") if isinstance(o.result, dict) else None
+    return target if isinstance(target, int) else None
+
+
+def kind_of(o: Operation) -> Kind | None:
+    """The operation's kind; None for one that this version does not know."""
+    return KINDS.get(o.f)
+
+
+def meaning(o: Operation, state: State, table: TableSpec) -> WriteSet | None:
+    """What an operation removes from and adds to a state; None when it has no meaning there.
+
+    That is so for a kind that is not known, for arguments of another form (an imported history), and at a state with values
+    that no operation writes (a corrupted table).
+    """
+    kind = kind_of(o)
+    if kind is None:
+        return None
+    try:
+        return kind.writeset(state, o.value, o.op, table)
+    except (TypeError, AttributeError, KeyError, IndexError, ValueError):
+        return None
+
+
+def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
+    """The tables that can be judged, by name, and notes on those that cannot."""
+    everything = {o.op: o for o in evidence.history.operations()}
+    by_table = two_tables.by_table(everything.values())
+    shared = any(len(two_tables.tables_of(o)) > 1 for o in everything.values())
+    found: list[Timeline] = []
+    notes: list[str] = []
+    for name in sorted({*evidence.tables, *evidence.logs, *by_table}):
+        spec, log = evidence.tables.get(name), evidence.logs.get(name)
+        if spec is None:
+            notes.append(f"{name}: the plan does not describe this table, so nothing is known of what it promises")
+        elif log is None or not log.metadata:
+            notes.append(f"{name}: there is no table log to check against")
+        elif log.committed_again:
+            which = ", ".join(map(str, sorted(log.committed_again)))
+            notes.append(
+                f"{name}: snapshot {which} was committed more than once, so what main's ancestry is since cannot be told (see snapshot-changed)"
+            )
+        elif not set(COLUMNS) <= set(log.columns):
+            notes.append(f"{name}: the table log has the columns {', '.join(log.columns)}, not {', '.join(COLUMNS)}")
+        else:
+            ops = tuple(by_table.get(name, ()))
+            seen = everything | {o.op: o for o in ops} if shared else everything
+            found.append(Timeline(spec, _joined(_whole(log), seen), seen, ops, evidence.complete))
+    return found, notes
+
+
+def _whole(log: TableLog) -> TableLog:
+    """A log without the version at its end whose snapshots were not written any more when its reader was killed."""
+    if log.complete:
+        return log
+    known = log.by_snapshot()
+    metadata = list(log.metadata)
+    while len(metadata) > 1 and metadata[-1].current is not None and metadata[-1].current not in known:
+        metadata.pop()
+    if len(metadata) == len(log.metadata):
+        return log
+    last = metadata[-1].n
+    return replace(log, metadata=tuple(metadata), commits=tuple(c for c in log.commits if c.metadata <= last))
+
+
+def _joined(log: TableLog, everything: Mapping[str, Operation]) -> TableLog:
+    """A log in which a snapshot that replaced the table (and has no parent) follows what the version it was made from had as current.
+
+    So main goes on below it, and what it changed are the rows that are not the same.
+    """
+
+    def replaces(c: Commit) -> bool:
+        o = everything.get(c.op or "")
+        kind = kind_of(o) if o is not None else None
+        return c.parent_id is None and kind is not None and kind.replaces
+
+    if not any(map(replaces, log.commits)):
+        return log
+    made_from = {s.after.n: s.before for s in Chain(log, tuple(everything.values())).steps if not s.again}
+    joined: dict[int, Commit] = {}
+    for c in log.commits:
+        before = made_from.get(c.metadata) if replaces(c) else None
+        joined[c.snapshot_id] = c if before is None or before.current is None else _after(c, before.current, joined)
+    return replace(log, commits=tuple(joined.values()))
+
+
+def _after(c: Commit, base: int, known: Mapping[int, Commit]) -> Commit:
+    """A commit without a parent as one on ``base``."""
+    line: list[Commit] = []
+    at: int | None = base
+    while at is not None and at in known and len(line) <= len(known):
+        line.append(known[at])
+        at = known[at].parent_id
+    rows: dict[tuple[object, ...], list[RowChange]] = {}
+    whole = at is None and all(x.readable for x in line) and c.readable
+    for x in reversed(line) if whole else ():
+        for r in x.removed or ():
+            there = rows.get(r.row)
+            if there:
+                there.pop()
+        for r in x.added or ():
+            rows.setdefault(r.row, []).append(r)
+    if not whole:
+        why = (*c.problems, "the rows of the table that it replaced are not known")
+        return replace(c, parent_id=base, added=None, removed=None, problems=why)
+    added = []
+    for r in c.added or ():
+        same = rows.get(r.row)
+        if same:
+            same.pop()
+        else:
+            added.append(r)
+    return replace(c, parent_id=base, added=tuple(added), removed=tuple(r for left in rows.values() for r in left))
+
+
+def fates(found: Iterable[Timeline], operations: Iterable[Operation]) -> dict[str, dict[str, Resolution]]:
+    """Operation id → table → what became of the operation there, for every operation that can leave a snapshot.
+
+    Args:
+        found: the tables that can be judged. An operation on none of them is left out; in another table its fate is ``unknown``.
+        operations: as the history has them.
+    """
+    judged = {t.name: t for t in found}
+    out: dict[str, dict[str, Resolution]] = {}
+    for o in operations:
+        kind, tables = kind_of(o), two_tables.tables_of(o)
+        if kind is not None and kind.writes and not judged.keys().isdisjoint(tables):
+            out[o.op] = {name: judged[name].resolve(o) if name in judged else "unknown" for name in tables}
+    return out
+
+
+def resolutions(found: Iterable[Timeline], operations: Iterable[Operation]) -> dict[str, Whole]:
+    """Operation id → what became of it in all its tables together; the arguments are those of :func:`fates`."""
+    return {op: _whole_of(frozenset(by_table.values())) for op, by_table in fates(found, operations).items()}
+
+
+def _whole_of(by_table: frozenset[Resolution]) -> Whole:
+    if "unknown" in by_table:
+        return "unknown"
+    if "applied" in by_table:
+        return "applied" if len(by_table) == 1 else "half-applied"
+    return "dropped" if "dropped" in by_table else "not-applied"

@@ -1,0 +1,87 @@
+"""Operations on two tables, as each of the two saw them.
+
+A history has one event for a transfer or a read of two tables, under its first table; the arguments name the second. Checkers that judge a
+table at a time are shown each operation once a table: a transfer is to both of them a write of that name, whose meaning says what it
+does to which; a read of both is a ``read`` of each. The operation's id and its events stay the same, so that anomalies can be followed back
+to the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from checkers.evidence.history import Event, Operation
+from checkers.verdict import Evidence
+from workloads.operations.kind import KINDS
+
+ALONE = "seen alone"
+"""Key of an event's ``extra``: it is shown as one of its tables saw it."""
+
+
+def second_of(f: str, value: Any) -> str | None:
+    """The second table that an operation of these arguments is about; None for one table, and for arguments of another form."""
+    kind = KINDS.get(f)
+    if kind is None or not kind.two_tables:
+        return None
+    try:
+        return kind.second(value)
+    except (TypeError, KeyError, AttributeError):
+        return None
+
+
+def tables_of(o: Operation) -> tuple[str, ...]:
+    """The tables that an operation is about, its own first; of an event of :func:`alone` only that table."""
+    second = None if o.invoked.extra.get(ALONE) else second_of(o.f, o.value)
+    return tuple(t for t in (o.table, second) if t is not None)
+
+
+def part(o: Operation, table: str) -> Operation:
+    """An operation as one of its tables saw it."""
+    second = second_of(o.f, o.value)
+    if second is None:
+        return o
+    f, value, result = KINDS[o.f].part(o.value, o.result, table != o.table)
+    return replace(o, table=table, f=f, value=value, result=result)
+
+
+def of_table(operations: Iterable[Operation], table: str) -> list[Operation]:
+    """The operations on a table, in their order, as it saw them."""
+    return [part(o, table) for o in operations if table in tables_of(o)]
+
+
+def seen_by(operations: Iterable[Operation], table: str) -> list[Operation]:
+    """All operations, in their order, those on a table as it saw them."""
+    return [part(o, table) if table in tables_of(o) else o for o in operations]
+
+
+def by_table(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
+    """Table → its operations, in their order, as it saw them."""
+    out: dict[str, list[Operation]] = {}
+    for o in operations:
+        for table in dict.fromkeys(tables_of(o)):
+            out.setdefault(table, []).append(part(o, table))
+    return out
+
+
+def alone(evidence: Evidence, table: str) -> Evidence:
+    """The evidence with every event of an operation on the table as it saw it, and as if it were about no other."""
+    events = tuple(_events(evidence.history.events, table))
+    return replace(evidence, history=replace(evidence.history, events=events))
+
+
+def _events(events: Iterable[Event], table: str) -> Iterator[Event]:
+    invoked: dict[str | None, Event] = {}
+    for e in events:
+        if e.op is None:
+            yield e
+            continue
+        first = invoked.setdefault(e.op, e)
+        second = second_of(first.f, first.value)
+        if second is None or table not in (first.table, second):
+            yield e
+            continue
+        f, value, result = KINDS[first.f].part(first.value, None if e is first else e.value, table != first.table)
+        shown = value if e is first else result
+        yield replace(e, f=f, table=table, value=shown, extra={**e.extra, ALONE: True})

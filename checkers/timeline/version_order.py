@@ -1,0 +1,192 @@
+"""The versions of a table's metadata as a chain: which one each was made from, when, and by what it can be explained.
+
+``harness.tablefiles.reader`` records versions in the order in which the catalog's pointer led to them. That is the order of the chain,
+unless the pointer was set back or a commit was made on a version that was no longer current::
+
+    recorded     0 ◄── 1 ◄── 2 ◄── 3        4 names 1 as its predecessor: it replaced what was current (3), but was based
+                       └────────── 4        on 1. What 2 and 3 changed is lost. A *fork*.
+
+Each version names its predecessor: the last entry of its ``metadata-log``. Catalogs that keep none are taken at the reader's word.
+
+**When.** A version's clock is its writer's (``last-updated-ms``), the history's is the orchestrator's, and the two are not compared.
+When a version was made is known from what happened around it, in the orchestrator's time:
+
+* not before the invocation of any operation whose snapshot an earlier version shows, nor before a capture that did not see it yet;
+* not after the completion of an operation that was acknowledged and whose snapshot a later version shows, nor after the capture
+  that follows the first one that saw it.
+
+An operation *can have made* a version if it was under way at some time in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from checkers.evidence.history import Operation
+from checkers.evidence.tablelog import Commit, Metadata, TableLog
+
+FOREVER = 1 << 63
+"""After everything (ns)."""
+
+
+def place(location: str) -> str:
+    """A location without its scheme: s3, s3a and s3n spell the same object."""
+    return location.partition("://")[2] or location
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One version and the one that it was made from.
+
+    Attributes:
+        before: None for the first version of the log, and for one whose predecessor is not in the log.
+        after: the version.
+        passed: versions that had been current since ``before`` and that ``after`` does not descend from: not empty for a fork.
+        again: the pointer came back to a version that had been recorded before; ``after`` repeats it.
+        gap: versions between the two may be missing from the log.
+        earliest, latest: when it was made, ns since the start of the run; see the module's text.
+    """
+
+    before: Metadata | None
+    after: Metadata
+    passed: tuple[Metadata, ...]
+    again: bool
+    gap: bool
+    earliest: int
+    latest: int
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A table log's versions and commits, with the operations of the whole history."""
+
+    log: TableLog
+    operations: Sequence[Operation]
+
+    @cached_property
+    def by_op(self) -> dict[str, Operation]:
+        """Operation id → operation."""
+        return {o.op: o for o in self.operations}
+
+    @cached_property
+    def of_table(self) -> tuple[Operation, ...]:
+        """The table's operations."""
+        return tuple(o for o in self.operations if o.table == self.log.table)
+
+    @cached_property
+    def commits_of(self) -> dict[int, list[Commit]]:
+        """Version → the commits that it shows first."""
+        out: dict[int, list[Commit]] = {}
+        for c in self.log.commits:
+            out.setdefault(c.metadata, []).append(c)
+        return out
+
+    @cached_property
+    def snapshots(self) -> dict[int, Commit]:
+        """Snapshot id → commit."""
+        return self.log.by_snapshot()
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """One step a version, in the order of the log."""
+        return tuple(self._steps())
+
+    def _steps(self) -> Iterator[Step]:
+        versions = self.log.metadata
+        earliest, latest = self._times()
+        newest: dict[str, int] = {}
+        first: dict[str, int] = {}
+        base: dict[str, Metadata | None] = {}
+        for k, m in enumerate(versions):
+            here = place(m.location)
+            said = predecessor(m)
+            broken = any("metadata file" in p for p in m.problems)
+            loose = any("does not descend from it" in p for p in m.problems)
+            before: Metadata | None = versions[k - 1] if k else None
+            passed: tuple[Metadata, ...] = ()
+            gap = broken or not k
+            again = here in first
+            if again:
+                before, passed = base[here], versions[first[here] + 1 : k]
+            elif said is not None and place(said) in newest:
+                n = newest[place(said)]
+                before, passed = versions[n], versions[n + 1 : k]
+            elif loose:  # a chain of its own
+                before, passed, gap = None, versions[:k], True
+            elif said is not None and k and not broken:
+                gap = True
+            yield Step(before, m, passed, again, gap, earliest[k], latest[k])
+            first.setdefault(here, k)
+            base.setdefault(here, before)
+            newest[here] = k
+
+    def _times(self) -> tuple[list[int], list[int]]:
+        """Bounds of when each version was made."""
+        size = len(self.log.metadata)
+        starts, ends = [0] * size, [FOREVER] * size
+        for n, commits in self.commits_of.items():
+            if not 0 <= n < size:
+                continue
+            for c in commits:
+                o = self.by_op.get(c.op or "")
+                if o is None:
+                    continue
+                if n + 1 < size:
+                    starts[n + 1] = max(starts[n + 1], o.start)
+                if o.type == "ok" and o.end is not None and n:
+                    ends[n - 1] = min(ends[n - 1], o.end)
+        at = 0
+        captures = [c for c in self.log.captures if c.metadata is not None]
+        locations = [place(m.location) for m in self.log.metadata]
+        seen: list[int] = []
+        for capture in captures:
+            where = place(capture.metadata or "")
+            at = next((n for n in range(at, size) if locations[n] == where), at)
+            seen.append(at)
+        for j, capture in enumerate(captures):
+            if seen[j] + 1 < size and locations[seen[j]] == place(capture.metadata or ""):
+                starts[seen[j] + 1] = max(starts[seen[j] + 1], capture.time)
+            if j + 1 < len(captures) and seen[j] < size:
+                ends[seen[j]] = min(ends[seen[j]], captures[j + 1].time)
+        for n in range(1, size):
+            starts[n] = max(starts[n], starts[n - 1])
+        for n in range(size - 2, -1, -1):
+            ends[n] = min(ends[n], ends[n + 1])
+        return starts, ends
+
+    def under_way(self, step: Step) -> list[Operation]:
+        """The table's operations that can have made the version: under way at some time when it can have been made.
+
+        One that failed counts to the end of the run, as one of unknown outcome does: its request may still be on its way.
+        """
+        return [
+            o
+            for o in self.of_table
+            if o.start <= step.latest and (o.type != "ok" or o.end is None or o.end >= step.earliest)
+        ]
+
+    def makers(self, m: Metadata) -> list[str]:
+        """Ids of the operations whose snapshots the version shows first."""
+        return [c.op for c in self.commits_of.get(m.n, ()) if c.op is not None]
+
+    def ancestors(self, snapshot: int | None, among: Iterable[int] | None = None) -> Iterator[int]:
+        """A snapshot, its parent, and so on, as far as the log knows (and ``among`` lists) them."""
+        listed = None if among is None else set(among)
+        seen: set[int] = set()
+        while snapshot is not None and snapshot in self.snapshots and snapshot not in seen:
+            if listed is not None and snapshot not in listed:
+                return
+            seen.add(snapshot)
+            yield snapshot
+            snapshot = self.snapshots[snapshot].parent_id
+
+
+def predecessor(m: Metadata) -> str | None:
+    """The location that a version names as the one before it; None when it names none."""
+    entries = m.raw.get("metadata-log")
+    if not isinstance(entries, list) or not entries or not isinstance(entries[-1], dict):
+        return None
+    said = entries[-1].get("metadata-file")
+    return said if isinstance(said, str) else None

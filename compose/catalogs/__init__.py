@@ -1,0 +1,1 @@
+"""How is each catalog reached?"""

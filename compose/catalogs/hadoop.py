@@ -1,0 +1,75 @@
+"""The Hadoop catalog: no server; a commit is the rename of a file to the next version's name. On S3A a rename is a copy.
+
+``HadoopTableOperations`` looks whether ``vN.metadata.json`` is there, then renames its own file to that name. Nothing makes the two one
+step, and S3A copies over what is there: two writers can both succeed with the same version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from compose.catalogs.catalog import Catalog
+from compose.endpoints import Endpoints
+from compose.processes.service import ServiceError
+
+_VERSION = re.compile(r"/v(\d+)(?:\.gz)?\.metadata\.json(?:\.gz)?$")
+
+
+def s3a(endpoints: Endpoints) -> Mapping[str, str]:
+    """Hadoop's S3A file system, as Spark properties."""
+    plain = urlsplit(endpoints.s3).scheme == "http"
+    return {
+        "spark.hadoop.fs.s3a.endpoint": endpoints.s3,
+        "spark.hadoop.fs.s3a.endpoint.region": endpoints.region,
+        "spark.hadoop.fs.s3a.access.key": endpoints.access_key,
+        "spark.hadoop.fs.s3a.secret.key": endpoints.secret_key,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": str(not plain).lower(),
+        # A store that is down is to be an error of the operation, not of the run: the defaults try for minutes.
+        "spark.hadoop.fs.s3a.attempts.maximum": "3",
+        "spark.hadoop.fs.s3a.retry.limit": "3",
+        "spark.hadoop.fs.s3a.connection.timeout": "30s",
+        "spark.hadoop.fs.s3a.connection.establish.timeout": "5s",
+    }
+
+
+def pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
+    """The metadata file with the highest version: what ``HadoopTableOperations`` finds when ``version-hint.text`` is old or lost."""
+    from compose.objectstore import ObjectStore, TableReadError
+
+    store = ObjectStore(
+        endpoint=endpoints.s3,
+        access_key=endpoints.access_key,
+        secret_key=endpoints.secret_key,
+        region=endpoints.region,
+        timeout=timeout,
+    )
+    folder = "/".join([endpoints.warehouse, *namespace.split("."), table, "metadata"])
+    try:
+        versions = {int(m[1]): path for path in store.list(folder) if (m := _VERSION.search(path))}
+    except TableReadError as e:
+        raise ServiceError(endpoints.catalog, f"no metadata location of {namespace}.{table}: {e}") from e
+    return versions[max(versions)] if versions else None
+
+
+HADOOP = Catalog(
+    name="hadoop",
+    summary="Hadoop catalog on S3A: no server, the object store's files are the catalog",
+    promise="nothing: a look whether the next version's file is there, then a copy to its name",
+    services=(),
+    wire="s3",
+    uri=lambda services, data: getattr(services["minio"], "endpoint", ""),
+    properties=lambda e: {"type": "hadoop", "warehouse": e.warehouse},
+    pointer=pointer,
+    guard="none",
+    session=s3a,
+    jars=("hadoop",),
+    releases=(
+        "1.12.0",
+    ),  # S3A takes the AWS SDK out of Iceberg's bundle, and its own parts are of the same release of the SDK
+    scheme="s3a",
+    own_io=True,
+    overwrites=True,
+)

@@ -1,0 +1,205 @@
+"""Amazon's catalogs, Glue and DynamoDB, on moto: a server of their interfaces that keeps what it is told in a journal.
+
+Iceberg's GlueCatalog commits by UpdateTable with the VersionId that it read. The real service compares it and refuses; moto does not,
+which is how Glue was before it compared, and how other servers of its interface still are: ``glue``. ``glue-cas`` is the same server with the
+comparison in front (``compose/catalogs/moto_server.py``).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from compose.catalogs.catalog import Catalog, Guard, Site, split
+from compose.endpoints import Endpoints
+from compose.install import releases
+from compose.processes.ports import LOOPBACK
+from compose.processes.process import LocalProcess, NotReady, base_environment
+from compose.processes.service import ServiceError
+from compose.servers.minio import AWS_ENVIRONMENT
+
+LOCK = Path(__file__).with_name("moto.lock")
+SERVER = Path(__file__).with_name("moto_server.py")
+ACCOUNT = "123456789012"
+DYNAMODB_TABLE = "iceberg"
+
+
+class Moto(LocalProcess):
+    """The server. What it acknowledged is in its journal, and is there again after SIGKILL."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(
+            "moto",
+            run_id=site.run_id,
+            ports=site.ports,
+            port_names=["moto"],
+            folder=site.data / "moto",
+            log=site.logs / "moto.log",
+        )
+        self._home = site.installation.home
+        self._compare = site.catalog.guard == "compare-and-swap"
+        self._dynamodb = site.catalog.name == "dynamodb"
+        self._region = "us-east-1"
+
+    @property
+    def uri(self) -> str:
+        return f"http://{LOOPBACK}:{self.port()}"
+
+    def provide(self) -> None:
+        releases.environment(self._home, LOCK)
+
+    def argv(self) -> Sequence[str]:
+        python = releases.environment(self._home, LOCK)
+        more = ["compare"] if self._compare else []
+        return [str(python), "-I", str(SERVER), str(self.port()), str(self.folder / "journal.jsonl"), *more]
+
+    def environment(self) -> Mapping[str, str]:
+        return {**base_environment(), **AWS_ENVIRONMENT, "AWS_DEFAULT_REGION": self._region}
+
+    def probe(self, timeout: float) -> None:
+        ask(self.uri, "AWSGlue.GetDatabases", {}, timeout)
+
+    def after_first_ready(self) -> None:
+        if not self._dynamodb:
+            return
+        # Drivers that start together would race to make it: aws/dynamodb/DynamoDbCatalog.ensureCatalogTableExistsOrCreate.
+        key = [("identifier", "HASH"), ("namespace", "RANGE")]
+        by_namespace = [("namespace", "HASH"), ("identifier", "RANGE")]
+        table = {
+            "TableName": DYNAMODB_TABLE,
+            "AttributeDefinitions": [{"AttributeName": n, "AttributeType": "S"} for n, _ in key],
+            "KeySchema": [{"AttributeName": n, "KeyType": t} for n, t in key],
+            "GlobalSecondaryIndexes": [
+                {
+                    "IndexName": "namespace-identifier",
+                    "KeySchema": [{"AttributeName": n, "KeyType": t} for n, t in by_namespace],
+                    "Projection": {"ProjectionType": "KEYS_ONLY"},
+                }
+            ],
+            "BillingMode": "PAY_PER_REQUEST",
+        }
+        status, answer = ask(self.uri, "DynamoDB_20120810.CreateTable", table, 10)
+        if status != 200:
+            raise self.error(f"cannot make the catalog's table: {answer}")
+
+
+def ask(uri: str, target: str, question: Mapping[str, Any], timeout: float) -> tuple[int, Any]:
+    """One call of AWS JSON 1.0/1.1, unsigned but for the name of its service, which is all that moto looks at.
+
+    Raises NotReady for an answer that is none, OSError when there is none.
+    """
+    parts = split(uri)
+    service = "dynamodb" if target.startswith("DynamoDB") else "glue"
+    connection = http.client.HTTPConnection(parts.hostname or LOOPBACK, parts.port, timeout=max(timeout, 0.05))
+    headers = {
+        "Content-Type": f"application/x-amz-json-1.{'0' if service == 'dynamodb' else '1'}",
+        "X-Amz-Target": target,
+        "Authorization": f"AWS4-HMAC-SHA256 Credential=admin/20260101/us-east-1/{service}/aws4_request, "
+        "SignedHeaders=host, Signature=0",
+    }
+    try:
+        connection.request("POST", "/", json.dumps(question).encode(), headers)
+        answer = connection.getresponse()
+        body = answer.read()
+        return answer.status, json.loads(body)
+    except (http.client.HTTPException, ValueError) as e:
+        raise NotReady(f"{target}: {type(e).__name__}: {e}") from e
+    finally:
+        connection.close()
+
+
+def _asked(
+    endpoints: Endpoints, what: str, target: str, question: Mapping[str, Any], timeout: float
+) -> tuple[int, Any]:
+    try:
+        return ask(endpoints.catalog_uri, target, question, timeout)
+    except (OSError, NotReady) as e:
+        raise ServiceError(endpoints.catalog, f"no metadata location of {what}: {type(e).__name__}: {e}") from e
+
+
+def _glue_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
+    question = {"DatabaseName": namespace, "Name": table}
+    status, answer = _asked(endpoints, f"{namespace}.{table}", "AWSGlue.GetTable", question, timeout)
+    if status == 200:
+        return str(answer["Table"]["Parameters"]["metadata_location"])
+    if "EntityNotFoundException" in str(answer.get("__type")):
+        return None
+    raise ServiceError(endpoints.catalog, f"asked for {namespace}.{table} it answers {status}: {str(answer)[:200]}")
+
+
+def _dynamodb_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
+    question = {
+        "TableName": DYNAMODB_TABLE,
+        "ConsistentRead": True,
+        "Key": {"identifier": {"S": f"{namespace}.{table}"}, "namespace": {"S": namespace}},
+    }
+    status, answer = _asked(endpoints, f"{namespace}.{table}", "DynamoDB_20120810.GetItem", question, timeout)
+    if status != 200:
+        raise ServiceError(endpoints.catalog, f"asked for {namespace}.{table} it answers {status}: {str(answer)[:200]}")
+    return str(answer["Item"]["p.metadata_location"]["S"]) if "Item" in answer else None
+
+
+def _uri(services: Mapping[str, LocalProcess], _: Path) -> str:
+    server = services["moto"]
+    assert isinstance(server, Moto)
+    return server.uri
+
+
+def _keys(endpoints: Endpoints) -> Mapping[str, str]:
+    """The drivers' own credentials, for Glue's client (the object store's properties are S3's alone)."""
+    return {"client.region": endpoints.region}
+
+
+def _glue(name: str, summary: str, promise: str, guard: Guard) -> Catalog:
+    return Catalog(
+        name=name,
+        summary=summary,
+        promise=promise,
+        services=("moto",),
+        wire="aws",
+        uri=_uri,
+        properties=lambda e: {
+            "type": "glue",
+            "glue.endpoint": e.catalog_uri,
+            "glue.skip-name-validation": "true",
+            "warehouse": e.warehouse,
+            **_keys(e),
+        },
+        pointer=_glue_pointer,
+        guard=guard,
+        pyiceberg=lambda e: {"type": "glue", "glue.endpoint": e.catalog_uri},
+    )
+
+
+GLUE = _glue(
+    "glue",
+    "Glue's interface on moto, whose UpdateTable does not compare: broken",
+    "nothing: the writer sends the version that it read, and the server ignores it",
+    "none",
+)
+GLUE_CAS = _glue(
+    "glue-cas",
+    "Glue's interface on moto, with the comparison that Amazon's service makes",
+    "UpdateTable with the VersionId that the writer read: another one is refused",
+    "compare-and-swap",
+)
+DYNAMODB = Catalog(
+    name="dynamodb",
+    summary="Iceberg's DynamoDB catalog on moto",
+    promise="UpdateItem on the condition that the item's version is the one that the writer read",
+    services=("moto",),
+    wire="aws",
+    uri=_uri,
+    properties=lambda e: {
+        "catalog-impl": "org.apache.iceberg.aws.dynamodb.DynamoDbCatalog",
+        "dynamodb.endpoint": e.catalog_uri,
+        "dynamodb.table-name": DYNAMODB_TABLE,
+        "warehouse": e.warehouse,
+        **_keys(e),
+    },
+    pointer=_dynamodb_pointer,
+    pyiceberg=lambda e: {"type": "dynamodb", "dynamodb.endpoint": e.catalog_uri, "table-name": DYNAMODB_TABLE},
+)

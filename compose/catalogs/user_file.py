@@ -1,0 +1,359 @@
+"""A catalog that is not ours: a YAML file with the properties by which Spark and PyIceberg reach it. ``docs/own-catalog.md`` is its reference.
+
+``${NAME}`` in a value is taken from the environment, so that the file holds no secret; ``$${`` is a plain ``${``. What looks like a secret, by
+the name of its key, of its variable or of a parameter in its URL, is never written into a run's folder (``secrets``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote, urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from compose.catalogs import hadoop
+from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog, Guard, Wire, split
+from compose.catalogs.probe import Asker
+from compose.endpoints import Endpoints
+from compose.redaction import Redaction, forms, is_secret, secrets_of
+from workloads.file.yamlfile import FileError, Path_, line_of, read_text, validated
+
+SUFFIXES = (".yaml", ".yml")
+SPARK_NAME = "c"
+"""How the writers' sessions call the catalog; a JDBC catalog keeps its tables under that name."""
+
+_VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NEEDS_WAREHOUSE = ("hive", "jdbc", "glue", "hadoop", "nessie")
+
+
+def is_file(name: str) -> bool:
+    """Whether ``catalog: NAME`` means a file of this kind, not one of ``CATALOGS``."""
+    return name.endswith(SUFFIXES)
+
+
+def _text(value: object) -> object:
+    """YAML's booleans and numbers as Java's properties write them."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+Properties = dict[str, Annotated[str, BeforeValidator(_text)]]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Commit(_Model):
+    wire: Wire
+    property: str = "uri"
+    address: Annotated[str, Field(pattern=r"^[^\s:/]+:\d{1,5}$")] | None = None
+
+
+class _File(_Model):
+    spark: Properties
+    name: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")] | None = None
+    summary: str = ""
+    session: Properties = {}
+    pyiceberg: dict[str, Any] | None = None
+    commit: _Commit | None = None
+    warehouse: str | None = None
+    guard: Guard = "compare-and-swap"
+    jars: tuple[str, ...] = ()
+    s3: str | None = None
+    master: str | None = None
+
+
+@dataclass(frozen=True)
+class Own:
+    """A catalog that the user described, in plain values.
+
+    Attributes:
+        file: where it was described.
+        spark: what follows ``spark.sql.catalog.<name>.``.
+        session: other Spark properties.
+        pyiceberg: the properties of ``pyiceberg.catalog.load_catalog``; None for a Hadoop catalog, which is files.
+        wire, key, address: of the place where commits are decided; no wire: no proxy can stand there.
+        warehouse: where tables are, ``s3://…``; empty: the store's.
+        jars: more jars for drivers and executors.
+        s3, master: the store and the Spark cluster that the file names.
+        secrets: what must not be written down.
+    """
+
+    name: str
+    file: str
+    summary: str
+    spark: dict[str, str]
+    session: dict[str, str]
+    pyiceberg: dict[str, Any] | None
+    wire: Wire | None
+    key: str
+    address: str | None
+    warehouse: str
+    guard: Guard
+    jars: tuple[str, ...]
+    s3: str | None
+    master: str | None
+    secrets: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """``rest``, ``hive``, …, or the class that implements it."""
+        return self.spark.get("type") or self.spark.get("catalog-impl", "")
+
+    @property
+    def uri(self) -> str:
+        """Of the place where commits are decided; empty when it is not known."""
+        return self.spark.get(self.key if self.wire else "uri", "")
+
+    def plain(self) -> dict[str, Any]:
+        """For ``Endpoints.own``."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Own:
+        """What ``plain`` gave, also by way of JSON."""
+        return cls(**{**plain, "jars": tuple(plain["jars"]), "secrets": tuple(plain["secrets"])})
+
+
+def load(path: Path, environment: Mapping[str, str] | None = None) -> Own:
+    """Read and validate a catalog's file.
+
+    Args:
+        environment: what ``${NAME}`` means; this process's when None.
+
+    Raises:
+        FileError: it cannot be read, or something in it is wrong, or a variable is not there.
+    """
+    secrets: set[str] = set()
+    try:
+        return _load(path, os.environ if environment is None else environment, secrets)
+    except FileError as e:
+        raise FileError(Redaction(secrets).text(str(e))) from None
+
+
+def _load(path: Path, known: Mapping[str, str], secrets: set[str]) -> Own:
+    """As :func:`load`; what is secret goes into ``secrets``, the errors are not redacted."""
+    where = str(path)
+
+    def filled(data: Any, lines: Mapping[Path_, int]) -> Any:
+        return _filled(data, (), lines, where, known, secrets)
+
+    file, lines = validated(
+        _File, read_text(path), where, example="docs/own-catalog.md, which has complete examples", prepare=filled
+    )
+
+    def fail(location: Path_, message: str) -> None:
+        raise FileError(f"{where}:{line_of(location, lines)}: {message}")
+
+    _check(file, fail)
+    jars = []
+    for i, jar in enumerate(file.jars):
+        found = path.parent / jar
+        if not found.is_file():
+            fail(("jars", i), f"jars: {found} is not there; give paths from this file's folder")
+        jars.append(str(found.resolve()))
+    pyiceberg = file.pyiceberg
+    if pyiceberg is None and file.spark.get("type") != "hadoop":
+        try:
+            pyiceberg = derived(file.spark)
+        except ValueError as e:
+            fail(("spark",), f"pyiceberg: missing, and cannot be derived from spark: {e}")
+    return Own(
+        name=file.name or re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem),
+        file=where,
+        summary=file.summary,
+        spark=dict(file.spark),
+        session=dict(file.session),
+        pyiceberg=pyiceberg,
+        wire=None if file.commit is None else file.commit.wire,
+        key="uri" if file.commit is None else file.commit.property,
+        address=None if file.commit is None else file.commit.address,
+        warehouse=file.warehouse or "",
+        guard=file.guard,
+        jars=tuple(jars),
+        s3=file.s3,
+        master=file.master,
+        secrets=tuple(sorted(secrets, key=len, reverse=True)),
+    )
+
+
+def _filled(
+    value: Any, at: Path_, lines: Mapping[Path_, int], file: str, known: Mapping[str, str], secrets: set[str]
+) -> Any:
+    """The value with its variables filled in; what is secret of it goes into ``secrets``."""
+    if isinstance(value, dict):
+        return {k: _filled(v, (*at, k), lines, file, known, secrets) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_filled(v, (*at, i), lines, file, known, secrets) for i, v in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+    key = next((step for step in reversed(at) if isinstance(step, str)), "")
+
+    def fill(match: re.Match[str]) -> str:
+        name = match[1]
+        if name is None:
+            return "${"
+        if not _NAME.fullmatch(name):
+            raise FileError(f"{file}:{line_of(at, lines)}: {key}: ${{{name}}} is no name of an environment variable")
+        if name not in known:
+            raise FileError(
+                f"{file}:{line_of(at, lines)}: {key}: the environment variable {name} is not set; export {name}=…"
+            )
+        if is_secret(name, known[name]):
+            secrets.update(forms(known[name]))
+        return known[name]
+
+    whole = _VARIABLE.sub(fill, value)
+    secrets.update(secrets_of({key: whole}))
+    return whole
+
+
+def _check(file: _File, fail: Any) -> None:
+    spark, commit = file.spark, file.commit
+    for key in spark:
+        if key.startswith("spark."):
+            fail(
+                ("spark", key), f"{key}: give what follows spark.sql.catalog.<name>. here, other properties in session"
+            )
+    if "type" not in spark and "catalog-impl" not in spark:
+        fail(("spark",), "spark: needs type (rest, hive, jdbc, glue, nessie, hadoop) or catalog-impl (a class)")
+    if "s3.endpoint" in spark:
+        fail(
+            ("spark", "s3.endpoint"),
+            "s3.endpoint: name the store by s3: http://host:port/bucket (or --s3), for the harness reads it too",
+        )
+    for key in file.session:
+        if not key.startswith("spark."):
+            fail(("session", key), f"{key}: Spark's properties begin with spark.")
+    if commit is None or commit.wire == "s3":
+        return
+    if commit.property not in spark:
+        fail(("commit",), f"commit: spark has no key {commit.property!r}; name by property: the one with the address")
+    uri = spark[commit.property]
+    if commit.address is None and uri.startswith("https:"):
+        fail(
+            ("commit",),
+            f"commit: a proxy cannot read what is encrypted; give address: host:port, where {uri} is answered in plain HTTP, or leave "
+            "commit out: the catalog's faults cannot strike then",
+        )
+    try:
+        known = split(uri).port is not None or split(uri).scheme in ("http", "postgresql", "thrift")
+    except ValueError:
+        known = False
+    if commit.address is None and (not known or "," in uri):
+        fail(("commit",), f"commit: {uri!r} names no single host and port; give address: host:port")
+
+
+def derived(spark: Mapping[str, str]) -> dict[str, Any]:
+    """PyIceberg's properties of the catalog that ``spark`` describes.
+
+    Raises:
+        ValueError: PyIceberg knows no such catalog, or not by these properties.
+    """
+    kind, uri = spark.get("type"), spark.get("uri", "")
+    if kind == "rest":
+        return {k: v for k, v in spark.items() if not k.startswith(("s3.", "client.", "rest.client.", "io-impl"))}
+    if kind == "hive":
+        return {"type": "hive", "uri": uri}
+    if kind == "jdbc":
+        return {"type": "sql", "uri": _sqlalchemy(uri, spark.get("jdbc.user"), spark.get("jdbc.password"))}
+    if kind == "glue":
+        kept = {k: v for k, v in spark.items() if k.startswith("glue.")}
+        region = {"glue.region": spark["client.region"]} if "client.region" in spark else {}
+        return {"type": "glue", **region, **kept}
+    raise ValueError(
+        f"PyIceberg has no {kind or spark.get('catalog-impl')} of its own; give the properties by which it reaches the same tables"
+    )
+
+
+def _sqlalchemy(uri: str, user: str | None, password: str | None) -> str:
+    plain = uri.removeprefix("jdbc:")
+    if plain.startswith("sqlite:"):
+        return f"sqlite:///{plain.removeprefix('sqlite:').partition('?')[0]}"
+    if not plain.startswith("postgresql://"):
+        raise ValueError(f"{uri!r} is not PostgreSQL or SQLite; give SQLAlchemy's address: {{type: sql, uri: …}}")
+    parts = urlsplit(plain)
+    query = dict(pair.partition("=")[::2] for pair in parts.query.split("&") if pair)
+    user, password = user or query.get("user"), password or query.get("password")
+    who = "" if not user else quote(user, safe="") + (f":{quote(password, safe='')}" if password else "") + "@"
+    return f"postgresql+psycopg2://{who}{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+@dataclass(frozen=True)
+class OwnCatalog(Catalog):
+    """The entry of a catalog that the user described."""
+
+    front: str | None = None
+    """Where a proxy's other end is, ``host:port``, if not where the writers are sent."""
+
+    @property
+    def page(self) -> str:
+        return "docs/own-catalog.md"
+
+    def address(self, endpoints: Endpoints) -> tuple[str, int]:
+        if self.front is None:
+            return super().address(endpoints)
+        host, _, port = self.front.rpartition(":")
+        return host, int(port)
+
+    def through(self, endpoints: Endpoints, host: str, port: int) -> Endpoints:
+        seen = super().through(endpoints, host, port)
+        return replace(seen, catalog_uri=re.sub(r"^https:", "http:", seen.catalog_uri))
+
+
+def entry(own: Own) -> Catalog:
+    """The catalog as ``compose.catalogs.registry`` has its own."""
+
+    def properties(endpoints: Endpoints) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        if own.kind == "rest":
+            # Neither has a default: a request whose answer never comes would wait for ever.
+            found["rest.client.socket-timeout-ms"] = str(SOCKET_TIMEOUT_MS)
+            found["rest.client.connection-timeout-ms"] = str(CONNECT_TIMEOUT_MS)
+        if own.kind == "jdbc" and own.spark.get("uri", "").startswith("jdbc:postgresql:"):
+            found["jdbc.socketTimeout"] = str(SOCKET_TIMEOUT_MS // 1000)
+            found["jdbc.connectTimeout"] = str(CONNECT_TIMEOUT_MS // 1000)
+        if own.warehouse or own.kind in _NEEDS_WAREHOUSE:
+            found["warehouse"] = endpoints.warehouse
+        found |= own.spark
+        if own.wire not in (None, "s3"):
+            found[own.key] = endpoints.catalog_uri
+        return found
+
+    def pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
+        if own.kind == "hadoop":
+            return hadoop.pointer(endpoints, namespace, table, timeout)
+        with asker(own) as asked:
+            return asked.pointer(namespace, table, timeout)
+
+    files = own.kind == "hadoop"
+    return OwnCatalog(
+        name=own.name,
+        summary=own.summary or f"from {own.file}",
+        promise=f"what its server decides; {own.guard}",
+        services=(),
+        wire=own.wire or ("s3" if files else None),
+        uri=lambda *_: own.uri,
+        properties=properties,
+        pointer=pointer,
+        guard=own.guard,
+        session=lambda e: {**(hadoop.s3a(e) if files else {}), **own.session},
+        jars=("hadoop",) if files else (),
+        scheme="s3a" if files else "s3",
+        own_io=files,
+        overwrites=files,
+        front=own.address,
+    )
+
+
+def asker(own: Own, run_id: str = "") -> Asker:
+    """A process that asks the catalog for its tables' pointers; not for a Hadoop catalog."""
+    return Asker(own.name, {SPARK_NAME: own.pyiceberg}, run_id=run_id)

@@ -1,0 +1,1 @@
+"""Which services does the user supply?"""

@@ -1,0 +1,170 @@
+"""The parts of a run that are not ours: a catalog, an object store, a Spark cluster that the user names. What is named is never started."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from compose.catalogs.user_file import Own
+from compose.processes.ports import LOOPBACK
+from compose.redaction import Redaction
+
+DEFAULT_REGION = "us-east-1"
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "[::1]")
+
+
+class ExternalError(ValueError):
+    """An address or credential of an external part that cannot be used; one line with the remedy."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """An S3 store.
+
+    Attributes:
+        endpoint: ``http://host:port``.
+        prefix: of everything in the bucket, without slashes around it; may be empty.
+    """
+
+    endpoint: str
+    bucket: str
+    prefix: str
+    access_key: str
+    secret_key: str
+    region: str
+
+    @property
+    def warehouse(self) -> str:
+        """Bucket and prefix as a path, without scheme."""
+        return f"{self.bucket}/{self.prefix}" if self.prefix else self.bucket
+
+    @property
+    def shown(self) -> str:
+        """The address as the user gave it: no secret is in it."""
+        return f"{self.endpoint}/{self.warehouse}"
+
+
+def store(url: str, spark: Mapping[str, str], environment: Mapping[str, str] | None = None) -> Store:
+    """The store at ``http://host:9000/bucket[/prefix]``.
+
+    Args:
+        spark: the properties of the user's catalog, whose ``s3.access-key-id`` … are taken, if they are there.
+        environment: has ``AWS_ACCESS_KEY_ID`` … otherwise; this process's when None.
+
+    Raises:
+        ExternalError: it is not of that form, or there are no credentials.
+    """
+    known = os.environ if environment is None else environment
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as e:
+        text = f"--s3 {url}: {e}; give http://host:9000/bucket or http://host:9000/bucket/prefix"
+        raise ExternalError(Redaction(()).text(text)) from None
+    if parts.username or parts.password:
+        raise ExternalError("--s3: give credentials by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, not in the address")
+    bucket, _, prefix = parts.path.strip("/").partition("/")
+    if parts.scheme not in ("http", "https") or not parts.hostname or not bucket or parts.query or parts.fragment:
+        text = f"--s3 {url}: give http://host:9000/bucket or http://host:9000/bucket/prefix"
+        raise ExternalError(Redaction(()).text(text))
+    access = spark.get("s3.access-key-id") or known.get("AWS_ACCESS_KEY_ID")
+    secret = spark.get("s3.secret-access-key") or known.get("AWS_SECRET_ACCESS_KEY")
+    for name, value in (("AWS_ACCESS_KEY_ID", access), ("AWS_SECRET_ACCESS_KEY", secret)):
+        if not value:
+            raise ExternalError(f"--s3 {url}: the environment variable {name} is not set; export {name}=…")
+    region = spark.get("client.region") or known.get("AWS_REGION") or known.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
+    host = parts.netloc if port is not None else parts.hostname
+    return Store(f"{parts.scheme}://{host}", bucket, prefix.strip("/"), access or "", secret or "", region)
+
+
+@dataclass(frozen=True)
+class External:
+    """What is not ours in a run; None: it is ours.
+
+    Attributes:
+        master: of Spark, such as ``spark://host:7077`` or ``local[4]``.
+    """
+
+    catalog: Own | None = None
+    store: Store | None = None
+    master: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.catalog or self.store or self.master)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be written down."""
+        keys = () if self.store is None else (self.store.secret_key,)
+        return (*(self.catalog.secrets if self.catalog else ()), *keys)
+
+    @property
+    def plain(self) -> dict[str, str]:
+        """For the plan of a run: which part is whose, without secrets."""
+        found = {
+            "catalog": self.catalog and self.catalog.file,
+            "store": self.store and self.store.shown,
+            "spark": self.master,
+        }
+        return {k: v for k, v in found.items() if v}
+
+
+def external(
+    catalog: Own | None, s3: str | None, master: str | None, environment: Mapping[str, str] | None = None
+) -> External:
+    """The external parts of a run; the options ``s3`` and ``master`` win over the catalog's file.
+
+    Raises:
+        ExternalError: something of it cannot be used, or does not go together.
+    """
+    spark = catalog.spark if catalog else {}
+    s3 = s3 or (catalog.s3 if catalog else None)
+    master = master or (catalog.master if catalog else None)
+    found = External(catalog, store(s3, spark, environment) if s3 else None, master)
+    if master is not None:
+        hosts = masters(master)
+        if master.startswith("spark:") and not hosts:
+            raise ExternalError(f"--spark {master}: give spark://host:7077, or several by commas")
+        if not is_local(master) and found.store is None and not all(h in _LOCAL_HOSTS for h, _ in hosts):
+            raise ExternalError(
+                f"--spark {master}: its executors cannot reach the object store that would be started here; name one by --s3"
+            )
+    return found
+
+
+def is_local(master: str) -> bool:
+    """Whether a driver's executors are in its own process."""
+    return master.startswith("local")
+
+
+def masters(master: str) -> list[tuple[str, int]]:
+    """Hosts and ports of ``spark://host:port,host:port``; none of another kind of master, or of a wrong address."""
+    found = []
+    if master.startswith("spark://"):
+        for one in master.removeprefix("spark://").split(","):
+            host, _, port = one.strip().rpartition(":")
+            if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+                return []
+            found.append((host, int(port)))
+    return found
+
+
+def driver_host(master: str | None) -> str:
+    """The address of this machine at which the executors of a cluster reach its drivers: the one from which it reaches them."""
+    for host, port in masters(master or ""):
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+            with socket.socket(family, kind, protocol) as probe:
+                probe.connect(address)  # of UDP: nothing is sent
+                return str(probe.getsockname()[0])
+        except OSError:
+            continue
+    if master is None or is_local(master):
+        return LOOPBACK
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return LOOPBACK

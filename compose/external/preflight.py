@@ -1,0 +1,116 @@
+"""Before anything is started: do the parts that are not ours answer, and may we do with them what a run does? All within 30 s.
+
+The catalog lists its namespaces, the store takes, gives back and deletes a small object, the Spark master takes a connection. All are asked at
+the same time, and every one that does not do is named: what was tried, what came back, what to do.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from compose.catalogs import user_file
+from compose.catalogs.probe import Asker, Unanswered
+from compose.catalogs.user_file import Own
+from compose.external.external import External, Store, masters
+from compose.processes.service import ServiceError
+from compose.redaction import Redaction
+
+ANSWER_SECONDS = 14.0
+START_SECONDS = 12.0
+"""For the process that asks, on a machine that has much else to do; together with the answer less than 30 s."""
+CONNECT_SECONDS = 5.0
+MASTERS_SECONDS = 20.0
+"""For all masters of a list."""
+
+_REMEDIES = {
+    "refused": "is it up, and is the address right?",
+    "unknown host": "is the address right?",
+    "silent": "is the address right, and does a firewall drop what is sent there?",
+    "denied": "are the credentials right, and may they do this?",
+    "server": "see the server's own log",
+}
+
+
+class PreflightError(ServiceError):
+    """Parts that are not ours do not do; one line each."""
+
+    def __init__(self, problems: list[str]):
+        self.problems = tuple(problems)
+        RuntimeError.__init__(self, "; and ".join(problems))
+
+
+def preflight(external: External) -> None:
+    """Ask every part that is not ours.
+
+    Raises:
+        PreflightError: one or more of them do not do.
+    """
+    asks: list[Callable[[], str | None]] = []
+    if external.catalog is not None and external.catalog.pyiceberg is not None:
+        catalog = external.catalog
+        asks.append(lambda: _catalog(catalog))
+    if external.store is not None:
+        store = external.store
+        asks.append(lambda: _store(store))
+    if external.master is not None and (hosts := masters(external.master)):
+        master = external.master
+        asks.append(lambda: _master(master, hosts))
+    if not asks:
+        return
+    with ThreadPoolExecutor(len(asks), "preflight") as pool:
+        answers = [future.result() for future in [pool.submit(ask) for ask in asks]]
+    hide = Redaction(external.secrets)
+    problems = [hide.text(answer) for answer in answers if answer is not None]
+    if problems:
+        raise PreflightError(problems)
+
+
+def _catalog(catalog: Own) -> str | None:
+    uri = (catalog.pyiceberg or {}).get("uri") or catalog.uri or catalog.kind
+    with user_file.asker(catalog) as asked:
+        try:
+            asked.ask({"namespaces": True}, ANSWER_SECONDS, start=START_SECONDS)
+        except Unanswered as e:
+            remedy = _REMEDIES.get(e.kind, "are the properties right?")
+            return f"catalog {catalog.name} at {uri}: asked for its namespaces: {e}; {remedy} (pyiceberg: of {catalog.file})"
+    return None
+
+
+def _store(store: Store) -> str | None:
+    place = store.warehouse
+    question = {
+        "endpoint": store.endpoint,
+        "key": f"{place}/icequake-preflight-{secrets.token_hex(6)}",
+        "access_key": store.access_key,
+        "secret_key": store.secret_key,
+        "region": store.region,
+    }
+    with Asker("store") as asked:
+        try:
+            asked.ask({"store": question}, ANSWER_SECONDS, start=START_SECONDS)
+        except Unanswered as e:
+            remedy = {"missing": f"make the bucket {store.bucket} first"} | _REMEDIES
+            return (
+                f"store {store.shown}: a small object written, read and deleted: {e}; "
+                f"{remedy.get(e.kind, 'is this an S3 address?')}"
+            )
+    return None
+
+
+def _master(master: str, hosts: list[tuple[str, int]]) -> str | None:
+    """One master of several is enough."""
+    answers, seconds = [], min(CONNECT_SECONDS, MASTERS_SECONDS / len(hosts))
+    for host, port in hosts:
+        try:
+            with socket.create_connection((host, port), seconds):
+                return None
+        except socket.gaierror:
+            answers.append(f"{host}:{port}: no such host")
+        except TimeoutError:
+            answers.append(f"{host}:{port}: no answer within {seconds:.0f} s")
+        except OSError as e:
+            answers.append(f"{host}:{port}: {(e.strerror or str(e)).lower()}")
+    return f"Spark master {master}: {', '.join(answers)}; is it up, and is the address right?"

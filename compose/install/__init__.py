@@ -1,0 +1,1 @@
+"""What must be on this machine?"""

@@ -1,0 +1,183 @@
+"""Everything a run needs on this machine, made once and found again in a moment.
+
+    installation = install.ensure()
+    installation.jars["spark"], installation.minio, installation.postgres_bin, ...
+
+From a machine with Python, make and a JDK: the jars of ``jars.lock`` (``compose.install.jars``), our few Java classes
+(``java/``: a REST catalog server) compiled against them, MinIO built from source (``compose.install.minio_build``) and the
+programs of PostgreSQL (``compose.install.postgres_files``). All of it is below ``home()``, and verified before it is there.
+
+``python -m compose.install.ensure [--no-class-data | --class-data-after] [more configurations ...]`` does it from a shell.
+"""
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from compose.install import jars, jdk, minio_build, postgres_files
+from compose.install.bootstrap import begin_minio
+from compose.install.cache import SetupError, arriving, exclusive, home, sweep
+from compose.install.progress import Progress, for_stream
+
+__all__ = ["REST_MAIN", "Installation", "SetupError", "ensure", "home"]
+
+CONFS = ("spark", "rest")
+NO_CLASS_DATA, CLASS_DATA_AFTER = "--no-class-data", "--class-data-after"
+REST_MAIN = "RestCatalogServer"
+JAVA = Path(__file__).with_name("java")
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Where each part is. ``jars`` maps a configuration of ``jars.lock`` to its class path."""
+
+    home: Path
+    java: Path
+    jars: Mapping[str, tuple[Path, ...]]
+    rest_classes: Path
+    minio: Path
+    postgres_bin: Path
+    spark_home: Path
+    python: Path
+
+
+def ensure(*, confs: Sequence[str] = CONFS, progress: Progress | None = None) -> Installation:
+    """Make sure every part is there and say where. Raises SetupError.
+
+    Costs a few file look-ups when nothing is missing. Otherwise a lock makes parallel calls wait for each other, and
+    what an interrupted call had finished is kept.
+    """
+    confs = (*dict.fromkeys((*confs, "rest")),)  # the server is compiled against its jars
+    place = home()
+    kit = jdk.pick()
+    locked = jars.read_lock()
+    needed = jars.of(confs, locked)
+    paths = {conf: class_path(conf, locked, place) for conf in confs}
+    classes = rest_classes(place, paths["rest"])
+    installation = Installation(
+        home=place,
+        java=kit.java,
+        jars=paths,
+        rest_classes=classes,
+        minio=minio_build.binary(place),
+        postgres_bin=postgres_files.find() or Path(),
+        spark_home=spark_home(),
+        python=Path(sys.executable),
+    )
+    if (
+        all(jars.in_place(jar, place) for jar in needed)
+        and classes.is_dir()
+        and installation.minio.is_file()
+        and installation.postgres_bin.name
+    ):
+        return installation
+
+    progress = progress or for_stream()
+    with exclusive(place / "install.lock"):
+        for folder in (place, place / "jars", place / "bin"):
+            sweep(folder)
+        # It takes longest, and needs nothing of the rest.
+        beside = None if installation.minio.is_file() else begin_minio(place)
+        jars.provide(needed, place, jars.Ivy(kit.java, installation.spark_home, place), progress)
+        compile_java(kit.javac, paths["rest"], classes)
+        postgres_files.provide()
+        minio_build.provide(place, progress)
+        if beside:
+            beside.wait()
+    return ensure(confs=confs, progress=progress)
+
+
+def provide(ready: Installation, confs: Sequence[str], *, progress: Progress | None = None) -> None:
+    """Make sure that the jars of more configurations are there. Raises SetupError."""
+    needed = jars.of(confs, jars.read_lock()) if confs else ()
+    if not all(jars.in_place(jar, ready.home) for jar in needed):
+        with exclusive(ready.home / "install.lock"):
+            jars.provide(needed, ready.home, jars.Ivy(ready.java, spark_home(), ready.home), progress or for_stream())
+
+
+def paths(ready: Installation, conf: str) -> tuple[Path, ...]:
+    """Where the jars of a configuration are, once they are there."""
+    return class_path(conf, jars.read_lock(), ready.home)
+
+
+def spark_home() -> Path:
+    """The Spark inside the pyspark wheel (found, not imported: importing costs half a second)."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise SetupError("pyspark is missing: pip install pyspark==4.1.4 (make setup does it)")
+    return Path(spec.origin).parent
+
+
+def class_path(conf: str, locked: Iterable[jars.Jar], place: Path) -> tuple[Path, ...]:
+    """A configuration's jars in the lock's order; the REST server also takes Hadoop's client from pyspark."""
+    paths = [jar.path(place) for jar in jars.of([conf], locked)]
+    if conf == "rest":
+        paths += sorted((spark_home() / "jars").glob("hadoop-client-*.jar"))
+    return tuple(paths)
+
+
+def rest_classes(place: Path, libraries: Iterable[Path]) -> Path:
+    """The folder of the compiled ``java/``, named after its sources and what they are compiled against."""
+    key = hashlib.sha256()
+    for source in sorted(JAVA.glob("*.java")):
+        key.update(source.read_bytes())
+    for library in libraries:
+        key.update(f"{library.parent.name}/{library.name}\n".encode())
+    return place / f"classes-{key.hexdigest()[:12]}"
+
+
+def compile_java(javac: Path, libraries: Sequence[Path], classes: Path) -> None:
+    """Compile ``java/`` against the REST server's jars, then pyspark's (which hold Hadoop and the Hive metastore)."""
+    if classes.is_dir():
+        return
+    with arriving(classes) as scratch:
+        class_path = os.pathsep.join([*map(str, libraries), f"{spark_home() / 'jars'}/*"])
+        sources = [str(source) for source in sorted(JAVA.glob("*.java"))]
+        command = [str(javac), "--release", "17", "-proc:none", "-d", str(scratch), "-cp", class_path, *sources]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode != 0:
+            raise SetupError(f"cannot compile {JAVA} with {javac}: {result.stderr.strip() or result.stdout}")
+
+
+def share_class_data(ready: Installation) -> None:
+    """Make the archive that halves what Spark's JVMs cost to start (``compose.servers.classdata``); a run works without it."""
+    from compose.processes.service import ServiceError
+    from compose.servers import classdata
+
+    if classdata.archive(ready).exists():
+        return
+    try:
+        classdata.build(ready, on_event=lambda text: print(f"icequake: {text}", file=sys.stderr, flush=True))
+    except (SetupError, ServiceError, OSError, subprocess.SubprocessError) as error:
+        print(f"icequake: no class-data archive, so Spark starts slower: {error}", file=sys.stderr)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Set up the configurations named.
+
+    ``--no-class-data`` leaves out the class-data archive, which a run can do without. ``--class-data-after`` makes it when
+    a run has ended, and says nothing if it is there.
+    """
+    options = {NO_CLASS_DATA, CLASS_DATA_AFTER}.intersection(arguments)
+    try:
+        ready = ensure(confs=(*CONFS, *(conf for conf in arguments if conf not in options)))
+        if NO_CLASS_DATA not in options:
+            share_class_data(ready)
+    except SetupError as error:
+        print(f"icequake: {error}", file=sys.stderr)
+        return 255
+    except KeyboardInterrupt:
+        print("icequake: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+    if CLASS_DATA_AFTER not in options:
+        print(f"icequake: everything is ready in {ready.home}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

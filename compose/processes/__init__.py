@@ -1,0 +1,1 @@
+"""How does a server live and die?"""

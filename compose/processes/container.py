@@ -1,0 +1,236 @@
+"""A service in a container: a small process of ours starts it, passes on what it prints, and ends it.
+
+That process is a service like any other: marked with the run, so that the watchdog ends it when the harness cannot, and its container with
+it. Containers of a keeper that was killed itself are found by their label at the next start.
+
+Run as a program::
+
+    python -m compose.processes.container spec.json
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from compose.processes.ports import Ports
+from compose.processes.process import LocalProcess, base_environment
+from compose.processes.service import ServiceError
+
+LABEL = "icequake.run"
+KEEPER = "icequake.keeper"
+"""Of the keeper: its process id and when it began."""
+CLIENT_SECONDS = 60
+NEEDS_DOCKER = "start a Docker engine"
+
+
+def engine(service: str, remedy: str = NEEDS_DOCKER) -> Any:
+    """A client of the Docker engine. Raises ServiceError, in one line, when there is none."""
+    import docker
+    from docker.errors import DockerException
+
+    try:
+        knock()
+        client = docker.from_env(timeout=CLIENT_SECONDS)
+        client.ping()
+    except (DockerException, OSError) as e:
+        raise ServiceError(service, f"needs Docker, and no engine answers ({_short(e)})", remedy=remedy) from e
+    return client
+
+
+def knock(timeout: float = 3.0) -> None:
+    """Connect to the engine's Unix socket, and hang up. Raises OSError when nobody is there.
+
+    Docker's own client leaves the socket open on which it could not connect. An engine elsewhere (``DOCKER_HOST=tcp://…``) is left to it.
+    """
+    host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    if host.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(timeout)
+            connection.connect(host.removeprefix("unix://"))
+
+
+def _short(error: BaseException) -> str:
+    """The innermost reason: Docker wraps a missing socket three times."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    for reason in ("FileNotFoundError", "PermissionError", "Connection refused"):
+        if reason in text:
+            return {"FileNotFoundError": "no socket", "PermissionError": "no right to use its socket"}.get(
+                reason, "connection refused"
+            )
+    return text[:200]
+
+
+class Container(LocalProcess):
+    """A server in a container that shares this machine's network, so that its ports are loopback's.
+
+    ``folder`` holds the container's specification, readable by its owner alone: a password may be in it.
+    """
+
+    remedy = NEEDS_DOCKER
+
+    def __init__(self, name: str, *, run_id: str, ports: Ports, port_names: Sequence[str], folder: Path, log: Path):
+        super().__init__(name, run_id=run_id, ports=ports, port_names=port_names, folder=folder, log=log)
+        self._container = f"icequake-{run_id}-{name}"
+
+    @abstractmethod
+    def image(self) -> str:
+        """Its image, with tag."""
+
+    @abstractmethod
+    def settings(self) -> Mapping[str, str]:
+        """The container's environment. Asked at every start."""
+
+    def argv(self) -> Sequence[str]:
+        return [sys.executable, "-m", "compose.processes.container", str(self.folder / "spec.json")]
+
+    def environment(self) -> Mapping[str, str]:
+        docker = {k: v for k, v in os.environ.items() if k.startswith("DOCKER_")}
+        return {**base_environment(), **docker, "PYTHONPATH": str(Path(__file__).parent.parent)}
+
+    def prepare(self) -> None:
+        client = engine(self.name, self.remedy)
+        try:
+            have(client, self.name, self.image(), self.remedy)
+        finally:
+            client.close()
+        spec = self.folder / "spec.json"
+        spec.touch(mode=0o600)
+        labels = {LABEL: self._run_id}
+        spec.write_text(
+            json.dumps(
+                {"name": self._container, "image": self.image(), "environment": dict(self.settings()), "labels": labels}
+            )
+        )
+
+    def kill(self) -> None:
+        with self._lock:
+            self._tell("kill")
+            super().kill()
+            self._tell("remove")
+
+    def stop(self) -> None:
+        with self._lock:
+            was_there = self._process is not None
+            super().stop()
+            if was_there:
+                self._tell("remove")  # its keeper has done it, if it could
+
+    def pause(self) -> None:
+        if not self.running:
+            raise self.error("cannot be paused: it does not run")
+        if not self._tell("pause"):
+            raise self.error("cannot be paused: its container does not run")
+
+    def resume(self) -> None:
+        self._tell("unpause")
+
+    def _tell(self, what: str) -> bool:
+        """Have the engine do something with the container; False when there is no such container, or it is not in that state."""
+        from docker.errors import APIError, NotFound
+
+        client = engine(self.name, self.remedy)
+        try:
+            container = client.containers.get(self._container)
+            if what == "remove":
+                container.remove(force=True)
+            else:
+                getattr(container, what)()
+        except (NotFound, APIError):
+            return False
+        finally:
+            client.close()
+        return True
+
+    def _check_ports_are_its_own(self, process: Any) -> None:
+        """They are the container's, which is no child of ours."""
+
+
+def have(client: Any, service: str, image: str, remedy: str = "") -> None:
+    """Pull an image that is not there. Raises ServiceError."""
+    from docker.errors import DockerException, ImageNotFound
+
+    try:
+        client.images.get(image)
+    except ImageNotFound:
+        try:
+            client.images.pull(image)
+        except (DockerException, OSError) as e:
+            raise ServiceError(service, f"the image {image} cannot be pulled: {_short(e)}", remedy=remedy) from e
+
+
+# --- the keeper -------------------------------------------------------------------------------------------------------
+
+
+def _orphans(client: Any) -> None:
+    """Remove containers whose keeper is gone."""
+    from docker.errors import DockerException
+
+    for container in client.containers.list(all=True, filters={"label": KEEPER}):
+        pid, _, began = container.labels[KEEPER].partition("/")
+        try:
+            lives = abs(psutil.Process(int(pid)).create_time() - float(began)) < 1
+        except (psutil.Error, ValueError):
+            lives = False
+        if not lives:
+            try:
+                container.remove(force=True)
+            except DockerException:
+                pass  # somebody else was faster
+
+
+def keep(spec: Mapping[str, Any]) -> int:
+    """Run a container until it or we are ended. Returns the container's exit code."""
+    from docker.errors import NotFound
+
+    client = engine(str(spec["name"]))
+    _orphans(client)
+    me = psutil.Process()
+    container = client.containers.create(
+        spec["image"],
+        name=spec["name"],
+        environment=spec["environment"],
+        labels={**spec["labels"], KEEPER: f"{me.pid}/{me.create_time()}"},
+        network_mode="host",
+    )
+
+    def end(*_: object) -> None:
+        raise SystemExit(0)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    try:
+        container.start()
+        for part in container.logs(stream=True, follow=True):
+            sys.stdout.buffer.write(part)
+            sys.stdout.buffer.flush()
+        return int(container.wait()["StatusCode"])
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        try:
+            container.remove(force=True)
+        except NotFound:
+            pass
+
+
+def main() -> None:
+    """Entry point of the keeper."""
+    try:
+        sys.exit(keep(json.loads(Path(sys.argv[1]).read_text())))
+    except Exception as e:
+        print(f"{type(e).__name__}: {e}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

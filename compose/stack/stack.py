@@ -1,0 +1,473 @@
+"""The embedded stack: object store, database, catalog and Spark cluster as local processes on loopback.
+
+Ready means that every service has answered a real request. The services start in parallel as far as they do not need
+one another::
+
+    minio ───────────────────────►
+    postgres ──► catalog ────────►
+    spark-master ──► workers ────►
+
+What the user named instead (``compose.external.external``) is not started, and nothing here touches it.
+
+Start the run's watchdog (compose.processes.watchdog) first: it ends these processes when the harness cannot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from functools import partial
+from pathlib import Path
+from threading import Event, Lock
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from compose.catalogs import sqlite, user_file
+from compose.catalogs.catalog import Site
+from compose.catalogs.registry import CATALOGS, JDBC_TABLES, SERVER_PORTS, SERVERS, catalog_of
+from compose.endpoints import Endpoints
+from compose.external.external import External, driver_host, is_local
+from compose.install import ensure
+from compose.install.ensure import Installation
+from compose.processes.ports import LOOPBACK, Ports
+from compose.processes.process import LocalProcess, NotReady
+from compose.processes.service import Service, ServiceError
+from compose.redaction import SECRET_NAMES
+from compose.servers import classdata
+from compose.servers.classdata import spark_class_path
+from compose.servers.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
+from compose.servers.postgres import Postgres
+from compose.servers.spark import SMALL_JVM, SparkMaster, SparkWorker, join_class_path, spark_environment
+
+START_SECONDS = 90.0
+
+
+class Stack:
+    """All services of one run. Everything it writes is below ``data``, which may vanish after the run, and ``logs``."""
+
+    def __init__(
+        self,
+        installation: Installation,
+        *,
+        run_id: str,
+        data: Path,
+        logs: Path,
+        workers: int = 2,
+        worker_cores: int = 8,
+        worker_memory_mb: int = 8192,
+        ports: Mapping[str, int] | None = None,
+        on_event: Callable[[str], None] | None = None,
+        catalog: str = "rest",
+        before_database: Callable[[str, int], tuple[str, int]] | None = None,
+        before_store: Callable[[str, int], tuple[str, int]] | None = None,
+        jvm_options: Callable[[str], Sequence[str]] | None = None,
+        external: External | None = None,
+    ):
+        """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` is told what became
+        ready and after how long; it may be called from other threads, one call at a time.
+
+        Under root PostgreSQL runs as the user nobody, so ``data`` must be in a place that everybody may enter: below
+        the system's temporary folder.
+
+        ``catalog``: its name (``compose.catalogs.registry``); only the services that it needs are started.
+
+        ``before_database``: host and port of the database in, those that a catalog server is to use out (a proxy's).
+        Called once, when the database is there. ``before_store``: the same for the object store of a catalog server that
+        tells its clients where that is.
+
+        ``jvm_options``: more options for Spark's master and workers, by their name. Without it they use the class-data
+        archive, if there is one.
+
+        ``external``: what is not to be started, for it is somebody else's; its catalog is taken in place of ``catalog``.
+
+        Raises ValueError for a number of workers below 1, or a port for a service that is not there.
+        """
+        if workers < 1:
+            raise ValueError(f"a Spark cluster needs at least one worker, not {workers}")
+        self._external = external or External()
+        theirs = self._external.catalog
+        self._catalog = CATALOGS[catalog] if theirs is None else user_file.entry(theirs)
+        self._before_database = before_database
+        self._before_store = before_store
+        self._database_front: str | None = None
+        self._store_front: str | None = None
+        self._installation = installation
+        known = port_names(workers)
+        for name in ports or {}:
+            if name not in known:
+                raise ValueError(f"no service {name!r} has a port; those that have one: {', '.join(known)}")
+        self._data = data
+        self._on_event = on_event or (lambda _: None)
+        self._event_lock = Lock()
+        self._given_up = Event()
+        self._ports = Ports(ports)
+        java, home, python = installation.java, installation.spark_home, installation.python
+        class_path = spark_class_path(installation)
+        jvm_options = jvm_options or (lambda _: classdata.use(installation))
+
+        def place(name: str) -> tuple[Path, Path]:
+            return data / name, logs / f"{name}.log"
+
+        folder, log = place("minio")
+        self._minio = Minio(installation.minio, run_id=run_id, ports=self._ports, data=folder, log=log)
+        folder, log = place("postgres")
+        self._postgres = Postgres(installation.postgres_bin, run_id=run_id, ports=self._ports, data=folder, log=log)
+        site = Site(
+            installation=installation,
+            run_id=run_id,
+            ports=self._ports,
+            data=data,
+            logs=logs,
+            database=self._database,
+            store=self._store_endpoint,
+            client_store=self._client_store,
+            warehouse=f"s3://{self._bucket_and_prefix()}/{catalog}",
+            catalog=self._catalog,
+            **self._store_keys(),
+        )
+        self._servers: list[LocalProcess] = [
+            self._postgres if name == "postgres" else SERVERS[name](site) for name in self._catalog.services
+        ]
+        folder, log = place("spark-master")
+        self._master = SparkMaster(
+            "spark-master",
+            java=java,
+            spark_home=home,
+            python=python,
+            class_path=class_path,
+            jvm_options=jvm_options("spark-master"),
+            run_id=run_id,
+            ports=self._ports,
+            data=folder,
+            log=log,
+        )
+        self._workers = []
+        for number in range(1, workers + 1):
+            folder, log = place(f"spark-worker-{number}")
+            worker = SparkWorker(
+                f"spark-worker-{number}",
+                master=self._master,
+                cores=worker_cores,
+                memory_mb=worker_memory_mb,
+                java=java,
+                spark_home=home,
+                python=python,
+                class_path=class_path,
+                jvm_options=jvm_options(f"spark-worker-{number}"),
+                run_id=run_id,
+                ports=self._ports,
+                data=folder,
+                log=log,
+            )
+            self._workers.append(worker)
+
+    @property
+    def services(self) -> Mapping[str, Service]:
+        """By name, in the order in which they may be started one after another."""
+        return {service.name: service for service in self._all()}
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Valid once the stack has started."""
+        theirs, store, master = self._external.catalog, self._external.store, self._external.master
+        files, keys = self._catalog.wire == "s3", self._store_keys()
+        return Endpoints(
+            s3=self._store_endpoint(),
+            access_key=keys["access_key"],
+            secret_key=keys["secret_key"],
+            region=keys["region"],
+            bucket=BUCKET if store is None else store.bucket,
+            catalog=self._catalog.name,
+            catalog_uri=self._store_endpoint()
+            if files
+            else self._catalog.uri({s.name: s for s in self._all()}, self._data),
+            warehouse=self._warehouse(),
+            spark_master=self._master.url if master is None else master,
+            own=None if theirs is None else theirs.plain(),
+            driver_host=LOOPBACK if master is None else driver_host(master),
+            ship_jars=master is not None and not is_local(master),
+        )
+
+    def start(self) -> None:
+        """Start everything and wait until all of it is ready.
+
+        Raises ServiceError if something does not work, PortInUse if a chosen port is taken. Whatever it raises, nothing
+        that it started is left.
+        """
+        self._given_up.clear()
+        begin = time.monotonic()
+        if not any(service.running for service in self._all()):
+            self._ports.check_chosen()  # before anything is started
+        try:
+            self._data.mkdir(parents=True, exist_ok=True)
+            self._data.chmod(0o711)  # PostgreSQL's user must get through
+            self._catalog.check()
+            ensure.provide(self._installation, (*self._catalog.jars, *self._catalog.server_jars))
+            for service in self._all():
+                service.provide()
+            if self._catalog is CATALOGS["jdbc-sqlite"]:
+                sqlite.prepare(self._data, JDBC_TABLES)
+            self._start_all()
+        except BaseException as error:
+            self._given_up.set()
+            self.stop()
+            if isinstance(error, OSError):
+                raise ServiceError("stack", f"cannot be started: {error}") from error
+            raise
+        if not self._all():
+            return self._say("the whole stack is yours: nothing is started but the writers")
+        self._say(f"stack ready in {time.monotonic() - begin:.1f} s")
+
+    def stop(self) -> None:
+        """Stop everything, what others need last. Raises the first ServiceError after having tried all."""
+        self._given_up.set()
+        # Writers of the store and the database first, so that nobody complains into his log about a lost server.
+        errors: list[ServiceError] = []
+        servers = [s for s in self._servers if s is not self._postgres]
+        ours = self._all()
+        for group in ([*self._workers, *servers], [self._master, self._postgres, self._minio]):
+            group = [service for service in group if service in ours]
+            if not group:
+                continue
+            with ThreadPoolExecutor(len(group)) as pool:
+                for future in [pool.submit(service.stop) for service in group]:
+                    error = future.exception()
+                    if isinstance(error, ServiceError):
+                        errors.append(error)
+                    elif error is not None:
+                        raise error
+        if errors:
+            raise errors[0]
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _all(self) -> list[LocalProcess]:
+        """What is ours."""
+        store = [] if self._external.store else [self._minio]
+        spark = [] if self._external.master else [self._master, *self._workers]
+        return [*store, *self._servers, *spark]
+
+    def _start_all(self) -> None:
+        ours = self._all()
+        chains: list[Sequence[LocalProcess]] = [self._servers, [s for s in ours if s is self._minio]]
+        with ThreadPoolExecutor(len(chains) + 1 + len(self._workers)) as pool:
+            try:
+                started: list[Future[None]] = [pool.submit(self._start_in_turn, chain) for chain in chains]
+                if self._external.master is None:
+                    master = pool.submit(self._start_in_turn, [self._master])
+                    wait([master])
+                    started.append(master)
+                    if master.exception() is None:
+                        started += [pool.submit(self._start_in_turn, [worker]) for worker in self._workers]
+                done, _ = wait(started, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+            except BaseException:
+                # Their processes die, so the threads that wait for them end at once.
+                self._given_up.set()
+                for service in ours:
+                    service.kill()
+                raise
+
+    def _start_in_turn(self, services: Sequence[LocalProcess]) -> None:
+        for service in services:
+            if self._given_up.is_set():
+                return
+            begin = time.monotonic()
+            service.start()
+            service.ready(START_SECONDS)
+            if service is self._postgres and self._catalog.name == "jdbc":
+                self._make_jdbc_tables()
+            self._say(f"{service.name} ready in {time.monotonic() - begin:.1f} s")
+
+    def _database(self) -> str:
+        """Where a catalog server reaches its database."""
+        if self._before_database is None:
+            return self._postgres.jdbc_url()
+        if self._database_front is None:
+            host, port = self._before_database(LOOPBACK, self._postgres.port())
+            self._database_front = self._postgres.jdbc_url().replace(self._postgres.address, f"{host}:{port}")
+        return self._database_front
+
+    def _client_store(self) -> str:
+        """Where clients reach the object store, if a catalog server is to tell them."""
+        url = urlsplit(self._store_endpoint())
+        if self._before_store is None or url.scheme != "http":
+            return url.geturl()
+        if self._store_front is None:
+            host, port = self._before_store(url.hostname or LOOPBACK, url.port or 80)
+            self._store_front = f"http://{host}:{port}"
+        return self._store_front
+
+    def _store_endpoint(self) -> str:
+        store = self._external.store
+        return self._minio.endpoint if store is None else store.endpoint
+
+    def _store_keys(self) -> dict[str, str]:
+        store = self._external.store
+        if store is None:
+            return {"access_key": ACCESS_KEY, "secret_key": SECRET_KEY, "region": REGION}
+        return {"access_key": store.access_key, "secret_key": store.secret_key, "region": store.region}
+
+    def _bucket_and_prefix(self) -> str:
+        return BUCKET if self._external.store is None else self._external.store.warehouse
+
+    def _warehouse(self) -> str:
+        theirs = self._external.catalog
+        if theirs is not None and theirs.warehouse:
+            return theirs.warehouse
+        return f"{self._catalog.scheme}://{self._bucket_and_prefix()}/{self._catalog.name}"
+
+    def _make_jdbc_tables(self) -> None:
+        try:
+            if not self._postgres.execute("SELECT 1 FROM pg_tables WHERE tablename = 'iceberg_tables'"):
+                for statement in JDBC_TABLES:
+                    self._postgres.execute(statement)
+        except (NotReady, OSError) as error:
+            raise ServiceError("postgres", f"cannot make the JDBC catalog's tables: {error}") from error
+
+    def _say(self, event: str) -> None:
+        with self._event_lock:
+            self._on_event(event)
+
+
+def port_names(workers: int = 2) -> tuple[str, ...]:
+    """Every name that ``Stack(ports=...)`` knows."""
+    daemons = ["spark-master", *(f"spark-worker-{number}" for number in range(1, workers + 1))]
+    return ("minio", "postgres", *SERVER_PORTS, *(name for daemon in daemons for name in (daemon, f"{daemon}-ui")))
+
+
+def writer_environment(installation: Installation, endpoints: Endpoints) -> dict[str, str]:
+    """The whole environment of a PySpark driver process (add the run's mark: compose.processes.watchdog.marked_environment)."""
+    return {
+        **spark_environment(java=installation.java, spark_home=installation.spark_home, python=installation.python),
+        "SPARK_LOCAL_IP": endpoints.driver_host,
+        "AWS_REGION": endpoints.region,  # also of an object store that is not ours
+        "AWS_ACCESS_KEY_ID": endpoints.access_key,  # of clients other than the object store's: Glue's, DynamoDB's
+        "AWS_SECRET_ACCESS_KEY": endpoints.secret_key,
+    }
+
+
+_STORE_KEYS = ("io-impl", "s3.path-style-access", "client.region")
+"""How files are read and written: the user's catalog may have it otherwise than ours."""
+
+
+def spark_conf(
+    installation: Installation,
+    endpoints: Endpoints,
+    *,
+    scratch: Path,
+    catalog_name: str = "c",
+    driver_memory_mb: int = 512,
+    executor_memory_mb: int = 512,
+    cache_enabled: bool = False,
+    jvm_options: Callable[[str], Sequence[str]] | None = None,
+) -> dict[str, str]:
+    """All Spark properties of one writer's driver: one executor of one core on the stack's cluster.
+
+    Args:
+        installation: For the class path.
+        endpoints: The stack.
+        scratch: A folder of this writer alone, inside the run's data folder; it need not exist.
+        catalog_name: How SQL names the catalog.
+        driver_memory_mb: Heap of the driver; Spark refuses less than 450.
+        executor_memory_mb: Heap of the executor; Spark refuses less than 450.
+        cache_enabled: Whether Iceberg may answer with tables it loaded before: reads are stale then, by design.
+        jvm_options: More options for the JVMs, called with ``driver`` and ``executor``. Without it they use the
+            class-data archive, if there is one.
+    """
+    catalog, entry = f"spark.sql.catalog.{catalog_name}", catalog_of(endpoints)
+    jars = [*installation.jars["spark"], *(path for conf in entry.jars for path in ensure.paths(installation, conf))]
+    jars += map(Path, user_file.Own.of(endpoints.own).jars if endpoints.own else ())
+    class_path = join_class_path(jars)
+    # Where executors are elsewhere, paths of this machine mean nothing: their driver hands them the jars.
+    on_executors = (
+        {"spark.jars": ",".join(map(str, jars)), "spark.executor.extraJavaOptions": "-Duser.timezone=UTC"}
+        if endpoints.ship_jars
+        else {"spark.executor.extraClassPath": class_path}
+    )
+    s3 = {
+        f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        f"{catalog}.s3.endpoint": endpoints.s3,
+        f"{catalog}.s3.path-style-access": "true",
+        f"{catalog}.s3.access-key-id": endpoints.access_key,
+        f"{catalog}.s3.secret-access-key": endpoints.secret_key,
+        f"{catalog}.client.region": endpoints.region,
+    }
+    more = jvm_options or (lambda _: classdata.use(installation))
+    small = [*SMALL_JVM, "-Duser.timezone=UTC"]
+    return {
+        "spark.master": endpoints.spark_master,
+        "spark.driver.host": endpoints.driver_host,
+        "spark.driver.bindAddress": endpoints.driver_host,
+        "spark.driver.memory": f"{driver_memory_mb}m",
+        "spark.driver.extraClassPath": class_path,
+        "spark.driver.extraJavaOptions": " ".join([*small, *more("driver"), f"-Dderby.system.home={scratch}"]),
+        "spark.executor.memory": f"{executor_memory_mb}m",
+        "spark.executor.cores": "1",
+        "spark.cores.max": "1",
+        "spark.executor.extraJavaOptions": " ".join([*small, *more("executor")]),
+        **on_executors,
+        "spark.executorEnv.AWS_REGION": endpoints.region,
+        "spark.local.dir": str(scratch / "local"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.eventLog.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.warehouse.dir": str(scratch / "spark-warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.iceberg.aggregate-push-down.enabled": "false",
+        "spark.redaction.regex": f"(?i){SECRET_NAMES}",
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        **entry.session(endpoints),
+        **{f"{catalog}.{k}": v for k, v in entry.properties(endpoints).items()},
+        f"{catalog}.cache-enabled": str(cache_enabled).lower(),
+        **({} if entry.own_io else s3),
+        **(
+            {f"{catalog}.{k}": v for k, v in endpoints.own["spark"].items() if k in _STORE_KEYS}
+            if endpoints.own
+            else {}
+        ),
+        **{f"{catalog}.{k}": v for k, v in endpoints.catalog_properties.items()},
+    }
+
+
+def table_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float = 10.0) -> str | None:
+    """The location of a table's current metadata.json, asked from the catalog itself.
+
+    Returns None if there is no such table (or namespace: ``namespace`` separates its levels by dots). Raises
+    ServiceError if the catalog gives no such answer within ``timeout`` seconds.
+    """
+    return catalog_of(endpoints).pointer(endpoints, namespace, table, timeout)
+
+
+@contextlib.contextmanager
+def pointers(endpoints: Endpoints, run_id: str) -> Iterator[Callable[[str, str, float], str | None]]:
+    """``table_pointer`` of these endpoints for many questions: (namespace, table, timeout in s) → location."""
+    described = None if endpoints.own is None else user_file.Own.of(endpoints.own)
+    if described is None or described.pyiceberg is None:
+        yield partial(table_pointer, endpoints)
+        return
+    with user_file.asker(described, run_id) as asked:
+        yield asked.pointer
+
+
+def table_history(endpoints: Endpoints, namespace: str, table: str, timeout: float = 10.0) -> Sequence[str] | None:
+    """Every location that a table's pointer had, oldest first, from the catalog's own log; None when it keeps none.
+
+    Raises ServiceError if the catalog gives no such answer within ``timeout`` seconds.
+    """
+    asked = catalog_of(endpoints).history
+    return None if asked is None else asked(endpoints, namespace, table, timeout)

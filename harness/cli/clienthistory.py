@@ -1,0 +1,88 @@
+"""``icequake check FILE``: a history of another system, judged and explained on the terminal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import textwrap
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from checkers.clients import jepsen, models
+from checkers.evidence.history import HistoryError
+from checkers.verdict import Verdict, exit_code
+
+EXPLAINED = 3
+"""How many anomalies are explained on the terminal; all are in the JSON."""
+
+
+def history_of(what: Path, model: str | None) -> Path | None:
+    """The history that ``what`` is, or that lies in it (``history.edn`` in a folder of Jepsen's store); None for a run of ours, which is
+    judged with its tables unless a model is asked for."""
+    if what.is_file():
+        return None if model is None and (what.parent / "plan.yaml").exists() else what
+    theirs = what / "history.edn"
+    return theirs if theirs.is_file() and not (what / "plan.yaml").exists() else None
+
+
+def show(
+    path: Path,
+    model: str | None,
+    level: str | None,
+    output: Path | None,
+    echo: Callable[[str], object],
+) -> int:
+    """Judge the history in ``path``, say what was found, write the verdict to ``output``; the exit code.
+
+    Raises:
+        HistoryError: the file is no history, or one of its operations is none of the model's.
+        ModelError: the model or the level does not exist or does not go with the history.
+    """
+    history = jepsen.load(path)
+    try:
+        verdict = models.judge(history, model, level)
+    except HistoryError as e:
+        raise HistoryError(f"{path}: {e}") from None
+    if output is not None:
+        text = json.dumps(verdict.to_json(), indent=1, sort_keys=True, ensure_ascii=False, default=str)
+        output.write_text(text + "\n", encoding="utf-8")
+    for line in lines(path, verdict):
+        echo(line)
+    return exit_code(verdict.valid)
+
+
+def lines(path: Path, v: Verdict) -> list[str]:
+    """The verdict in words, a line each."""
+    width = max(40, min(110, shutil.get_terminal_size((100, 24)).columns))
+    stats = v.stats
+    mark, word = {True: ("✓", "Valid"), False: ("✕", "Anomalies found"), "unknown": ("?", "Unknown")}[v.valid]
+    guessed = " (told by its operations; --model says otherwise)" if stats.get("guessed") else ""
+    out = [
+        f"{mark} {path}: {word}",
+        f"  {stats['operations']} operations, model {stats['model']}{guessed}, {stats['level']}",
+    ]
+    found = Counter(stats.get("found") or Counter(a.name for a in v.anomalies))
+    allowed = stats.get("allowed") or {}
+    against = {n: c for n, c in found.items() if n not in allowed}
+    out += [f"  {count:>6} {name}" for name, count in against.items()]
+    out += [f"  {count:>6} {name}, which {stats['level']} allows" for name, count in allowed.items()]
+    for said, words in (("weakest_violated", "not even"), ("strongest_standing", "nothing speaks against")):
+        if stats.get(said) and found:
+            out.append(f"  {words} {', '.join(stats[said])}")
+    for a in v.anomalies[:EXPLAINED]:
+        out += ["", f"  {a.name}:", *_wrapped(a.explanation, "    ", width)]
+    if len(v.anomalies) > EXPLAINED:
+        out += ["", f"  and {sum(against.values()) - EXPLAINED} more; --json FILE writes them"]
+    out += [line for n in v.notes for line in _wrapped(f"note: {n}", "  ", width)]
+    return out
+
+
+def _wrapped(text: str, indent: str, width: int) -> list[str]:
+    out: list[str] = []
+    for line in text.splitlines():
+        lead = indent + " " * (len(line) - len(line.lstrip()))
+        options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+        out += textwrap.wrap(line.strip(), width, initial_indent=lead, subsequent_indent=lead, **options)
+    return out

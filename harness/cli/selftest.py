@@ -1,0 +1,93 @@
+"""What ``icequake selftest`` shows: which planted bug is found by which checker, how often, and under which names.
+
+A table on a person's terminal, a line a bug everywhere else. Exit code 0 if every bug was detected at every place and the good runs
+raised no alarm, else 1.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from checkers.judge.check import ALL as CHECKERS
+from checkers.selftest import ALL, recorded, trial
+from checkers.selftest.mutation import Mutation
+from checkers.selftest.trial import Report, Score
+
+
+def chosen(only: Sequence[str]) -> list[Mutation]:
+    """The mutations of these names or checkers; all for none.
+
+    Raises:
+        LookupError: there is none of that name.
+    """
+    for name in only:
+        if not any(name in (m.name, m.checker) for m in ALL):
+            raise LookupError(f"{name}: no bug and no checker of that name")
+    return [m for m in ALL if not only or m.name in only or m.checker in only]
+
+
+def selftest(*, placements: int, seed: int, only: Sequence[str]) -> int:
+    """Run the trial and show it; the exit code.
+
+    Raises:
+        LookupError: ``only`` names what there is not.
+    """
+    mutations = chosen(only)
+    runs = {name: recorded.load(name) for name in recorded.names()}
+    began = time.monotonic()
+    console = Console(highlight=False)
+    if console.is_terminal:
+        with Progress(transient=True, console=console) as bar:
+            task = bar.add_task("planting", total=len(mutations))
+            report = trial.run(
+                mutations, CHECKERS, runs, placements=placements, seed=seed, done=lambda _: bar.advance(task)
+            )
+        console.print(_table(report))
+    else:
+        report = trial.run(mutations, CHECKERS, runs, placements=placements, seed=seed, done=_line)
+    for line in _end(report, runs=len(runs), seconds=time.monotonic() - began):
+        print(line)
+    return 0 if report.passed else 1
+
+
+def _names(s: Score) -> str:
+    return ", ".join(name if n == s.planted else f"{name} {n}" for name, n in s.names.items())
+
+
+def _line(s: Score) -> None:
+    mark = "ok    " if s.passed else "MISSED" if s.planted else "NOWHERE"
+    print(f"{mark} {s.mutation.checker:<12} {s.mutation.name:<36} {s.detected}/{s.planted}  {_names(s)}")
+    sys.stdout.flush()
+
+
+def _table(report: Report) -> Table:
+    table = Table("bug", "checker", "detected", "as", box=None, pad_edge=False)
+    for s in report.scores:
+        share = f"{100 * s.detected // s.planted} % of {s.planted}" if s.planted else "no place"
+        table.add_row(s.mutation.name, s.mutation.checker, f"[{'green' if s.passed else 'red'}]{share}[/]", _names(s))
+    return table
+
+
+def _end(report: Report, *, runs: int, seconds: float) -> list[str]:
+    lines = []
+    for s in report.scores:
+        if not s.passed:
+            lines += [f"{s.mutation.name}: {s.mutation.description}"]
+            lines += [f"  {m}" for m in s.misses] or ["  no run has a place for it"]
+    for a in report.alarms:
+        lines.append(f"false alarm in {a.run}: {a.verdict.checker} says {a.verdict.valid}")
+        lines += [f"  {x.name}: {x.explanation}" for x in a.verdict.anomalies[:3]]
+        lines += [f"  {n}" for n in a.verdict.notes[:3]]
+    planted = sum(s.planted for s in report.scores)
+    detected = sum(s.detected for s in report.scores)
+    lines.append(
+        f"{len(report.scores)} bugs, {planted} placements in {runs} runs: {detected} detected, "
+        f"{len(report.alarms)} false alarms; {seconds:.0f} s"
+    )
+    return lines

@@ -1,0 +1,1 @@
+"""Which runs together answer a bigger question?"""

@@ -1,0 +1,388 @@
+"""``icequake matrix``: the conflict matrix, measured. Two operations, one after the other in the middle of the first.
+
+Every cell (``checkers.conflicts.predicted``) is a table of its own. The first operation scans and writes its files; its commit is held while the second
+commits; then it is let go. Several cells make one run, two runs go on at the same time, and every run is judged by all checkers. What came of
+each cell is appended to ``cells.jsonl`` when its run has been judged, so a matrix that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from checkers.conflicts import predicted
+from checkers.conflicts.predicted import FILES, Cell
+from checkers.evidence import history, runfolder, tablelog
+from checkers.evidence.error_chain import family, short_class, telling
+from checkers.judge.check import ALL, SAME_AS, Results, check, load_evidence, load_promises
+from compose.install.ensure import Installation
+from harness.run.bench import Bench
+from harness.run.run import RunError, Watcher
+from nemesis.proxy.board import Board, Hold
+from workloads.file.workload import Length, Phase, Workload
+from workloads.generator import Planned
+from workloads.tables import TableSpec
+
+BATCH = 12
+"""Cells of one run."""
+GROUPS = 2
+OP_TIMEOUT = 60.0
+FORMAT = 1
+
+
+class MatrixError(ValueError):
+    """A matrix that cannot be gone on with or compared; one line with what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an operation of a cell ended.
+
+    Attributes:
+        outcome: ``committed`` (at the first attempt), ``retried``, ``aborted``, ``unknown``.
+        attempts: of the commit; None when there is none.
+        error: class of the exception, without package; None when it was acknowledged.
+        message: its message's family.
+    """
+
+    outcome: str
+    attempts: int | None = None
+    error: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of a cell.
+
+    Attributes:
+        held: whether the first operation's commit came, and waited for the second.
+        anomalies: names, those that only confirm another left out.
+        allowed: anomalies that the table's level allows.
+    """
+
+    cell: Cell
+    first: Ended
+    second: Ended
+    held: bool
+    anomalies: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+
+    @property
+    def as_predicted(self) -> bool:
+        """Whether the code says so (``checkers.conflicts.predicted.predict``)."""
+        said = predicted.predict(self.cell)
+        if self.second.outcome != "committed" or self.first.outcome != said.outcome:
+            return False
+        return not said.reasons or any((self.first.message or "").startswith(r) for r in said.reasons)
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """What two measurements must agree on."""
+        return {
+            "first": asdict(self.first),
+            "second": asdict(self.second),
+            "anomalies": sorted(self.anomalies),
+            "allowed": sorted(self.allowed),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``cells.jsonl``."""
+        said = predicted.predict(self.cell)
+        return {
+            "cell": asdict(self.cell),
+            **self.verdict,
+            "held": self.held,
+            "predicted": {"outcome": said.outcome, "reasons": said.reasons},
+            "as_predicted": self.as_predicted,
+        }
+
+    @staticmethod
+    def from_json(record: dict[str, Any]) -> Measured:
+        """The inverse. Raises KeyError or TypeError for anything else."""
+        return Measured(
+            Cell(**record["cell"]),
+            Ended(**record["first"]),
+            Ended(**record["second"]),
+            record["held"],
+            tuple(record["anomalies"]),
+            tuple(record["allowed"]),
+        )
+
+
+# --- one run of several cells -----------------------------------------------------------------------------------------
+
+
+def _table(n: int) -> str:
+    return f"c{n}"
+
+
+def workload(cells: Sequence[Cell]) -> Workload:
+    """The tables of a run, one a cell, empty, and its two phases."""
+    tables = tuple(
+        TableSpec(
+            name=_table(n),
+            format_version=c.format_version,
+            mode=c.mode,
+            isolation=c.isolation,
+            partitions=predicted.PARTITIONS,
+            seed_rows=0,
+            properties={"commit.retry.min-wait-ms": "10"},
+        )
+        for n, c in enumerate(cells)
+    )
+    length = Length(ops=2 * len(cells))
+    return Workload.model_validate(
+        {
+            "workload": "matrix",
+            "description": "Cells of the conflict matrix.",
+            "tables": tables,
+            "writers": 2,
+            "op_timeout": OP_TIMEOUT,
+            "operations": {"insert": {}},
+            "phases": (Phase(name="fill", length=length), Phase(name="main", length=length)),
+        }
+    )
+
+
+def planned(kind: str, key: int, table: TableSpec) -> Planned:
+    """The operation of a kind on a key."""
+    value: dict[str, Any] = {"ids": [key]}
+    if kind == "delete-partition":
+        value = {"part": table.part(key)}
+    elif kind == "rewrite-data-files":
+        value = {"strategy": "binpack", "all": True}
+    elif kind == "rewrite-manifests":
+        value = {}
+    return Planned(kind, table, value)
+
+
+class Script:
+    """Who does what when, in a run of several cells."""
+
+    def __init__(self, cells: Sequence[Cell], board: Board, stop: threading.Event) -> None:
+        self._cells = cells
+        self._stop = stop
+        self._first_over = [threading.Event() for _ in cells]
+        self._holds: list[Hold] = [board.hold(self.op(0, n), longest=OP_TIMEOUT) for n in range(len(cells))]
+
+    def op(self, writer: int, n: int) -> str:
+        """The operation of a writer in the n-th cell: those of the phase before come first."""
+        return f"w{writer}-{len(self._cells) + n}"
+
+    def held(self, n: int) -> bool:
+        """Whether the first commit of a cell came and was released by the second's."""
+        return self._holds[n].reached.is_set() and self._holds[n].problem is None
+
+    def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[Planned]:
+        """As :attr:`harness.run.run.Settings.operations`."""
+        if phase.name == "fill":
+            yield from self._fill(workload, writer)
+            return
+        for n, cell in enumerate(self._cells):
+            table = workload.tables[n]
+            key, other = predicted.keys(cell)
+            if writer == 0:
+                yield planned(cell.first, key, table)
+                self._first_over[n].set()
+                continue
+            self._wait(n)
+            yield planned(cell.second, other, table)
+            self._holds[n].release()
+
+    def _fill(self, workload: Workload, writer: int) -> Iterator[Planned]:
+        """Files A and C by one writer, B by the other, who begins elsewhere so that they rarely meet."""
+        tables = list(workload.tables)
+        half = len(tables) // 2
+        if writer == 1:
+            tables = tables[half:] + tables[:half]
+        ids = [*FILES["A"], *FILES["C"]] if writer == 0 else [*FILES["B"]]
+        for table in tables:
+            yield Planned("insert", table, {"ids": ids})
+
+    def _wait(self, n: int) -> None:
+        """Until the first operation's commit is held, or it ended without one."""
+        for _ in range(int(OP_TIMEOUT * 100)):
+            if self._holds[n].reached.wait(0.01) or self._first_over[n].is_set() or self._stop.is_set():
+                return
+        raise RunError(f"matrix: {self._cells[n].name}: its first operation neither commits nor ends")
+
+
+def judge(cells: Sequence[Cell], script: Script, folder: Path) -> list[Measured]:
+    """What came of the cells of a run that is in ``folder``."""
+    results = check(load_evidence(folder), ALL, load_promises(folder))
+    told = {o.op: o for o in history.read(folder / "history.jsonl").operations()}
+    out = []
+    for n, cell in enumerate(cells):
+        log = tablelog.read(folder / "tablelog" / f"{_table(n)}.jsonl")
+        attempts = {op: commits[-1].attempt for op, commits in log.by_op().items()}
+        ends = [_ended(told[script.op(w, n)], attempts.get(script.op(w, n))) for w in (0, 1)]
+        out.append(Measured(cell, ends[0], ends[1], script.held(n), *_found(results, _table(n))))
+    undecided = [v for v in results.verdicts if v.valid == "unknown"]
+    if undecided:
+        raise RunError(f"matrix: {undecided[0].checker} could not decide: {'; '.join(undecided[0].notes)}")
+    return out
+
+
+def _ended(o: history.Operation, attempts: int | None) -> Ended:
+    if o.type == "ok":
+        return Ended("committed" if attempts in (None, 1) else "retried", attempts)
+    name, message = telling(o.error)
+    return Ended("aborted" if o.type == "fail" else "unknown", attempts, short_class(name), family(message))
+
+
+def _found(results: Results, table: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    anomalies = {
+        a.name for v in results.verdicts for a in v.anomalies if a.table == table and not a.evidence.get(SAME_AS)
+    }
+    allowed: set[str] = set()
+    for v in results.verdicts:
+        of_table = (v.stats.get("tables") or {}).get(table) or {}
+        allowed |= set(of_table.get("allowed") or ())
+    return tuple(sorted(anomalies)), tuple(sorted(allowed))
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[Measured]]:
+    """Header and cells of a ``cells.jsonl``; a torn last line is left out.
+
+    Raises:
+        MatrixError: it is not one.
+    """
+    try:
+        lines = path.read_text().split("\n")
+        header = json.loads(lines[0])
+        if header.get("format") != FORMAT:
+            raise ValueError(f"format {header.get('format')!r} is not known")
+        return header, [Measured.from_json(json.loads(line)) for line in lines[1:-1] if line]
+    except OSError as e:
+        raise MatrixError(f"{path}: cannot be read: {e.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise MatrixError(f"{path}: not the cells of a matrix: {e}") from None
+
+
+def differences(
+    one: Sequence[Measured], other: Sequence[Measured]
+) -> list[tuple[Cell, dict[str, Any], dict[str, Any]]]:
+    """Cells that both have and that came out differently, with both verdicts."""
+    theirs = {m.cell: m.verdict for m in other}
+    return [(m.cell, m.verdict, theirs[m.cell]) for m in one if m.cell in theirs and theirs[m.cell] != m.verdict]
+
+
+class Matrix:
+    """Measures cells into a folder.
+
+    Args:
+        cells: in the order in which they are measured.
+    """
+
+    def __init__(
+        self, cells: Sequence[Cell], folder: Path, installation: Installation, watcher: Watcher, catalog: str = "rest"
+    ) -> None:
+        self._cells = cells
+        self._folder = folder
+        self._installation = installation
+        self._watcher = watcher
+        self._catalog = catalog
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._done: list[Measured] = []
+
+    @property
+    def path(self) -> Path:
+        """The file of the cells."""
+        return self._folder / "cells.jsonl"
+
+    def measure(self) -> list[Measured]:
+        """Measure what has not been measured yet.
+
+        Returns:
+            All cells, measured now or before.
+
+        Raises:
+            MatrixError: the folder has another matrix.
+            RunError, ServiceError, WriterError, TableReadError: a run failed; what was measured is kept.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with Bench(
+            self._installation, 2, self._folder / "logs", self._watcher, catalog=self._catalog, groups=GROUPS
+        ) as bench:
+            self._begin(bench.versions)
+            known = {m.cell for m in self._done}
+            left = [c for c in self._cells if c not in known]
+            batches = [left[n : n + BATCH] for n in range(0, len(left), BATCH)]
+            turn = iter(batches)
+            self._watcher.progress(len(self._done), len(self._cells))
+            with ThreadPoolExecutor(GROUPS) as pool:
+                working = [pool.submit(self._work, bench, g, turn) for g in range(GROUPS)]
+                try:
+                    done, _ = wait(working, return_when=FIRST_EXCEPTION)
+                finally:
+                    self._stop.set()
+            for future in done:
+                future.result()
+        return self._done
+
+    def _begin(self, versions: dict[str, str]) -> None:
+        header = {"format": FORMAT, "catalog": self._catalog, "versions": versions}
+        if not self.path.exists():
+            runfolder.replace_file(self.path, json.dumps(header) + "\n")
+            return
+        found, self._done = read(self.path)
+        if (found.get("catalog"), found.get("versions")) != (self._catalog, versions):
+            raise MatrixError(f"{self.path}: measured on another catalog or with other versions; give another --into")
+        lines = [json.dumps(found), *(json.dumps(m.to_json()) for m in self._done)]
+        runfolder.replace_file(self.path, "\n".join(lines) + "\n")  # without a torn last line
+
+    def _work(self, bench: Bench, group: int, turn: Iterator[list[Cell]]) -> None:
+        while not self._stop.is_set():
+            with self._lock:
+                cells = next(turn, None)
+            if cells is None:
+                return
+            try:
+                found = self._batch(bench, group, cells)
+            except BaseException:
+                self._stop.set()
+                raise
+            with self._lock:
+                self._done += found
+                with self.path.open("a") as file:
+                    file.writelines(json.dumps(m.to_json()) + "\n" for m in found)
+                self._watcher.progress(len(self._done), len(self._cells))
+
+    def _batch(self, bench: Bench, group: int, cells: Sequence[Cell]) -> list[Measured]:
+        """One run. Its folder is kept only when it failed."""
+        place = Path(tempfile.mkdtemp(prefix=f"run-{group}-", dir=self._folder))
+        folder = runfolder.create(place, "matrix")
+        board = bench.groups[group].board
+        script = Script(cells, board, self._stop)
+        try:
+            bench.run(
+                workload(cells),
+                folder,
+                script.operations,
+                command="icequake matrix",
+                group=group,
+                share_final_reads=True,
+                progress=False,
+                stop=self._stop,
+            )
+        finally:
+            board.heal()
+            if self._stop.is_set():
+                shutil.rmtree(place, ignore_errors=True)
+        if self._stop.is_set():
+            return []  # the run was cut short
+        measured = judge(cells, script, folder.path)
+        shutil.rmtree(place, ignore_errors=True)
+        return measured

@@ -1,0 +1,347 @@
+"""``icequake prove``: every known defect as one command, shown again on real Spark, and judged by the checkers.
+
+One stack with warm writers serves all scenarios; each is a run of its own, in a namespace of its own, with a folder in the store that
+``icequake check`` judges again. Every writer reaches catalog and store through proxies of its own (``nemesis.proxy.connection``). What is decided is
+told in full: how each operation ended, which anomalies the checkers found, and the rows that are left, each beside what the scenario says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from packaging.version import InvalidVersion, Version
+
+from checkers.evidence import history, runfolder
+from checkers.evidence.history import HistoryError
+from checkers.evidence.tablelog import TableLogError
+from checkers.judge.check import ALL, SAME_AS, Results, check, load_evidence, load_promises, write_results
+from compose.install.ensure import Installation
+from compose.objectstore import TableReadError
+from compose.processes.service import ServiceError
+from harness.run.bench import Bench
+from harness.run.run import RunError, Watcher
+from harness.run.versions import versions
+from harness.writers.slot import WriterError
+from nemesis.proxy.board import Board, Hold
+from workloads.file.scenario import Scenario, Step
+from workloads.file.workload import Phase, Workload
+from workloads.generator import Planned
+
+LONGEST_HOLD = 25.0
+"""Seconds; below the writers' socket timeout of 30 s, after which they give up a request."""
+
+FAILURES = (RunError, WriterError, ServiceError, TableReadError, HistoryError, TableLogError)
+"""What a scenario could not run or be judged for, as opposed to what it did not show."""
+
+State = Literal["reproduced", "fixed", "later", "not reproduced", "not run"]
+WORDS: dict[State, str] = {
+    "reproduced": "reproduced",
+    "fixed": "not reproduced (fixed in this version)",
+    "later": "not reproduced (this version is too old)",
+    "not reproduced": "not reproduced",
+    "not run": "could not run here",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What one run of a scenario came to.
+
+    Attributes:
+        why: what differs from what the scenario says, a sentence each; empty when nothing does.
+        folder: the run's; None when there is none.
+        seconds: that it took.
+        found: of each anomaly name that was found, the first one's explanation.
+        struck: what the proxies did to which commit, a sentence each.
+    """
+
+    scenario: str
+    state: State
+    why: tuple[str, ...] = ()
+    folder: str | None = None
+    seconds: float = 0.0
+    found: dict[str, str] = field(default_factory=dict)
+    struck: tuple[str, ...] = ()
+
+    @property
+    def as_said(self) -> bool:
+        """Whether all is as the scenario says for this version."""
+        return self.state in ("reproduced", "fixed", "later")
+
+
+# --- decide -----------------------------------------------------------------------------------------------------------
+
+
+def newer(version: str, than: str) -> bool:
+    """Whether ``version`` is ``than`` or a later release; False for a text that is no version (``unknown``).
+
+    Of a version that is built on the way to a release (``1.12.0-SNAPSHOT``), the release counts.
+    """
+    try:
+        return Version(version.split("-")[0]) >= Version(than)
+    except InvalidVersion:
+        return False
+
+
+def decide(scenario: Scenario, told: history.History, results: Results, iceberg: str) -> tuple[State, tuple[str, ...]]:
+    """What the history and the verdicts of a run say of the scenario, and what differs from what it says.
+
+    ``iceberg`` is the version that ran. A defect that does not show any more in a version from ``fixed`` on is ``fixed``; whatever
+    a version before ``since`` does is ``later``.
+    """
+    why = [*_outcomes(scenario, told), *_found(scenario, results), *_final(scenario, told)]
+    if not why:
+        return "reproduced", ()
+    fixed = scenario.fixed is not None and newer(iceberg, scenario.fixed)
+    if fixed and not {a.name for v in results.verdicts for a in v.anomalies} & set(scenario.anomalies):
+        return "fixed", tuple(why)
+    if scenario.since is not None and re.match(r"\d", iceberg) and not newer(iceberg, scenario.since):
+        return "later", tuple(why)
+    return "not reproduced", tuple(why)
+
+
+def _outcomes(scenario: Scenario, told: history.History) -> Iterator[str]:
+    by_op = {o.op: o for o in told.operations()}
+    for step in scenario.operations:
+        seen, want = by_op.get(scenario.op(step.name)), step.expect
+        if seen is None:
+            yield f"{step.name} was never invoked"
+            continue
+        if seen.f != step.do:
+            yield f"{step.name} is {step.do}, but {seen.op} was {seen.f}"
+        chain = seen.error or ()
+        if seen.type != want.type:
+            last = f" ({chain[0][0].rsplit('.', 1)[-1]}: {chain[0][1][:120]})" if chain else ""
+            yield f"{step.name} ended {seen.type}{last}, not {want.type}"
+        elif want.error and not any(c.rsplit(".", 1)[-1] == want.error and want.message in m for c, m in chain):
+            classes = ", ".join(f"{c.rsplit('.', 1)[-1]}: {m[:120]}" for c, m in chain)
+            yield f"{step.name} did not end with {want.error} {want.message!r} but with {classes}"
+
+
+def _found(scenario: Scenario, results: Results) -> Iterator[str]:
+    """An unreadable table leaves checkers undecided by nature; anywhere else they must have decided."""
+    expected = frozenset(scenario.anomalies)
+    every = [a for v in results.verdicts for a in v.anomalies if v.checker != "expect"]
+    surprises = sorted({f"{a.name} ({a.checker})" for a in every if not {a.name, a.evidence.get(SAME_AS)} & expected})
+    if surprises:
+        yield f"found {', '.join(surprises)}, which it does not expect"
+    if missing := sorted(expected - {a.name for a in every}):
+        yield f"did not find {', '.join(missing)}"
+    if "unreadable" not in scenario.final.values():
+        for v in results.verdicts:
+            if v.valid == "unknown":
+                yield f"{v.checker} could not decide: {'; '.join(v.notes)}"
+    if not results.complete:
+        yield "the run did not come to its end"
+
+
+def _final(scenario: Scenario, told: history.History) -> Iterator[str]:
+    last = {e.index for e in told.events if e.type == "invoke" and e.extra.get("phase") == "final-reads"}
+    for table, want in scenario.final.items():
+        reads = [o for o in told.operations() if o.invoked.index in last and o.table == table]
+        if not reads:
+            yield f"{table} was not read at the end"
+        if want == "unchecked":
+            continue
+        for r in reads:
+            rows = "unreadable" if r.type != "ok" else sorted(row[0] for row in r.result)
+            said = want if want == "unreadable" else sorted(want)
+            if rows != said:
+                yield f"{table} at the end: {rows} as read by {r.op}, not {said}"
+
+
+# --- run --------------------------------------------------------------------------------------------------------------
+
+
+class Script:
+    """The operations of one scenario in their order: who waits for whom, what is held at which gate. Use in ``with``.
+
+    Every wait ends after the scenario's ``op_timeout`` with a :class:`RunError`.
+    """
+
+    def __init__(self, scenario: Scenario, board: Board) -> None:
+        self._scenario = scenario
+        self._board = board
+        self._completed = {s.name: threading.Event() for s in scenario.operations}
+        self._holds: dict[str, Hold] = {}
+        self._stop = threading.Event()
+        self._releaser = threading.Thread(target=self._release, name="script", daemon=True)
+
+    def __enter__(self) -> Script:
+        for step in self._scenario.operations:
+            if step.gated:
+                op = self._scenario.op(step.name)
+                self._holds[step.name] = self._board.hold(
+                    op, step.fault, service=step.service, kind=step.at, longest=LONGEST_HOLD, nth=step.nth
+                )
+        self._releaser.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._releaser.join()
+        self._board.heal()
+
+    def problems(self) -> list[str]:
+        """What did not go as the scenario says at the gates, a sentence each: then nothing that was seen proves anything."""
+        found = []
+        for name, hold in self._holds.items():
+            if not hold.reached.is_set():
+                found.append(f"no commit of {name} came to the gate")
+            elif hold.problem is not None:
+                found.append(f"the commit of {name}: {hold.problem}")
+        return found
+
+    def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[Planned]:
+        """What a writer does, as :attr:`harness.run.run.Settings.operations`: the next one when what it comes after is there."""
+        mine = [s for s in self._scenario.operations if s.writer == writer]
+        for step in mine:
+            self._until(lambda step=step: self._came(step.after), f"{step.name} waits for {step.after}")
+            yield Planned(step.do, self._scenario.table(step), step.value)
+            self._completed[step.name].set()
+        for step in mine:
+            if step.fault is not None and (hold := self._holds[step.name]).reached.is_set():
+                self._until(hold.passed.is_set, f"the commit of {step.name} never passed")
+
+    def _came(self, when: dict[str, Any] | None) -> bool:
+        return all(
+            self._completed[name].is_set() or (moment == "held" and self._holds[name].reached.is_set())
+            for name, moment in (when or {}).items()
+        )
+
+    def _until(self, condition: Any, what: str) -> None:
+        ends = time.monotonic() + self._scenario.op_timeout
+        while not condition():
+            if self._stop.wait(0.01) or time.monotonic() > ends:
+                raise RunError(f"{self._scenario.scenario}: {what}, for {self._scenario.op_timeout:.0f} s")
+
+    def _release(self) -> None:
+        left: list[Step] = [s for s in self._scenario.operations if s.gated]
+        while left and not self._stop.wait(0.01):
+            for step in [s for s in left if self._came(s.hold)]:
+                self._holds[step.name].release()
+                left.remove(step)
+
+
+def prove_once(bench: Bench, scenario: Scenario, runs: Path, command: str) -> Proof:
+    """Run a scenario once, judge it, write its verdicts and its page into the store ``runs``."""
+    from reports.run import page, stored
+
+    began = time.monotonic()
+    folder = runfolder.create(runs, scenario.scenario)
+    found: dict[str, str] = {}
+    struck: list[str] = []
+    try:
+        with Script(scenario, bench.groups[0].board) as script:
+            bench.run(scenario.workload(), folder, script.operations, command=command)
+            problems = script.problems()
+        results = check(load_evidence(folder.path), ALL, load_promises(folder.path))
+        write_results(results, folder.results)
+        told = stored.load(folder.path)
+        page.write(told)
+        for a in stored.own_findings(told.anomalies):
+            found.setdefault(a.name, a.explanation)
+        passed = sorted((p for requests in told.passed.values() for p in requests if p.faults), key=lambda p: p.time)
+        struck = [f"the {p.kind} of {p.op or p.table}: {', '.join(p.faults)}: {p.status}" for p in passed]
+        state, why = decide(scenario, history.read(folder.history), results, bench.versions["iceberg"])
+        if problems:
+            state, why = "not reproduced", (*problems, *why)
+    except FAILURES as e:
+        state, why = "not run", (str(e),)
+    seconds = round(time.monotonic() - began, 1)
+    return Proof(scenario.scenario, state, why, str(folder.path), seconds, found, tuple(struck))
+
+
+# --- tell -------------------------------------------------------------------------------------------------------------
+
+
+def rows(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> list[tuple[str, str, str, str]]:
+    """The table at the end: scenario, what came of it, how often, and what must be seen or why it was not."""
+    out = []
+    for s in scenarios:
+        mine = [p for p in proofs if p.scenario == s.scenario]
+        worst = min(mine, key=lambda p: (p.as_said, p.state != "not run"))
+        said = f"{sum(p.as_said for p in mine)} of {len(mine)}"
+        seen = ", ".join(s.anomalies) or "no anomaly"
+        out.append((s.scenario, WORDS[worst.state], said, "; ".join(worst.why) or seen))
+    return out
+
+
+def story(scenario: Scenario, proof: Proof) -> list[str]:
+    """What a scenario is, what was done and what was found, in full: paragraphs."""
+    out = [scenario.description, f"Affected: {scenario.affected}. {scenario.link}"]
+    out += [f"Struck: {s}" for s in proof.struck]
+    out += [f"{name}: {text}" for name, text in proof.found.items()]
+    return out
+
+
+def to_json(proofs: Sequence[Proof], found: dict[str, str]) -> str:
+    """All proofs as JSON, with the versions that ran."""
+    return json.dumps({"versions": found, "proofs": [asdict(p) for p in proofs]}, indent=1) + "\n"
+
+
+def prove(
+    scenarios: Sequence[Scenario],
+    installation: Installation,
+    runs: Path,
+    watcher: Watcher,
+    *,
+    times: int = 1,
+    command: str = "icequake prove",
+) -> tuple[list[Proof], dict[str, str]]:
+    """Run every scenario ``times`` times, those of one catalog on one stack.
+
+    Returns:
+        The proofs in the order of the runs, and the versions that ran.
+    """
+    proofs: list[Proof] = []
+
+    def bench(s: Scenario) -> tuple[str, tuple[tuple[str, str], ...]]:
+        return s.catalog, tuple(sorted(s.catalog_properties.items()))
+
+    for which in dict.fromkeys(map(bench, scenarios)):
+        proofs += _on_one([s for s in scenarios if bench(s) == which], installation, runs, watcher, times, command)
+    return proofs, versions(installation)
+
+
+def _on_one(
+    scenarios: Sequence[Scenario],
+    installation: Installation,
+    runs: Path,
+    watcher: Watcher,
+    times: int,
+    command: str,
+) -> list[Proof]:
+    """The scenarios of one catalog with the same properties, on one stack."""
+    proofs: list[Proof] = []
+    try:
+        writers = max(s.writers for s in scenarios)
+        first = scenarios[0]
+        with Bench(
+            installation,
+            writers,
+            runs / "prove-logs",
+            watcher,
+            catalog=first.catalog,
+            catalog_properties=first.catalog_properties,
+        ) as bench:
+            for scenario in scenarios:
+                for n in range(times):
+                    proof = prove_once(bench, scenario, runs, f"{command} {scenario.scenario}")
+                    proofs.append(proof)
+                    count = f" ({n + 1} of {times})" if times > 1 else ""
+                    watcher.say(f"{scenario.scenario}{count}: {WORDS[proof.state]}, {proof.seconds:.0f} s")
+                    for reason in proof.why:
+                        watcher.say(f"  {reason}")
+    except FAILURES as e:  # of the stack: nothing can run that has not
+        done = {p.scenario for p in proofs}
+        proofs += [Proof(s.scenario, "not run", (str(e),)) for s in scenarios if s.scenario not in done]
+        watcher.say(f"the stack failed: {e}")
+    return proofs

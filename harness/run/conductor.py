@@ -1,0 +1,151 @@
+"""The conductor: begins and ends the faults of a run's schedule, writes them into the history, and heals before the final reads.
+
+A fault is two events of the process ``nemesis``, both ``info``: ``start-<name>`` with what it is, ``stop-<name>`` with whom it struck, or how
+often it struck a request of each kind, and how often it found nothing to strike. The last event is ``heal``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import psutil
+
+from checkers.evidence.history import NEMESIS, Recorder
+from compose.processes.service import ServiceError
+from nemesis.faults.fault import Fault
+from nemesis.faults.schedule import Planned
+from nemesis.processes import ACT_SECONDS, READY_SECONDS, NoTarget, Processes
+from nemesis.proxy.board import Board
+
+HEAL_TRIES = 3
+PROCESS_END_S = ACT_SECONDS + HEAL_TRIES * (ACT_SECONDS + READY_SECONDS)
+"""Seconds within which a fault of a process has ended, or failed to: the process is stopped; each try starts it and waits for its answer."""
+
+
+class Conductor:
+    """One thread; ``start`` it when the first phase begins, ``heal`` it when the last has ended. Errors are raised by ``heal``.
+
+    Args:
+        plan: the schedule.
+        maintain: has a writer of the nemesis perform an operation, and says how it ended; None when it could not, or has none.
+        stop: set by others when the run is to end.
+        longest_maintenance: seconds within which ``maintain`` returns.
+
+    Attributes:
+        longest_end: seconds within which whatever fault is on ends by itself; a fault of connections ends at once.
+    """
+
+    def __init__(
+        self,
+        plan: Iterable[Planned],
+        board: Board,
+        processes: Processes,
+        recorder: Recorder,
+        say: Callable[[str], None],
+        maintain: Callable[[Fault], str | None] | None,
+        stop: threading.Event,
+        longest_maintenance: float = 0.0,
+    ) -> None:
+        self._plan = plan
+        self._board = board
+        self._processes = processes
+        self._recorder = recorder
+        self._say = say
+        self._maintain = maintain
+        self._stopped = stop
+        self.longest_end = max(PROCESS_END_S, longest_maintenance)
+        self._enough = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="nemesis", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def heal(self) -> None:
+        """End the fault that is on, and wait until everything answers.
+
+        Raises:
+            ServiceError: a service does not come back.
+        """
+        self._enough.set()
+        if self._thread.is_alive():
+            self._thread.join(self.longest_end)
+        self._board.heal()
+        if self._error is not None:
+            raise self._error
+        if self._thread.is_alive():
+            raise ServiceError("nemesis", f"its last fault does not end within {self.longest_end:.0f} s")
+        with contextlib.suppress(OSError):
+            self._recorder.record("info", NEMESIS, "heal")
+
+    def _run(self) -> None:
+        try:
+            for planned in self._plan:
+                if self._over(planned.pause):
+                    return
+                self._one(planned)
+        except BaseException as e:
+            self._error = e
+            self._stopped.set()
+
+    def _over(self, seconds: float) -> bool:
+        """Wait; True when it is enough."""
+        ends = time.monotonic() + seconds
+        while (left := ends - time.monotonic()) > 0:
+            if self._enough.wait(min(left, 0.2)) or self._stopped.is_set():
+                return True
+        return self._enough.is_set() or self._stopped.is_set()
+
+    def _one(self, planned: Planned) -> None:
+        fault = planned.fault
+        if fault.verb == "maintain":
+            self._maintenance(fault)
+        elif fault.on_connections:
+            self._begins(fault)
+            armed = self._board.arm(fault)
+            self._over(planned.duration)
+            self._board.end(armed)
+            self._ends(fault, hits=dict(armed.hits), missed=armed.missed)
+        else:
+            self._process(planned)
+
+    def _process(self, planned: Planned) -> None:
+        fault = planned.fault
+        self._begins(fault)
+        whom, missed = None, 1
+        try:
+            whom, undo = self._processes.strike(fault)
+            missed = 0
+        except (NoTarget, ServiceError, psutil.Error) as e:
+            self._say(f"nemesis: {fault.name}: {e}")
+        else:
+            self._over(planned.duration if fault.verb != "restart" else 0)
+            self._undo(undo)
+        self._ends(fault, hits={"process": 1 - missed}, missed=missed, **({"struck": whom} if whom else {}))
+
+    def _undo(self, undo: Callable[[], None]) -> None:
+        for attempt in range(HEAL_TRIES):
+            try:
+                return undo()
+            except ServiceError:
+                if attempt == HEAL_TRIES - 1:
+                    raise
+
+    def _maintenance(self, fault: Fault) -> None:
+        self._begins(fault)
+        how = None if self._maintain is None else self._maintain(fault)
+        self._ends(fault, hits={"operation": int(how is not None)}, missed=int(how is None), outcome=how)
+
+    def _begins(self, fault: Fault) -> None:
+        self._say(f"nemesis: {fault.name}")
+        self._recorder.record(
+            "info", NEMESIS, f"start-{fault.slug}", value={"name": fault.name, "fault": fault.plain()}
+        )
+
+    def _ends(self, fault: Fault, **what: Any) -> None:
+        self._recorder.record("info", NEMESIS, f"stop-{fault.slug}", value={"name": fault.name, **what})

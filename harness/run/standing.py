@@ -1,0 +1,222 @@
+"""``icequake up`` and ``down``: a stack with warm writers that the next runs use.
+
+A keeper process owns the services and the drivers (and a watchdog of its own, so a killed keeper leaves nothing behind). Where
+they are is in ``<cache>/stack/stack.json``; a run that uses the warm writers holds ``<cache>/stack.in-use`` meanwhile, since a
+driver executes one operation at a time; a second run beside it starts its own stack. A driver that ended, because its run was
+ended in the middle of an operation, is replaced. The keeper holds ``<cache>/stack.lock`` for as long as it lives, so there is one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from checkers.evidence.runfolder import replace_file
+from compose.endpoints import Endpoints
+from compose.install.ensure import ensure
+from compose.processes.watchdog import Watchdog
+from compose.stack.stack import Stack
+from harness.run.run import WRITER_START_S, Kept
+from harness.writers.driver import launcher
+from harness.writers.slot import WriterError, WriterSlot, renew
+
+UP_S = 420.0
+DOWN_S = 30.0
+RENEW_S = 0.5
+"""Seconds between looks whether a driver has ended."""
+
+
+class KeptError(RuntimeError):
+    """A kept stack that cannot be started, used or ended; one line with what to do."""
+
+
+def _file(home: Path) -> Path:
+    """Where the record of the kept stack is: the keys of its object store are in it, so its folder is its user's alone."""
+    return home / "stack" / "stack.json"
+
+
+def _read(home: Path) -> dict[str, Any] | None:
+    """The record of the kept stack; None when there is none or its keeper is gone."""
+    try:
+        record = json.loads(_file(home).read_text())
+        alive = psutil.Process(record["pid"]).create_time() == record["pid_started"]
+    except (OSError, ValueError, KeyError, TypeError, psutil.Error):
+        return None
+    return record if alive else None
+
+
+@contextlib.contextmanager
+def use(home: Path) -> Iterator[Kept | None]:
+    """The kept stack, reserved for the caller; None when there is none or another run is using it."""
+    record = _read(home)
+    if record is None or record.get("state") != "up":
+        yield None
+        return
+    with (home / "stack.in-use").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield None
+            return
+        record = _read(home)  # the run before may have cost it a driver
+        if record is None or record.get("state") != "up":
+            yield None
+            return
+        yield Kept(Endpoints.from_json(record["endpoints"]), tuple(Path(s) for s in record["sockets"]))
+
+
+def up(home: Path, writers: int) -> dict[str, Any]:
+    """Start a keeper and wait until its stack and writers are there.
+
+    Returns:
+        Its record: ``endpoints``, ``sockets``, ``pid``, ``logs``.
+
+    Raises:
+        KeptError: one is up already or being started, or it did not come up.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "stack.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            record = _read(home) or {}
+            if record.get("state") == "up":
+                raise KeptError(f"a stack is up already (process {record['pid']}); `icequake down` ends it") from None
+            raise KeptError(
+                "another `icequake up` is starting a stack; wait for it, or end it by `icequake down`"
+            ) from None
+        return _start(home, writers, lock.fileno())
+
+
+def _start(home: Path, writers: int, lock: int) -> dict[str, Any]:
+    """Start a keeper, which inherits the open file that is locked, and wait until it is up."""
+    logs = home / "stack-logs"
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    with (logs / "keeper.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "harness.run.standing", str(writers), str(logs)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            pass_fds=(lock,),
+        )
+    deadline = time.monotonic() + UP_S
+    try:
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                text = (logs / "keeper.log").read_text(errors="replace").strip().splitlines()
+                raise KeptError(f"the stack did not come up: {text[-1] if text else 'no reason given'}; see {logs}")
+            record = _read(home)
+            if record is not None and record.get("state") == "up":
+                return record
+            time.sleep(0.2)  # polling a file that the keeper writes when its services have answered
+        raise KeptError(f"the stack is not up after {UP_S:.0f} s; see {logs}")
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(DOWN_S)
+        raise
+
+
+def down(home: Path) -> bool:
+    """End the kept stack; False when there was none.
+
+    Raises:
+        KeptError: it does not end.
+    """
+    record = _read(home)
+    if record is None:
+        _file(home).unlink(missing_ok=True)
+        return False
+    keeper = psutil.Process(record["pid"])
+    keeper.send_signal(signal.SIGTERM)
+    try:
+        keeper.wait(DOWN_S)
+    except psutil.TimeoutExpired:
+        raise KeptError(f"process {record['pid']} does not end; kill -9 it, its watchdog does the rest") from None
+    return True
+
+
+def keep(writers: int, logs: Path) -> None:
+    """The keeper process: bring everything up, say where it is, wait for SIGTERM, take everything down."""
+
+    def end(*_: object) -> None:
+        raise SystemExit(0)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    installation = ensure()
+    run_id = secrets.token_hex(6)
+    file = _file(installation.home)
+    me = psutil.Process()
+    with contextlib.ExitStack() as stack:
+        data = Path(tempfile.mkdtemp(prefix="icequake-"))
+        data.chmod(0o755)
+        stack.callback(shutil.rmtree, data, ignore_errors=True)
+        watchdog = Watchdog(run_id, remove=[data])
+        watchdog.start()
+        stack.callback(watchdog.close)
+        stack.callback(file.unlink, missing_ok=True)
+        record: dict[str, Any] = {"pid": os.getpid(), "pid_started": me.create_time(), "state": "starting"}
+        _write(file, record)
+        services = Stack(
+            installation, run_id=run_id, data=data / "services", logs=logs, worker_cores=max(8, 2 * writers)
+        )
+        services.start()
+        stack.callback(services.stop)
+        launch = launcher(installation, services.endpoints, run_id=run_id, data=data, logs=logs)
+        slots = [WriterSlot(f"w{n}", launch, WRITER_START_S) for n in range(writers)]
+        for slot in slots:
+            slot.connect()
+            slot.close()
+        record |= {"state": "up", "endpoints": services.endpoints.to_json(), "logs": str(logs)}
+        tend(slots, lambda: _write(file, record | {"sockets": [str(s.socket_path) for s in slots]}), threading.Event())
+
+
+def tend(slots: Sequence[WriterSlot], publish: Callable[[], None], stop: threading.Event) -> None:
+    """Publish where the drivers are, and again whenever one has ended and was replaced, until ``stop`` is set."""
+    publish()
+    while not stop.wait(RENEW_S):
+        try:
+            if renew(slots):
+                publish()
+        except WriterError as e:  # tried again: until then a run starts a driver of its own
+            print(e, file=sys.stderr)
+
+
+def _write(file: Path, record: dict[str, Any]) -> None:
+    """Write the record so that nobody else can read it, not for a moment."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file.parent.chmod(0o700)  # it may have been there before
+    replace_file(file, json.dumps(record, indent=1), mode=0o600)
+
+
+def main() -> None:
+    """Entry point of the keeper process: its last line of output is the reason when it fails."""
+    try:
+        keep(int(sys.argv[1]), Path(sys.argv[2]))
+    except Exception as e:
+        print(f"{type(e).__name__}: {e}", file=sys.stderr)
+        sys.exit(255)
+
+
+if __name__ == "__main__":
+    main()

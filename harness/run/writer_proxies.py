@@ -1,0 +1,85 @@
+"""The proxies of a run: each writer reaches the catalog and the object store through a listener of its own (``nemesis.proxy.connection``)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from compose.catalogs.registry import catalog_of
+from compose.endpoints import Endpoints
+from nemesis.faults.fault import Service
+from nemesis.proxy.board import Board
+from nemesis.proxy.connection import Listener, Protocol, Proxies
+
+
+class Fronts:
+    """Listeners, made when a writer is first launched and kept for its replacements.
+
+    Args:
+        proxies: running.
+        first: number of the writer that is the board's writer 0.
+        store: whether the object store is fronted too; a listener of its own costs every byte of data a way through this process.
+    """
+
+    def __init__(self, proxies: Proxies, *, store: bool = True, first: int = 0) -> None:
+        self.board: Board = proxies.board
+        self._proxies = proxies
+        self._store = store
+        self._first = first
+        self._made: dict[tuple[Service, int | None], Listener] = {}
+
+    def __call__(self, writer: str, endpoints: Endpoints) -> Endpoints:
+        """The endpoints as the writer of that name (``w0`` …) is to see them."""
+        n = int(writer.removeprefix("w")) - self._first
+        catalog, seen = catalog_of(endpoints), endpoints
+        if catalog.wire not in (None, "s3"):
+            listener = self._listener("catalog", n, catalog.wire, *catalog.address(endpoints))
+            seen = catalog.through(endpoints, listener.host, listener.port)
+        url = urlsplit(endpoints.s3)
+        if (
+            (self._store or catalog.wire == "s3")
+            and url.scheme == "http"
+            and (endpoints.near or not endpoints.ship_jars)
+        ):
+            shared = None if catalog.hands_out_store else n
+            listener = self._listener("store", shared, "s3", url.hostname or "127.0.0.1", url.port or 80)
+            seen = replace(seen, s3=url._replace(netloc=listener.address).geturl())
+        return seen
+
+    def blind(self, endpoints: Endpoints) -> list[str]:
+        """Where no proxy stands, and why: faults of connections cannot strike there."""
+        catalog, found = catalog_of(endpoints), []
+        if catalog.wire is None:
+            why = "its file has no commit:" if endpoints.own is not None else "it has no server"
+            found.append(f"no proxy stands before the catalog {catalog.name}: {why}")
+        if self._store and urlsplit(endpoints.s3).scheme != "http":
+            found.append(f"no proxy stands before the store {endpoints.s3}: what is encrypted cannot be read")
+        elif self._store and endpoints.ship_jars and not endpoints.near:
+            found.append(
+                "no proxy stands before the store: the executors are on other machines, and proxies on this one's loopback"
+            )
+        return found
+
+    def store(self, host: str, port: int) -> tuple[str, int]:
+        """Where the clients of a catalog server that tells them are to reach the object store: the one listener of them all before
+        ``host:port``."""
+        if not self._store:
+            return host, port
+        listener = self._listener("store", None, "s3", host, port)
+        return listener.host, listener.port
+
+    def database(self, host: str, port: int) -> tuple[str, int]:
+        """Where a catalog server is to reach its database: a listener before ``host:port``."""
+        listener = self._proxies.listen("database", None, "postgres", host, port)
+        return listener.host, listener.port
+
+    def _listener(self, service: Service, writer: int | None, protocol: Protocol, host: str, port: int) -> Listener:
+        key = (service, writer)
+        if key not in self._made:
+            self._made[key] = self._proxies.listen(service, writer, protocol, host, port)
+        return self._made[key]
+
+
+def direct(_: str, endpoints: Endpoints) -> Endpoints:
+    """No proxies: every writer sees the endpoints as they are."""
+    return endpoints

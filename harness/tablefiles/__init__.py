@@ -1,0 +1,1 @@
+"""What do the table's own files say?"""

@@ -1,0 +1,207 @@
+"""A table's files, fetched in parallel, decoded once, and kept by path up to a bound (files never change).
+
+Past the bound the least recently used are forgotten, and read again when they are needed; if they were deleted meanwhile,
+what needs them is unknown and says so.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from checkers.evidence.tablelog import Row
+from compose.objectstore import ObjectStore
+from harness.tablefiles.manifests import (
+    ADDED,
+    Column,
+    CorruptFile,
+    DataRows,
+    Entry,
+    Manifest,
+    ManifestFile,
+    equality_keys,
+    read_deletion_vector,
+    read_manifest,
+    read_manifest_list,
+    read_parent,
+    read_position_deletes,
+    read_rows,
+)
+
+_DATA_BYTES = 256 << 20
+"""Bound of the decoded data files that are kept (bytes of Arrow memory)."""
+_ROWS = 1_000_000
+"""Bound of the rows that are kept as Python tuples; of delete positions and equality keys each."""
+_MANIFEST_ENTRIES = 1_000_000
+"""Bound of the manifest entries that are kept."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Unknown(Exception):
+    """Something that cannot be known; the text says which file is why."""
+
+
+class _Cache(Generic[K, V]):
+    """Values; the least recently used are forgotten when the sum of weights passes the bound (the newest never is)."""
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._weight = 0
+        self._items: OrderedDict[K, tuple[V, int]] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        found = self._items.get(key)
+        if found is None:
+            return None
+        self._items.move_to_end(key)
+        return found[0]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
+    def put(self, key: K, value: V, weight: int) -> None:
+        if key in self._items:
+            self._weight -= self._items.pop(key)[1]
+        self._items[key] = (value, weight)
+        self._weight += weight
+        while self._weight > self._bound and len(self._items) > 1:
+            self._weight -= self._items.popitem(last=False)[1][1]
+
+
+class TableFiles:
+    """A table's immutable files, decoded, by path. A file that was missing or torn once stays so.
+
+    Args:
+        store: where they are.
+        name: how a path is written in words.
+        data_bytes: bound of the decoded data files that are kept (bytes).
+    """
+
+    def __init__(self, store: ObjectStore, name: Callable[[str], str], *, data_bytes: int = _DATA_BYTES) -> None:
+        self._store = store
+        self.name = name
+        self._raw: dict[str, bytes | None] = {}
+        self._lists: dict[str, list[ManifestFile]] = {}
+        self._broken: dict[Any, str] = {}
+        self._manifests: _Cache[ManifestFile, Manifest] = _Cache(_MANIFEST_ENTRIES)
+        self._data: _Cache[str, DataRows] = _Cache(data_bytes)
+        self._rows: _Cache[tuple[str, tuple[Column, ...]], list[Row]] = _Cache(_ROWS)
+        self._positions: _Cache[Entry, Mapping[str, tuple[int, ...]]] = _Cache(_ROWS)
+        self._keys: _Cache[tuple[Entry, tuple[Column, ...]], frozenset[tuple[Any, ...]]] = _Cache(_ROWS)
+
+    def fetch(self, paths: Iterable[str]) -> None:
+        """Fetch ``paths`` in parallel and hold their bytes until :meth:`release`; raises what the store raises."""
+        self._raw |= self._store.read_many(p for p in paths if p not in self._raw)
+
+    def fetch_snapshots(self, manifest_lists: Sequence[str]) -> None:
+        """Fetch what these snapshots added, in three rounds: all manifest lists, then all manifests, then all files."""
+        self.fetch(manifest_lists)
+        manifests: dict[ManifestFile, None] = {}
+        for path in manifest_lists:
+            try:
+                listed = self.manifest_list(path)
+            except Unknown:
+                continue
+            manifests |= {m: None for m in listed if m not in self._manifests and m not in self._broken}
+        self.fetch(m.path for m in manifests)
+        contents: dict[str, None] = {}
+        for m in manifests:
+            try:
+                entries = self.manifest(m).entries
+            except Unknown:
+                continue
+            contents |= {e.path: None for e in entries if e.status == ADDED and not self._has(e)}
+        self.fetch(contents)
+
+    def release(self) -> None:
+        """Forget the bytes that were fetched."""
+        self._raw.clear()
+        self._lists.clear()
+
+    def _has(self, e: Entry) -> bool:
+        return e.path in self._data or e in self._positions or e in self._broken
+
+    def _decode(self, key: Any, path: str, what: str, decode: Callable[[bytes], V]) -> V:
+        if key not in self._broken:
+            if path not in self._raw:
+                self.fetch([path])
+            content = self._raw[path]
+            if content is None:
+                self._broken[key] = f"{what} {self.name(path)} is missing"
+            else:
+                try:
+                    return decode(content)
+                except CorruptFile as e:
+                    self._broken[key] = f"{what} {self.name(path)} is corrupt: {e}"
+        raise Unknown(self._broken[key])
+
+    def manifest_list(self, path: str) -> list[ManifestFile]:
+        """A snapshot's manifests.
+
+        Raises:
+            Unknown: missing or corrupt; so do the other methods.
+        """
+        found = self._lists.get(path)
+        if found is None:
+            found = self._lists[path] = self._decode(path, path, "manifest list", read_manifest_list)
+        return found
+
+    def parent(self, path: str) -> int | None:
+        """The parent of the snapshot that the manifest list ``path`` was written for, as the list itself says."""
+        return self._decode((path, "parent"), path, "manifest list", read_parent)
+
+    def manifest(self, m: ManifestFile) -> Manifest:
+        """A manifest's entries."""
+        found = self._manifests.get(m)
+        if found is None:
+            found = self._decode(m, m.path, "manifest", lambda content: read_manifest(content, m))
+            self._manifests.put(m, found, len(found.entries) + 1)
+        return found
+
+    def data(self, e: Entry) -> DataRows:
+        """A data file's or an equality delete file's columns."""
+        found = self._data.get(e.path)
+        if found is None:
+            what = "data file" if e.content == "data" else "equality delete file"
+            found = self._decode(e, e.path, f"{what} {_by(e)}", lambda content: read_rows(content, e.format))
+            self._data.put(e.path, found, found.nbytes)
+        return found
+
+    def rows(self, e: Entry, columns: tuple[Column, ...]) -> list[Row]:
+        """A data file's rows; the index is the position."""
+        found = self._rows.get((e.path, columns))
+        if found is None:
+            found = self.data(e).rows(columns)
+            self._rows.put((e.path, columns), found, len(found) + 1)
+        return found
+
+    def positions(self, e: Entry) -> Mapping[str, tuple[int, ...]]:
+        """Data file path → positions that a position delete file or a deletion vector deletes."""
+        found = self._positions.get(e)
+        if found is None:
+            if e.content == "deletion-vector":
+                if e.referenced is None:
+                    raise Unknown(f"deletion vector {_by(e)} {self.name(e.path)} names no data file")
+                what = f"deletion vector {_by(e)}"
+                positions = self._decode(e, e.path, what, lambda b: read_deletion_vector(b, e.offset, e.length))
+                found = {e.referenced: positions}
+            else:
+                what = f"position delete file {_by(e)}"
+                found = self._decode(e, e.path, what, lambda b: read_position_deletes(b, e.format))
+            self._positions.put(e, found, sum(map(len, found.values())) + 1)
+        return found
+
+    def keys(self, e: Entry, columns: tuple[Column, ...]) -> frozenset[tuple[Any, ...]]:
+        """The keys that an equality delete file deletes."""
+        found = self._keys.get((e, columns))
+        if found is None:
+            found = frozenset(equality_keys(self.data(e), columns))
+            self._keys.put((e, columns), found, len(found) + 1)
+        return found
+
+
+def _by(e: Entry) -> str:
+    return f"(of snapshot {e.snapshot_id})"

@@ -1,0 +1,102 @@
+"""Keeps the table logs up to date while a run is going on, so that a run that dies leaves what was committed until then.
+
+Also the guard of expiry: ``expire_snapshots`` deletes files that the log has yet to read, so before such an operation is
+invoked :meth:`Follower.secure` reads the log up to the present and says how old a snapshot may be that is expired.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from types import TracebackType
+
+from checkers.evidence.tablelog import TableLog
+from harness.tablefiles.reader import TableReader
+
+Pointer = Callable[[str], tuple[str | None, Sequence[str] | None]]
+"""Table name → location of its current metadata.json, asked from the catalog, None when there is no such table; and every location
+that it had, oldest first, None when the catalog keeps no log of them."""
+
+
+class Follower:
+    """Captures every table each ``interval`` seconds in a thread of its own; use in ``with``.
+
+    Args:
+        readers: table name → its reader.
+        pointer: asks the catalog.
+        now: the run's clock, ns since its start.
+        interval: seconds between captures; each costs some ms a new commit.
+    """
+
+    def __init__(
+        self, readers: Mapping[str, TableReader], pointer: Pointer, now: Callable[[], int], interval: float = 10.0
+    ) -> None:
+        self._readers = readers
+        self._pointer = pointer
+        self._now = now
+        self._interval = interval
+        self._locks = {name: threading.Lock() for name in readers}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="table-log", daemon=True)
+        self.errors: list[str] = []
+        """Captures that failed, and why; the next one catches up."""
+
+    def __enter__(self) -> Follower:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the thread; idempotent."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def capture(self, table: str) -> None:
+        """Read one table's log up to the present.
+
+        Raises:
+            OSError, RuntimeError: catalog or store did not answer.
+        """
+        with self._locks[table]:
+            now = self._now()  # before the pointer is asked for: what was acknowledged earlier must be in
+            pointer, history = self._pointer(table)
+            self._readers[table].capture(pointer, now, history)
+
+    def secure(self, table: str) -> str | None:
+        """Capture, then say what ``older_than`` may be: every snapshot before it is in the log with its rows.
+
+        Returns:
+            A timestamp in UTC, ``YYYY-mm-dd HH:MM:SS.mmm``; None when the table has no snapshot yet.
+        """
+        self.capture(table)
+        newest = self._readers[table].newest_timestamp_ms
+        if newest is None:
+            return None
+        return datetime.fromtimestamp(newest / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+    def finish(self) -> dict[str, TableLog]:
+        """Stop, read every table to its end, and close the logs."""
+        self.stop()
+        logs = {}
+        for name, reader in self._readers.items():
+            with self._locks[name]:
+                now = self._now()
+                pointer, history = self._pointer(name)
+                logs[name] = reader.finish(pointer, now, history)
+        return logs
+
+    def _loop(self) -> None:
+        while not self._stop.wait(self._interval):
+            for name in self._readers:
+                if self._stop.is_set():
+                    return
+                try:
+                    self.capture(name)
+                except Exception as e:  # a capture may fail while a fault is on; the final one may not
+                    self.errors.append(f"{name}: {type(e).__name__}: {e}")

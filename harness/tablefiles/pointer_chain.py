@@ -1,0 +1,158 @@
+"""Which metadata.json files a catalog's pointer leads to: a version lists its predecessors, the oldest of them its own.
+
+A version's ``metadata-log`` has at most ``write.metadata.previous-versions-max`` entries, so a long chain is walked
+from log to log. The walk ends at the first version that is known already, at one without a log, or at one that is
+missing or corrupt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from compose.objectstore import ObjectStore, normalise
+from harness.tablefiles.manifests import CorruptFile, read_metadata
+
+LONGEST = 1_000_000
+"""Bound of walks along a chain, whatever the files say."""
+_BATCH = 32
+_METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$")
+
+Snapshot = Mapping[str, Any]
+"""A snapshot as metadata.json has it."""
+
+
+def folder(location: str) -> str:
+    """The folder that a file is in."""
+    return location.rpartition("/")[0]
+
+
+def parse(location: str, raw: bytes | None, problems: list[str]) -> dict[str, Any] | None:
+    """A metadata.json; None, and a problem more, when it is missing (``raw`` None) or corrupt."""
+    if raw is None:
+        problems.append(f"metadata file {location} is missing")
+        return None
+    try:
+        return read_metadata(raw)
+    except CorruptFile as e:
+        problems.append(f"metadata file {location} is corrupt: {e}")
+        return None
+
+
+def predecessors(content: Mapping[str, Any]) -> list[str]:
+    """What ``metadata-log`` names, oldest first."""
+    return [e["metadata-file"] for e in content.get("metadata-log") or () if e.get("metadata-file")]
+
+
+@dataclass(slots=True)
+class Trace:
+    """Where a pointer leads.
+
+    Attributes:
+        locations: versions that are not known yet, oldest first, the pointer's own last.
+        base: the known version (its number) that they descend from; None: none.
+        contents: of the locations that had to be read on the way.
+        problems: why the walk ended, if it ended at a file that cannot be read.
+    """
+
+    locations: list[str]
+    base: int | None = None
+    contents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def trace(store: ObjectStore, pointer: str, known: Mapping[str, int]) -> Trace:
+    """Walk back from ``pointer`` to a version in ``known`` (normalised location → its number).
+
+    A pointer at a known version itself was set back: that version is to be recorded again, below the one before it.
+
+    Raises:
+        TableReadError: the store cannot be read.
+    """
+    if normalise(pointer) in known:
+        n = known[normalise(pointer)]
+        return Trace([pointer], n - 1 if n else None)
+    out = Trace([pointer])  # newest first until the end
+    seen = {normalise(pointer)}
+    current: str | None = pointer
+    for _ in range(LONGEST):
+        if current is None:
+            break
+        content = parse(current, store.read_many([current])[current], out.problems)
+        if content is None:
+            break
+        out.contents[current] = content
+        current = None
+        for location in reversed(predecessors(content)):
+            place = normalise(location)
+            if place in known:
+                out.base = known[place]
+                break
+            if place not in seen:
+                seen.add(place)
+                out.locations.append(location)
+                current = location
+        if out.base is not None:
+            break
+    out.locations.reverse()
+    return out
+
+
+def recorded(pointer: str, history: Sequence[str], known: Mapping[str, int]) -> Trace | None:
+    """Where the catalog's own log says that the pointer was on its way; None when the log does not have the pointer.
+
+    Args:
+        history: every location, oldest first; what was committed after the pointer was asked for is left out.
+    """
+    places = [normalise(location) for location in history]
+    if normalise(pointer) not in places:
+        return None
+    end = len(places) - 1 - places[::-1].index(normalise(pointer))
+    begin = next((n for n in range(end - 1, -1, -1) if places[n] in known), None)
+    first = 0 if begin is None else begin + 1
+    return Trace(list(history[first : end + 1]), None if begin is None else known[places[begin]])
+
+
+def metadata_files(store: ObjectStore, folder: str) -> list[str]:
+    """Every metadata.json in a folder.
+
+    Raises:
+        TableReadError: the store cannot be read.
+    """
+    return [p for p in store.list(folder) if _METADATA_FILE.search(p)]
+
+
+class OutsideTheChain:
+    """Snapshots that only metadata files outside the chain list: each file is read once, and only when a parent is
+    missed.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._listed = False
+        self._read: set[str] = set()
+        self._snapshots: dict[int, tuple[Snapshot, str]] = {}
+
+    def look_again(self) -> None:
+        """There may be new files: the next search lists the folder anew."""
+        self._listed = False
+
+    def find(self, snapshot_id: int, beside: str, chain: Mapping[str, int]) -> tuple[Snapshot, str] | None:
+        """The snapshot and the file that lists it, of the folder that ``beside`` is in.
+
+        Raises:
+            TableReadError: the store cannot be read.
+        """
+        if not self._listed:
+            files = metadata_files(self._store, folder(beside))
+            unread = [p for p in files if normalise(p) not in chain and p not in self._read]
+            for at in range(0, len(unread), _BATCH):
+                for location, raw in self._store.read_many(unread[at : at + _BATCH]).items():
+                    content = parse(location, raw, []) or {}
+                    self._read.add(location)
+                    for s in content.get("snapshots") or ():
+                        self._snapshots.setdefault(s["snapshot-id"], (s, location))
+            self._listed = True
+        return self._snapshots.get(snapshot_id)

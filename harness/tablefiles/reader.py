@@ -1,0 +1,527 @@
+"""The table reader: follows a table's metadata through the object store and writes the table log.
+
+It is given what the catalog's pointer says, and reads everything else from the store itself: never through Spark,
+never through a catalog client. What each snapshot changed is worked out by ``harness.tablefiles.snapshot_tree``; this file is
+about *which* snapshots there were, in which order.
+
+**The chain of metadata.** Every commit writes a new metadata.json and swings the catalog's pointer to it. A
+metadata.json lists its predecessors (``metadata-log``, at most ``write.metadata.previous-versions-max`` of them), and
+the oldest of these lists its own. The reader walks back until it meets a version that it knows, then records what is
+new, oldest first::
+
+    known                          new
+    v1 ◄── v2 ◄── v3 (captured) ◄── v4 ◄── v5 ◄── pointer
+              └── v4'   a second writer that swung the pointer from v2 as well: v3 is lost
+
+Where the pointer's chain does not lead to the version captured last (v4' above), the catalog lost a commit, or was
+set back. Both chains are in the log then, and the version where it happened says so in ``problems``; checkers judge.
+A metadata.json in the folder that no chain names lost its race: it is not part of the log
+(:meth:`TableReader.unreferenced_metadata` lists such files).
+
+**Snapshots come and go.** Expiry, rollback, and replacing a table drop snapshots from the list, and some catalogs
+list only the current one; so the snapshots of *every* version of the chain count, each where the chain first shows
+it. Only when a snapshot's parent was in no version at all are the other metadata files of the folder searched for it.
+
+**When to capture.** The rows of a commit can be read while its files exist, so capture before anything deletes files.
+A capture costs what is new. Each version with its commits is appended to the file in one write: a run that is killed,
+or a store that stops answering half-way, leaves whole versions, and the next capture goes on behind them.
+
+**Broken tables are findings, not errors**: what is missing or torn is said in ``problems``, by file and commit. Only
+a store that does not answer raises :class:`TableReadError`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from checkers.evidence import tablelog
+from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog
+from compose.objectstore import ObjectStore, TableReadError, normalise
+from harness.tablefiles.decoded import TableFiles, Unknown
+from harness.tablefiles.manifests import Column, Entry, ManifestFile, attempt_of, projection
+from harness.tablefiles.pointer_chain import (
+    LONGEST,
+    OutsideTheChain,
+    Snapshot,
+    Trace,
+    folder,
+    metadata_files,
+    parse,
+    predecessors,
+    recorded,
+    trace,
+)
+from harness.tablefiles.snapshot_tree import Change, SnapshotTree
+
+__all__ = ["ObjectStore", "TableReadError", "TableReader"]
+
+_OP = "icequake-op"
+_BATCH = 32
+"""Metadata versions that are read and recorded together."""
+_SNAPSHOT_BATCH = 128
+"""Snapshots whose files are fetched together."""
+_SAID = frozenset(
+    {
+        "format-version",
+        "last-updated-ms",
+        "current-snapshot-id",
+        "snapshots",
+        "refs",
+        "last-sequence-number",
+        "next-row-id",
+    }
+)
+"""Keys of metadata.json that a :class:`Metadata` record has fields for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """A metadata.json to be recorded."""
+
+    location: str
+    content: dict[str, Any]
+    problems: tuple[str, ...]
+
+
+class TableReader:
+    """Reads one table's log from the store, a piece at a time. Thread-safe: captures wait for each other.
+
+    Args:
+        store: where the table's files are.
+        table: the table's name in the workload file.
+        identifier: what the catalog calls it.
+        columns: the columns of a row in the log, by name; one that a snapshot's schema does not have reads as None.
+        path: the log file, created (replacing what is there) at the first capture that finds a table; None: keep the
+            log in memory only.
+        lists_one: the catalog's metadata lists the current snapshot alone and names no parent (Nessie over REST): a
+            snapshot's parent is what its writer put into its manifest list.
+        overwrites: a metadata file can be written over by another commit (the Hadoop catalog): what is there is compared
+            with what was captured.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        *,
+        table: str,
+        identifier: str,
+        columns: Sequence[str],
+        path: Path | None,
+        lists_one: bool = False,
+        overwrites: bool = False,
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._identifier = identifier
+        self._columns = tuple(columns)
+        self._path = path
+        self._lists_one = lists_one
+        self._overwrites = overwrites
+        self._unwritable: TableReadError | None = None
+        self._lock = RLock()
+        self._location: str | None = None
+        self._metadata: list[Metadata] = []
+        self._known: dict[str, int] = {}  # normalised location of a recorded version → its n (the newest)
+        self._commits: dict[int, Commit] = {}
+        self._told: dict[int, Snapshot] = {}  # a snapshot as the chain first told it
+        self._unrecorded: dict[int, Change] = {}
+        self._captures: list[Capture] = []
+        self._problems: list[str] = []
+        self._missing: tuple[MissingFile, ...] = ()
+        self._complete = False
+        self._written = (0, 0)  # captures and problems that are in the file
+        self._fields: dict[int, Column] = {}
+        self._files = TableFiles(store, self._relative)
+        self._tree = SnapshotTree(self._files, lambda id: self._fields.get(id, Column(f"field {id}", id)))
+        self._outside = OutsideTheChain(store)
+
+    @property
+    def newest_timestamp_ms(self) -> int | None:
+        """The newest snapshot timestamp captured (ms since the epoch, writers' clocks); None: no snapshot yet."""
+        with self._lock:
+            return max((c.timestamp_ms for c in self._commits.values()), default=None)
+
+    def capture(self, pointer: str | None, time: int, history: Sequence[str] | None = None) -> Capture:
+        """Record everything that the catalog's pointer leads to and that is not recorded yet.
+
+        Args:
+            pointer: location of the current metadata.json; None: the catalog has no such table.
+            time: the clock (ns since the start of the run), read *before* the catalog was asked for the pointer.
+            history: every location that the pointer had, oldest first, from the catalog's own log; None: the files tell.
+
+        Raises:
+            TableReadError: the store cannot be read, or the log file cannot be written.
+        """
+        with self._lock:
+            if pointer is not None:
+                self._outside.look_again()
+                try:
+                    self._follow(pointer, history)
+                finally:
+                    self._files.release()
+            done = Capture(time, pointer)
+            self._captures.append(done)
+            self._write_rest()
+            return done
+
+    def finish(self, pointer: str | None, time: int, history: Sequence[str] | None = None) -> TableLog:
+        """The last capture, a look whether every file of every snapshot still listed is there, and the end of the log.
+
+        Raises:
+            TableReadError: as :meth:`capture`.
+        """
+        with self._lock:
+            self.capture(pointer, time, history)
+            if self._location is None:
+                self._begin("")
+                self._write_rest()
+            self._missing = self._missing_files() if pointer is not None else ()
+            self._complete = True
+            self._append([tablelog.end_to_json(self._missing)])
+            return self.log()
+
+    def log(self) -> TableLog:
+        """What is recorded so far."""
+        with self._lock:
+            return TableLog(
+                self._table,
+                self._identifier,
+                self._location or "",
+                self._columns,
+                tuple(self._metadata),
+                tuple(self._commits.values()),
+                tuple(self._captures),
+                self._complete,
+                tuple(self._problems),
+                self._missing,
+            )
+
+    def unreferenced_metadata(self) -> list[str]:
+        """Locations of metadata.json files beside the recorded ones that no recorded chain has: lost races and orphans.
+
+        Raises:
+            TableReadError: the store cannot be read.
+        """
+        with self._lock:
+            folders = dict.fromkeys(folder(m.location) for m in self._metadata)
+            return [p for f in folders for p in metadata_files(self._store, f) if normalise(p) not in self._known]
+
+    # --- the log file
+
+    def _begin(self, location: str) -> None:
+        self._location = location
+        if self._path is not None:
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._path.write_bytes(b"")
+            except OSError as e:
+                raise self._cannot_write(e) from None
+        self._append([tablelog.header_to_json(self._table, self._identifier, location, self._columns)])
+
+    def _append(self, records: Iterable[dict[str, Any]]) -> None:
+        if self._path is None:
+            return
+        if self._unwritable is not None:
+            raise self._unwritable
+        lines = b"".join(map(tablelog.dump, records))
+        try:
+            with self._path.open("ab") as f:
+                f.write(lines)
+        except OSError as e:  # a line may be torn, and what it said is nowhere else: nothing may follow it
+            raise self._cannot_write(e) from None
+
+    def _cannot_write(self, e: OSError) -> TableReadError:
+        self._unwritable = TableReadError(
+            f"{self._path}: cannot be written: {e.strerror}; free some space or give another --store"
+        )
+        return self._unwritable
+
+    def _write_rest(self) -> None:
+        """Captures and problems that are not in the file; those from before the table existed wait for its header."""
+        if self._location is None:
+            return
+        captures, problems = self._written
+        self._append({"type": "problem", "text": text} for text in self._problems[problems:])
+        self._append({"type": "capture", "time": c.time, "metadata": c.metadata} for c in self._captures[captures:])
+        self._written = (len(self._captures), len(self._problems))
+
+    def _problem(self, text: str) -> None:
+        if text not in self._problems:
+            self._problems.append(text)
+
+    def _relative(self, path: str) -> str:
+        if not self._location:
+            return path
+        full, root = normalise(path), normalise(self._location).rstrip("/") + "/"
+        return full[len(root) :] if full.startswith(root) else path
+
+    # --- the chain of metadata
+
+    def _follow(self, pointer: str, history: Sequence[str] | None) -> None:
+        last = self._metadata[-1] if self._metadata else None
+        problems: list[str] = []
+        if last is not None and normalise(last.location) == normalise(pointer):
+            if not self._overwrites or (content := self._written_over(last, problems)) is None:
+                return
+            traced = Trace([pointer], last.n - 1 if last.n else None, {pointer: content})
+        else:
+            traced = recorded(pointer, history or (), self._known) or trace(self._store, pointer, self._known)
+        base, read = traced.base, traced.contents
+        if not read and traced.problems and normalise(pointer) not in self._known:
+            self._problem(f"the pointer leads nowhere: {'; '.join(traced.problems)}")
+            return
+        if last is not None and base != last.n:
+            origin = "no version seen before" if base is None else f"{self._metadata[base].location} (metadata {base})"
+            problems.append(
+                f"the pointer was at {last.location} (metadata {last.n}); this version does not descend from it, "
+                f"but from {origin}"
+            )
+        previous = self._metadata[base].location if base is not None else None
+        for at in range(0, len(traced.locations), _BATCH):
+            batch = traced.locations[at : at + _BATCH]
+            raw = self._store.read_many(p for p in batch if p not in read)
+            versions: list[_Version] = []
+            for location in batch:
+                content = read.pop(location, None) or parse(location, raw.get(location), problems)
+                if content is not None:
+                    if self._lists_one:
+                        self._tell_parents(content)
+                    log = predecessors(content)
+                    if log and previous is not None and normalise(log[-1]) != normalise(previous):
+                        problems.append(f"its metadata-log says that it follows {log[-1]}, the chain says {previous}")
+                    versions.append(_Version(location, content, tuple(problems)))
+                    problems.clear()
+                previous = location
+            self._record_all(versions)
+        for text in problems:
+            self._problem(f"pointer at {pointer}: {text}")
+
+    def _written_over(self, last: Metadata, problems: list[str]) -> dict[str, Any] | None:
+        """What is in the last version's file now, if that is not what was recorded; says so among the problems."""
+        content = parse(last.location, self._store.read_many([last.location])[last.location], problems)
+        if content is None:
+            return None
+        told = (content.get("last-updated-ms") or 0, tuple(s["snapshot-id"] for s in content.get("snapshots") or ()))
+        if told == (last.last_updated_ms, last.snapshots):
+            return None
+        problems.append(f"{last.location} was written over: metadata {last.n} is what was in it before")
+        return content
+
+    def _tell_parents(self, content: dict[str, Any]) -> None:
+        """Put into a version's snapshots the parents that their writers named."""
+        for s in content.get("snapshots") or ():
+            if s.get("parent-snapshot-id") is None and "manifest-list" in s:
+                with contextlib.suppress(Unknown):  # said when its manifests are read
+                    s["parent-snapshot-id"] = self._files.parent(s["manifest-list"])
+
+    # --- versions
+
+    def _record_all(self, versions: Sequence[_Version]) -> None:
+        new = {s["snapshot-id"]: s for v in versions for s in self._new_snapshots(v.content)}
+        fetched: set[int] = set()
+        for v in versions:
+            due = [s["snapshot-id"] for s in self._new_snapshots(v.content)]
+            if any(id not in fetched for id in due):
+                self._files.release()
+                ahead = [id for id in new if id not in fetched][: max(_SNAPSHOT_BATCH, len(due))]
+                self._files.fetch_snapshots([new[id]["manifest-list"] for id in ahead if "manifest-list" in new[id]])
+                fetched.update(ahead)
+            self._record(v)
+
+    def _new_snapshots(self, content: Mapping[str, Any]) -> list[Snapshot]:
+        """A version's snapshots that are not recorded, by sequence number, then as listed; parents before children."""
+        listed = {s["snapshot-id"]: s for s in content.get("snapshots") or () if s["snapshot-id"] not in self._commits}
+        out: dict[int, Snapshot] = {}
+        for s in sorted(listed.values(), key=lambda s: s.get("sequence-number") or 0):
+            line: dict[int, Snapshot] = {}
+            at: Snapshot | None = s
+            while at is not None and at["snapshot-id"] not in out and at["snapshot-id"] not in line:
+                line[at["snapshot-id"]] = at
+                at = listed.get(at.get("parent-snapshot-id"))
+            out |= reversed(line.items())
+        return list(out.values())
+
+    def _record(self, v: _Version) -> None:
+        """Record one version and its new snapshots, in memory and in the file: all of it or nothing."""
+        c = v.content
+        if self._location is None:
+            self._begin(c["location"])
+        n = len(self._metadata)
+        problems = list(v.problems)
+        listed: list[Snapshot] = c.get("snapshots") or []
+        for s in listed:
+            before = self._told.get(s["snapshot-id"])
+            if before is not None and before != s and _identity(before) != _identity(s):
+                problems.append(f"tells snapshot {s['snapshot-id']} differently than the version that first showed it")
+        for schema in _schemas(c):
+            names = [f["name"] for f in schema.get("fields", ())]
+            self._fields |= {f.id: f for f in projection(schema, names) if f.id is not None}
+        last = self._metadata[-1] if self._metadata else None
+        raw = {k: x for k, x in c.items() if k not in _SAID}
+        if last is not None:  # versions share what is equal
+            raw = {k: last.raw[k] if k in last.raw and last.raw[k] == x else x for k, x in raw.items()}
+        current = c.get("current-snapshot-id")
+        metadata = Metadata(
+            n=n,
+            location=v.location,
+            last_updated_ms=c.get("last-updated-ms") or 0,
+            format_version=c["format-version"],
+            current=None if current == -1 else current,
+            snapshots=tuple(s["snapshot-id"] for s in listed),
+            refs={name: ref["snapshot-id"] for name, ref in (c.get("refs") or {}).items()},
+            last_sequence_number=c.get("last-sequence-number") or 0,
+            next_row_id=c.get("next-row-id"),
+            raw=raw,
+            problems=tuple(problems),
+        )
+        commits: dict[int, Commit] = {}
+        told: dict[int, Snapshot] = {}
+        for s in self._new_snapshots(c):
+            for snapshot, found_in in self._with_lost_parents(s, v.location, commits):
+                commits[snapshot["snapshot-id"]] = self._commit(snapshot, c, n, found_in, told)
+                told[snapshot["snapshot-id"]] = snapshot
+        self._append([tablelog.metadata_to_json(metadata, last), *map(tablelog.commit_to_json, commits.values())])
+        self._metadata.append(metadata)
+        self._known[normalise(v.location)] = n
+        self._commits |= commits
+        self._told |= told
+        self._unrecorded.clear()
+
+    def _with_lost_parents(
+        self, s: Snapshot, beside: str, recording: Mapping[int, Commit]
+    ) -> list[tuple[Snapshot, str | None]]:
+        """``s`` after those of its ancestors that only metadata files outside the chain list, and which files."""
+        line: list[tuple[Snapshot, str | None]] = [(s, None)]
+        seen = {s["snapshot-id"]}
+        for _ in range(LONGEST):
+            parent = line[-1][0].get("parent-snapshot-id")
+            if parent is None or parent in self._commits or parent in recording or parent in seen:
+                break
+            found = self._outside.find(parent, beside, self._known)
+            if found is None:
+                break
+            line.append(found)
+            seen.add(parent)
+        return line[::-1]
+
+    # --- snapshots
+
+    def _commit(
+        self, s: Snapshot, content: Mapping[str, Any], n: int, found_in: str | None, told: Mapping[int, Snapshot]
+    ) -> Commit:
+        id, parent = s["snapshot-id"], s.get("parent-snapshot-id")
+        summary = dict(s.get("summary") or {})
+        operation = summary.pop("operation", "")
+        op = summary.get(_OP)
+        change = self._change(s, content, told)
+        who = f"snapshot {id}" + (f" (op {op})" if op else "")
+        problems = [f"{p}; needed by {who}" for p in dict.fromkeys(change.problems)]
+        if found_in is not None:
+            problems.append(f"{who} is in no version of the metadata chain, only in {found_in}")
+        return Commit(
+            snapshot_id=id,
+            parent_id=parent,
+            sequence_number=s.get("sequence-number") or 0,
+            timestamp_ms=s.get("timestamp-ms") or 0,
+            operation=operation,
+            summary=summary,
+            op=op,
+            attempt=attempt_of(s.get("manifest-list", "")),
+            manifest_list=self._relative(s.get("manifest-list", "")),
+            schema_id=s.get("schema-id"),
+            metadata=n,
+            added=change.added,
+            removed=change.removed,
+            added_files=tuple(map(self._file_entry, change.added_files)),
+            removed_files=tuple(map(self._file_entry, change.removed_files)),
+            first_row_id=s.get("first-row-id"),
+            added_rows=s.get("added-rows"),
+            problems=tuple(problems),
+            violations=tuple(dict.fromkeys(change.violations)),
+        )
+
+    def _change(self, s: Snapshot, content: Mapping[str, Any], told: Mapping[int, Snapshot]) -> Change:
+        """What a snapshot changed; puts it in the tree when its manifests can be listed.
+
+        A capture that the store cut short leaves snapshots in the tree that are not recorded: their changes are kept.
+        """
+        id, parent = s["snapshot-id"], s.get("parent-snapshot-id")
+        if id in self._unrecorded:
+            return self._unrecorded[id]
+        try:
+            manifests = self._manifests(s)
+        except Unknown as e:
+            return Change(problems=[str(e)])
+        columns = projection(_schema_of(s, content), self._columns)
+        live = self._tree.live(id, manifests)
+        if parent is None or parent in self._tree:
+            change = self._tree.child(id, parent, live, columns)
+        else:
+            change = self._tree.orphan(id, live, columns)
+            seen = parent in self._commits or parent in told
+            change.problems.append(f"its parent {parent} {'could not be read' if seen else 'was never seen'}")
+        self._unrecorded[id] = change
+        return change
+
+    def _manifests(self, s: Snapshot) -> list[ManifestFile]:
+        if "manifest-list" in s:
+            return self._files.manifest_list(s["manifest-list"])
+        # Version 1 may list the manifests in the metadata itself (spec, "Snapshots").
+        return [ManifestFile(path, False, 0, 0, 0, s["snapshot-id"], None) for path in s.get("manifests") or ()]
+
+    def _file_entry(self, e: Entry) -> FileEntry:
+        return FileEntry(
+            path=self._relative(e.path),
+            content=e.content,
+            format=e.format,
+            records=e.records,
+            size=e.size,
+            partition=dict(e.partition),
+            data_sequence_number=e.data_sequence_number,
+            referenced=None if e.referenced is None else self._relative(e.referenced),
+            offset=e.offset,
+            length=e.length,
+            first_row_id=e.first_row_id,
+            file_sequence_number=e.file_sequence_number,
+            snapshot_id=e.snapshot_id,
+        )
+
+    def _missing_files(self) -> tuple[MissingFile, ...]:
+        """Files that a snapshot of the last metadata needs and that are not there."""
+        listed = [id for id in (self._metadata[-1].snapshots if self._metadata else ()) if id in self._told]
+        there = {normalise(p) for p in self._store.list(self._location or "")} if self._location else set()
+        needed = {s["manifest-list"] for s in map(self._told.__getitem__, listed) if "manifest-list" in s}
+        suspects = {p for p in self._tree.paths(listed) | needed if normalise(p) not in there}
+        gone = {p for p in sorted(suspects) if not self._store.exists(p)}
+        if not gone:
+            return ()
+        users = self._tree.snapshots_with(listed, gone)
+        for id in listed:
+            manifest_list = self._told[id].get("manifest-list")
+            if manifest_list in gone:
+                users.setdefault(manifest_list, []).append(id)
+        return tuple(MissingFile(self._relative(p), tuple(ids)) for p, ids in sorted(users.items()))
+
+
+def _schemas(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """All schemas; the old ``schema`` of version 1 last."""
+    return [*(content.get("schemas") or ()), *([content["schema"]] if "schema" in content else ())]
+
+
+def _schema_of(s: Snapshot, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema a snapshot is read with: its own (``schema-id``), else the table's current one."""
+    by_id = {schema.get("schema-id"): schema for schema in _schemas(content)}
+    for id in (s.get("schema-id"), content.get("current-schema-id")):
+        if id is not None and id in by_id:
+            return by_id[id]
+    return content.get("schema") or {}
+
+
+def _identity(s: Snapshot) -> tuple[Any, ...]:
+    """What must never change about a snapshot."""
+    return s.get("parent-snapshot-id"), s.get("sequence-number") or 0, s.get("manifest-list"), s.get("timestamp-ms")

@@ -1,0 +1,133 @@
+"""The driver process of a writer: a PySpark program of its own on the cluster, started and ended by the orchestrator."""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from compose.endpoints import Endpoints
+from compose.install.ensure import Installation
+from compose.processes.ports import Ports
+from compose.processes.process import LocalProcess, NotReady
+from compose.processes.service import ServiceError
+from compose.stack.stack import spark_conf, writer_environment
+from harness.run.writer_proxies import direct
+from harness.writers.slot import Launch, Writer
+
+CATALOG = "c"
+"""The catalog's name in the writers' Spark sessions."""
+
+
+class Driver(LocalProcess):
+    """``python -m harness.writers.session``; it is there when its socket is.
+
+    Args:
+        name: such as ``w0``, or ``w0.1`` for the first replacement.
+        conf: the Spark properties of its session.
+        environment: all of its environment but the run's mark.
+        folder: for its properties file; ``socket`` lies beside it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        run_id: str,
+        python: Path,
+        conf: Mapping[str, str],
+        environment: Mapping[str, str],
+        folder: Path,
+        log: Path,
+    ) -> None:
+        super().__init__(name, run_id=run_id, ports=Ports(), port_names=(), folder=folder, log=log)
+        self._python = python
+        self._conf = dict(conf)
+        self._environment = dict(environment)
+        self.socket = folder.with_name(f"{folder.name}.sock")
+
+    def argv(self) -> Sequence[str]:
+        return [str(self._python), "-m", "harness.writers.session", str(self.folder / "conf.json"), str(self.socket)]
+
+    def environment(self) -> Mapping[str, str]:
+        return self._environment | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+
+    def prepare(self) -> None:
+        conf = self.folder / "conf.json"
+        conf.touch(mode=0o600)  # a catalog's credentials are in it
+        conf.write_text(json.dumps(self._conf))
+
+    def probe(self, timeout: float) -> None:
+        if not self.socket.exists():
+            raise NotReady("its Spark session is not there yet")
+
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.running
+
+
+FAKETIME = (
+    "/usr/lib/*/faketime/libfaketimeMT.so.1",
+    "/usr/lib*/faketime/libfaketimeMT.so.1",
+    "/usr/local/lib/faketime/libfaketimeMT.so.1",
+)
+
+
+def skewed(offset: str | None) -> dict[str, str]:
+    """The environment in which a process's clock is off by ``offset`` (``-2h``): by libfaketime, which a JVM bears well.
+
+    Raises:
+        ServiceError: there is no libfaketime.
+    """
+    if offset is None:
+        return {}
+    found = [path for pattern in FAKETIME for path in glob.glob(pattern)]
+    if not found:
+        raise ServiceError(
+            "clocks", "needs libfaketime", remedy="install it (Debian, Ubuntu: libfaketime) or leave clocks out"
+        )
+    return {"LD_PRELOAD": found[0], "FAKETIME": offset}
+
+
+def launcher(
+    installation: Installation,
+    endpoints: Endpoints,
+    *,
+    run_id: str,
+    data: Path,
+    logs: Path,
+    front: Callable[[str, Endpoints], Endpoints] = direct,
+    warm: tuple[Path, ...] = (),
+    clocks: Mapping[int, str] | None = None,
+) -> Launch:
+    """A function that launches the driver process of a writer (or, first, hands out a warm one).
+
+    Args:
+        run_id: marks the process, so that the watchdog ends it with the run.
+        data: folder for sockets and Spark's scratch files; short, since a Unix socket's path is limited to ~100 bytes.
+        logs: folder for the drivers' logs.
+        front: the endpoints as a writer of that name is to see them, such as through proxies.
+        clocks: writer → how far its clock is off, such as ``-2h``; raises ServiceError where that cannot be done.
+        warm: sockets of writers that are up already; the n-th belongs to writer ``wn``. One that is gone or busy is not handed out.
+    """
+
+    def launch(name: str, generation: int) -> Writer:
+        n = int(name.removeprefix("w"))
+        if generation == 0 and n < len(warm) and (taken := Writer(name, None, warm[n])).take():
+            return taken
+        tag = name if generation == 0 else f"{name}.{generation}"
+        conf = spark_conf(installation, front(name, endpoints), scratch=data / tag, catalog_name=CATALOG)
+        driver = Driver(
+            tag,
+            run_id=run_id,
+            python=installation.python,
+            conf=conf | {"spark.app.name": f"icequake {tag}"},
+            environment=writer_environment(installation, endpoints) | skewed((clocks or {}).get(n)),
+            folder=data / tag,
+            log=logs / f"writer-{tag}.log",
+        )
+        driver.start()
+        return Writer(name, driver, driver.socket)
+
+    return launch

@@ -1,0 +1,256 @@
+"""The writer's side: one PySpark driver process that executes one operation at a time for the orchestrator.
+
+Started as ``python -m harness.writers.session CONF.json SOCKET``. It makes a Spark session from the properties in CONF.json, listens on
+the Unix socket, and serves one connection after the other, so a kept ("warm") writer can be used by run after run. Requests
+and answers are lines of JSON:
+
+* ``{"op", "statements": [{"sql", "bind", "result", "settings", "action"}], "names": {...}}``
+  → ``{"ok": true, "result": rows | null, "bound": {...}}`` or ``{"ok": false, "error": [[class, message], ...]}``. Every
+  snapshot the statements make carries ``icequake-op = op`` (``EnvironmentContext``: the one way that marks DML, metadata deletes and
+  procedures alike).
+* ``{"hello": true}`` → ``{"ok": true, "pid": n}``, if the session can be used: whoever takes over a warm writer asks this first.
+* ``{"loop": [request, ...]}`` → ``{"ok": true, "seconds": s, "failed": n}``: the requests back to back, nothing recorded;
+  what the harness is measured against.
+
+A driver whose orchestrator hangs up before the answer ends itself, JVM and all: its operation must not commit into somebody else's run.
+
+The JVM under the session can die alone (it is what the kernel's OOM killer takes), or its context can be stopped. Python would live on
+and answer every request with an error at once, so the process then ends without an answer: the orchestrator sees a dead writer.
+
+It imports nothing but pyspark, the standard library and what does the same, so it runs in an environment of any Spark version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.writers import two_tables
+
+SUMMARY_KEY = "icequake-op"
+MAX_CAUSES = 30
+NOISE = "org.apache.spark.util.Utils$OriginalTryStackTraceException"
+"""Suppressed into every exception that crosses a Spark ``Try``; says nothing that its owner does not say."""
+
+
+def java_chain(throwable: Any) -> list[list[str]]:
+    """``[[class, message], ...]`` of a Java throwable, its causes and what they suppressed, outermost first; bounded."""
+    chain: list[list[str]] = []
+    queue = [throwable]
+    seen = set()
+    while queue and len(chain) < MAX_CAUSES:
+        t = queue.pop(0)
+        if t is None:
+            continue
+        identity = t.toString()
+        name = t.getClass().getName()
+        if (name, identity) in seen or name == NOISE:
+            continue
+        seen.add((name, identity))
+        chain.append([name, (t.getMessage() or "")[:2000]])
+        queue.append(t.getCause())
+        queue += list(t.getSuppressed())
+    return chain
+
+
+def error_chain(error: BaseException) -> list[list[str]]:
+    """The exception chain of anything PySpark raises: the Java chain where there is one, else the Python one."""
+    origin = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    if origin is not None:
+        with contextlib.suppress(Exception):
+            return java_chain(origin)
+    return [[f"{type(error).__module__}.{type(error).__qualname__}", str(error)[:2000]]]
+
+
+class Session:
+    """A Spark session that executes operations."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+        self._context = spark._jvm.org.apache.iceberg.EnvironmentContext
+
+    def execute(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Run one operation's statements in order; see the module's text for request and answer."""
+        names = dict(request["names"])
+        result: list[Any] | None = None
+        bound: dict[str, Any] = {}
+        try:
+            self._context.put(SUMMARY_KEY, request["op"])
+            for s in request["statements"]:
+                with self._settings(s.get("settings") or {}):
+                    text = s["sql"].format_map(names)
+                    rows = self._act(text, s["action"], names) if s.get("action") else self._spark.sql(text).collect()
+                if s.get("bind"):
+                    value = rows[-1][0] if rows else None
+                    names[s["bind"]] = bound[s["bind"]] = value
+                if s.get("result"):
+                    result = [list(r) for r in rows]
+        except Exception as e:
+            return {"ok": False, "error": error_chain(e), "bound": bound}
+        return {"ok": True, "result": result, "bound": bound}
+
+    def _act(self, table: str, action: dict[str, Any], names: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """An action by Java calls.
+
+        ``remove-orphan-files``: the locations that it deleted, one a row. ``current-snapshot``: the table's. ``transfer``: statements on
+        two tables (``harness.writers.two_tables``), how it was committed.
+
+        Raises:
+            ValueError: there is no such action.
+        """
+        if action["name"] == "current-snapshot":
+            return [(two_tables.current_snapshot(self._spark, table),)]
+        if action["name"] == "transfer":
+            parts = [(t.format_map(names), sql.format_map(names)) for t, sql in action["parts"]]
+            return [(two_tables.transfer(self._spark, names["catalog"], action["op"], parts, action["needs"]),)]
+        if action["name"] != "remove-orphan-files":
+            raise ValueError(f"no action {action['name']!r}")
+        iceberg, session = self._spark._jvm.org.apache.iceberg.spark, self._spark._jsparkSession
+        orphans = iceberg.actions.SparkActions.get(session).deleteOrphanFiles(
+            iceberg.Spark3Util.loadIcebergTable(session, table)
+        )
+        before = int(time.time() * 1000) - 1000 * action["older_than_s"]
+        # S3FileIO lists by prefix itself; the other way goes through Hadoop's file systems, which know no s3://.
+        done = orphans.usePrefixListing(True).olderThan(before).execute()
+        return [(location,) for location in done.orphanFileLocations()]
+
+    @contextlib.contextmanager
+    def _settings(self, settings: dict[str, str]) -> Iterator[None]:
+        """Properties of the session for a while; then they are what they were."""
+        before = {k: self._spark.conf.get(k, None) for k in settings}
+        try:
+            for k, v in settings.items():
+                self._spark.conf.set(k, v)
+            yield
+        finally:
+            for k, v in before.items():
+                if v is None:
+                    self._spark.conf.unset(k)
+                else:
+                    self._spark.conf.set(k, v)
+
+    def alive(self) -> bool:
+        """Whether the JVM still answers and its context is not stopped."""
+        try:
+            return not self._spark.sparkContext._jsc.sc().isStopped()
+        except Exception:
+            return False
+
+    def loop(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
+        """Run requests back to back; seconds that took, and how many failed."""
+        started = time.monotonic()
+        failed = sum(not self.execute(r)["ok"] for r in requests)
+        return {"ok": True, "seconds": time.monotonic() - started, "failed": failed}
+
+
+class Hangup:
+    """Calls ``end`` when the other side of a connection hangs up while an operation is under way. Use in ``with``."""
+
+    def __init__(self, connection: socket.socket, end: Callable[[], None]) -> None:
+        self._connection = connection
+        self._end = end
+        self._lock = threading.Lock()
+        self._busy = False
+        self._thread = threading.Thread(target=self._watch, name="hangup", daemon=True)
+
+    def __enter__(self) -> Hangup:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)  # wakes the thread
+        self._thread.join()
+
+    @contextlib.contextmanager
+    def operation(self) -> Iterator[None]:
+        """An operation is under way.
+
+        Raises:
+            ConnectionError: the other side had hung up before.
+        """
+        with self._lock:
+            if self._hung_up(0):
+                raise ConnectionError("the other side has hung up")
+            self._busy = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy = False
+
+    def _watch(self) -> None:
+        self._hung_up(None)
+        with self._lock:
+            if self._busy:
+                self._end()
+
+    def _hung_up(self, wait: float | None) -> bool:
+        poll = select.poll()
+        poll.register(self._connection, 0)  # hang-ups are reported without being asked for
+        return bool(poll.poll(wait))
+
+
+def end_process() -> None:
+    """End this process and its JVM at once, as ``kill -9`` does."""
+    if os.getpgrp() == os.getpid():  # the JVM is in the driver's group
+        os.killpg(0, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)  # its JVM ends when this end of its standard input is closed
+
+
+def serve(session: Session, listener: socket.socket, end: Callable[[], None] = end_process) -> None:
+    """Serve connections, one at a time, until the process is killed.
+
+    Args:
+        end: called by another thread when the other side hangs up while an operation is under way.
+
+    Raises:
+        SystemExit: the session is dead; the request that showed it is left without an answer.
+    """
+    while True:
+        connection, _ = listener.accept()
+        with connection, connection.makefile("rwb") as stream, Hangup(connection, end) as hangup:
+            with contextlib.suppress(ConnectionError):
+                for line in stream:
+                    with hangup.operation():
+                        answer = _answer(session, json.loads(line))
+                    if not answer["ok"] and not session.alive():
+                        raise SystemExit(f"the session is dead: {answer['error']}")
+                    stream.write(json.dumps(answer, default=str).encode() + b"\n")
+                    stream.flush()
+
+
+def _answer(session: Session, request: dict[str, Any]) -> dict[str, Any]:
+    if "hello" in request:
+        return {"ok": True, "pid": os.getpid()} if session.alive() else {"ok": False, "error": [["", "no session"]]}
+    return session.loop(request["loop"]) if "loop" in request else session.execute(request)
+
+
+def main(conf_file: str, socket_path: str) -> None:
+    """Make the session, then serve. The socket appears under its name only when the session is there."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for key, value in json.loads(Path(conf_file).read_text()).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(socket_path + ".new")
+    listener.listen(1)
+    os.rename(socket_path + ".new", socket_path)
+    serve(Session(spark), listener)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

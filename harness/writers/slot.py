@@ -1,0 +1,338 @@
+"""The orchestrator's side of a writer: launch its driver process, hand it operations, notice its death, replace it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+
+from checkers.evidence.outcome import classify
+from workloads.operations.kind import KINDS, Arguments, Statement
+
+HELLO_S = 5.0
+"""Seconds in which a free warm driver answers."""
+END_S = 10.0
+"""Seconds in which a killed driver is gone."""
+
+
+class WriterError(RuntimeError):
+    """A writer that cannot be started; one line with its log file."""
+
+
+class WriterDied(Exception):
+    """The driver process or its connection is gone: whatever it was doing has an unknown outcome."""
+
+
+class WriterTimeout(Exception):
+    """No answer within the operation's time limit: the outcome is unknown and the driver is to be replaced."""
+
+
+class DriverProcess(Protocol):
+    """What a writer needs of the process under it."""
+
+    def alive(self) -> bool:
+        """Whether it runs."""
+
+    def kill(self) -> None:
+        """End it and what it started, at once."""
+
+    def pause(self) -> None:
+        """Stop it and what it started for a while; connections stay open."""
+
+    def resume(self) -> None:
+        """Let it go on."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    def logs(self) -> Path:
+        """Its log file."""
+
+
+def request(
+    op: str, statements: list[Statement], *, catalog: str, namespace: str, table: str, older_than: str | None = None
+) -> dict[str, Any]:
+    """The request for one operation, as ``harness.writers.session`` expects it."""
+    identifier = f"{namespace}.{table}"
+    names = {
+        "catalog": catalog,
+        "namespace": namespace,
+        "identifier": identifier,
+        "table": f"{catalog}.{identifier}",
+    }
+    if older_than is not None:
+        names["older_than"] = older_than
+    return {
+        "op": op,
+        "statements": [asdict(s) for s in statements],
+        "names": names,
+    }
+
+
+class Writer:
+    """A connection to one driver process. One request at a time.
+
+    Args:
+        name: such as ``w0``.
+        process: the driver process; None when it is a warm one, which somebody else started and others use afterwards.
+        socket_path: where the driver listens once its Spark session is there.
+    """
+
+    def __init__(self, name: str, process: DriverProcess | None, socket_path: Path) -> None:
+        self.name = name
+        self._process = process
+        self._path = socket_path
+        self._socket: socket.socket | None = None
+        self._buffer = b""
+        self._warm: psutil.Process | None = None
+        self._unanswered = False
+
+    @property
+    def socket_path(self) -> Path:
+        """Where its driver listens."""
+        return self._path
+
+    @property
+    def process(self) -> DriverProcess | None:
+        """The driver process, when it is ours."""
+        return self._process
+
+    def take(self) -> bool:
+        """Connect to a warm driver; false when it is gone, or busy with an operation whose answer nobody waits for any more."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(HELLO_S)
+        try:
+            connection.connect(str(self._path))
+        except OSError:
+            connection.close()
+            return False
+        self._socket = connection
+        try:
+            answer = self.call({"hello": True}, HELLO_S)
+            self._warm = psutil.Process(answer["pid"])
+        except (WriterDied, WriterTimeout, KeyError, psutil.Error):
+            self.close()
+            return False
+        return True
+
+    def connect(self, timeout: float, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Wait for the driver's session and connect, unless it is connected.
+
+        Args:
+            timeout: seconds.
+            stopped: asked between tries; true ends the wait.
+
+        Raises:
+            WriterError: it died, or took longer.
+        """
+        if self._socket is not None:
+            return
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline and not stopped():
+            if self._process is not None and not self._process.alive():
+                raise WriterError(f"writer {self.name} died while starting; see {self._process.logs()}")
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                connection.connect(str(self._path))
+            except OSError:
+                connection.close()
+                time.sleep(0.05)  # polling a file that another process makes; there is nothing to wait on
+                continue
+            self._socket = connection
+            return
+        log = f"; see {self._process.logs()}" if self._process is not None else f" at {self._path}"
+        raise WriterError(f"writer {self.name} has no Spark session after {timeout:.0f} s{log}")
+
+    def call(self, message: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        """Send one request and wait for its answer.
+
+        Args:
+            message: see ``harness.writers.session``.
+            timeout: seconds.
+
+        Raises:
+            WriterDied: the process or the connection is gone.
+            WriterTimeout: no answer in time.
+        """
+        if self._socket is None:
+            raise WriterDied(self.name)
+        deadline = time.monotonic() + timeout
+        self._unanswered = True
+        try:
+            self._socket.settimeout(timeout)
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+            while b"\n" not in self._buffer:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError
+                self._socket.settimeout(left)
+                data = self._socket.recv(1 << 20)
+                if not data:
+                    raise WriterDied(self.name)
+                self._buffer += data
+        except TimeoutError:
+            raise WriterTimeout(f"{self.name}: no answer within {timeout:.0f} s") from None
+        except OSError as e:
+            raise WriterDied(f"{self.name}: {e}") from None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        answer = json.loads(line)
+        if not isinstance(answer, dict):
+            raise WriterDied(f"{self.name}: answered {answer!r}")
+        self._unanswered = False
+        return answer
+
+    def interrupt(self) -> None:
+        """Make a ``call`` in another thread end with :class:`WriterDied`."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Drop the connection; the process goes on."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def kill(self) -> None:
+        """Drop the connection and end the process; a warm one only if it owes an answer: what it does may take effect at any time.
+
+        Raises:
+            WriterError: a warm one does not end.
+        """
+        try:
+            if self._process is None and self._warm is not None and self._unanswered:
+                _end(self._warm)
+        finally:
+            self.close()
+        if self._process is not None:
+            self._process.kill()
+
+
+def _end(driver: psutil.Process) -> None:
+    """End a driver process that somebody else started, with its JVM."""
+    try:
+        tree = [driver, *driver.children(recursive=True)]
+        if driver.is_running() and os.getpgid(driver.pid) == driver.pid:
+            os.killpg(driver.pid, signal.SIGKILL)
+    except (psutil.Error, ProcessLookupError):
+        return  # it has ended itself
+    for process in tree:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    deadline = time.monotonic() + END_S
+    while any(_lives(process) for process in tree):
+        if time.monotonic() > deadline:
+            raise WriterError(f"the warm writer's process {driver.pid} does not end; kill it, then use the stack again")
+        time.sleep(0.01)  # it is no child of this process, so there is nothing to wait on
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+Launch = Callable[[str, int], Writer]
+"""Name and generation (0, then 1 for the first replacement …) → a writer whose driver is starting."""
+
+
+class WriterSlot:
+    """One writer of the run, through all its replacements. Used by one thread; ``interrupt`` by any."""
+
+    def __init__(self, name: str, launch: Launch, start_timeout: float) -> None:
+        self.name = name
+        self._launch = launch
+        self._timeout = start_timeout
+        self._generation = 0
+        self._stopped = threading.Event()
+        self._writer = launch(name, 0)
+
+    @property
+    def replacements(self) -> int:
+        """How often the driver was replaced."""
+        return self._generation
+
+    @property
+    def socket_path(self) -> Path:
+        """Where the driver that is there now listens."""
+        return self._writer.socket_path
+
+    def driver(self) -> DriverProcess | None:
+        """The driver process that is there now, when it is ours. From any thread."""
+        return self._writer.process
+
+    def connect(self) -> None:
+        """Wait until the driver has its session. Raises :class:`WriterError`."""
+        self._writer.connect(self._timeout, self._stopped.is_set)
+
+    def call(self, message: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        """As :meth:`Writer.call`."""
+        return self._writer.call(message, timeout)
+
+    def replace(self) -> None:
+        """End the driver and start another. Raises :class:`WriterError`."""
+        self._writer.kill()
+        if self._stopped.is_set():
+            raise WriterError(f"writer {self.name} was stopped")
+        self._generation += 1
+        self._writer = self._launch(self.name, self._generation)
+        self.connect()
+
+    def interrupt(self) -> None:
+        """Make whatever its thread waits for end soon."""
+        self._stopped.set()
+        self._writer.interrupt()
+
+    def close(self) -> None:
+        """Drop the connection; the driver goes on, warm for others."""
+        self._writer.close()
+
+    def kill(self) -> None:
+        """Drop the connection and end the driver; a warm one goes on if it owes no answer. Raises :class:`WriterError`."""
+        self._stopped.set()
+        self._writer.kill()
+
+
+def renew(slots: Iterable[WriterSlot]) -> int:
+    """Replace the drivers that have ended, and leave the new ones to others; how many.
+
+    Raises:
+        WriterError: one does not come up.
+    """
+    count = 0
+    for slot in slots:
+        process = slot.driver()
+        if process is not None and not process.alive():
+            slot.replace()
+            slot.close()
+            count += 1
+    return count
+
+
+DELETES_FILES = ("expire-snapshots", "remove-orphan-files")
+"""Kinds whose Spark job deletes files: that it failed does not mean that nothing happened."""
+
+
+def outcome(f: str, value: Arguments, answer: Mapping[str, Any]) -> str:
+    """``ok``, ``fail`` or ``info`` for a writer's answer.
+
+    A compaction with partial progress that raised may have made some of its commits, so it never failed for certain. Nor did an
+    expiry whose Spark job failed: the job deletes files after the commit (``ExpireSnapshotsSparkAction``).
+    """
+    if answer["ok"]:
+        return "ok"
+    if value.get("partial_progress"):
+        return "info"
+    return classify(answer["error"], writes=KINDS[f].commits, job_first=f not in DELETES_FILES)

@@ -1,0 +1,1 @@
+"""Which faults are there, and when do they strike?"""

@@ -1,0 +1,1 @@
+"""Where does a request end, and what does it ask?"""

@@ -1,0 +1,263 @@
+"""A comparison in plain words: what to expect of each contender, what differs, and what was not tested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from checkers.costs.comparison import FEWEST, Comparison, Contender, Spread, chance
+from checkers.costs.measures import FIGURES, Figure, Measures
+from compose.catalogs.registry import CATALOGS
+from nemesis.processes import SERVICES
+from reports.drawing import words
+from workloads.operations.kind import KINDS
+
+_BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
+
+MOST = 8
+ENOUGH = 100
+"""Values that a 99th percentile needs to be another one than the greatest."""
+
+
+def shown(f: Figure, value: float) -> str:
+    """A number with its unit."""
+    if f.unit == "ms":
+        return words.duration(value)
+    if f.unit == "s":
+        return words.duration(1000 * value)
+    if f.unit == "share":
+        return words.share(value, 1)
+    digits = 2 if value < 10 else 1
+    return f"{value:.{digits}f}" + ("/s" if f.unit == "rate" else "")
+
+
+def spread(f: Figure, s: Spread) -> str:
+    """The median, and the range where there are several."""
+    text = shown(f, s.median)
+    return text if len(s.values) == 1 else f"{text} ({shown(f, s.low)} to {shown(f, s.high)})"
+
+
+def anomalies(c: Comparison, contender: Contender) -> str:
+    """The anomalies of all runs of a contender: ``undelete ×3 in 2 of 3 runs``."""
+    runs = len(c.measured(contender))
+    parts = []
+    for name, (count, within) in c.anomalies(contender).items():
+        text = name + (f" ×{words.grouped(count)}" if count > 1 else "")
+        parts.append(text + (f" in {within} of {runs} runs" if runs > 1 else ""))
+    return ", ".join(parts)
+
+
+# --- what to expect ---------------------------------------------------------------------------------------------------
+
+
+def expectation(c: Comparison, contender: Contender) -> str:
+    """A paragraph on one contender."""
+    found = c.measured(contender)
+    label = c.label(contender)
+    if not found:
+        return f"{label} was not measured: {c.reason(contender) or 'its runs were not started.'}"
+    out = [_verdict(c, contender, found)]
+    catalog = CATALOGS.get(contender.catalog)
+    if catalog is not None and catalog.guard == "none":
+        out.append(
+            "It does nothing against concurrent commits: lost ones are to be expected, also where none was found."
+        )
+
+    def figure(key: str, text: str) -> str | None:
+        s = c.spreads.get((key, contender))
+        return None if s is None else text.format(spread(_BY_KEY[key], s))
+
+    def sentence(*parts: str | None) -> None:
+        there = [p for p in parts if p is not None]
+        if there:
+            out.append(there[0][:1].upper() + there[0][1:] + "".join(f", {p}" for p in there[1:]) + ".")
+
+    sentence(
+        figure("commits_per_s", "commits are acknowledged at {}"),
+        figure("write_p50_ms", "a write takes {} at the median"),
+        figure("write_p99_ms", "{} at p99"),
+    )
+    sentence(
+        figure("retried", "{} of the commits needed another attempt"),
+        figure("retry_success", "of the operations that met a conflict {} committed in the end"),
+        figure("aborted", "{} of the writes failed for certain"),
+        figure("unknown", "{} of the operations ended with nobody knowing whether they had taken effect"),
+    )
+    sentence(
+        figure("recovery_median_s", "after a fault the next write was acknowledged in {} at the median"),
+        figure("recovery_max_s", "in {} at the longest"),
+    )
+    asks = [
+        figure("catalog_requests", "{} requests to the catalog"),
+        figure("store_requests", "{} requests to the object store"),
+    ]
+    sentence(
+        f"a commit costs {' and '.join(a for a in asks if a)}" if any(asks) else None,
+        figure("commit_p50_ms", "the commit request, with what the server does in it, takes {} at the median"),
+    )
+    if (reason := c.reason(contender)) is not None:
+        missing = len(c.seeds) - len(found)
+        out.append(f"{words.plural(missing, 'run')} of {len(c.seeds)} could not be measured: {reason}")
+    return f"{label}: " + " ".join(out)
+
+
+def _verdict(c: Comparison, contender: Contender, found: Sequence[Measures]) -> str:
+    runs = "its run" if len(found) == 1 else f"{len(found)} runs"
+    valid = c.valid(contender)
+    listed = anomalies(c, contender)
+    if valid is False:
+        documented = {n for m in found for n in m.documented}
+        tail = " All of them are documented as possible." if set(c.anomalies(contender)) <= documented else ""
+        return f"broken promises in {runs}: {listed or 'see its page'}.{tail}"
+    if valid == "unknown":
+        return f"no broken promise was proven in {runs}, but not everything could be decided."
+    return f"no broken promise in {runs}" + (f" but those expected: {listed}." if listed else ".")
+
+
+def differences(c: Comparison) -> list[str]:
+    """What separates each contender from the first, a sentence each; then the rule, and what chance alone gives."""
+    first = c.contenders[0]
+    out = []
+    for other in c.contenders[1:]:
+        if not c.measured(other) or not c.measured(first):
+            continue
+        better: list[str] = []
+        worse: list[str] = []
+        same = 0
+        for f in FIGURES:
+            cell = c.cell(f, other)
+            if cell.spread is None or cell.against not in ("better", "worse", "noise"):
+                continue
+            if cell.against == "noise":
+                same += 1
+                continue
+            text = f"{f.group.lower()}, {f.name}: {shown(f, cell.spread.median)} instead of {shown(f, c.spreads[f.key, first].median)}"
+            (better if cell.against == "better" else worse).append(text)
+        if not (better or worse or same):
+            continue
+        parts = [f"better: {'; '.join(better)}" if better else "", f"worse: {'; '.join(worse)}" if worse else ""]
+        said = ". ".join(p[0].upper() + p[1:] for p in parts if p) or "Nothing"
+        out.append(
+            f"{c.label(other)} against {c.label(first)}, by more than noise. {said}. "
+            f"{words.plural(same, 'other number')} cannot be told apart."
+        )
+    out.append(rule(c))
+    return out
+
+
+def rule(c: Comparison) -> str:
+    """How a difference is told from noise here, in a sentence or two."""
+    runs = min((len(c.measured(x)) for x in c.contenders if c.measured(x)), default=0)
+    if runs < FEWEST:
+        which = "One run each" if runs == 1 else f"{runs} runs each"
+        return (
+            f"{which}: no difference can be told from noise. --seeds 3 can ({words.share(chance(3, 3), 1)} by chance alone), --seeds 5 "
+            f"better ({words.share(chance(5, 5), 1)})."
+        )
+    count, expected = c.by_chance
+    return (
+        f"Two contenders differ by more than noise in a number when their ranges over the seeds do not overlap. Where there is no difference "
+        f"that happens in {words.share(chance(runs, runs), 1)} of cases with {runs} runs each; of the {count} pairs of numbers on this page in "
+        f"about {expected:.1f}."
+    )
+
+
+# --- what was not tested ----------------------------------------------------------------------------------------------
+
+
+def untested(c: Comparison) -> list[str]:
+    """What these runs say nothing about, a sentence each, worked out from what they were."""
+    every = [m for x in c.contenders for m in c.measured(x)]
+    spec = c.header.get("workload")
+    spec = spec if isinstance(spec, Mapping) else {}
+    out = [*_not_run(c)]
+    if every:
+        out.append(_extent(c, spec, every))
+    out += [*_few(c), *_faults(c, spec)]
+    out += _kinds(c, every)
+    out.append(
+        "More than one machine: all of it ran on this one over loopback. Networks with latency and loss, TLS, authentication, several "
+        "servers of one catalog and their fail-over, and managed services were not tested; speeds are those of this machine and this stack."
+    )
+    if c.header.get("parallel", 1) != 1:
+        out.append(
+            f"Speed without company: {c.header['parallel']} runs went on at the same time and took time from one another."
+        )
+    if len(c.releases) > 1:
+        out.append("Other releases of the catalog servers: a release here is that of the writers; the servers stayed.")
+    return out
+
+
+def _not_run(c: Comparison) -> Iterable[str]:
+    for x in c.contenders:
+        if not c.measured(x):
+            yield f"{c.label(x)}: {c.reason(x) or 'its runs were not started.'}"
+
+
+def _extent(c: Comparison, spec: Mapping[str, Any], every: Sequence[Measures]) -> str:
+    seconds = sorted(m.seconds for m in every)
+    writers, tables = spec.get("writers", 4), spec.get("tables")
+    count = len(tables) if isinstance(tables, list) else 0
+    return (
+        f"Rare events: each contender ran {words.plural(len(c.seeds), 'seed')} of {words.duration(1000 * seconds[len(seconds) // 2])} with "
+        f"{words.plural(int(writers), 'writer')} on {words.plural(count, 'table')}; what was not found may still be there."
+    )
+
+
+def _few(c: Comparison) -> Iterable[str]:
+    """Where a percentile is just the slowest."""
+    for x in c.contenders:
+        acknowledged = [sum(k[0] for f, k in m.kinds.items() if f in KINDS and KINDS[f].commits) for m in c.measured(x)]
+        if acknowledged and min(acknowledged) < ENOUGH:
+            count = words.plural(min(acknowledged), "acknowledged write")
+            yield f"{c.label(x)}: a run had {count} only; p99 of fewer than {ENOUGH} is the slowest of them."
+
+
+def _faults(c: Comparison, spec: Mapping[str, Any]) -> Iterable[str]:
+    measured = [x for x in c.contenders if c.measured(x)]
+    if not spec.get("nemesis"):
+        yield "Faults: none was injected. What a catalog does when acknowledgements get lost or servers die was not tested."
+        return
+    for x in measured:
+        found = c.measured(x)
+        on = {name for m in found for name in m.faults}
+        idle = sorted(n for n in on if not any(m.faults[n].hits for m in found if n in m.faults))
+        if idle:
+            yield f"{c.label(x)}: these faults were on and struck nothing: {_listed(idle)}."
+        spared = _spared(x, found)
+        if spared:
+            yield f"{c.label(x)}: never killed, stopped or restarted: {_listed(spared)}."
+        never = sum(f.never for m in found for f in m.faults.values())
+        if never:
+            yield (
+                f"{c.label(x)}: after {words.plural(never, 'fault')} no write was acknowledged before the run ended, so how long that takes "
+                "is not known."
+            )
+
+
+def _spared(x: Contender, found: Iterable[Measures]) -> list[str]:
+    """Services of a catalog, and the object store, that no fault of processes struck."""
+    struck = {name for m in found for f in m.faults.values() for name in f.struck}
+    catalog = CATALOGS.get(x.catalog)
+    services = [*(catalog.services if catalog is not None else ()), *SERVICES["store"]]
+    return [s for s in services if s not in struck]
+
+
+def _kinds(c: Comparison, every: Sequence[Measures]) -> Iterable[str]:
+    ran = {k for m in every for k, counts in m.kinds.items() if sum(counts)}
+    absent = [k for k in KINDS if k not in ran]
+    if every and absent:
+        yield f"Operations that the workload does not have, or that never came: {_listed(absent, 40)}."
+    for x in c.contenders:
+        mine: dict[str, int] = {}
+        for m in c.measured(x):
+            for k, counts in m.kinds.items():
+                mine[k] = mine.get(k, 0) + counts[0]
+        never = [k for k, ok in mine.items() if not ok]
+        if never:
+            yield f"{c.label(x)}: these were tried and never acknowledged: {_listed(never)}."
+
+
+def _listed(names: Sequence[str], most: int = MOST) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,1 @@
+"""How is anything drawn or worded?"""

@@ -1,0 +1,461 @@
+"""Figures of a run: counts, latencies, rates, attempts; pure functions from operations and table logs to numbers.
+
+Latency is the time from invocation to completion as the orchestrator saw it; quantiles are nearest-rank, in ms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+from checkers.evidence.error_chain import family, telling
+from checkers.evidence.history import NEMESIS, ErrorChain, Event, Operation
+from checkers.evidence.tablelog import Commit, TableLog
+from checkers.judge.assertions import quantile
+from workloads.operations.kind import KINDS
+
+OUTCOMES = ("ok", "fail", "info")
+
+
+def ms(ns: int | float) -> float:
+    """Nanoseconds in milliseconds."""
+    return ns / 1e6
+
+
+def latency_ms(o: Operation) -> float | None:
+    """From invocation to completion, whatever the outcome; None when no completion was recorded."""
+    return None if o.completed is None else ms(o.completed.time - o.invoked.time)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Quantiles in ms."""
+
+    median: float
+    p95: float
+    p99: float
+    max: float
+
+
+def latency(values: Iterable[float]) -> Latency | None:
+    """The quantiles of latencies in ms; None for none."""
+    ordered = sorted(values)
+    median, p95, p99, most = (quantile(ordered, q) for q in (0.5, 0.95, 0.99, 1.0))
+    if median is None or p95 is None or p99 is None or most is None:
+        return None
+    return Latency(median, p95, p99, most)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Outcomes of one group of operations; ``latency`` is that of the acknowledged ones."""
+
+    name: str
+    ok: int
+    fail: int
+    info: int
+    latency: Latency | None
+
+    @property
+    def count(self) -> int:
+        """All of them."""
+        return self.ok + self.fail + self.info
+
+
+def tally(name: str, operations: Sequence[Operation]) -> Tally:
+    """The tally of one group."""
+    n = Counter(o.type for o in operations)
+    times = (latency_ms(o) for o in operations if o.type == "ok")
+    return Tally(name, n["ok"], n["fail"], n["info"], latency(t for t in times if t is not None))
+
+
+def tallies(operations: Iterable[Operation], key: Callable[[Operation], str]) -> list[Tally]:
+    """One tally for each value of ``key``, in the order in which they first occur."""
+    groups: dict[str, list[Operation]] = {}
+    for o in operations:
+        groups.setdefault(key(o), []).append(o)
+    return [tally(name, groups[name]) for name in groups]
+
+
+_CLASSES = {
+    "read": "read",
+    "insert": "insert",
+    "streaming": "insert",
+    "update": "update",
+    "delete": "delete",
+    "merge": "merge",
+    "overwrite": "overwrite",
+}
+
+CLASSES = ("read", "insert", "update", "delete", "merge", "overwrite", "maintenance")
+
+
+def operation_class(f: str) -> str:
+    """The class of a kind: the first word of its name where that is one of SQL's verbs; else ``update`` where it changes rows that are
+    there (a transfer), and ``maintenance`` for whatever else is done to a table."""
+    known = _CLASSES.get(f.split("-")[0])
+    if known is not None:
+        return known
+    return "update" if f in KINDS and KINDS[f].changes_rows else "maintenance"
+
+
+def is_write(f: str) -> bool:
+    """Whether a kind can leave a snapshot (reads, expiry and ALTER TABLE cannot)."""
+    return KINDS[f].writes if f in KINDS else operation_class(f) != "read"
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class ErrorGroup:
+    """Operations that ended in the same way: class and message family."""
+
+    name: str
+    family: str
+    fail: int = 0
+    info: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    example_op: str = ""
+    example: ErrorChain | None = None
+
+    @property
+    def count(self) -> int:
+        """All of them."""
+        return self.fail + self.info
+
+
+def error_groups(operations: Iterable[Operation]) -> list[ErrorGroup]:
+    """Operations that did not end ``ok``, grouped by exception class and message family, the largest group first."""
+    groups: dict[tuple[str, str], ErrorGroup] = {}
+    for o in operations:
+        if o.type == "ok":
+            continue
+        if o.completed is None:
+            name, message = "(never completed)", "the run ended first"
+        else:
+            name, message = telling(o.error)
+        key = (name, family(message))
+        g = groups.get(key)
+        if g is None:
+            g = groups[key] = ErrorGroup(*key, example_op=o.op, example=o.error)
+        if o.type == "fail":
+            g.fail += 1
+        else:
+            g.info += 1
+        g.kinds[o.f] += 1
+    return sorted(groups.values(), key=lambda g: (-g.count, g.name, g.family))
+
+
+# --- over time --------------------------------------------------------------------------------------------------------
+
+
+_WIDTHS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+
+
+def bucket_width(span_s: float, most: int) -> float:
+    """A length of time that people count in (s): the smallest that divides ``span_s`` into at most ``most`` buckets."""
+    return next((w for w in _WIDTHS if span_s / w <= most), ceil(span_s / most / 86400) * 86400.0)
+
+
+def rates(operations: Iterable[Operation], span_s: float, width_s: float) -> list[dict[str, float]]:
+    """Completions per second by outcome, bucket by bucket; an operation that never completed counts where it began."""
+    buckets = [dict.fromkeys(OUTCOMES, 0.0) for _ in range(max(1, int(span_s / width_s) + 1))]
+    for o in operations:
+        at = (o.completed or o.invoked).time / 1e9
+        buckets[min(len(buckets) - 1, int(at / width_s))][o.type] += 1 / width_s
+    return buckets
+
+
+def windows(
+    operations: Iterable[Operation], span_s: float, width_s: float, quantiles: Sequence[float]
+) -> list[tuple[float, list[float]]]:
+    """Latency quantiles of acknowledged operations by invocation, window by window.
+
+    Returns:
+        (middle of the window in s, the quantiles in ms); empty windows are left out.
+    """
+    values: dict[int, list[float]] = {}
+    for o in operations:
+        t = latency_ms(o)
+        if o.type == "ok" and t is not None:
+            values.setdefault(int(o.start / 1e9 / width_s), []).append(t)
+    out = []
+    for n, found in sorted(values.items()):
+        found.sort()
+        out.append((min(span_s, (n + 0.5) * width_s), [t for q in quantiles if (t := quantile(found, q)) is not None]))
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A stretch in which a fault was active: seconds since the start of the run."""
+
+    name: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment worth a line: a phase's beginning, a heal. Seconds since the start of the run."""
+
+    name: str
+    at: float
+
+
+_STOP = re.compile(r"^(?:stop|end|heal|resume|restart|recover)[-_ :]?(.*)$")
+_START = re.compile(r"^(?:start|begin)[-_ :](.+)$")
+
+
+def phases(operations: Iterable[Operation]) -> list[Mark]:
+    """Where each phase began: the first invocation that names it (``phase`` in the event)."""
+    first: dict[str, float] = {}
+    for o in operations:
+        name = o.invoked.extra.get("phase")
+        if isinstance(name, str) and name not in first:
+            first[name] = o.start / 1e9
+    return [Mark(name, at) for name, at in first.items()]
+
+
+def nemesis(events: Iterable[Event], end_s: float) -> tuple[list[Band], list[Mark]]:
+    """What the nemesis did, as bands and marks.
+
+    ``start-x`` (or just ``x``) opens a band named x; it ends at ``stop-x``/``heal-x``/…, at a bare ``heal`` (which
+    ends all and is a mark itself), at ``x``'s own completion when its invocation opened it, or at the end of the run.
+    ``phase`` events are marks, named by their value.
+    """
+    open_at: dict[str, tuple[float, str]] = {}
+    bands: list[Band] = []
+    marks: list[Mark] = []
+    for e in events:
+        if e.process != NEMESIS:
+            continue
+        at = e.time / 1e9
+        if e.f == "phase" or e.f.startswith("phase-"):
+            if e.type in ("invoke", "info"):
+                marks.append(Mark(_phase_name(e), at))
+            continue
+        stop = _STOP.match(e.f)
+        if stop is not None:
+            name = stop[1]
+            ended = [name] if name else list(open_at)
+            for n in ended:
+                if n in open_at:
+                    bands.append(Band(n, open_at.pop(n)[0], at))
+            if not name and (not marks or marks[-1].name != e.f or at - marks[-1].at > 1):
+                marks.append(Mark(e.f, at))
+            continue
+        start = _START.match(e.f)
+        name = start[1] if start else e.f
+        if name not in open_at:
+            open_at[name] = (at, e.type)
+        elif not start and open_at[name][1] == "invoke" and e.type in ("ok", "fail"):
+            bands.append(Band(name, open_at.pop(name)[0], at))
+    bands += [Band(n, at, end_s) for n, (at, _) in open_at.items()]
+    return sorted(bands, key=lambda b: (b.start, b.name)), marks
+
+
+@dataclass(slots=True)
+class FaultTally:
+    """How often a fault was on and what it struck, by its ``stop-`` events (``harness.run.conductor``).
+
+    Attributes:
+        times: that it was begun.
+        hits: request kind → how often it struck one; ``process`` and ``operation`` for faults that are no connection's.
+        missed: how often it found nothing to strike, or the service had refused the request anyway.
+    """
+
+    name: str
+    times: int = 0
+    hits: Counter[str] = field(default_factory=Counter)
+    missed: int = 0
+
+    @property
+    def commits(self) -> int:
+        """Commits that it struck."""
+        return self.hits["commit"]
+
+    @property
+    def others(self) -> int:
+        """Whatever else it struck."""
+        return self.hits.total() - self.commits
+
+
+def faults(events: Iterable[Event]) -> list[FaultTally]:
+    """The faults of a run, by name; empty for a history whose nemesis counts nothing."""
+    found: dict[str, FaultTally] = {}
+    for e in events:
+        hits = e.value.get("hits") if e.process == NEMESIS and isinstance(e.value, Mapping) else None
+        if not isinstance(hits, Mapping):
+            continue
+        assert isinstance(e.value, Mapping)
+        name = str(e.value.get("name") or e.f.removeprefix("stop-"))
+        t = found.setdefault(name, FaultTally(name))
+        t.times += 1
+        t.hits.update({str(k): n for k, n in hits.items() if isinstance(n, int)})
+        missed = e.value.get("missed")
+        t.missed += missed if isinstance(missed, int) else 0
+    return sorted(found.values(), key=lambda t: t.name)
+
+
+def _phase_name(e: Event) -> str:
+    value = e.value
+    if isinstance(value, Mapping):
+        value = value.get("name") or value.get("phase")
+    return str(value) if value else (e.f.removeprefix("phase-") if e.f != "phase" else "phase")
+
+
+# --- commits ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """How many commits needed how many attempts: ``counts[n]``; ``unknown`` have no attempt number."""
+
+    name: str
+    counts: dict[int, int]
+    unknown: int
+
+    @property
+    def commits(self) -> int:
+        """Commits with a known number of attempts."""
+        return sum(self.counts.values())
+
+    @property
+    def retried(self) -> int:
+        """Those that needed more than one."""
+        return sum(n for a, n in self.counts.items() if a > 1)
+
+    @property
+    def extra(self) -> int:
+        """Attempts thrown away."""
+        return sum((a - 1) * n for a, n in self.counts.items() if a > 1)
+
+
+def _attempts(name: str, commits: Iterable[Commit]) -> Attempts:
+    counts: Counter[int] = Counter()
+    unknown = 0
+    for c in commits:
+        if c.attempt is None:
+            unknown += 1
+        else:
+            counts[c.attempt] += 1
+    return Attempts(name, dict(sorted(counts.items())), unknown)
+
+
+def attempts_by_table(logs: Mapping[str, TableLog]) -> list[Attempts]:
+    """One line a table."""
+    return [_attempts(table, log.commits) for table, log in logs.items()]
+
+
+def attempts_by_kind(logs: Mapping[str, TableLog], kinds: Mapping[str, str]) -> list[Attempts]:
+    """One line a kind of operation; ``kinds`` maps op id → kind. Commits of no known operation are left out."""
+    groups: dict[str, list[Commit]] = {}
+    for log in logs.values():
+        for c in log.commits:
+            kind = kinds.get(c.op) if c.op is not None else None
+            if kind is not None:
+                groups.setdefault(kind, []).append(c)
+    return [_attempts(kind, groups[kind]) for kind in sorted(groups)]
+
+
+@dataclass(frozen=True, slots=True)
+class TableFigures:
+    """What became of one table. Row counts are net; None where some commit's rows are not known."""
+
+    name: str
+    commits: int
+    off_main: int
+    by_operation: dict[str, int]
+    metadata: int
+    data_added: int
+    data_removed: int
+    deletes_added: int
+    deletes_removed: int
+    rows_added: int | None
+    rows_removed: int | None
+    live_rows: int | None
+    live_by_commit: tuple[int, ...]
+    first_sequence: int | None
+    last_sequence: int | None
+    complete: bool
+    captured_s: float | None
+    problems: int
+
+
+def table_figures(log: TableLog) -> TableFigures:
+    """The figures of one table's log."""
+    main = log.main()
+    added = removed = 0
+    known = True
+    data = Counter[str]()
+    for c in log.commits:
+        for f in c.added_files:
+            data["data+" if f.content == "data" else "delete+"] += 1
+        for f in c.removed_files:
+            data["data-" if f.content == "data" else "delete-"] += 1
+        if c.added is None or c.removed is None:
+            known = False
+        else:
+            added += len(c.added)
+            removed += len(c.removed)
+    live: list[int] = []
+    # A chain whose oldest known snapshot has a parent is not the whole table: its rows before that are not known.
+    rooted = bool(main) and main[0].parent_id is None
+    rows = 0
+    for c in main if rooted else ():
+        if c.added is None or c.removed is None:
+            rooted = False
+            break
+        rows += len(c.added) - len(c.removed)
+        live.append(rows)
+    until = log.captured_until
+    sequences = [c.sequence_number for c in log.commits]
+    empty = bool(log.metadata) and log.metadata[-1].current is None
+    return TableFigures(
+        name=log.table,
+        commits=len(log.commits),
+        off_main=len(log.commits) - len(main),
+        by_operation=dict(Counter(c.operation for c in log.commits).most_common()),
+        metadata=len(log.metadata),
+        data_added=data["data+"],
+        data_removed=data["data-"],
+        deletes_added=data["delete+"],
+        deletes_removed=data["delete-"],
+        rows_added=added if known else None,
+        rows_removed=removed if known else None,
+        live_rows=rows if rooted else (0 if empty else None),
+        live_by_commit=tuple(live) if rooted else (),
+        first_sequence=min(sequences, default=None),
+        last_sequence=max(sequences, default=None),
+        complete=log.complete,
+        captured_s=None if until is None else until / 1e9,
+        problems=sum(len(c.problems) for c in log.commits) + len(log.problems),
+    )
+
+
+def clock_origin_ms(operations: Iterable[Operation], commits: Mapping[str, list[tuple[str, Commit]]]) -> float | None:
+    """The writers' wall clock (epoch ms) at time 0 of the run, from the snapshots' own timestamps; None without any.
+
+    An acknowledged operation stamped its snapshot between its invocation and its completion, so each bounds the origin
+    from both sides; the middle of what all of them allow is taken (of the tightest ones, where clocks disagree).
+    """
+    low: list[float] = []
+    high: list[float] = []
+    for o in operations:
+        if o.type == "ok" and o.end is not None:
+            for _, c in commits.get(o.op, ()):
+                low.append(c.timestamp_ms - ms(o.end))
+                high.append(c.timestamp_ms - ms(o.start))
+    if not low:
+        return None
+    lowest, highest = max(low), min(high)
+    if lowest > highest:  # clocks that drift or disagree: the medians are as good as it gets
+        low.sort()
+        return quantile(low, 0.5)
+    # The stamp is taken just before the commit request, late in the statement: the truth is nearer to the lower bound.
+    return lowest

@@ -1,0 +1,394 @@
+"""A stored run: whatever its folder holds, read leniently.
+
+A report must also show the run that died, the folder somebody copied half of, and the file that another tool wrote. So
+nothing here raises for a file that is absent or broken: what could be read is there, what could not is a sentence in
+``problems``.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from checkers.evidence import history, runfolder, tablelog
+from checkers.evidence.history import Event, Operation
+from checkers.evidence.tablelog import Commit, TableLog
+from checkers.verdict import Anomaly, Validity, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of the run's folder: its path relative to the folder (``/`` between parts) and its size in bytes."""
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A request that passed the proxies and asked for a change of a table (``proxy.jsonl``).
+
+    Attributes:
+        time: ns since the start of the run; ``ms``: how long it took.
+        base: what the commit builds on, ``new``: what it puts in its place: snapshot ids, or metadata files.
+        faults: that struck it.
+    """
+
+    time: int
+    ms: float
+    writer: int | None
+    service: str
+    kind: str
+    table: str
+    op: str
+    base: str
+    new: str
+    status: str
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """All that a report needs of one run.
+
+    Attributes:
+        plan: ``plan.yaml``; ``run``: ``run.json``; both empty when absent.
+        results: ``results.json``; None when the run was never checked.
+        verdicts: the results' checkers, as far as they have the form of one.
+        problems: what could not be read, one sentence each.
+    """
+
+    folder: Path
+    plan: dict[str, Any]
+    run: dict[str, Any]
+    results: dict[str, Any] | None
+    verdicts: tuple[Verdict, ...]
+    header: dict[str, Any]
+    events: tuple[Event, ...]
+    operations: tuple[Operation, ...]
+    logs: dict[str, TableLog]
+    files: tuple[StoredFile, ...]
+    problems: tuple[str, ...]
+    passed: dict[str, list[Passed]] = field(default_factory=dict)
+    """Operation id → its requests that asked for a change."""
+
+    @property
+    def workload(self) -> str:
+        """The workload's name; the folder's parent when the plan does not say."""
+        name = self.plan.get("workload") or self.plan.get("name")
+        if isinstance(name, Mapping):
+            name = name.get("workload") or name.get("name")
+        return str(name or self.folder.resolve().parent.name or "run")
+
+    @property
+    def state(self) -> str:
+        """How the run ended, as ``run.json`` says (``complete``, ``failed`` …); ``unknown`` when it says nothing."""
+        return str(self.run.get("state") or "unknown")
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run went to its end; without a ``run.json`` (an imported history) it is taken to have."""
+        return self.state == "complete" or not self.run
+
+    @property
+    def valid(self) -> Validity | None:
+        """The run's verdict; None when it was not checked."""
+        if self.results is None:
+            return None
+        valid = self.results.get("valid")
+        return valid if isinstance(valid, bool) else "unknown"
+
+    @property
+    def anomalies(self) -> list[Anomaly]:
+        """All anomalies, in the order of the checkers."""
+        return [a for v in self.verdicts for a in v.anomalies]
+
+    @property
+    def resolutions(self) -> dict[str, str]:
+        """What became of operations whose outcome was unknown, as a checker found out: op id → ``applied``, ….
+
+        Read from the statistics ``resolutions`` of any checker (``commits`` has them).
+        """
+        out: dict[str, str] = {}
+        for v in self.verdicts:
+            found = v.stats.get("resolutions")
+            if isinstance(found, Mapping):
+                out |= {str(op): str(what).replace("-", " ") for op, what in found.items() if isinstance(what, str)}
+        return out
+
+    @property
+    def command(self) -> str | None:
+        """The command that repeats the run, as one would type it."""
+        command = self.plan.get("command") or self.run.get("command")
+        if isinstance(command, Sequence) and not isinstance(command, str):
+            return shlex.join(str(word) for word in command)
+        return str(command) if command else None
+
+    @property
+    def started(self) -> datetime | None:
+        """When the run began, wall clock."""
+        for source in (self.run, self.header, self.plan):
+            text = source.get("started")
+            if isinstance(text, datetime):
+                return text
+            if isinstance(text, str):
+                try:
+                    return datetime.fromisoformat(text)
+                except ValueError:
+                    continue
+        return None
+
+    @property
+    def writers(self) -> int:
+        """How many writers ran; from the plan, else from the processes that the history shows."""
+        planned = self.plan.get("writers")
+        if isinstance(planned, int) and not isinstance(planned, bool) and planned > 0:
+            return planned
+        return max(1, len({o.process for o in self.operations}))
+
+    @property
+    def end_ns(self) -> int:
+        """The time of the last event, ns since the start of the run."""
+        return max((e.time for e in self.events[-1:]), default=0)
+
+    def requests(self, a: Anomaly) -> list[Passed]:
+        """What the proxies saw of an anomaly's operations, and of those that made its snapshots, on its table; by time."""
+        made = {c.op for log in self.logs.values() for c in log.commits if c.snapshot_id in set(a.snapshots)}
+        ops = {*a.ops, *(op for op in made if op is not None)}
+        found = [p for op in sorted(ops) for p in self.passed.get(op, ())]
+        return sorted((p for p in found if a.table in (None, p.table) or not p.table), key=lambda p: p.time)
+
+    def commits_by_op(self) -> dict[str, list[tuple[str, Commit]]]:
+        """Operation id → (table, commit) of every snapshot that it made."""
+        out: dict[str, list[tuple[str, Commit]]] = {}
+        for table, log in self.logs.items():
+            for c in log.commits:
+                if c.op is not None:
+                    out.setdefault(c.op, []).append((table, c))
+        return out
+
+
+def anomaly_names(anomalies: Iterable[Anomaly]) -> dict[str, int]:
+    """Anomaly name → how many, the most frequent first."""
+    counts: dict[str, int] = {}
+    for a in anomalies:
+        counts[a.name] = counts.get(a.name, 0) + 1
+    return dict(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0])))
+
+
+def own_findings(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
+    """Those that are more than another checker's word for one that is here too (``same_as``)."""
+    names = {a.name for a in anomalies if "same_as" not in a.evidence}
+    return [a for a in anomalies if str(a.evidence.get("same_as")) not in names]
+
+
+def confirmed_by(name: str, anomalies: Iterable[Anomaly]) -> str:
+    """Who confirms anomalies of a name, and as what: ``isolation (lost-update), linearizable``; empty when nobody does."""
+    found: dict[str, dict[str, None]] = {}
+    for a in anomalies:
+        if str(a.evidence.get("same_as")) == name:
+            found.setdefault(a.checker, {})[a.name] = None
+    return ", ".join(
+        checker if checker == "linearizable" else f"{checker} ({', '.join(list(names)[:3])})"
+        for checker, names in sorted(found.items())[:4]
+    )
+
+
+def allowed(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """Anomaly → how many were found that the table's level allows (``stats`` of the checker ``isolation``)."""
+    out: dict[str, int] = {}
+    for v in verdicts:
+        for table in _mapping(v.stats.get("tables")).values():
+            for name, n in _mapping(_mapping(table).get("allowed")).items():
+                if isinstance(n, int):
+                    out[name] = out.get(name, 0) + n
+    return dict(sorted(out.items()))
+
+
+def minimal_history(a: Anomaly) -> tuple[tuple[str, ...], tuple[int, ...], bool]:
+    """An anomaly's minimal history (``checkers.judge.minimal``): operations, ids looked at, whether none can be taken away."""
+    found = _mapping(a.evidence.get("minimal"))
+    return _strings(found.get("ops")), _ints(found.get("ids")), found.get("complete") is True
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    return tuple(str(v) for v in value) if isinstance(value, list | tuple) else ()
+
+
+def _ints(value: object) -> tuple[int, ...]:
+    items = value if isinstance(value, list | tuple) else ()
+    return tuple(v for v in items if isinstance(v, int) and not isinstance(v, bool))
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {}
+
+
+def anomaly_from_json(r: Mapping[str, Any], checker: str) -> Anomaly:
+    """An anomaly as :meth:`checkers.verdict.Anomaly.to_json` wrote it; what is missing is empty."""
+    table, documented = r.get("table"), r.get("documented")
+    return Anomaly(
+        name=str(r.get("name") or "unnamed"),
+        checker=str(r.get("checker") or checker),
+        table=None if table is None else str(table),
+        explanation=str(r.get("explanation") or ""),
+        ops=_strings(r.get("ops")),
+        events=_ints(r.get("events")),
+        snapshots=_ints(r.get("snapshots")),
+        files=_strings(r.get("files")),
+        keys=_ints(r.get("keys")),
+        documented=str(documented) if documented else None,
+        evidence=_mapping(r.get("evidence")),
+    )
+
+
+def verdict_from_json(r: Mapping[str, Any]) -> Verdict:
+    """A verdict as :meth:`checkers.verdict.Verdict.to_json` wrote it; anything but true and false is ``unknown``."""
+    name = str(r.get("checker") or "unnamed")
+    valid = r.get("valid")
+    found = r.get("anomalies")
+    return Verdict(
+        checker=name,
+        valid=valid if isinstance(valid, bool) else "unknown",
+        anomalies=tuple(
+            anomaly_from_json(a, name) for a in (found if isinstance(found, list) else []) if isinstance(a, Mapping)
+        ),
+        stats=_mapping(r.get("stats")),
+        notes=_strings(r.get("notes")),
+    )
+
+
+def _read_mapping(path: Path, problems: list[str]) -> dict[str, Any] | None:
+    try:
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except FileNotFoundError:
+        return None
+    except OSError as e:
+        problems.append(f"{path.name}: cannot be read: {e.strerror}")
+        return None
+    except (ValueError, yaml.YAMLError, RecursionError) as e:
+        problems.append(f"{path.name}: cannot be parsed: {str(e).splitlines()[0] if str(e) else type(e).__name__}")
+        return None
+    if not isinstance(value, dict):
+        problems.append(f"{path.name}: not a mapping")
+        return None
+    return _mapping(value)
+
+
+def _files(folder: Path) -> tuple[StoredFile, ...]:
+    first = ("plan.yaml", "history.jsonl", "tablelog", "results.json", "run.json", "proxy.jsonl", "junit.xml", "logs")
+    found = []
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        try:
+            if path.is_file() and not path.is_symlink() and relative.as_posix() != "report.html":
+                found.append(StoredFile(relative.as_posix(), path.stat().st_size))
+        except OSError:  # gone meanwhile: a writer's log of a run that is still going on
+            continue
+
+    def rank(f: StoredFile) -> tuple[int, str]:
+        top = f.path.split("/")[0]
+        return (first.index(top) if top in first else len(first), f.path)
+
+    return tuple(sorted(found, key=rank))
+
+
+def of(run: Path | Stored) -> Stored:
+    """A run that is loaded already, or that of a folder: page, summary and JUnit file can share one reading."""
+    return run if isinstance(run, Stored) else load(run)
+
+
+def load(folder: Path) -> Stored:
+    """Read a run's folder.
+
+    Raises:
+        FileNotFoundError: ``folder`` is no folder.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: no such folder of a run")
+    problems: list[str] = []
+    plan = _read_mapping(folder / "plan.yaml", problems)
+    run = _read_mapping(folder / "run.json", problems)
+    if run is not None and run.get("state") == "running":  # or it was killed: then the store calls it incomplete
+        run["state"] = runfolder.RunFolder(folder).state().get("state")
+    results = _read_mapping(folder / "results.json", problems)
+    header: dict[str, Any] = {}
+    events: tuple[Event, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    try:
+        stored = history.read(folder / "history.jsonl")
+        header, events = stored.header, stored.events
+        problems += stored.problems
+        operations = tuple(stored.operations())
+    except history.HistoryError as e:
+        problems.append(str(e).replace(f"{folder}/", ""))
+    logs: dict[str, TableLog] = {}
+    for path in sorted((folder / "tablelog").glob("*.jsonl")):
+        try:
+            log = tablelog.read(path)
+            logs[log.table] = log
+            problems += log.problems
+        except tablelog.TableLogError as e:
+            problems.append(str(e).replace(f"{folder}/", ""))
+    checked = (results or {}).get("checkers")
+    verdicts = [verdict_from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, Mapping)]
+    return Stored(
+        folder,
+        plan or {},
+        run or {},
+        results,
+        tuple(verdicts),
+        header,
+        events,
+        operations,
+        logs,
+        _files(folder),
+        tuple(problems),
+        _passed(folder / "proxy.jsonl"),
+    )
+
+
+_CHANGES = ('"kind":"commit"', '"kind":"create"', '"kind":"drop"')
+
+
+def _passed(path: Path) -> dict[str, list[Passed]]:
+    """What changed tables, of the proxies' log; lines that cannot be read are left out."""
+    out: dict[str, list[Passed]] = {}
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if not any(c in line for c in _CHANGES):
+                    continue
+                try:
+                    r = json.loads(line)
+                    known = Passed(
+                        int(r["time"]),
+                        float(r["ms"]),
+                        r.get("writer"),
+                        str(r["service"]),
+                        str(r["kind"]),
+                        str(r.get("table") or ""),
+                        str(r.get("op") or ""),
+                        _last_part(r.get("base")),
+                        _last_part(r.get("new")),
+                        str(r["status"]),
+                        _strings(r.get("faults")),
+                    )
+                except (ValueError, KeyError, TypeError, AttributeError):
+                    continue
+                out.setdefault(known.op, []).append(known)
+    except OSError:
+        pass
+    return out
+
+
+def _last_part(value: object) -> str:
+    return "" if value is None else str(value).rpartition("/")[2]

@@ -1,0 +1,163 @@
+"""The last lines on the terminal: the verdict, the anomalies by name, where the page is, what repeats the run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TextIO
+
+from reports.drawing import words
+from reports.run import bands, page, stored
+from reports.run.stored import Stored
+
+_CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknown": "1;33", "incomplete": "1;33"}
+
+MOST_NAMES = 12
+MOST_FAULTS = 4
+MOST_OPS = 12
+MOST_EXPLAINED = 900
+
+
+def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether to colour what goes to ``stream``: a terminal that can, and nobody said no (https://no-color.org, CI)."""
+    if environment.get("NO_COLOR") or environment.get("CI") or environment.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool | None = None) -> list[str]:
+    """The summary of the run in ``run_folder``, one string a line, without line ends.
+
+    Args:
+        run_folder: what is missing in it is said, not raised.
+        width: columns to wrap explanations at; the terminal's (at most 110) when None. Commands and paths are never
+        wrapped. colour: whether to use terminal colours; decided by standard output and the environment when None.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+    """
+    if colour is None:
+        colour = wants_colour(sys.stdout, os.environ)
+    if width is None:
+        width = min(110, shutil.get_terminal_size((100, 24)).columns)
+    width = max(40, width)
+    run = stored.of(run_folder)
+    verdict = page.banner(run)
+
+    def paint(text: str, style: str) -> str:
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour else text
+
+    def wrap(text: str, indent: str) -> list[str]:
+        # A line at a time: explanations may be drawn in lines ("Let: … Then: …").
+        out: list[str] = []
+        for line in text.splitlines():
+            lead = indent + " " * (len(line) - len(line.lstrip()))
+            out += textwrap.wrap(
+                line.strip(),
+                width,
+                initial_indent=lead,
+                subsequent_indent=lead,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        return out
+
+    out = ["", paint(f"{page.SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
+    out += wrap(verdict.sentence, "  ")
+    own = stored.own_findings(run.anomalies)
+    names = stored.anomaly_names(own)
+    if names:
+        out.append("")
+        count_width = max(len(words.grouped(n)) for n in names.values())
+        for name, n in list(names.items())[:MOST_NAMES]:
+            of_name = [a for a in own if a.name == name]
+            where = ", ".join(sorted({a.table for a in of_name if a.table})[:4])
+            by = ", ".join(sorted({a.checker for a in of_name})[:4])
+            who = stored.confirmed_by(name, run.anomalies)
+            details = ", ".join(
+                part
+                for part in (
+                    f"on {where}" if where else "",
+                    f"found by {by}",
+                    f"confirmed by {who}" if who else "",
+                    "documented" if all(a.documented for a in of_name) else "",
+                )
+                if part
+            )
+            label = paint(words.shorten(name, 60), "bold")
+            out.append(f"  {words.grouped(n):>{count_width}} {label}  {paint(details, 'muted')}")
+        if len(names) > MOST_NAMES:
+            out.append(f"  {'':>{count_width}} and {words.plural(len(names) - MOST_NAMES, 'more name')}")
+        first = min(own, key=lambda a: a.documented is not None)
+        if first.explanation:
+            out += ["", paint(f"  {words.shorten(first.name, 60)}, the first one:", "muted")]
+            out += wrap(words.shorten(first.explanation, MOST_EXPLAINED), "    ")
+            for p in [p for p in run.requests(first) if p.faults][:MOST_FAULTS]:
+                what = f"the {p.kind} of {words.shorten(p.op, 40)} at {bands.ms(p.time):,.0f} ms was struck by"
+                out += wrap(f"{what} {words.shorten(', '.join(p.faults), 100)}: {words.shorten(p.status, 60)}", "    ")
+            ops, _, complete = stored.minimal_history(first)
+            if ops:
+                count = words.plural(len(ops), "operation")
+                show = (
+                    "show it, and no fewer" if complete and len(ops) > 1 else "show it" if len(ops) > 1 else "shows it"
+                )
+                out += wrap(f"{count} {show}: {', '.join(words.shorten(o, 40) for o in ops[:MOST_OPS])}", "    ")
+    unknown = [v for v in run.verdicts if v.valid == "unknown"]
+    if unknown:
+        out.append("")
+        for v in unknown[:6]:
+            out += wrap(f"{v.checker}: unknown" + (f": {words.shorten(v.notes[0], 300)}" if v.notes else ""), "  ")
+    out.append("")
+    total = bands.tally("all", run.operations)
+    rows = [
+        (
+            "operations",
+            f"{words.grouped(total.count)}: {words.grouped(total.ok)} ok, {words.grouped(total.fail)} fail, "
+            f"{words.grouped(total.info)} info"
+            + (f", in {words.duration(bands.ms(run.end_ns))}" if run.events else ""),
+        )
+    ]
+    attempts = bands.attempts_by_table(run.logs)
+    commits, retried = sum(a.commits for a in attempts), sum(a.retried for a in attempts)
+    if commits:
+        rows.append(
+            (
+                "commits",
+                f"{words.grouped(commits)}, {words.grouped(retried)} of them retried ({words.share(retried, commits)})",
+            )
+        )
+    faults = bands.faults(run.events)
+    if faults:
+        struck, never = sum(t.commits for t in faults), [t.name for t in faults if not t.hits.total()]
+        text = f"{words.plural(sum(t.times for t in faults), 'fault')} of {words.plural(len(faults), 'kind')}, "
+        text += f"{words.plural(struck, 'commit')} struck"
+        if never:
+            text += f"; never struck: {', '.join(words.shorten(n, 60) for n in never[:8])}"
+            text += f" and {len(never) - 8} more" if len(never) > 8 else ""
+        rows.append(("faults", text))
+    legal = stored.allowed(run.verdicts)
+    if legal:
+        listed = ", ".join(f"{words.shorten(name, 40)} ×{words.grouped(n)}" for name, n in list(legal.items())[:8])
+        rows.append(("allowed", f"{listed}: legal at the level of their table"))
+    rows += [("problem", words.shorten(" ".join(p.split()), 300)) for p in run.problems[:3]]
+    report = run.folder / "report.html"
+    rows.append(("page", str(report)) if report.exists() else ("folder", str(run.folder)))
+    if run.command:
+        rows.append(("again", run.command))
+    label_width = max(len(label) for label, _ in rows)
+    out += [f"  {paint(label.ljust(label_width), 'muted')}  {text}" for label, text in rows]
+    return [words.printable(line) if not colour else _printable(line) for line in out]
+
+
+def _printable(line: str) -> str:
+    """As :func:`words.printable`, but our own colour codes stay."""
+    parts = []
+    rest = line
+    for code in ("\x1b[0m", *(f"\x1b[{c}m" for c in _CODES.values())):
+        rest = rest.replace(code, f"\ue000{code[2:-1]}\ue001")
+    parts.append(words.printable(rest))
+    return "".join(parts).replace("\ue000", "\x1b[").replace("\ue001", "m")

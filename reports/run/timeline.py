@@ -1,0 +1,160 @@
+"""The timeline of operations: a column a writer, time downwards in the order of events, a box an operation.
+
+Boxes have ``op-<id>`` anchors, so that an anomaly's table leads to its operations among their neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from checkers.evidence import error_chain
+from checkers.evidence.history import Operation, Process
+from checkers.evidence.tablelog import Commit
+from reports.drawing import words
+from reports.run import bands
+
+MOST = 2000
+ROW = 15
+"""Pixels an event takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One operation: its lane (from 0), its place in px, what is written in it and what it says when pointed at."""
+
+    op: str
+    lane: int
+    top: int
+    height: int
+    outcome: str
+    label: str
+    second: str
+    title: str
+    marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something written across or beside the lanes at ``top`` px: a time, or what is left out."""
+
+    top: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The whole timeline: ``shown`` of ``total`` operations."""
+
+    lanes: tuple[str, ...]
+    boxes: tuple[Box, ...]
+    times: tuple[Note, ...]
+    cuts: tuple[Note, ...]
+    height: int
+    shown: int
+    total: int
+
+
+def choose(operations: Sequence[Operation], marked: Collection[str], most: int = MOST) -> list[int]:
+    """Positions of the operations to show: all, or the marked ones with their neighbours and then the first ones."""
+    if len(operations) <= most:
+        return list(range(len(operations)))
+    centres = [n for n, o in enumerate(operations) if o.op in marked][:most]
+    around = min(20, (most - len(centres)) // max(1, 2 * len(centres)))
+    kept = set(centres)
+    for n in centres:
+        kept.update(range(max(0, n - around), min(len(operations), n + around + 1)))
+    n = 0
+    while len(kept) < most and n < len(operations):
+        kept.add(n)
+        n += 1
+    return sorted(kept)
+
+
+def lane_of(process: Process, writers: int) -> int | str:
+    """The writer behind a process: after an unknown outcome a writer goes on as process ``old + writers``."""
+    return process % writers if isinstance(process, int) else process
+
+
+def timeline(
+    operations: Sequence[Operation],
+    writers: int,
+    marked: Collection[str],
+    commits: dict[str, list[tuple[str, Commit]]],
+) -> Timeline | None:
+    """The timeline of ``operations`` (in the order of invocation); None without any."""
+    if not operations:
+        return None
+    positions = choose(operations, marked)
+    shown = [operations[n] for n in positions]
+    names = {lane_of(o.process, writers) for o in shown}
+    lanes = sorted(names, key=lambda lane: (isinstance(lane, str), lane))
+    column = {lane: n for n, lane in enumerate(lanes)}
+    events = sorted(
+        [(o.invoked.index, 0, k) for k, o in enumerate(shown)]
+        + [(o.completed.index, 1, k) for k, o in enumerate(shown) if o.completed is not None]
+    )
+    skipped = {k: n - m - 1 for k, (m, n) in enumerate(zip([-1, *positions], positions, strict=False)) if n - m > 1}
+    top: dict[int, int] = {}
+    bottom: dict[int, int] = {}
+    times: list[Note] = []
+    cuts: list[Note] = []
+    at = 0
+    for n, (_, completed, k) in enumerate(events):
+        if not completed and k in skipped:
+            cuts.append(Note(at, f"{words.plural(skipped[k], 'operation')} not shown"))
+            at += ROW + 5
+            times.append(Note(at, words.moment(bands.ms(shown[k].start))))
+        elif n % 8 == 0:
+            o = shown[k]
+            times.append(Note(at, words.moment(bands.ms(o.completed.time if completed and o.completed else o.start))))
+        (bottom if completed else top)[k] = at
+        at += ROW
+    last = len(operations) - positions[-1] - 1
+    if last:
+        cuts.append(Note(at, f"{words.plural(last, 'operation')} not shown"))
+        at += ROW + 5
+    boxes = [
+        Box(
+            op=o.op,
+            lane=column[lane_of(o.process, writers)],
+            top=top[k],
+            height=max(ROW, bottom.get(k, top[k]) - top[k]) - 1,
+            outcome=o.type,
+            label=words.shorten(f"{o.f} {words.arguments(o.value, 60)}".strip(), 72),
+            second=_second(o) if bottom.get(k, 0) - top[k] >= 2 * ROW else "",
+            title=_title(o, commits.get(o.op, [])),
+            marked=o.op in marked,
+        )
+        for k, o in enumerate(shown)
+    ]
+    return Timeline(
+        tuple(str(lane) for lane in lanes), tuple(boxes), tuple(times), tuple(cuts), at, len(shown), len(operations)
+    )
+
+
+def _second(o: Operation) -> str:
+    took = bands.latency_ms(o)
+    parts = [o.op, o.table or "", "never completed" if took is None else words.duration(took)]
+    if o.type != "ok" and o.error:
+        parts.append(error_chain.short_class(error_chain.telling(o.error)[0]))
+    return words.shorten(" · ".join(p for p in parts if p), 90)
+
+
+def _title(o: Operation, commits: Sequence[tuple[str, Commit]]) -> str:
+    took = bands.latency_ms(o)
+    lines = [
+        f"{o.op} · process {o.process} · {o.f} {words.arguments(o.value, 120)}".strip(),
+        f"{o.type}"
+        + (f" on {o.table}" if o.table else "")
+        + (f" after {words.duration(took)}" if took is not None else ", never completed"),
+        f"invoked {words.moment(bands.ms(o.start))}, events {', '.join(map(str, o.indices))}",
+    ]
+    if o.type == "ok" and o.result is not None:
+        lines.append(f"result {words.result(o.result, 120)}")
+    for table, c in commits[:3]:
+        lines.append(f"{table}: snapshot {c.snapshot_id}, sequence number {c.sequence_number}, attempt {c.attempt}")
+    if o.error:
+        name, message = error_chain.telling(o.error)
+        lines.append(words.shorten(f"{error_chain.short_class(name)}: {' '.join(message.split())}", 200))
+    return "\n".join(words.shorten(line, 200) for line in lines)

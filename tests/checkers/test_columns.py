@@ -1,0 +1,333 @@
+"""Columns say what the exact checkers say: never ``true`` where these find something, and the same anomalies where they do."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checkers.columns import CHECKERS, Frame, Unordinary, check_columns, frame_of, screen
+from checkers.columns import frames as columns
+from checkers.columns.engine import _EXACT, judge_frame
+from checkers.judge.check import check
+from checkers.selftest import ALL as MUTATIONS
+from checkers.selftest import recorded
+from checkers.selftest.world import World
+from checkers.timeline.timeline import timelines
+from checkers.verdict import Evidence, Verdict, worst
+from tests.support.drawing import Drawing, row
+from tests.support.simulator import ALTERING, Defects, simulate
+from workloads.operations.kind import KINDS, Arguments, Insert, Read, WriteSet, new_rows
+from workloads.tables import Row, State, TableSpec
+
+SPECS = {
+    level: [
+        TableSpec(name="a", mode="merge-on-read", isolation=level, partitions=2, seed_rows=4),
+        TableSpec(name="b", format_version=3, isolation=level, partitioned=False, partitions=2, seed_rows=4),
+    ]
+    for level in ("serializable", "snapshot")
+}
+EXACT = {c.name: c for c in _EXACT}
+
+
+def said(e: Evidence) -> dict[str, tuple[object, list[tuple[object, ...]]]]:
+    """Checker → what it says of the evidence."""
+    return {n: _said(c.check(e)) for n, c in EXACT.items()}
+
+
+def _said(v: object) -> tuple[object, list[tuple[object, ...]]]:
+    return v.valid, sorted((a.name, a.table, a.ops, a.keys) for a in v.anomalies)  # type: ignore[attr-defined]
+
+
+def agrees(e: Evidence) -> tuple[bool, int]:
+    """Asserts that columns say the same; whether it is false, and how many tables the screen decided."""
+    found = check_columns(e)
+    exact = said(e)
+    assert {v.checker: _said(v) for v in found} == exact
+    assert [v.checker for v in found] == list(CHECKERS)
+    return any(v is False for v, _ in exact.values()), found[0].stats["engine"]["columns"]
+
+
+# --- simulated and recorded runs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["serializable", "snapshot"])
+def test_clean_runs_are_proven(level: str) -> None:
+    decided = 0
+    for seed in range(100):
+        false, columns = agrees(simulate(seed, SPECS[level], unknown=0.05).evidence())
+        assert not false
+        decided += columns
+    assert decided == 200 if level == "serializable" else decided > 80
+
+
+def test_changes_of_the_metadata_are_nothing_to_columns() -> None:
+    for seed in range(20):
+        false, columns = agrees(simulate(seed, SPECS["serializable"], mix=ALTERING).evidence())
+        assert not false and columns == 2
+
+
+@pytest.mark.parametrize("defect", [f.name for f in fields(Defects)])
+@pytest.mark.parametrize("level", ["serializable", "snapshot"])
+def test_what_an_exact_checker_accuses_is_accused(defect: str, level: str) -> None:
+    false = decided = 0
+    seldom = defect in ("resurrect", "dirty_read", "stale_overwrite")
+    for seed in range(60 if seldom else 12):
+        e = simulate(seed, SPECS[level], defects=Defects(**{defect: 1.0 if seldom else 0.4})).evidence()
+        was, columns = agrees(e)
+        false += was
+        decided += columns
+    assert false or defect in ("lose_change", "undelete", "skew", "blind", "resurrect"), "the defect showed"
+    assert decided or false
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_every_planted_bug_of_a_recorded_run_is_told_alike(part: int) -> None:
+    worlds = [World(recorded.load(n), Random(0)) for n in recorded.names()]
+    mine = [m for m in MUTATIONS if m.checker in CHECKERS][part::4]
+    planted = 0
+    for n, m in enumerate(mine):
+        for w in worlds:
+            bug = m.plant(w.again(Random(n)))
+            if bug is not None:
+                planted += 1
+                assert agrees(bug.evidence)[0], m.name
+    assert planted >= len(mine)
+
+
+# --- the screen alone ---------------------------------------------------------------------------------------------------
+
+FRAMES = [
+    frame_of(t) for seed in range(8) for t in timelines(simulate(seed, SPECS["serializable"], ops=80).evidence())[0]
+]
+TOLD = (
+    "seen",
+    "name",
+    "commit_op",
+    "position",
+    "sign",
+    "id",
+    "val",
+    "cnt",
+    "log",
+    "row_part",
+    "arg_id",
+    "outcome",
+    "kind",
+)
+"""Columns in which no number can be another one without a contradiction."""
+
+
+def changed(f: Frame, column: str, rng: Random) -> Frame | None:
+    """The frame with one number changed in a column, where that must be a contradiction; None where there is none such."""
+    values = getattr(f, column).copy()
+    made = np.zeros(f.operations, np.bool_)
+    made[f.commit_op] = True
+    reads = np.isin(f.kind, [columns.CODES[k] for k in ("read", "read-key")]) & (f.outcome == 0)
+    changes = np.zeros(f.operations, np.bool_)
+    changes[f.commit_op[f.position - 1]] = True
+    inserts = changes & (f.kind == columns.CODES["insert"])
+    where = {
+        "seen": reads,
+        "name": inserts,
+        "outcome": made,
+        "kind": changes,
+        "arg_id": inserts[f.arg_op],
+        "commit_op": (changes & (f.outcome == 0))[f.commit_op],
+    }.get(column, np.ones(len(values), np.bool_))
+    found = np.flatnonzero(where)
+    if not len(found):
+        return None
+    n = int(rng.choice(found.tolist()))
+    if column == "outcome":
+        values[n] = 1
+    elif column == "kind":
+        values[n] = columns.CODES["read"]
+    elif column == "sign":
+        values[n] = -values[n]
+    elif column == "commit_op":
+        values[n] = (values[n] + 1) % f.operations
+    elif column == "position":
+        step = 1 if values[n] < len(f.commit_op) else -1
+        values[n] += step
+        order = np.argsort(values, kind="stable")
+        return replace(
+            f, **{c: (values if c == column else getattr(f, c))[order] for c in columns.RECORD[columns.CHANGE]}
+        )
+    else:
+        values[n] += values.dtype.type(rng.choice([1, 2, 1 << 20]))
+    return replace(f, **{column: values})
+
+
+@pytest.mark.parametrize("column", TOLD)
+def test_one_wrong_number_is_never_proven(column: str) -> None:
+    tried = 0
+    for seed in range(150):
+        rng = Random(f"{column}/{seed}")
+        f = rng.choice(FRAMES)
+        assert screen(f).proven
+        wrong = changed(f, column, rng)
+        if wrong is not None:
+            tried += 1
+            assert not screen(wrong).proven, (column, seed)
+    assert tried > 100
+
+
+def test_without_evidence_what_is_certain_is_said_and_the_rest_is_unknown() -> None:
+    d = Drawing("serializable")
+    one = row(1, "seed")
+    d.did("seed", "insert", ids=[1], add=[one])
+    d.invoke("d", "delete", ids=[1])
+    d.did("u", "update-register", ids=[1], remove=[one], add=[one._replace(val="u")])
+    d.commit("d")
+    d.ok("d")
+    (t,) = timelines(d.evidence())[0]
+    f = frame_of(t)
+    verdicts = judge_frame(f).verdicts
+    assert [a.name for a in verdicts["replay"].anomalies] == ["wrong-rows"] and verdicts["replay"].valid is False
+    assert {v.valid for n, v in verdicts.items() if n != "replay"} == {"unknown"}
+    lenient = replace(f, spec=f.spec.model_copy(update={"isolation": "snapshot"}))
+    assert {v.valid for v in judge_frame(lenient).verdicts.values()} == {"unknown"}
+
+
+def test_a_table_that_is_not_ordinary_has_no_columns() -> None:
+    e = simulate(1, SPECS["serializable"]).evidence()
+    log = replace(e.logs["a"], complete=False)
+    (a, _) = timelines(replace(e, logs={**e.logs, "a": log}))[0]
+    with pytest.raises(Unordinary, match="did not come to its end"):
+        frame_of(a)
+    found = check_columns(replace(e, logs={**e.logs, "a": log}))
+    assert found[0].stats["engine"] == {"columns": 1, "exact": 1}
+
+
+def test_records_give_the_frame_back_in_any_order() -> None:
+    for n, f in enumerate(FRAMES):
+        t = columns.to_records(f).take(np.random.default_rng(n).permutation(_length(f)))
+        numbers = [t[f"c{i}"].to_numpy() for i in range(columns.WIDTH)]
+        again = columns.from_records(t["record"].to_numpy(), t["n"].to_numpy(), numbers, f.spec)
+        for c in fields(Frame):
+            mine, theirs = getattr(f, c.name), getattr(again, c.name)
+            assert mine is theirs if c.name == "spec" else (mine.dtype == theirs.dtype and (mine == theirs).all())
+
+
+def _length(f: Frame) -> int:
+    return sum(len(getattr(f, names[0])) for names in columns.RECORD.values())
+
+
+def test_lists_have_the_same_hash_if_and_only_if_they_are_the_same() -> None:
+    rows = columns._Rows()
+    rng = Random(1)
+    texts = {",".join(rng.choice(["a", "b", "w0-1", ""]) for _ in range(rng.randint(1, 5))) for _ in range(500)}
+    assert len({rows.list(t) for t in texts}) == len(texts)
+    assert {t: columns._Rows().list(t) for t in texts} == {t: rows.list(t) for t in texts}
+
+
+def test_the_engine_changes_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    for defects in (Defects(), Defects(lose=0.3), Defects(stale_read=0.5)):
+        e = simulate(3, SPECS["serializable"], defects=defects).evidence()
+        exact, fast = check(e, engine="exact"), check(e, engine="columns")
+        assert fast.valid is exact.valid
+        assert [(v.checker, _said(v)) for v in fast.verdicts] == [(v.checker, _said(v)) for v in exact.verdicts]
+    monkeypatch.setattr("checkers.judge.check.LONG", 1)
+    assert "engine" in check(e).verdicts[0].stats and "engine" not in check(e, engine="exact").verdicts[0].stats
+
+
+def test_a_bug_of_the_columns_is_told_and_the_exact_checkers_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(evidence: Evidence) -> list[Verdict]:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("checkers.judge.check.check_columns", broken)
+    e = simulate(3, SPECS["serializable"]).evidence()
+    results = check(e, engine="columns")
+    assert results.valid is True
+    assert results.verdicts[-1].notes == ("columns failed, so the exact checkers judged: ZeroDivisionError: oops",)
+
+
+def test_the_worst_table_decides() -> None:
+    for seed in range(20):
+        e = simulate(seed, SPECS["serializable"], defects=Defects(lose=0.2)).evidence()
+        assert worst(v.valid for v in check_columns(e)) is worst(c.check(e).valid for c in _EXACT)
+
+
+# --- kinds and arguments that columns do not know -----------------------------------------------------------------------
+
+
+class InsertTwins(Insert):
+    """Inserts every row twice: a kind of which columns were never told."""
+
+    name = "insert-twins"
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        return WriteSet([], sorted([*new_rows(value, op, table)] * 2))
+
+
+class ReadCount(Read):
+    """Returns how many rows there are: a read of which columns were never told."""
+
+    name = "read-count"
+
+
+@pytest.mark.parametrize(
+    ("f", "value", "added", "result"),
+    [
+        ("insert-twins", {"ids": [2]}, [row(2, "x")] * 2, None),
+        ("insert-twins", {}, [row(2, "x")] * 2, None),
+        ("insert-twins", {"keys": [2]}, [row(2, "x")] * 2, None),
+        ("read-count", {}, [], 1),
+        ("insert", {}, [row(2, "x")], None),
+        ("insert", {"ids": [2], "times": 2}, [row(2, "x")] * 2, None),
+        ("delete-where", {"part": 1}, [], None),
+        ("transfer", {}, [row(2, "x")], None),
+        ("transfer", {"keys": [2]}, [row(2, "x")], None),
+        ("read", {"limit": 0}, [], []),
+        ("read-key", {"id": 1, "limit": 0}, [], []),
+    ],
+)
+def test_what_columns_do_not_know_they_hand_over_however_long_the_table(
+    monkeypatch: pytest.MonkeyPatch, f: str, value: dict[str, Any], added: list[Row], result: object
+) -> None:
+    for kind in (InsertTwins(), ReadCount()):
+        monkeypatch.setitem(KINDS, kind.name, kind)  # type: ignore[misc]
+    monkeypatch.setattr("checkers.columns.engine.EXACT", 0)
+    d = Drawing("serializable")
+    d.did("seed", "insert", ids=[1], add=[row(1, "seed")])
+    d.invoke("x", f, **value)
+    if added:
+        d.commit("x", added)
+    d.ok("x", result)
+    e = d.evidence()
+    (t,) = timelines(e)[0]
+    with pytest.raises(Unordinary, match=r"^x (has arguments of no known form|is of the kind)"):
+        frame_of(t)
+    found = check_columns(e)
+    assert found[0].stats["engine"] == {"columns": 0, "exact": 1}
+    assert {v.checker: _said(v) for v in found} == said(e)
+
+
+@pytest.mark.parametrize("code", [columns.CODES["transfer"], columns.CODES["read-both"], len(columns.CODES), -1])
+def test_columns_of_a_kind_that_the_screen_does_not_know_are_neither_proven_nor_accused(code: int) -> None:
+    d = Drawing("serializable")
+    d.did("seed", "insert", ids=[1], add=[row(1, "seed")])
+    d.did("x", "insert", ids=[2], add=[row(2, "x")])
+    d.read("r", [row(1, "seed"), row(2, "x")])
+    (t,) = timelines(d.evidence())[0]
+    f = frame_of(t)
+    assert {v.valid for v in judge_frame(f).verdicts.values()} == {True}
+    at = 2 if code == columns.CODES["read-both"] else 1
+    kind = f.kind.copy()
+    kind[at] = code
+    strange = judge_frame(replace(f, kind=kind))
+    assert strange.why.startswith(
+        "not-replayed ×1, unknown-kind ×1" if code == columns.CODES["transfer"] else "unknown"
+    )
+    assert {v.valid for v in strange.verdicts.values()} == {"unknown"}
+
+
+def test_what_keeps_rows_may_have_any_other_arguments() -> None:
+    d = Drawing("serializable")
+    d.did("seed", "insert", ids=[1], add=[row(1, "seed")])
+    d.did("c", "rewrite-data-files", strategy="zorder", of="tomorrow")
+    assert [v.stats["engine"] for v in check_columns(d.evidence())] == [{"columns": 1, "exact": 0}] * 4

@@ -1,0 +1,179 @@
+"""The history survives being killed, is stamped densely, and refuses what cannot be a history."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkers.evidence.history import Event, HistoryError, Recorder, read
+
+
+def line(index: int, type: str, process: int = 0, op: str = "a", **more: object) -> str:
+    return json.dumps(
+        {"index": index, "time": index, "type": type, "process": process, "f": "insert", "op": op, **more}
+    )
+
+
+def write(path: Path, *lines: str, end: str = "\n") -> Path:
+    path.write_text("\n".join(['{"format": 1}', *lines]) + end)
+    return path
+
+
+def test_what_is_recorded_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    with Recorder(path, {"workload": "x"}) as recorder:
+        recorder.record("invoke", 0, "insert", table="t", value={"ids": [1]}, op="w0-0", phase="main")
+        recorder.record("info", 0, "insert", table="t", op="w0-0", error=[["a.B", "ä\n\u2028"]])
+    history = read(path)
+    (op,) = history.operations()
+    assert history.header == {"format": 1, "workload": "x"} and history.problems == ()
+    assert (op.type, op.end, op.error) == ("info", None, [["a.B", "ä\n\u2028"]])
+    assert op.invoked.extra == {"phase": "main"}
+    assert op.indices == (0, 1)
+
+
+def test_events_from_many_threads_are_dense_and_in_time_order(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    with Recorder(path, {}) as recorder:
+
+        def work(n: int) -> None:
+            for i in range(100):
+                recorder.record("invoke", n, "read", op=f"{n}-{i}")
+                recorder.record("ok", n, "read", op=f"{n}-{i}")
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    events = read(path).events
+    assert [e.index for e in events] == list(range(1600))
+    assert [e.time for e in events] == sorted(e.time for e in events)
+    assert len(read(path).operations()) == 800
+
+
+def test_an_event_is_on_disk_before_record_returns(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    with Recorder(path, {}) as recorder:
+        recorder.record("invoke", 0, "read", op="a")
+        assert len(read(path).events) == 1
+
+
+def test_a_torn_last_line_is_dropped_and_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "h.jsonl", line(0, "invoke"), line(1, "ok")[:20], end="")
+    history = read(path)
+    assert len(history.events) == 1
+    assert "torn" in history.problems[0]
+
+
+def test_an_operation_without_completion_is_unknown(tmp_path: Path) -> None:
+    (op,) = read(write(tmp_path / "h.jsonl", line(0, "invoke"))).operations()
+    assert (op.type, op.completed, op.end) == ("info", None, None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ([line(1, "invoke")], "index 1 where 0 was due"),
+        (["{"], "h.jsonl:2"),
+        (["[]"], "not an object"),
+        (['{"index": 0}'], "event without 'time'"),
+        ([line(0, "maybe")], "type must be"),
+        ([line(0, "invoke").replace('"f": "insert"', '"f": 3')], "f must be a string"),
+        ([line(0, "invoke", error=[3])], "error must be"),
+    ],
+)
+def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, lines: list[str], says: str) -> None:
+    with pytest.raises(HistoryError, match=says.replace("[", r"\[")):
+        read(write(tmp_path / "h.jsonl", *lines))
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ([line(0, "ok")], "never invoked"),
+        ([line(0, "invoke"), line(1, "ok"), line(2, "ok")], "completed before"),
+        ([line(0, "invoke"), line(1, "invoke", process=1)], "invoked before"),
+        ([line(0, "invoke"), line(1, "invoke", op="b")], "has not ended"),
+        ([line(0, "invoke"), line(1, "info"), line(2, "invoke", op="b")], "after info"),
+        ([line(0, "invoke"), line(1, "ok", process=1)], "not by its own"),
+    ],
+)
+def test_what_no_process_can_have_done_is_refused(tmp_path: Path, lines: list[str], says: str) -> None:
+    with pytest.raises(HistoryError, match=says):
+        read(write(tmp_path / "h.jsonl", *lines)).operations()
+
+
+@pytest.mark.parametrize("text", ["", '{"format": 99}\n', "nonsense\n", '{"index": 0}\n'])
+def test_a_file_without_a_known_header_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "h.jsonl").write_text(text)
+    with pytest.raises(HistoryError):
+        read(tmp_path / "h.jsonl")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="no such history"):
+        read(tmp_path / "absent.jsonl")
+
+
+json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda v: st.lists(v, max_size=3))
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["index", "time", "type", "process", "f", "op", "error", "table", "x"]), json_values
+    )
+)
+def test_any_record_is_an_event_or_a_history_error(record: dict[str, object]) -> None:
+    try:
+        event = Event.from_json(record)
+    except HistoryError:
+        return
+    assert Event.from_json(event.to_json()) == event
+
+
+def test_a_full_disk_is_an_os_error_and_not_a_lost_event() -> None:
+    path = Path("/dev/full")
+    if not path.exists():
+        return
+    from errno import ENOSPC
+
+    with pytest.raises(OSError) as error:
+        Recorder(_Existing(path), {})  # type: ignore[arg-type]
+    assert error.value.errno == ENOSPC
+
+
+def test_nothing_follows_a_torn_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that was full in the middle of an event and has room again: what was recorded until then is read."""
+    path = tmp_path / "history.jsonl"
+    with Recorder(path, {}) as recorder:
+        recorder.record("invoke", 0, "read", op="a")
+        whole, file = recorder._write, recorder._file
+
+        def torn(record: dict[str, object]) -> None:
+            file.write(b'{"index":1,"ti')
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(recorder, "_write", torn)
+        with pytest.raises(OSError, match="No space"):
+            recorder.record("ok", 0, "read", op="a")
+        monkeypatch.setattr(recorder, "_write", whole)
+        with pytest.raises(OSError, match="No space"):
+            recorder.record("invoke", 1, "read", op="b")
+    history = read(path)
+    assert [e.op for e in history.events] == ["a"] and "torn" in history.problems[0]
+
+
+class _Existing:
+    """A path that may exist already: /dev/full answers every write with ENOSPC."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def open(self, mode: str, buffering: int) -> object:
+        return self._path.open(mode.replace("x", "w"), buffering=buffering)

@@ -1,0 +1,73 @@
+"""Absence proves nothing: a run whose history lost its end, or that ended early, is ``unknown`` and never a failed promise."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from checkers.evidence import tablelog
+from checkers.judge.check import Promises, check, load_evidence
+from checkers.verdict import Evidence
+from tests.support.drawing import Drawing, row
+
+
+def drawn() -> Evidence:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.read("r", [row(1, "a")])
+    return d.evidence()
+
+
+def stored(folder: Path) -> Path:
+    """A complete run of two operations, as the harness stores it."""
+    e = drawn()
+    (folder / "tablelog").mkdir(parents=True)
+    lines = [json.dumps(e.history.header), *(json.dumps(x.to_json()) for x in e.history.events)]
+    (folder / "history.jsonl").write_text("\n".join(lines) + "\n")
+    tablelog.write(e.logs["t"], folder / "tablelog" / "t.jsonl")
+    (folder / "plan.yaml").write_text(yaml.safe_dump({"workload": "drawn", "tables": [e.tables["t"].model_dump()]}))
+    (folder / "run.json").write_text(json.dumps({"state": "complete", "operations": 2}))
+    return folder
+
+
+def test_a_whole_history_is_judged(tmp_path: Path) -> None:
+    results = check(load_evidence(stored(tmp_path / "run")))
+    assert results.valid is True and results.complete
+
+
+@pytest.mark.parametrize(
+    ("keep", "why"),
+    [
+        (-9, "the last line is torn"),
+        (-1, "the last line is torn"),
+        (None, "1 operations completed, but the run counted 2"),
+    ],
+)
+def test_a_complete_run_whose_history_lost_its_end_is_unknown_and_says_why(
+    tmp_path: Path, keep: int | None, why: str
+) -> None:
+    folder = stored(tmp_path / "run")
+    path = folder / "history.jsonl"
+    text = path.read_bytes()
+    path.write_bytes(text[:keep] if keep is not None else text[: text.rindex(b"\n", 0, -1) + 1])
+    results = check(load_evidence(folder))
+    assert results.valid == "unknown" and not results.complete
+    assert any(why in note for v in results.verdicts for note in v.notes)
+
+
+def test_an_expected_anomaly_may_be_in_what_an_incomplete_run_did_not_record() -> None:
+    results = check(replace(drawn(), complete=False), promises=Promises(expect=("undelete",)))
+    assert results.valid == "unknown"
+    assert not [a for v in results.verdicts for a in v.anomalies]
+    assert "undelete" in results.verdicts[-1].notes[0]
+    assert check(drawn(), promises=Promises(expect=("undelete",))).valid is False
+
+
+def test_a_threshold_is_not_broken_by_a_run_that_ended_before_it_was_due() -> None:
+    promises = Promises(thresholds={"operations": ">=200"})
+    assert check(replace(drawn(), complete=False), promises=promises).valid == "unknown"
+    assert check(drawn(), promises=promises).valid is False

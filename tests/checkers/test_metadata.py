@@ -1,0 +1,1058 @@
+"""The ``metadata`` checker, on table logs drawn by hand: each rule kept, and each rule broken alone.
+
+A drawing is a chain of versions; ``commit`` adds a snapshot and the version that shows it, ``version`` one without a snapshot. Then one
+thing is bent, and exactly the rule that it breaks must be named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.evidence.history import Event, History
+from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog
+from checkers.judge.check import load_evidence
+from checkers.metadata.checker import MOST
+from checkers.metadata.checker import Metadata as Checker
+from checkers.metadata.files import measures
+from checkers.metadata.rules import RULES
+from checkers.verdict import Evidence, Verdict
+from compose.objectstore import ObjectStore
+from harness.tablefiles.manifests import ADDED
+from harness.tablefiles.reader import TableReader
+from tests.support.icebergtable import COLUMNS, HandMadeTable
+from tests.support.simulator import ALTERING, Defects, simulate
+from workloads.tables import TableSpec
+
+SCHEMA = {"schema-id": 0, "type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
+S = 1_000_000_000
+
+
+def data(path: str, records: int = 2, **more: Any) -> FileEntry:
+    return FileEntry(path, "data", "parquet", records, 100 * records, {"part": 0}, None, **more)
+
+
+def vector(path: str, of: str, records: int = 1, offset: int = 4) -> FileEntry:
+    return FileEntry(path, "deletion-vector", "puffin", records, 500, {"part": 0}, None, of, offset, 40)
+
+
+def positions(path: str, of: str | None, records: int = 1) -> FileEntry:
+    return FileEntry(path, "position-deletes", "parquet", records, 300, {"part": 0}, None, of)
+
+
+@dataclass
+class Drawing:
+    """A table log and a history, drawn. Times are seconds; every commit takes one, and is captured at once."""
+
+    format_version: int = 3
+    properties: Mapping[str, str] = field(default_factory=lambda: {"a": "1", "b": "2"})
+    versions: list[Metadata] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
+    captures: list[Capture] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    missing: tuple[MissingFile, ...] = ()
+    problems: tuple[str, ...] = ()
+    complete: bool = True
+    torn: tuple[str, ...] = ()
+    time: int = 0
+
+    def __post_init__(self) -> None:
+        raw = {
+            "table-uuid": "u-1",
+            "last-column-id": 1,
+            "last-partition-id": 1000,
+            "current-schema-id": 0,
+            "schemas": [SCHEMA],
+            "partition-specs": [{"spec-id": 0, "fields": []}],
+            "properties": dict(self.properties),
+            "metadata-log": [],
+        }
+        self._put(Metadata(0, "s3://w/t/metadata/0.json", 0, self.format_version, None, (), {}, 0, self._ids(0), raw))
+
+    def _ids(self, n: int) -> int | None:
+        return n if self.format_version >= 3 else None
+
+    def _put(self, m: Metadata) -> Metadata:
+        self.versions.append(m)
+        self.time += S
+        self.captures.append(Capture(self.time, m.location))
+        return m
+
+    def event(
+        self, type: Any, f: str, op: str, *, value: Any = None, process: int = 0, time: int | None = None
+    ) -> None:
+        self.events.append(
+            Event(len(self.events), self.time if time is None else time, type, process, f, "t", value, op)
+        )
+
+    def op(self, f: str, op: str, *, value: Any = None, type: str = "ok") -> None:
+        """An operation that is under way now."""
+        self.event("invoke", f, op, value=value)
+        self.time += S // 10
+        self.event(type, f, op)
+
+    def version(self, base: Metadata | None = None, **changes: Any) -> Metadata:
+        """The next version: ``base`` (the newest) with ``changes``; keys of ``raw`` may be given as such, None drops one."""
+        base = base or self.versions[-1]
+        n = len(self.versions)
+        fields = {k: v for k, v in changes.items() if k in Metadata.__slots__}
+        raw = {
+            **base.raw,
+            "metadata-log": [*base.raw["metadata-log"], {"timestamp-ms": 0, "metadata-file": base.location}],
+        }
+        for k, v in changes.items():
+            if k not in Metadata.__slots__:
+                raw[k.replace("_", "-")] = v
+        return self._put(
+            replace(base, **{"n": n, "location": f"s3://w/t/metadata/{n}.json", "problems": (), "raw": raw, **fields})
+        )
+
+    def commit(
+        self,
+        id: int,
+        *,
+        add: Sequence[FileEntry] = (),
+        remove: Sequence[FileEntry] = (),
+        base: Metadata | None = None,
+        drop: Sequence[int] = (),
+        change: Mapping[str, Any] | None = None,
+        **fields: Any,
+    ) -> Commit:
+        """A snapshot on main by an operation of its own, and its version; ``fields`` override the commit's, ``change`` the version's."""
+        base = base or self.versions[-1]
+        op = f"op-{id}"
+        seq = fields.pop("sequence_number", base.last_sequence_number + 1)
+        rows = sum(f.records for f in add if f.content == "data")
+        first = base.next_row_id or 0
+        entries, at = [], first
+        for f in add:
+            own = replace(f, data_sequence_number=seq, file_sequence_number=seq, snapshot_id=id)
+            if f.content == "data" and self.format_version >= 3:
+                own, at = replace(own, first_row_id=at), at + f.records
+            entries.append(own)
+        c = Commit(
+            id,
+            fields.pop("parent_id", base.current),
+            seq,
+            1000 * seq,
+            fields.pop(
+                "operation",
+                "overwrite" if remove or len(entries) != len([e for e in entries if e.content == "data"]) else "append",
+            ),
+            fields.pop("summary", {}),
+            op,
+            1,
+            f"metadata/snap-{id}-1-x.avro",
+            0,
+            len(self.versions),
+            (),
+            (),
+            tuple(fields.pop("added_files", entries)),
+            tuple(remove),
+            fields.pop("first_row_id", self._ids(first)),
+            fields.pop("added_rows", self._ids(rows)),
+        )
+        c = replace(c, **fields)
+        self.event("invoke", "insert", op, value={"ids": [id]})
+        self.commits.append(c)
+        new: dict[str, Any] = {
+            "current": id,
+            "snapshots": (*(s for s in base.snapshots if s not in drop), id),
+            "refs": {**base.refs, "main": id},
+            "last_sequence_number": seq,
+            "next_row_id": self._ids(first + rows),
+        }
+        self.version(base, **{**new, **(change or {})})
+        self.event("ok", "insert", op)
+        return c
+
+    def log(self) -> TableLog:
+        return TableLog(
+            "t",
+            "c.n.t",
+            "s3://w/t",
+            ("id",),
+            tuple(self.versions),
+            tuple(self.commits),
+            tuple(self.captures),
+            self.complete,
+            self.problems,
+            self.missing,
+        )
+
+    def check(self) -> Verdict:
+        history = History({"format": 1}, tuple(self.events), self.torn)
+        return Checker().check(Evidence(history, {"t": self.log()}, {}))
+
+    def names(self) -> list[str]:
+        return sorted({a.name for a in self.check().anomalies})
+
+
+A, B, C = data("data/a"), data("data/b"), data("data/c", 3)
+
+
+def three(**more: Any) -> Drawing:
+    """Three commits, all well."""
+    d = Drawing(**more)
+    d.commit(1, add=[A])
+    d.commit(2, add=[B])
+    d.commit(3, add=[C], remove=[A])
+    return d
+
+
+def bend(d: Drawing, n: int, **changes: Any) -> None:
+    d.versions[n] = replace(d.versions[n], **changes)
+
+
+def bend_commit(d: Drawing, n: int, **changes: Any) -> None:
+    d.commits[n] = replace(d.commits[n], **changes)
+
+
+# --- what is well is silent -------------------------------------------------------------------------------------------
+
+
+def expired() -> Drawing:
+    d = three()
+    d.op("expire-snapshots", "e", value={"retain_last": 1})
+    d.version(snapshots=(3,))
+    d.commit(4, add=[data("data/d")])
+    return d
+
+
+def expired_by_an_unanswered_operation() -> Drawing:
+    d = three()
+    d.event("invoke", "expire-snapshots", "e", value={"retain_last": 1}, process=1)
+    d.time += S
+    d.version(snapshots=(3,))
+    return d
+
+
+def expired_by_an_operation_that_was_told_it_failed() -> Drawing:
+    d = three()
+    d.op("expire-snapshots", "e", value={"retain_last": 2}, type="fail")
+    d.time += 50 * S
+    d.version(snapshots=(2, 3))
+    return d
+
+
+def replaced_by_a_kind_that_is_not_known() -> Drawing:
+    d = three()
+    d.event("invoke", "create-or-replace", "r", process=1)
+    d.commit(
+        4,
+        parent_id=None,
+        add=[data("data/d")],
+        change={"properties": {}, "schemas": [{**SCHEMA, "schema-id": 1}], "current_schema_id": 1, "snapshots": (4,)},
+    )
+    d.event("ok", "create-or-replace", "r", process=1)
+    return d
+
+
+def rolled_back() -> Drawing:
+    d = three()
+    d.version(current=1, refs={"main": 1})
+    d.commit(4, add=[data("data/d")])
+    return d
+
+
+def replace_reuses_a_sequence_number() -> Drawing:
+    d = three()
+    d.commit(4, parent_id=None, sequence_number=3, add=[data("data/d")], change={"last_sequence_number": 3})
+    return d
+
+
+def version_one() -> Drawing:
+    d = Drawing(format_version=1)
+    for id in (1, 2, 3):
+        d.commit(id, add=[data(f"data/{id}")], sequence_number=0)
+    return d
+
+
+def upgraded() -> Drawing:
+    d = Drawing(format_version=2)
+    d.commit(1, add=[A])
+    d.format_version = 3
+    d.version(format_version=3, next_row_id=0)
+    d.commit(2, add=[B], added_rows=4, change={"next_row_id": 4})  # the rows of the file from before get their ids now
+    return d
+
+
+def begins_late() -> Drawing:
+    d = Drawing()
+    d.versions.clear()
+    d.captures.clear()
+    first = Metadata(
+        0,
+        "s3://w/t/metadata/7.json",
+        0,
+        3,
+        9,
+        (8, 9),
+        {"main": 9},
+        9,
+        40,
+        {"metadata-log": [{"metadata-file": "s3://w/t/metadata/6.json"}]},
+        ("metadata file s3://w/t/metadata/6.json is missing",),
+    )
+    first.raw["properties"] = {"write.metadata.delete-after-commit.enabled": "true"}
+    d._put(first)
+    base = Commit(
+        8, 7, 8, 8, "append", {}, None, 1, "l8", 0, 0, None, None, (), (), 30, 5, ("its parent 7 was never seen",)
+    )
+    d.commits += [replace(base), replace(base, snapshot_id=9, parent_id=8, sequence_number=9, first_row_id=35)]
+    d.commit(10, add=[A], problems=("its parent 9 could not be read",), added=None, removed=None)
+    return d
+
+
+def dvs() -> Drawing:
+    d = Drawing()
+    d.commit(1, add=[A, B])
+    one, two = vector("data/v1", A.path), vector("data/v2", A.path, 2)
+    d.commit(2, add=[one])
+    d.commit(3, add=[two], remove=[one])
+    d.commit(4, remove=[A, two], operation="delete")
+    return d
+
+
+def dangling_position_deletes() -> Drawing:
+    d = Drawing(format_version=2)
+    d.commit(1, add=[A, B])
+    d.commit(2, add=[positions("data/p", A.path)])
+    d.commit(3, add=[C], remove=[A])
+    return d
+
+
+def summaries() -> Drawing:
+    d = Drawing()
+    d.commit(
+        1,
+        add=[A, B],
+        summary={"added-data-files": "2", "added-records": "4", "total-records": "4", "total-data-files": "2"},
+    )
+    v = vector("data/v", A.path)
+    d.commit(
+        2,
+        add=[v],
+        summary={"added-dvs": "1", "added-files-size": "40", "total-position-deletes": "1", "total-files-size": "440"},
+    )
+    d.commit(
+        3,
+        remove=[A, v],
+        operation="delete",
+        summary={"deleted-data-files": "1", "removed-dvs": "1", "total-records": "2", "changed-partition-count": "9"},
+    )
+    return d
+
+
+def only_the_current_snapshot_is_listed() -> Drawing:
+    d = Drawing()
+    d.commit(1, add=[A])
+    d.commit(2, add=[B], drop=[1])
+    d.commit(3, add=[C], drop=[2])
+    return d
+
+
+def no_metadata_log() -> Drawing:
+    d = three()
+    for n, m in enumerate(d.versions):
+        bend(d, n, raw={k: v for k, v in m.raw.items() if k != "metadata-log"})
+    return d
+
+
+def schemes_differ() -> Drawing:
+    d = three()
+    for n, m in enumerate(d.versions):
+        if n % 2:
+            bend(d, n, location=m.location.replace("s3://", "s3a://"))
+    return d
+
+
+def with_column(d: Drawing, op: str, *, type: str = "int") -> dict[str, Any]:
+    """The current schemas and one with a column that the operation added."""
+    schemas = d.versions[-1].raw["schemas"]
+    column = {"id": 2, "name": "extra_1", "type": type, "doc": op, "required": False}
+    new = {**SCHEMA, "schema-id": len(schemas), "fields": [*SCHEMA["fields"], column]}
+    return {"schemas": [*schemas, new], "current-schema-id": len(schemas)}
+
+
+def altered() -> Drawing:
+    """Every change of the metadata, each acknowledged, and a commit after them."""
+    d = three()
+    d.event("invoke", "add-column", "c", value={"column": "extra_1"})
+    d.version(**with_column(d, "c"))
+    d.event("ok", "add-column", "c")
+    d.event("invoke", "widen-column", "w", value={"column": "extra_1"})
+    d.version(**with_column(d, "c", type="long"))
+    d.event("ok", "widen-column", "w")
+    for op in ("p", "q"):
+        d.event("invoke", "set-property", op, value={"property": "icequake.p0"})
+        d.version(properties={"a": "1", "b": "2", "icequake.p0": op})
+        d.event("ok", "set-property", op)
+    d.op("upgrade", "u", value={})  # changes nothing
+    d.commit(4, add=[data("data/d")])
+    return d
+
+
+def upgraded_by_an_operation() -> Drawing:
+    d = three(format_version=2)
+    d.event("invoke", "upgrade", "u", value={})
+    d.version(format_version=3, next_row_id=0)
+    d.event("ok", "upgrade", "u")
+    return d
+
+
+WELL: list[Callable[[], Drawing]] = [
+    three,
+    expired,
+    expired_by_an_unanswered_operation,
+    expired_by_an_operation_that_was_told_it_failed,
+    replaced_by_a_kind_that_is_not_known,
+    rolled_back,
+    replace_reuses_a_sequence_number,
+    version_one,
+    upgraded,
+    upgraded_by_an_operation,
+    altered,
+    begins_late,
+    dvs,
+    dangling_position_deletes,
+    summaries,
+    only_the_current_snapshot_is_listed,
+    no_metadata_log,
+    schemes_differ,
+]
+
+
+@pytest.mark.parametrize("drawing", WELL, ids=lambda d: str(d.__name__))
+def test_what_keeps_the_rules_is_silent(drawing: Callable[[], Drawing]) -> None:
+    v = drawing().check()
+    assert [(a.name, a.explanation) for a in v.anomalies] == []
+    assert v.valid is True, v.notes
+
+
+def test_dangling_position_deletes_are_counted() -> None:
+    assert dangling_position_deletes().check().stats["tables"]["t"]["dangling_position_delete_files"] == 1
+
+
+# --- each rule, broken ------------------------------------------------------------------------------------------------
+
+
+def fork() -> Drawing:
+    d = three()
+    base = d.versions[1]
+    d.commit(4, base=base, add=[data("data/d")])
+    return d
+
+
+LOOSE = "the pointer was at s3://w/t/metadata/3.json (metadata 3); this version does not descend from it, but from no version seen before"
+
+
+def fork_seen_by_the_reader_only() -> Drawing:
+    d = three()
+    d.commit(4, add=[data("data/d")])
+    for n, m in enumerate(d.versions):
+        bend(d, n, raw={k: v for k, v in m.raw.items() if k != "metadata-log"})
+    bend(d, 4, problems=(LOOSE,))
+    return d
+
+
+def set_back() -> Drawing:
+    d = three()
+    d._put(replace(d.versions[2], n=4, problems=("the pointer was at … this version does not descend from it, but …",)))
+    return d
+
+
+def missing_metadata_file() -> Drawing:
+    d = three()
+    d.version(problems=("metadata file s3://w/t/metadata/3b.json is missing",))
+    return d
+
+
+def pointer_leads_nowhere() -> Drawing:
+    return three(problems=("the pointer leads nowhere: metadata file s3://w/t/metadata/9.json is missing",))
+
+
+def corrupt_metadata_file() -> Drawing:
+    d = three()
+    d.version(problems=("metadata file s3://w/t/metadata/3b.json is corrupt: not JSON",))
+    return d
+
+
+def metadata_log_mismatch() -> Drawing:
+    d = three()
+    bend(
+        d,
+        3,
+        problems=("its metadata-log says that it follows s3://w/t/x.json, the chain says s3://w/t/metadata/2.json",),
+    )
+    return d
+
+
+def snapshot_changed() -> Drawing:
+    d = three()
+    bend(d, 3, problems=("tells snapshot 2 differently than the version that first showed it",))
+    return d
+
+
+def table_uuid_changed() -> Drawing:
+    d = three()
+    d.version(table_uuid="u-2")
+    return d
+
+
+def format_version_decreased() -> Drawing:
+    d = three()
+    d.version(format_version=2)
+    return d
+
+
+def last_column_id_decreased() -> Drawing:
+    d = three()
+    d.version(last_column_id=0)
+    return d
+
+
+def last_sequence_number_too_low() -> Drawing:
+    d = three()
+    d.commit(4, add=[data("data/d")], sequence_number=5, change={"last_sequence_number": 4})
+    return d
+
+
+def duplicate_snapshot() -> Drawing:
+    d = three()
+    d.version(snapshots=(1, 2, 3, 3))
+    return d
+
+
+def sequence_number_of_its_parent() -> Drawing:
+    d = three()
+    d.commit(4, add=[data("data/d")], sequence_number=3, change={"last_sequence_number": 4})
+    return d
+
+
+def duplicate_sequence_number() -> Drawing:
+    d = three()
+    d.commit(4, add=[data("data/d")], parent_id=2, sequence_number=3)
+    return d
+
+
+def dangling_main() -> Drawing:
+    d = three()
+    bend(d, 2, current=77, refs={"main": 77})
+    return d
+
+
+def main_is_not_current() -> Drawing:
+    d = three()
+    bend(d, 3, refs={"main": 2})
+    return d
+
+
+def unknown_parent() -> Drawing:
+    d = three()
+    d.commit(
+        4,
+        parent_id=99,
+        added=None,
+        removed=None,
+        problems=("its parent 99 was never seen; needed by snapshot 4 (op op-4)",),
+    )
+    return d
+
+
+def parent_outside_the_chain() -> Drawing:
+    d = three()
+    d.commit(4, add=[data("data/d")], parent_id=3)
+    ghost = replace(
+        d.commits[3],
+        snapshot_id=50,
+        op="op-50",
+        added_files=(),
+        added_rows=0,
+        sequence_number=4,
+        problems=("snapshot 50 (op op-50) is in no version of the metadata chain, only in s3://w/t/metadata/x.json",),
+    )
+    d.commits[3:] = [ghost, replace(d.commits[3], parent_id=50, sequence_number=5)]
+    bend(d, 4, last_sequence_number=5)
+    bend_commit(d, 4, added_files=())
+    return d
+
+
+def vanished_snapshot() -> Drawing:
+    d = three()
+    d.commit(4, add=[data("data/d")], drop=[2])
+    return d
+
+
+def vanished_before_the_expiry() -> Drawing:
+    d = three()
+    d.commit(4, add=[data("data/d")], drop=[1])
+    d.commit(5, add=[data("data/e")])
+    d.time += S
+    d.op("expire-snapshots", "late", value={"retain_last": 1})
+    return d
+
+
+def retention() -> Drawing:
+    d = three()
+    d.op("expire-snapshots", "e", value={"retain_last": 2})
+    d.version(snapshots=(3,))
+    return d
+
+
+def vanished_ref() -> Drawing:
+    d = three()
+    bend(d, 2, refs={"main": 2, "tag": 1})
+    return d
+
+
+def vanished_schema() -> Drawing:
+    d = three()
+    more = {**SCHEMA, "schema-id": 1, "fields": [*SCHEMA["fields"], {"id": 2, "name": "val", "type": "string"}]}
+    bend(d, 2, raw={**d.versions[2].raw, "schemas": [SCHEMA, more], "current-schema-id": 1})
+    bend(d, 1, raw={**d.versions[1].raw, "schemas": [SCHEMA, more], "current-schema-id": 1})
+    return d
+
+
+def vanished_partition_spec() -> Drawing:
+    d = three()
+    d.version(partition_specs=[])
+    return d
+
+
+def vanished_property() -> Drawing:
+    d = three()
+    d.version(properties={"a": "1"})
+    return d
+
+
+def property_that_is_what_it_was() -> Drawing:
+    d = three()
+    d.event("invoke", "set-property", "p", process=1)
+    d.version(properties={"a": "9", "b": "2"})
+    d.event("ok", "set-property", "p", process=1)
+    d.commit(4, add=[data("data/d")])
+    d.commit(5, add=[data("data/e")], change={"properties": {"a": "1", "b": "2"}})
+    return d
+
+
+def column_that_never_was() -> Drawing:
+    d = altered()
+    d.op("add-column", "lost", value={"column": "extra_2"})
+    d.version()
+    return d
+
+
+def column_of_somebody_else() -> Drawing:
+    """The column was lost on the way and added a second time: two acknowledged statements added one column."""
+    d = altered()
+    d.op("add-column", "lost", value={"column": "extra_1"})
+    d.version()
+    return d
+
+
+def type_that_never_was() -> Drawing:
+    d = three()
+    d.op("add-column", "c", value={"column": "extra_1"})
+    d.version(**with_column(d, "c"))
+    d.op("widen-column", "lost", value={"column": "extra_1"})
+    d.version()
+    return d
+
+
+def property_that_never_was() -> Drawing:
+    d = altered()
+    d.op("set-property", "lost", value={"property": "icequake.p1"})
+    d.version()
+    return d
+
+
+def property_that_an_older_one_overwrote() -> Drawing:
+    d = three()
+    for op, held in (("p", "p"), ("lost", "p")):
+        d.event("invoke", "set-property", op, value={"property": "icequake.p0"})
+        d.version(properties={"a": "1", "b": "2", "icequake.p0": held})
+        d.event("ok", "set-property", op)
+    d.version()
+    return d
+
+
+def upgrade_that_never_was() -> Drawing:
+    d = three(format_version=2)
+    d.op("upgrade", "lost", value={})
+    d.version()
+    return d
+
+
+def missing_data_file() -> Drawing:
+    return three(missing=(MissingFile("data/b", (2, 3)),))
+
+
+def missing_when_it_was_read() -> Drawing:
+    d = three()
+    bend_commit(
+        d, 2, added=None, problems=("data file (of snapshot 2) data/b is missing; needed by snapshot 3 (op op-3)",)
+    )
+    return d
+
+
+def corrupt_file() -> Drawing:
+    d = three()
+    bend_commit(
+        d, 2, added=None, problems=("manifest metadata/m.avro is corrupt: torn; needed by snapshot 3 (op op-3)",)
+    )
+    return d
+
+
+def path_twice() -> Drawing:
+    d = three()
+    d.commit(4, add=[B])
+    return d
+
+
+def path_twice_told_by_the_reader() -> Drawing:
+    d = three()
+    bend_commit(d, 1, violations=("duplicate-path: data/a is live twice (manifest metadata/m.avro)",))
+    return d
+
+
+def two_vectors() -> Drawing:
+    d = Drawing()
+    d.commit(1, add=[A])
+    d.commit(2, add=[vector("data/v1", A.path)])
+    d.commit(3, add=[vector("data/v2", A.path)])
+    return d
+
+
+def two_vectors_in_one_file() -> Drawing:
+    d = Drawing()
+    d.commit(1, add=[A])
+    d.commit(2, add=[vector("data/v", A.path, offset=4), vector("data/v", A.path, offset=44)])
+    return d
+
+
+def vector_of_a_dead_file() -> Drawing:
+    d = Drawing()
+    d.commit(1, add=[A])
+    d.commit(2, add=[vector("data/v1", A.path)])
+    d.commit(3, add=[B], remove=[A])
+    return d
+
+
+def position_deletes_in_v3() -> Drawing:
+    d = Drawing()
+    d.commit(1, add=[A])
+    d.commit(2, add=[positions("data/p", A.path)])
+    return d
+
+
+def vector_added_to_a_dead_file() -> Drawing:
+    d = three()
+    d.commit(4, add=[vector("data/v1", A.path)])
+    return d
+
+
+def summary_says_more() -> Drawing:
+    d = summaries()
+    bend_commit(d, 0, summary={"added-records": "5"})
+    return d
+
+
+def wrong_total_is_told_once() -> Drawing:
+    d = summaries()
+    for n in range(3):
+        bend_commit(d, n, summary={"total-data-files": "77"})
+    return d
+
+
+def append_that_removes() -> Drawing:
+    d = three()
+    bend_commit(d, 2, operation="append")
+    return d
+
+
+def delete_that_adds() -> Drawing:
+    d = three()
+    bend_commit(d, 2, operation="delete", summary={"added-data-files": "1"})
+    return d
+
+
+def file_sequence_number() -> Drawing:
+    d = three()
+    bend_commit(d, 1, added_files=(replace(d.commits[1].added_files[0], file_sequence_number=1),))
+    return d
+
+
+def no_first_row_id() -> Drawing:
+    d = three()
+    bend_commit(d, 2, first_row_id=None)
+    return d
+
+
+def stale_first_row_id() -> Drawing:
+    d = Drawing()
+    d.commit(1, add=[A])
+    d.commit(2, first_row_id=1, added_rows=0)
+    return d
+
+
+def row_ids_overlap() -> Drawing:
+    d = Drawing()
+    d.commit(1, add=[A])
+    d.commit(2, first_row_id=2, added_rows=5, change={"next_row_id": 9})
+    both = replace(d.commits[1], snapshot_id=3, parent_id=2, sequence_number=3, first_row_id=5, added_rows=4)
+    d.commits.append(both)  # one version shows both
+    bend(d, 2, snapshots=(1, 2, 3), current=3, refs={"main": 3}, last_sequence_number=3)
+    return d
+
+
+def next_row_id_too_low() -> Drawing:
+    d = Drawing()
+    d.commit(1, add=[A], change={"next_row_id": 1})
+    return d
+
+
+def next_row_id_decreased() -> Drawing:
+    d = three()
+    d.version(next_row_id=1)
+    return d
+
+
+def file_outside_the_range() -> Drawing:
+    d = three()
+    bend_commit(d, 1, added_files=(replace(d.commits[1].added_files[0], first_row_id=0),))
+    return d
+
+
+BROKEN: list[tuple[str, Callable[[], Drawing]]] = [
+    ("metadata-fork", fork),
+    ("metadata-fork", fork_seen_by_the_reader_only),
+    ("metadata-fork", set_back),
+    ("missing-metadata-file", missing_metadata_file),
+    ("missing-metadata-file", pointer_leads_nowhere),
+    ("corrupt-metadata-file", corrupt_metadata_file),
+    ("metadata-log-mismatch", metadata_log_mismatch),
+    ("snapshot-changed", snapshot_changed),
+    ("table-uuid-changed", table_uuid_changed),
+    ("format-version-decreased", format_version_decreased),
+    ("counter-decreased", last_column_id_decreased),
+    ("counter-decreased", next_row_id_decreased),
+    ("last-sequence-number", last_sequence_number_too_low),
+    ("duplicate-snapshot", duplicate_snapshot),
+    ("sequence-number-order", sequence_number_of_its_parent),
+    ("duplicate-sequence-number", duplicate_sequence_number),
+    ("dangling-ref", dangling_main),
+    ("main-ref", main_is_not_current),
+    ("unknown-parent", unknown_parent),
+    ("unknown-parent", parent_outside_the_chain),
+    ("vanished-snapshot", vanished_snapshot),
+    ("vanished-snapshot", vanished_before_the_expiry),
+    ("retention", retention),
+    ("vanished-ref", vanished_ref),
+    ("vanished-schema", vanished_schema),
+    ("vanished-partition-spec", vanished_partition_spec),
+    ("vanished-property", vanished_property),
+    ("vanished-property", property_that_is_what_it_was),
+    ("lost-metadata-change", column_that_never_was),
+    ("lost-metadata-change", column_of_somebody_else),
+    ("lost-metadata-change", type_that_never_was),
+    ("lost-metadata-change", property_that_never_was),
+    ("lost-metadata-change", property_that_an_older_one_overwrote),
+    ("lost-metadata-change", upgrade_that_never_was),
+    ("missing-file", missing_data_file),
+    ("missing-file", missing_when_it_was_read),
+    ("corrupt-file", corrupt_file),
+    ("duplicate-path", path_twice),
+    ("duplicate-path", path_twice_told_by_the_reader),
+    ("several-dvs", two_vectors),
+    ("several-dvs", two_vectors_in_one_file),
+    ("dangling-dv", vector_of_a_dead_file),
+    ("dangling-dv", vector_added_to_a_dead_file),
+    ("position-deletes-in-v3", position_deletes_in_v3),
+    ("summary-count", summary_says_more),
+    ("summary-count", wrong_total_is_told_once),
+    ("wrong-operation", append_that_removes),
+    ("wrong-operation", delete_that_adds),
+    ("file-sequence-number", file_sequence_number),
+    ("first-row-id", no_first_row_id),
+    ("first-row-id", stale_first_row_id),
+    ("row-id-overlap", row_ids_overlap),
+    ("next-row-id", next_row_id_too_low),
+    ("file-row-id", file_outside_the_range),
+]
+ALSO = {"sequence_number_of_its_parent": {"duplicate-sequence-number"}}
+"""What else a drawing cannot help but break."""
+
+
+@pytest.mark.parametrize(("name", "drawing"), BROKEN, ids=[f"{n}-{d.__name__}" for n, d in BROKEN])
+def test_a_broken_rule_is_named_and_no_other(name: str, drawing: Callable[[], Drawing]) -> None:
+    d = drawing()
+    v = d.check()
+    assert v.valid is False
+    assert set(d.names()) - ALSO.get(drawing.__name__, set()) == {name}
+    a = next(a for a in v.anomalies if a.name == name)
+    assert a.checker == "metadata" and a.table == "t"
+    assert RULES[name].promise in a.explanation and RULES[name].section in a.explanation
+    assert a.snapshots or a.files
+    assert set(a.ops) <= {e.op for e in d.events} | {"op-50"}
+
+
+def test_every_rule_has_a_test() -> None:
+    read_by_the_reader = {
+        "foreign-file",
+        "manifest-count",
+        "min-sequence-number",
+        "sequence-number",
+        "null-sequence-number",
+        "record-count",
+        "delete-position",
+        "kept-row-id",
+    }
+    assert {n for n, _ in BROKEN} | read_by_the_reader == set(RULES)
+
+
+def test_a_fork_names_what_it_lost() -> None:
+    (a,) = fork().check().anomalies
+    assert a.snapshots == (2, 3)
+    assert a.ops == ("op-4", "op-2", "op-3")
+    assert "was made from version 1" in a.explanation
+
+
+def test_a_missing_file_names_who_needs_it_and_who_may_have_deleted_it() -> None:
+    d = missing_data_file()
+    d.events = [replace(e, type="fail") if e.op == "op-2" and e.type == "ok" else e for e in d.events]
+    (a,) = d.check().anomalies
+    assert a.snapshots == (2, 3) and a.files == ("data/b",) and a.ops == ("op-2",)
+    assert "deletes the files that it wrote" in a.explanation
+
+
+def test_files_that_went_with_expired_snapshots_are_legal() -> None:
+    d = expired()
+    bend_commit(
+        d, 1, added=None, problems=("data file (of snapshot 1) data/a is missing; needed by snapshot 2 (op op-2)",)
+    )
+    v = d.check()
+    assert v.valid is True and "legal" in v.notes[0]
+
+
+@pytest.mark.parametrize("why", ["torn", "incomplete", "no log", "unreadable"])
+def test_what_cannot_be_decided_is_unknown_never_false(why: str) -> None:
+    if why == "torn":
+        d = vanished_snapshot()
+        d.torn = ("history.jsonl: the last line is torn",)
+    elif why == "incomplete":
+        d = three(complete=False)
+    elif why == "unreadable":
+        d = three()
+        bend_commit(d, 2, added=None, problems=("deletion vector (of snapshot 3) data/v names no data file",))
+    else:
+        v = Checker().check(Evidence(History({}, ()), {}, {"t": TableSpec(name="t")}))
+        assert v.valid == "unknown" and "no table log" in v.notes[0]
+        return
+    v = d.check()
+    assert v.valid == "unknown" and v.notes and not v.anomalies
+
+
+def test_many_anomalies_of_one_name_are_cut_and_counted() -> None:
+    d = Drawing()
+    for id in range(1, MOST + 11):
+        d.commit(id, add=[data(f"data/{id}")], operation="append", summary={"added-records": "9"})
+    v = d.check()
+    assert len(v.anomalies) == MOST
+    assert any("10 more summary-count" in n for n in v.notes)
+
+
+def test_the_summary_counts_of_a_vector_only_its_blob() -> None:
+    assert measures((vector("data/v", "data/a", 3), A))["files-size"] == 40 + A.size
+
+
+# --- from the files themselves ----------------------------------------------------------------------------------------
+
+
+def from_files(t: HandMadeTable) -> Verdict:
+    reader = TableReader(ObjectStore(), table="t", identifier="c.t", columns=COLUMNS, path=None)
+    return Checker().check(Evidence(History({}, ()), {"t": reader.finish(t.pointer, 0)}, {}))
+
+
+def test_a_hand_made_table_is_well(tmp_path: Path) -> None:
+    t = HandMadeTable(tmp_path)
+    a, b = t.data([(1, "a", 0), (2, "b", 0)]), t.data([(3, "c", 1)])
+    t.commit(add=[a])
+    t.commit(add=[b])
+    v = from_files(t)
+    assert [a.explanation for a in v.anomalies] == [] and v.valid is True
+
+
+@pytest.mark.parametrize(
+    "name", ["duplicate-path", "several-dvs", "dangling-dv", "record-count", "missing-file", "manifest-count"]
+)
+def test_broken_files_are_named(tmp_path: Path, name: str) -> None:
+    t = HandMadeTable(tmp_path, version=2)
+    a, b = t.data([(1, "a", 0), (2, "b", 0)]), t.data([(3, "c", 0)])
+    t.commit(add=[a], op="w0-1")
+    if name == "duplicate-path":
+        t.commit(add=[a])
+    elif name == "several-dvs":
+        t.commit(add=[*t.vectors({a: [0]}), *t.vectors({a: [0]})])
+    elif name == "dangling-dv":
+        t.commit(add=t.vectors({b: [0]}))
+    elif name == "record-count":
+        t.commit(add=[replace(b, records=5)])
+    elif name == "manifest-count":
+        entry = (ADDED, replace(b, seq=2, snapshot_id=77))
+        t.commit(
+            manifests=[t.manifest([entry], snapshot_id=77, seq=2, deletes=False, line={"added_files_count": 9})],
+            parent=None,
+        )
+    else:
+        Path(a.path).unlink()
+    v = from_files(t)
+    beside = {"wrong-operation", "foreign-file"}  # a hand-made table calls all an append, and numbers snapshots itself
+    assert {x.name for x in v.anomalies} - beside == {name}
+
+
+# --- whole runs -------------------------------------------------------------------------------------------------------
+
+
+def test_simulated_runs_are_silent() -> None:
+    tables = [
+        TableSpec(name="a", mode="merge-on-read"),
+        TableSpec(name="b", format_version=3, mode="merge-on-read", isolation="snapshot"),
+        TableSpec(name="c", partitioned=False),
+    ]
+    for seed in range(20):
+        v = Checker().check(simulate(seed, tables).evidence())
+        assert [a.explanation for a in v.anomalies] == [] and v.valid is True, v.notes
+
+
+def stored_runs() -> list[Path]:
+    """Complete runs in this checkout's store, if there are any."""
+    store = Path(__file__).parent.parent / "store"
+    return [p.parent for p in sorted(store.glob("*/2*/run.json")) if '"complete"' in p.read_text()]
+
+
+@pytest.mark.parametrize("folder", stored_runs() or [None], ids=lambda p: p.name if p else "none")
+def test_stored_runs_are_silent(folder: Path | None) -> None:
+    if folder is None:
+        pytest.skip("no run in the store")
+    v = Checker().check(load_evidence(folder))
+    assert [a.explanation for a in v.anomalies] == []
+
+
+def test_simulated_changes_are_silent_and_lost_ones_are_found() -> None:
+    specs = [TableSpec(name="a", partitions=2), TableSpec(name="b", format_version=3, mode="merge-on-read")]
+    lost = 0
+    for seed in range(30):
+        clean = Checker().check(simulate(seed, specs, mix=ALTERING, ops=20).evidence())
+        assert clean.valid is True, (seed, clean)
+        run = simulate(seed, specs, mix=ALTERING, ops=20, defects=Defects(lose_change=1.0))
+        v = Checker().check(run.evidence())
+        told = {a.name for a in v.anomalies}
+        assert told <= {"vanished-schema", "vanished-property", "counter-decreased", "lost-metadata-change"}, (seed, v)
+        assert v.valid is (not any(d == "lose_change" for d, _ in run.injected)), (seed, run.injected, v)
+        lost += v.valid is False
+    assert lost > 5

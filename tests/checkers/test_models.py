@@ -1,0 +1,255 @@
+"""Histories of other systems: what they are about, and what is found in them, from the file to the exit code."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import as_file, files
+from pathlib import Path
+from random import Random
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+from checkers import selftest
+from checkers.clients.jepsen import from_edn, load, to_edn
+from checkers.clients.models import ModelError, guess, judge, models
+from checkers.evidence.history import History, HistoryError, read
+from checkers.selftest import recorded
+from harness.cli import app
+
+WRITE_SKEW = """
+{:type :invoke, :process 0, :f :txn, :value [[:append :x 1] [:r :y nil]]}
+{:type :invoke, :process 1, :f :txn, :value [[:append :y 1] [:r :x nil]]}
+{:type :ok, :process 0, :f :txn, :value [[:append :x 1] [:r :y []]]}
+{:type :ok, :process 1, :f :txn, :value [[:append :y 1] [:r :x nil]]}
+{:type :invoke, :process 0, :f :txn, :value [[:r :x nil] [:r :y nil]]}
+{:type :ok, :process 0, :f :txn, :value [[:r :x [1]] [:r :y [1]]]}
+"""
+STALE_READ = """
+{:type :invoke, :process 0, :f :txn, :value [[:append :x 1]]}
+{:type :ok, :process 0, :f :txn, :value [[:append :x 1]]}
+{:type :invoke, :process 1, :f :txn, :value [[:r :x nil]]}
+{:type :ok, :process 1, :f :txn, :value [[:r :x []]]}
+{:type :invoke, :process 2, :f :txn, :value [[:r :x nil]]}
+{:type :ok, :process 2, :f :txn, :value [[:r :x [1]]]}
+"""
+
+
+def icequake(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr("sys.argv", ["icequake", *map(str, arguments)])
+    return app._main()
+
+
+def of(*events: tuple[str, int, str, str]) -> History:
+    """A history of (type, process, f, value in EDN)."""
+    return from_edn("\n".join(f"{{:type :{t}, :process {p}, :f :{f}, :value {v}}}" for t, p, f, v in events))
+
+
+def bank(*reads: str) -> History:
+    transfer = [(t, 0, "transfer", "{:from 0 :to 1 :amount 3}") for t in ("invoke", "ok")]
+    return of(*transfer, *((t, 1, "read", v if t == "ok" else "nil") for v in reads for t in ("invoke", "ok")))
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "names"),
+    [
+        (WRITE_SKEW, None, {"G2-item"}),
+        (WRITE_SKEW, "serializable", {"G2-item"}),
+        (WRITE_SKEW, "repeatable-read", {"G2-item"}),
+        (WRITE_SKEW, "snapshot-isolation", set()),
+        (STALE_READ, "strict-serializable", {"G-single-realtime"}),
+        (STALE_READ, "strong-session-serializable", set()),
+    ],
+)
+def test_transactions_are_held_to_the_level_that_is_asked_for(text: str, level: str | None, names: set[str]) -> None:
+    verdict = judge(from_edn(text), level=level)
+    assert {a.name for a in verdict.anomalies} == names
+    assert verdict.valid is (not names)
+    assert verdict.stats["model"] == "list-append" and verdict.stats["guessed"]
+    assert verdict.stats["allowed"] == ({} if names else dict.fromkeys(verdict.stats["found"], 1))
+    for a in verdict.anomalies:
+        assert len(a.ops) == 2 and len(a.events) == 4 and a.evidence["cycle"]
+
+
+def test_an_unknown_append_may_have_happened_and_a_failed_one_may_not() -> None:
+    for ending, found in (("info", set()), ("fail", {"G1a"})):
+        h = of(
+            ("invoke", 0, "txn", "[[:append :x 1]]"),
+            (ending, 0, "txn", "[[:append :x 1]]"),
+            ("invoke", 1, "txn", "[[:r :x nil]]"),
+            ("ok", 1, "txn", "[[:r :x [1]]]"),
+        )
+        assert {a.name for a in judge(h).anomalies} == found
+
+
+def test_one_and_true_and_one_point_zero_are_different_values() -> None:
+    text = '[[:append :x 1] [:append :x true] [:append :x 1.0] [:append :x "1"] [:r :x [1 true 1.0 "1"]]]'
+    assert judge(of(("invoke", 0, "txn", text), ("ok", 0, "txn", text))).valid is True
+    wrong = text.replace('[1 true 1.0 "1"]', '[true 1 1.0 "1"]')
+    assert judge(of(("invoke", 0, "txn", wrong), ("ok", 0, "txn", wrong))).valid is False
+
+
+@pytest.mark.parametrize("level", ["strict-serializable", "snapshot-isolation"])
+def test_a_bank_whose_reads_differ_in_their_total_is_robbed(level: str) -> None:
+    assert judge(bank("{0 10, 1 10}", "{0 7, 1 13}"), level=level).valid is True
+    verdict = judge(bank("{0 10, 1 10}", "{0 7, 1 10}", "{0 7, 1 13}"), level=level)
+    assert [(a.name, a.ops) for a in verdict.anomalies] == [("wrong-total", ("1-1", "1-0"))]
+    assert "sum up to 17" in verdict.anomalies[0].explanation
+    assert [a.name for a in judge(bank("{0 10, 1 10}", "{0 10}", "{0 10, 1 10}")).anomalies] == ["wrong-accounts"]
+    assert judge(bank("{0 -2, 1 22}")).notes == (
+        "1 reads show a negative balance; whether these are allowed is not known",
+    )
+    assert judge(bank()).valid is True
+
+
+def test_a_bank_that_moves_money_at_random_is_never_accused_and_a_lost_half_always() -> None:
+    for seed in range(200):
+        rng = Random(seed)
+        money = {str(a): 10 for a in range(4)}
+        events: list[tuple[str, int, str, str]] = []
+        robbed = rng.randrange(20) if seed % 2 else None
+        for n in range(20):
+            a, b = rng.sample(sorted(money), 2)
+            amount = rng.randint(1, 5)
+            money[a] -= amount
+            money[b] += 0 if n == robbed else amount
+            value = f"{{:from {a} :to {b} :amount {amount}}}"
+            events += [(t, 0, "transfer", value) for t in ("invoke", "ok")]
+            events.append(("invoke", 1, "read", "nil"))
+            events.append(("ok", 1, "read", "{" + ", ".join(f"{k} {v}" for k, v in money.items()) + "}"))
+        assert judge(of(*events)).valid is (robbed is None or robbed == 0), seed
+
+
+def test_a_stale_read_of_a_register_has_no_linear_order() -> None:
+    stale = of(
+        ("invoke", 0, "write", "1"),
+        ("ok", 0, "write", "1"),
+        ("invoke", 1, "read", "nil"),
+        ("ok", 1, "read", "nil"),
+    )
+    verdict = judge(stale)
+    assert verdict.valid is False and verdict.stats["level"] == "linearizable"
+    (a,) = verdict.anomalies
+    assert a.name == "nonlinearizable" and a.ops[0] == "1-0" and set(a.events) == {0, 1, 2, 3}
+    keyed = from_edn(to_edn(stale).replace(":value 1", ":value [7 1]").replace(":value nil", ":value [7 nil]"))
+    assert judge(keyed).anomalies[0].explanation.startswith("key 7: ")
+    with pytest.raises(HistoryError, match="expected"):
+        judge(of(("invoke", 0, "cas", "3")), "cas-register")
+
+
+@pytest.mark.parametrize(
+    ("history", "model"),
+    [
+        (from_edn(WRITE_SKEW), "list-append"),
+        (of(("invoke", 0, "txn", "[[:w :x 1] [:r :y nil]]")), "rw-register"),
+        (of(("invoke", 0, "read", "nil"), ("ok", 0, "read", "3"), ("invoke", 1, "write", "4")), "register"),
+        (of(("invoke", 0, "read", "nil"), ("ok", 0, "read", "3"), ("invoke", 1, "cas", "[3 4]")), "cas-register"),
+        (of(("invoke", 0, "add", "1"), ("ok", 0, "add", "1"), ("invoke", 0, "read", "nil"), ("ok", 0, "read", "1")), "counter"),
+        (of(("invoke", 0, "add", "1"), ("ok", 0, "add", "1"), ("invoke", 0, "read", "nil"), ("ok", 0, "read", "[1]")), "set"),
+        (of(("invoke", 0, "append", "[1 2]"), ("ok", 0, "append", "[1 2]")), "append-list"),
+        (bank("{0 1}"), "bank"),
+    ],
+)  # fmt: skip
+def test_a_model_is_told_by_the_operations(history: History, model: str) -> None:
+    assert guess(history.operations()) == model
+    assert model in models() and judge(history).stats["model"] == model
+    assert judge(from_edn(to_edn(history))).to_json() == judge(history).to_json()
+
+
+@pytest.mark.parametrize(
+    ("history", "options", "says"),
+    [
+        (
+            of(("invoke", 0, "enqueue", "1")),
+            {},
+            "cannot be told (enqueue): give --model, one of list-append, rw-register",
+        ),
+        (from_edn(""), {}, "cannot be told (no operations)"),
+        (
+            from_edn(WRITE_SKEW),
+            {"model": "list_append"},
+            "the model 'list_append' is not known; there are: list-append",
+        ),
+        (from_edn(WRITE_SKEW), {"level": "linearizable"}, "the model list-append is judged by no level 'linearizable'"),
+        (bank(), {"level": "causal"}, "the model bank is judged by no level 'causal'; there are: snapshot-isolation"),
+    ],
+)
+def test_a_model_or_level_that_does_not_fit_is_told(history: History, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ModelError) as e:
+        judge(history, **options)
+    assert says in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("history", "model", "says"),
+    [
+        (of(("invoke", 0, "txn", "[[:append :x 1]]"), ("ok", 0, "txn", "nil")), "list-append", "event 1: expected a transaction"),
+        (of(("invoke", 0, "txn", "[[:append :x]]")), "list-append", "or [append KEY VALUE], found ['append', 'x']"),
+        (of(("invoke", 0, "txn", "[[:inc :x 1]]")), "list-append", "event 0: expected [r KEY VALUE]"),
+        (of(("invoke", 0, "txn", "[[:append :x nil]]")), "list-append", "event 0: append of key 'x' writes no value"),
+        (of(("invoke", 0, "txn", "[[:append :x 1]]")), "rw-register", "event 0: append is no operation of rw-register: it has r and w"),
+        (of(("invoke", 0, "txn", "[]"), ("ok", 0, "txn", "[[:r :x 3]]")), "list-append", "event 1: expected a list read of key 'x', found 3"),
+        (bank("[1 2]"), "bank", "event 3: expected balances such as {0 10, 1 12}, found [1, 2]"),
+        (of(("invoke", 0, "withdraw", "3")), "bank", "event 0: withdraw is no operation of bank"),
+    ],
+)  # fmt: skip
+def test_an_operation_that_is_none_of_the_models_is_told_with_its_event(
+    history: History, model: str, says: str
+) -> None:
+    with pytest.raises(HistoryError) as e:
+        judge(history, model)
+    assert says in str(e.value)
+
+
+def test_the_command_line_judges_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "skew.edn"
+    file.write_text(WRITE_SKEW)
+    assert icequake(monkeypatch, "check", file, "--json", tmp_path / "v.json") == 1
+    out = capsys.readouterr().out
+    assert f"✕ {file}: Anomalies found" in out
+    assert "strict-serializable forbids G2-item" in out
+    assert json.loads((tmp_path / "v.json").read_text())["anomalies"][0]["name"] == "G2-item"
+
+    assert icequake(monkeypatch, "check", file, "--model", "list-append", "--level", "snapshot-isolation") == 0
+    assert "1 G2-item, which snapshot-isolation allows" in capsys.readouterr().out
+
+    assert icequake(monkeypatch, "check", file, "--level", "psychic") == 254
+    assert "is judged by no level 'psychic'" in capsys.readouterr().err
+
+
+def test_a_folder_of_jepsens_store_is_its_history_and_a_run_is_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "history.edn").write_text(STALE_READ)
+    assert icequake(monkeypatch, "check", tmp_path) == 1
+    assert "G-single-realtime" in capsys.readouterr().out
+    (tmp_path / "history.edn").unlink()
+    assert icequake(monkeypatch, "check", tmp_path, "--model", "list-append") == 254
+    assert "--model is for the file of a history" in capsys.readouterr().err
+
+
+def test_a_run_goes_out_as_edn_and_its_file_is_judged_with_its_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with as_file(files(selftest).joinpath("recorded", f"{recorded.names()[0]}.zip")) as path, ZipFile(path) as z:
+        z.extractall(tmp_path / "run")
+    out = tmp_path / "history.edn"
+    assert icequake(monkeypatch, "export", tmp_path / "run", "-o", out) == 0
+    assert load(out) == read(tmp_path / "run" / "history.jsonl")
+    capsys.readouterr()
+    assert icequake(monkeypatch, "export", tmp_path / "run") == 0
+    assert capsys.readouterr().out == out.read_text()
+
+    assert icequake(monkeypatch, "check", tmp_path / "run" / "history.jsonl") == 0
+    assert (tmp_path / "run" / "results.json").exists()
+    assert icequake(monkeypatch, "check", out) == 254
+    assert "cannot be told (" in capsys.readouterr().err
+
+
+def test_completions_alone_have_no_order_in_time() -> None:
+    alone = "\n".join(line for line in STALE_READ.splitlines() if ":ok" in line)
+    verdict = judge(from_edn(alone))
+    assert verdict.valid is True and "has an invocation" in verdict.notes[0]

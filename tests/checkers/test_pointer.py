@@ -1,0 +1,223 @@
+"""The pointer checker: what proxies saw a catalog accept, against what the table log has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkers.evidence import proxylog
+from checkers.evidence.proxylog import Swap
+from checkers.evidence.tablelog import TableLog
+from checkers.judge.check import check
+from checkers.pointer import Pointer
+from checkers.verdict import Anomaly, Evidence, Verdict
+from nemesis.faults.fault import Fault
+from tests.support.peers import Rig, Want
+from tests.support.simulator import simulate
+from workloads.tables import TableSpec
+
+SPECS = [TableSpec(name="t", format_version=2, mode="merge-on-read", isolation="serializable", partitioned=False)]
+
+
+def clean(seed: int = 0) -> Evidence:
+    """A simulated run, and the swaps that led from each version to the next."""
+    evidence = simulate(seed, SPECS).evidence()
+    log = evidence.logs["t"]
+    made = {c.metadata: c.op for c in log.commits}
+    accepted = tuple(
+        Swap(m.n, m.n, 0, made.get(m.n), before.location, m.location, "200") for before, m in pairwise(log.metadata)
+    )
+    return replace(evidence, swaps={"t": accepted})
+
+
+def with_swaps(e: Evidence, accepted: Sequence[Swap]) -> Evidence:
+    return replace(e, swaps={"t": tuple(accepted)})
+
+
+def names(e: Evidence) -> list[str]:
+    return [a.name for a in Pointer().check(e).anomalies]
+
+
+def test_the_swaps_that_made_the_history_are_no_anomaly() -> None:
+    verdict = Pointer().check(clean())
+    assert verdict.valid is True and verdict.stats["tables"]["t"]["swaps"] > 5
+
+
+def test_a_run_without_proxies_says_nothing() -> None:
+    assert Pointer().check(replace(clean(), swaps={})).valid is True
+
+
+def test_two_accepted_swaps_of_one_version_are_a_lost_update() -> None:
+    e = clean()
+    first = e.swaps["t"][3]
+    rival = replace(first, op="rival", new=first.new.replace(".metadata", "-rival.metadata"), time=first.time + 1)
+    verdict = Pointer().check(with_swaps(e, [*e.swaps["t"], rival]))
+    (a,) = verdict.anomalies
+    assert a.name == "lost-update" and a.ops[0] == "rival" and first.op in a.ops
+    assert first.base is not None
+    for location in (rival.new, first.base):
+        assert location.rpartition("/")[2] in a.explanation
+    assert "goes on with " + first.new.rpartition("/")[2] + ", so rival is lost" in a.explanation
+
+
+def test_a_lost_commit_says_why_it_is_lost() -> None:
+    e = clean()
+    first = e.swaps["t"][3]
+    rival = replace(first, op="rival", new=first.new.replace(".metadata", "-rival.metadata"))
+
+    class Loses:
+        name = "commits"
+
+        def check(self, _: Evidence) -> Verdict:
+            found = [Anomaly("lost-commit", "commits", table, f"{op} is lost.", ops=(op,)) for table, op in LOST]
+            return Verdict("commits", False, tuple(found))
+
+    LOST = [("t", "rival"), ("t", "another"), ("u", "rival")]
+    verdicts = check(with_swaps(e, [*e.swaps["t"], rival]), [Loses(), Pointer()]).verdicts
+    told = [a for v in verdicts if v.checker == "commits" for a in v.anomalies]
+    assert ["Why: a lost update of the table's pointer" in a.explanation for a in told] == [True, False, False]
+    assert first.op in told[0].ops and told[0].ops[0] == "rival" and rival.new in told[0].files
+
+
+def test_an_accepted_swap_that_the_history_does_not_have_is_lost() -> None:
+    e = clean()
+    log = e.logs["t"]
+    lost = Swap(5, 6, 1, "w1-1", "s3://elsewhere/v.metadata.json", log.location + "/metadata/lost.metadata.json", "ok")
+    verdict = Pointer().check(with_swaps(e, [*e.swaps["t"], lost]))
+    (a,) = verdict.anomalies
+    assert a.name == "lost-swap" and a.ops == ("w1-1",) and "lost.metadata.json" in a.explanation
+
+
+def test_a_swap_that_was_answered_after_the_last_capture_is_not_missed() -> None:
+    e = clean()
+    log = e.logs["t"]
+    assert log.captured_until is not None
+    late = Swap(0, log.captured_until, 1, "w1-1", None, log.location + "/metadata/late.metadata.json", "ok")
+    assert names(with_swaps(e, [*e.swaps["t"], late])) == []
+    assert names(with_swaps(e, [*e.swaps["t"], replace(late, end=late.end - 1)])) == ["lost-swap"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda log: replace(log, complete=False),
+        lambda log: replace(log, problems=("metadata file x is missing",)),
+        lambda log: replace(
+            log, metadata=(replace(log.metadata[0], problems=("metadata file x is corrupt: y",)), *log.metadata[1:])
+        ),
+    ],
+)
+def test_a_history_with_gaps_proves_no_loss(change: Any) -> None:
+    e = clean()
+    log: TableLog = change(e.logs["t"])
+    lost = Swap(5, 6, 1, "w1-1", None, log.location + "/metadata/lost.metadata.json", "ok")
+    assert names(replace(with_swaps(e, [lost]), logs={"t": log})) == []
+
+
+def test_two_writers_who_wrote_the_same_version_file() -> None:
+    e = clean()
+    place = e.logs["t"].metadata[3].location
+    both = [Swap(1, 2, n, f"w{n}-0", None, place, "200", names_place=True) for n in (0, 1)]
+    assert names(with_swaps(e, both)) == ["lost-update"]
+    both[0] = replace(both[0], end=9)
+    (a,) = Pointer().check(with_swaps(e, both)).anomalies
+    assert a.evidence["lost"] == ["w1-0"], "the one that was answered first, whichever was sent first"
+    again = [replace(s, op="w0-0") for s in both]
+    assert names(with_swaps(e, again)) == [], "a copy that the same operation sent twice"
+
+
+@given(st.integers(0, 30), st.data())
+def test_as_brute_force_says(seed: int, data: st.DataObject) -> None:
+    """Any swaps between a few places: the anomalies are the bases with two swaps, and the lone swaps to unknown places."""
+    e = clean(seed % 5)
+    log = e.logs["t"]
+    known = [m.location for m in log.metadata[:4]]
+    unknown = [f"{log.location}/metadata/x{n}.metadata.json" for n in range(3)]
+    drawn = data.draw(
+        st.lists(st.tuples(st.sampled_from(known), st.sampled_from(known + unknown)), unique=True, max_size=6)
+    )
+    accepted = [Swap(n, n, 0, f"o{n}", base, new, "ok") for n, (base, new) in enumerate(drawn)]
+    shared = {b for b, _ in drawn if sum(x == b for x, _ in drawn) > 1}
+    told = {new for b, new in drawn if b in shared}
+    lone = [new for _, new in drawn if new in unknown and new not in told]
+    found = names(with_swaps(e, accepted))
+    assert found.count("lost-update") == len(shared) and found.count("lost-swap") == len(lone)
+
+
+# --- reading the proxies' log
+
+ROOT = "s3://warehouse/rest/iq/t"
+
+
+def log_at(location: str) -> TableLog:
+    return replace(simulate(0, SPECS).logs["t"], location=location)
+
+
+def read(tmp_path: Path, *records: dict[str, Any]) -> tuple[Swap, ...]:
+    path = tmp_path / "proxy.jsonl"
+    base = {"time": 1_000_000, "ms": 2.5, "kind": "commit", "service": "catalog", "writer": 0, "op": "w0-1"}
+    path.write_text("".join(json.dumps({**base, **r}) + "\n" for r in records) + '{"kind":"commit","torn')
+    return proxylog.read(path, {"t": log_at(ROOT)}).get("t", ())
+
+
+def test_a_swap_is_one_that_was_accepted_and_names_a_version(tmp_path: Path) -> None:
+    new = f"{ROOT}/metadata/00002-x.metadata.json"
+    (swap,) = read(tmp_path, {"new": new, "base": f"{ROOT}/metadata/00001-y.metadata.json", "status": "UPDATE 1"})
+    assert (swap.new, swap.end, swap.op) == (new, 3_500_000, "w0-1")
+    for status in ("UPDATE 0", "409", "no reply", "503 (nemesis)", "exception", "cut (nemesis)"):
+        assert read(tmp_path, {"new": new, "status": status}) == (), status
+    for status in ("200", "ok", "200 (nemesis: not told)", "UPDATE 1, told 503 (nemesis)"):
+        assert len(read(tmp_path, {"new": new, "status": status})) == 1, status
+    assert read(tmp_path, {"new": "7712", "status": "200"}) == (), "a snapshot's id is no place"
+    assert read(tmp_path, {"new": new.replace("/t/", "/other/"), "status": "200"}) == ()
+    assert read(tmp_path, {"new": new, "status": "200", "kind": "load"}) == ()
+
+
+def test_the_servers_request_to_its_database_and_the_writers_to_the_server_are_one(tmp_path: Path) -> None:
+    new, base = f"{ROOT}/metadata/00002-x.metadata.json", f"{ROOT}/metadata/00001-y.metadata.json"
+    records = [
+        {"service": "database", "writer": None, "op": None, "new": new, "base": base, "status": "UPDATE 1"},
+        {"location": new, "new": "991", "status": "200"},
+    ]
+    for order in (records, records[::-1]):
+        (swap,) = read(tmp_path, *order)
+        assert (swap.base, swap.op) == (base, "w0-1")
+
+
+def test_a_rename_to_the_next_version_names_the_place(tmp_path: Path) -> None:
+    what = f"PUT /{ROOT.removeprefix('s3://')}/metadata/v3.metadata.json"
+    found = read(tmp_path, {"what": what, "status": "200"}, {"what": what, "status": "200", "writer": 1, "op": "w1-1"})
+    assert [(s.op, s.names_place) for s in found] == [("w0-1", True), ("w1-1", True)]
+    assert found[0].new == f"{ROOT}/metadata/v3.metadata.json"
+
+
+def test_a_commit_that_the_service_got_twice_is_one_swap(tmp_path: Path) -> None:
+    new = f"{ROOT}/metadata/00002-x.metadata.json"
+    for first, second in (("UPDATE 1", "UPDATE 0"), ("200", "409"), ("ok", "ok")):
+        twice = {"new": new, "status": second, "time": 2_000_000, "faults": ["duplicate: sent again"]}
+        (swap,) = read(tmp_path, {"new": new, "status": f"{first} (nemesis: not told)"}, twice)
+        assert (swap.new, swap.time, swap.answer) == (new, 1_000_000, f"{first} (nemesis: not told)")
+
+
+def test_the_swap_that_a_catalog_accepted_before_it_refused_the_duplicate_is_seen(tmp_path: Path) -> None:
+    new = f"{ROOT}/metadata/00002-x.metadata.json"
+    put = {"type": "PUT", "key": {"elements": ["db", "t"]}, "content": {"metadataLocation": new}}
+    body = json.dumps({"operations": [put]}).encode()
+    head = b"POST /api/v2/trees/main@1/history/commit HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    accepted = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    refused = b"HTTP/1.1 409 Conflict\r\nContent-Length: 2\r\n\r\nno"
+    with Rig("http", tmp_path / "proxy.jsonl") as rig:
+        rig.board.invoked(0, "w0-1")
+        rig.board.arm(Fault(verb="duplicate"))
+        rig.talk([head + body, Want(refused)], [Want(head + body), accepted, Want(head + body), refused])
+        rig.log()  # ends the proxies: the log is complete
+    (swap,) = proxylog.read(tmp_path / "proxy.jsonl", {"t": log_at(ROOT)})["t"]
+    assert (swap.op, swap.new, swap.answer) == ("w0-1", new, "200 (nemesis: not told)")

@@ -1,0 +1,161 @@
+"""A file of results is the old one until the new one is whole: a disk that is full and a process that is killed lose nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from checkers.evidence.runfolder import replace_file
+from tests.support.runs import ROOT, environment
+
+OLD = '{"old": "measured for hours"}\n' * 100
+LIMIT = len(OLD) + 1000
+"""Bytes; a file cannot get longer, as on a disk that gets full."""
+
+# Each replaces the file argv[1] by more than the disk takes; what the file has already is the old content.
+WRITERS = {
+    "replace_file": "from checkers.evidence.runfolder import replace_file; replace_file(path, 'x' * 100_000)",
+    "run.json": "from checkers.evidence.runfolder import RunFolder; RunFolder(path.parent).write_state({'x': 'x' * 100_000})",
+    "plan.yaml": "from checkers.evidence.runfolder import RunFolder; RunFolder(path.parent).write_plan({'x': 'x' * 100_000})",
+    "results.json": (
+        "from types import SimpleNamespace; from checkers.judge.check import write_results\n"
+        "write_results(SimpleNamespace(to_json=lambda: {'x': 'x' * 100_000}), path)"
+    ),
+    "compare.json": (
+        "import reports.compare.page as page; page.dumped = lambda c: 'x' * 100_000; page.write(None, path.parent)"
+    ),
+    "report.html": (
+        "import reports.run.page as page; page.stored.of = lambda f: f; page.render = lambda r: 'x' * 100_000\n"
+        "from types import SimpleNamespace; page.write(SimpleNamespace(folder=path.parent))"
+    ),
+}
+LIMITED = """
+import errno, resource, signal, sys
+from pathlib import Path
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then the write fails with an OSError
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+path = Path(sys.argv[1])
+try:
+    {write}
+except OSError as e:
+    assert e.errno == errno.EFBIG, e
+    print(e.filename)
+else:
+    sys.exit("it was written")
+"""
+
+
+@pytest.mark.parametrize("what", WRITERS)
+def test_a_write_that_fails_midway_leaves_the_old_file_whole_and_no_litter(what: str, tmp_path: Path) -> None:
+    path = tmp_path / (what if "." in what else "file")
+    path.write_text(OLD)
+    write = WRITERS[what].replace("\n", "\n    ")
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED.format(limit=LIMIT, write=write), str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment(PYTHONDONTWRITEBYTECODE="1"),
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    assert path.read_text() == OLD and os.listdir(tmp_path) == [path.name]
+    assert done.stdout.strip() == str(path), "the error names the file that a person knows"
+
+
+RESUMED = {
+    "compare": (
+        "runs.jsonl",
+        "import json\nfrom harness import compare, store\n"
+        "from checkers.costs.comparison import Contender\n"
+        "from workloads import schema\n"
+        "spec = schema.load(schema.find('quick'))\n"
+        "order = compare.Order(spec, (Contender('rest', '1'),), (1,), lambda *_: '', 1, False)\n"
+        "whole = compare.Compare(order, into, into, None)\n"
+        "begin, header = whole._begin, order.header()\n",
+    ),
+    "matrix": (
+        "cells.jsonl",
+        "import json\nfrom harness import matrix, store\n"
+        "whole = matrix.Matrix([], into, None, None, 'rest')\n"
+        "begin = lambda: whole._begin({})\n"
+        "header = {'format': matrix.FORMAT, 'catalog': 'rest', 'versions': {}}\n",
+    ),
+}
+WATCHED = """
+import os, sys
+from pathlib import Path
+into = Path(sys.argv[1])
+{made}
+whole.path.write_text(json.dumps(header) + "\\n" + '{{"torn')
+before = whole.path.read_text()
+Path(sys.argv[2]).write_text(before)
+def watch(event, arguments):
+    if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR):
+        opened.append(arguments[0])
+opened = []
+sys.addaudithook(watch)
+begin()
+assert str(whole.path) not in [str(o) for o in opened], opened
+"""
+
+
+@pytest.mark.parametrize("what", RESUMED)
+def test_what_goes_on_never_opens_its_measurements_for_writing(what: str, tmp_path: Path) -> None:
+    """Opening the file to write it anew empties it: whoever is killed then has lost hours."""
+    name, made = RESUMED[what]
+    (into := tmp_path / "into").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED.format(made=made), str(into), str(tmp_path / "before")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment(),
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (into / name).read_text() == (tmp_path / "before").read_text().partition("\n")[0] + "\n", (
+        "the torn end is gone"
+    )
+    assert os.listdir(into) == [name]
+
+
+def test_a_file_is_replaced_whole_in_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    replace_file(path, "größer ‹x›\n")
+    assert path.read_bytes() == "größer ‹x›\n".encode()
+    replace_file(path, b"\xff")
+    assert path.read_bytes() == b"\xff" and os.listdir(tmp_path) == ["a"]
+
+
+def test_a_new_file_has_its_mode_from_the_first_byte_on(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        replace_file(tmp_path / "a", "x")
+        replace_file(tmp_path / "b", "x", mode=0o600)
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in "ab"]
+    assert modes == [0o644, 0o600]
+
+
+def test_a_folder_in_the_way_is_named_and_left(tmp_path: Path) -> None:
+    (tmp_path / "results.json").mkdir()
+    with pytest.raises(IsADirectoryError) as e:
+        replace_file(tmp_path / "results.json", "x")
+    assert e.value.filename == str(tmp_path / "results.json") and os.listdir(tmp_path) == ["results.json"]
+
+
+def test_ctrl_c_while_writing_leaves_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a"
+    path.write_text(OLD)
+    monkeypatch.setattr("os.fsync", lambda _: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        replace_file(path, "new")
+    assert path.read_text() == OLD and os.listdir(tmp_path) == ["a"]

@@ -1,0 +1,157 @@
+"""Rollbacks: what an acknowledged one took out of main is not lost, what vanished without one is, and what cannot be told is unknown."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from checkers.commits import Commits
+from checkers.judge.check import check
+from checkers.reads.judge import Reads
+from checkers.verdict import Evidence
+from tests.support.drawing import Drawing, names, row, verdict
+from tests.support.simulator import ROW_BY_ROW, Defects, simulate
+from workloads.tables import TableSpec
+
+COMMITS, READS = Commits(), Reads()
+
+
+def rolled_back(
+    outcome: Literal["ok", "info", "info with target", "fail", "none"] = "ok",
+    *,
+    to: Literal["a", "b"] = "a",
+    late: bool = False,
+    read: bool = False,
+) -> Drawing:
+    """A, B, C one after the other; main goes back to A; D follows. ``to``: where the rollback says it went; ``late``: A answers last."""
+    d = Drawing()
+    d.invoke("a", "insert", ids=[1])
+    a = d.commit("a", add=[row(1, "a")])
+    if not late:
+        d.ok("a")
+    b = d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    c = d.did("c", "insert", ids=[3], add=[row(3, "c")])
+    if read:
+        d.read("seen", [row(1, "a"), row(2, "b"), row(3, "c")])
+    target = {"a": a, "b": b}[to]
+    if outcome != "none":
+        d.invoke("r", "rollback", back=2)
+    d.set_main(a)
+    result = {"snapshot": target, "rows": [[c, target]]}
+    if outcome == "ok":
+        d.ok("r", result)
+    elif outcome == "info with target":
+        d._complete("info", "r", {"snapshot": target})
+    elif outcome == "info":
+        d.info("r")
+    elif outcome == "fail":
+        d.fail("r")
+    if late:
+        d.ok("a")
+    d.did("d", "insert", ids=[4], add=[row(4, "d")])
+    return d
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_what_a_rollback_took_out_is_not_lost(read: bool) -> None:
+    e = rolled_back(read=read).evidence()
+    assert check(e).valid is True
+    said = verdict(COMMITS, e)
+    assert said.stats["tables"]["t"]["rolled_back"] == 2 and said.stats["tables"]["t"]["lost"] == 0
+    assert verdict(READS, e).stats["tables"]["t"]["of_rolled_back_commits"] == read
+
+
+@pytest.mark.parametrize("outcome", ["none", "fail"])
+def test_without_a_rollback_it_is_lost(outcome: Literal["none", "fail"]) -> None:
+    assert names(COMMITS, rolled_back(outcome).evidence()) == ["lost-commit", "lost-commit"]
+
+
+def test_a_rollback_to_somewhere_else_explains_nothing() -> None:
+    said = verdict(COMMITS, rolled_back(to="b").evidence())
+    assert sorted(a.name for a in said.anomalies) == ["lost-commit", "lost-commit", "lost-rollback"] or [
+        a.name for a in said.anomalies
+    ] == ["lost-commit", "lost-commit"]  # b was current while the rollback can have been under way
+    assert said.valid is False
+
+
+def test_one_rollback_explains_one_step_back() -> None:
+    d = rolled_back()
+    d.did("e", "insert", ids=[5], add=[row(5, "e")])
+    d.set_main(1)
+    assert names(COMMITS, d.evidence()) == ["lost-commit", "lost-commit"], "d and e"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "late", "valid"),
+    [
+        ("info", False, "unknown"),
+        ("info with target", False, True),
+        ("info with target", True, "unknown"),
+        ("ok", True, True),
+    ],
+)
+def test_what_cannot_be_told_apart_is_unknown(
+    outcome: Literal["ok", "info", "info with target"], late: bool, valid: bool | str
+) -> None:
+    said = verdict(COMMITS, rolled_back(outcome, late=late).evidence())
+    assert said.valid == valid and not said.anomalies
+    assert any("cannot be told apart" in n for n in said.notes) == (valid == "unknown")
+
+
+def test_an_acknowledged_rollback_that_never_was_is_found() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    for n in range(2, 5):
+        d.did(f"b{n}", "insert", ids=[n], add=[row(n, f"b{n}")])
+        d.capture()
+    d.invoke("r", "rollback", back=1)
+    d.ok("r", {"snapshot": a, "rows": [[4, a]]})
+    d.did("c", "insert", ids=[9], add=[row(9, "c")])
+    assert names(COMMITS, d.evidence()) == ["lost-rollback"]
+
+
+def test_a_rollback_to_where_main_is_leaves_no_trace() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("r", "rollback", back=1)
+    d.ok("r", {"snapshot": a, "rows": [[a, a]]})
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    assert verdict(COMMITS, d.evidence()).valid is True
+
+
+def test_a_read_after_a_rollback_must_not_see_what_it_took_out() -> None:
+    d = rolled_back()
+    d.read("late", [row(1, "a"), row(2, "b"), row(3, "c")])
+    assert names(READS, d.evidence()) == ["stale-read"]
+
+
+# --- a simulated Iceberg ------------------------------------------------------------------------------------------------
+
+ROLLING = {f: w for f, w in ROW_BY_ROW.items() if f not in ("insert-select", "merge-insert")} | {"rollback": 3}
+"""Without what validates nothing: it may have read what a rollback takes out."""
+
+
+def run(seed: int, level: Literal["serializable", "snapshot"], unknown: float, **defects: float) -> Evidence:
+    specs = [
+        TableSpec(name="a", mode="merge-on-read", isolation=level, partitions=2, seed_rows=4),
+        TableSpec(name="b", format_version=3, isolation=level, partitioned=False, partitions=2, seed_rows=4),
+    ]
+    return simulate(seed, specs, unknown=unknown, mix=ROLLING, defects=Defects(**defects)).evidence()
+
+
+@pytest.mark.parametrize("level", ["serializable", "snapshot"])
+def test_a_clean_run_with_rollbacks_is_valid(level: Literal["serializable", "snapshot"]) -> None:
+    taken = 0
+    for seed in range(40):
+        e = run(seed, level, 0.0)
+        found = check(e)
+        assert found.valid is True, (seed, [(a.name, a.explanation) for v in found.verdicts for a in v.anomalies])
+        taken += sum(t["rolled_back"] for t in found.verdicts[0].stats["tables"].values())
+        assert check(run(seed, level, 0.2)).valid is not False, seed
+    assert taken > 40
+
+
+def test_lost_commits_are_found_among_rollbacks() -> None:
+    found = sum(COMMITS.check(run(seed, "serializable", 0.0, lose=0.5)).valid is False for seed in range(40))
+    assert found > 15

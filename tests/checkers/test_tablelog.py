@@ -1,0 +1,72 @@
+"""The table log's file: a line that is not what the format says is named with file, line and reason, never met later as a crash."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.evidence import tablelog
+from checkers.evidence.tablelog import TableLogError
+from tests.support.drawing import Drawing, row
+
+
+def written(folder: Path) -> Path:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    path = folder / "t.jsonl"
+    tablelog.write(d.evidence().logs["t"], path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "says"),
+    [
+        ("header", {"table": ["t"]}, "must be words"),
+        ("header", {"identifier": None}, "must be words"),
+        ("header", {"columns": 3}, "columns must be a list"),
+        ("commit", {"snapshot_id": "x"}, "snapshot_id must be a whole number"),
+        ("commit", {"sequence_number": None}, "sequence_number must be a whole number"),
+        ("commit", {"metadata": None}, "metadata must be a whole number"),
+        ("commit", {"parent_id": "x"}, "parent_id must be a whole number or null"),
+        ("commit", {"op": 7}, "op must be a word or null"),
+        ("commit", {"added": 5}, "not iterable"),
+        ("metadata", {"n": "a"}, "n must be a whole number"),
+        ("metadata", {"location": None}, "location a word"),
+        ("metadata", {"grown": [1]}, "AttributeError"),
+        ("capture", {"time": "x"}, "whole nanoseconds"),
+        ("capture", {"metadata": 4}, "a location or null"),
+        ("problem", {}, "text"),
+    ],
+)
+def test_a_record_of_another_form_names_file_and_line(
+    kind: str, wrong: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path)
+    lines = [json.loads(x) for x in path.read_text().splitlines()]
+    if kind == "problem":
+        lines.append({"type": "problem"})
+    at = max(n for n, r in enumerate(lines) if r["type"] == kind)
+    lines[at] |= wrong
+    path.write_text("".join(json.dumps(r) + "\n" for r in lines))
+    with pytest.raises(TableLogError, match=says) as error:
+        tablelog.read(path)
+    assert f"{path}:{at + 1}: " in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["table", "identifier", "location", "columns"])
+def test_a_header_needs_all_of_its_keys(key: str, tmp_path: Path) -> None:
+    path = written(tmp_path)
+    header, *rest = path.read_text().splitlines(keepends=True)
+    del (short := json.loads(header))[key]
+    path.write_text(json.dumps(short) + "\n" + "".join(rest))
+    with pytest.raises(TableLogError, match=rf":1: KeyError: '{key}'"):
+        tablelog.read(path)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    log = tablelog.read(written(tmp_path))
+    tablelog.write(log, tmp_path / "again.jsonl")
+    assert tablelog.read(tmp_path / "again.jsonl") == log

@@ -1,0 +1,227 @@
+"""The catalogs' entries, and what can be asked of them without their servers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compose.catalogs import hadoop, nessie, sqlite
+from compose.catalogs.moto_server import GET_TABLE, UPDATE_TABLE, Journalled
+from compose.catalogs.registry import CATALOGS, JDBC_TABLES, SERVERS
+from compose.endpoints import Endpoints
+from compose.processes.service import ServiceError
+from harness.tablefiles.pointer_chain import recorded
+
+ENDPOINTS = Endpoints(
+    s3="http://s:1",
+    access_key="k",
+    secret_key="s",
+    region="r",
+    bucket="warehouse",
+    catalog="rest",
+    catalog_uri="http://c:2/x",
+    warehouse="s3://warehouse/w",
+    spark_master="spark://m:3",
+)
+
+
+@pytest.mark.parametrize("entry", CATALOGS.values(), ids=list(CATALOGS))
+def test_an_entry_says_all_that_is_asked_of_it(entry: Any) -> None:
+    assert entry.summary and entry.promise and entry.guard in ("compare-and-swap", "lock", "none")
+    assert all(name == "postgres" or name in SERVERS for name in entry.services)
+    assert (Path(__file__).parent.parent / entry.page).is_file(), f"{entry.page} explains the catalog"
+
+
+@pytest.mark.parametrize("name", [n for n, c in CATALOGS.items() if c.wire not in (None, "s3")])
+def test_a_proxy_takes_the_place_where_commits_are_decided(name: str) -> None:
+    uri = {"postgres": "jdbc:postgresql://c:2/x", "thrift": "thrift://c:2"}.get(
+        str(CATALOGS[name].wire), "http://c:2/x"
+    )
+    endpoints = replace(ENDPOINTS, catalog=name, catalog_uri=uri)
+    assert CATALOGS[name].address(endpoints) == ("c", 2)
+    seen = CATALOGS[name].properties(CATALOGS[name].through(endpoints, "p", 9))
+    assert any("p:9" in value for value in seen.values()) and not any("c:2" in value for value in seen.values())
+
+
+# --- SQLite
+
+
+def test_the_pointer_of_a_sqlite_file(tmp_path: Path) -> None:
+    sqlite.prepare(tmp_path, JDBC_TABLES)
+    sqlite.prepare(tmp_path, JDBC_TABLES)  # of a stack that starts again
+    endpoints = replace(ENDPOINTS, catalog="jdbc-sqlite", catalog_uri=sqlite.JDBC_SQLITE.uri({}, tmp_path))
+    pointer = sqlite.JDBC_SQLITE.pointer
+    assert pointer(endpoints, "ns", "t", 1) is None
+    with sqlite3.connect(tmp_path / "catalog.sqlite") as connection:
+        connection.execute("INSERT INTO iceberg_tables VALUES ('c', 'ns', 't', 's3://m', NULL, 'TABLE')")
+    assert pointer(endpoints, "ns", "t", 1) == "s3://m"
+    lost = replace(endpoints, catalog_uri=f"jdbc:sqlite:{tmp_path}/none.sqlite")
+    with pytest.raises(ServiceError, match=r"no metadata location of ns\.t"):
+        pointer(lost, "ns", "t", 1)
+
+
+# --- Hadoop
+
+
+def test_the_pointer_of_a_folder_is_its_highest_version(tmp_path: Path) -> None:
+    endpoints = replace(ENDPOINTS, catalog="hadoop", warehouse=str(tmp_path))
+    assert hadoop.pointer(endpoints, "a.b", "t", 1) is None
+    folder = tmp_path / "a" / "b" / "t" / "metadata"
+    folder.mkdir(parents=True)
+    for name in (
+        "v9.metadata.json",
+        "v10.metadata.json",
+        "snap-11.avro",
+        "version-hint.text",
+        "x.v12.metadata.json.tmp",
+    ):
+        (folder / name).write_text("")
+    assert hadoop.pointer(endpoints, "a.b", "t", 1) == str(folder / "v10.metadata.json")
+
+
+# --- Nessie
+
+
+def log_entry(*operations: dict[str, Any]) -> dict[str, Any]:
+    return {"commitMeta": {}, "operations": list(operations)}
+
+
+def put(location: str, *key: str) -> dict[str, Any]:
+    content = {"type": "ICEBERG_TABLE", "metadataLocation": location}
+    return {"type": "PUT", "key": {"elements": list(key)}, "content": content}
+
+
+def test_the_history_of_nessie_is_its_own_log_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = {"type": "DELETE", "key": {"elements": ["ns", "t"]}}
+    pages = [
+        {
+            "hasMore": True,
+            "token": "next page",
+            "logEntries": [log_entry(put("m4", "ns", "t"), put("other", "ns", "u")), log_entry(put("m3", "ns", "t"))],
+        },
+        {
+            "hasMore": False,
+            "logEntries": [log_entry(put("m2", "ns", "t")), log_entry(gone), log_entry(put("m1", "ns", "t"))],
+        },
+    ]
+    asked: list[str] = []
+
+    def answer(_: Endpoints, path: str, __: float) -> tuple[int, Any]:
+        asked.append(path)
+        return 200, pages[len(asked) - 1]
+
+    monkeypatch.setattr(nessie, "_ask", answer)
+    assert nessie.NESSIE.history is not None
+    assert nessie.NESSIE.history(ENDPOINTS, "ns", "t", 1) == ["m2", "m3", "m4"], (
+        "not what was before the table was dropped"
+    )
+    assert "page-token=next%20page" in asked[1] and "page-token" not in asked[0]
+
+
+def test_a_recorded_history_is_followed_from_what_is_known() -> None:
+    history = ["s3://m1", "s3://m2", "s3://m3", "s3://m4"]
+    whole = recorded("s3://m3", history, {})
+    assert whole is not None and (whole.locations, whole.base) == (history[:3], None)
+    rest = recorded("s3a://m4", history, {"s3://m2": 7})
+    assert rest is not None and (rest.locations, rest.base) == (history[2:], 7)
+    assert recorded("s3://m9", history, {}) is None, "then the files are asked"
+
+
+# --- moto's journal
+
+Answer = tuple[str, bytes]
+
+
+class Tables:
+    """A toy of Glue: tables with a version that every update raises."""
+
+    def __init__(self) -> None:
+        self.versions: dict[str, int] = {}
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        question = json.loads(environ["wsgi.input"].read())
+        name, target = question.get("Name") or question["TableInput"]["Name"], environ["HTTP_X_AMZ_TARGET"]
+        if target == UPDATE_TABLE and name not in self.versions:
+            start("400 BAD REQUEST", [])
+            return [b"{}"]
+        if target != GET_TABLE:
+            self.versions[name] = self.versions.get(name, -1) + 1
+        start("200 OK", [])
+        return [json.dumps({"Table": {"VersionId": str(self.versions.get(name))}}).encode()]
+
+
+def call(app: Journalled, target: str, question: dict[str, Any]) -> Answer:
+    body, said = json.dumps(question).encode(), []
+    environ = {
+        "HTTP_X_AMZ_TARGET": target,
+        "CONTENT_LENGTH": str(len(body)),
+        "wsgi.input": BytesIO(body),
+        "PATH_INFO": "/",
+    }
+    answer = b"".join(app(environ, lambda status, headers: said.append(status)))
+    return said[0], answer
+
+
+@pytest.fixture
+def journalled() -> Iterator[Callable[..., Journalled]]:
+    """Makes applications with a journal, and closes them."""
+    made: list[Journalled] = []
+
+    def make(app: Any, path: Path, *, compare: bool = False) -> Journalled:
+        made.append(Journalled(app, path, compare=compare))
+        return made[-1]
+
+    yield make
+    for app in made:
+        app.close()
+
+
+def test_what_was_acknowledged_is_there_after_the_process_died(
+    tmp_path: Path, journalled: Callable[..., Journalled]
+) -> None:
+    tables = Tables()
+    app = journalled(tables, tmp_path / "journal")
+    update = {"DatabaseName": "d", "TableInput": {"Name": "t"}}
+    assert call(app, UPDATE_TABLE, update)[0].startswith("400")
+    call(app, "AWSGlue.CreateTable", update)
+    for _ in range(3):
+        assert call(app, UPDATE_TABLE, update)[0].startswith("200")
+    call(app, GET_TABLE, {"DatabaseName": "d", "Name": "t"})
+    with (tmp_path / "journal").open("ab") as journal:
+        journal.write(b'{"torn')
+    again = Tables()
+    journalled(again, tmp_path / "journal")
+    assert again.versions == tables.versions == {"t": 3}
+    third = Tables()
+    journalled(third, tmp_path / "journal")
+    assert third.versions == {"t": 3}, "the torn line is gone, and nothing is played twice"
+
+
+def test_an_update_of_an_older_version_is_refused_where_it_is_compared(
+    tmp_path: Path, journalled: Callable[..., Journalled]
+) -> None:
+    def racing(compare: bool) -> Answer:
+        app = journalled(Tables(), tmp_path / f"journal-{compare}", compare=compare)
+        table = {"DatabaseName": "d", "TableInput": {"Name": "t"}}
+        call(app, "AWSGlue.CreateTable", table)
+        assert call(app, UPDATE_TABLE, {**table, "VersionId": "0"})[0].startswith("200")
+        return call(app, UPDATE_TABLE, {**table, "VersionId": "0"})
+
+    status, body = racing(True)
+    assert status.startswith("400") and json.loads(body)["__type"] == "ConcurrentModificationException"
+    assert racing(False)[0].startswith("200")
+
+
+def test_the_journal_is_lines_of_json(tmp_path: Path, journalled: Callable[..., Journalled]) -> None:
+    app = journalled(Tables(), tmp_path / "journal")
+    call(app, "AWSGlue.CreateTable", {"DatabaseName": "d", "TableInput": {"Name": "t"}})
+    (line,) = (tmp_path / "journal").read_text().splitlines()
+    assert json.loads(base64.b64decode(json.loads(line)["body"]))["TableInput"] == {"Name": "t"}

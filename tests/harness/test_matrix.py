@@ -1,0 +1,176 @@
+"""The conflict matrix: what the code says of a pair, and what is kept, compared and shown of what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.conflicts.predicted import (
+    CONCURRENT_DV,
+    CONFLICTING_DELETES,
+    CONFLICTING_FILES,
+    FILES,
+    KINDS,
+    MISSING_DATA,
+    MISSING_MANIFEST,
+    MISSING_TO_DELETE,
+    NEW_POSITION_DELETE,
+    Cell,
+    cells,
+    effect,
+    keys,
+    predict,
+)
+from harness.experiments.matrix import Ended, MatrixError, Measured, differences, planned, read, workload
+from reports.matrix import page
+from workloads.operations.kind import KINDS as OPERATIONS
+
+COW, MOR = "copy-on-write", "merge-on-read"
+
+
+def cell(first: str, second: str, make: str, placement: str = "same row") -> Cell:
+    """``make`` is such as ``cow2-ser``, ``mor3-snap``."""
+    mode = COW if make.startswith("cow") else MOR
+    isolation = "serializable" if make.endswith("-ser") else "snapshot"
+    return Cell(first, second, mode, int(make[3]), isolation, placement)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pair", "make", "placement", "reasons"),
+    [
+        # The undelete of v2 merge-on-read under snapshot isolation, and what stops it elsewhere.
+        (("delete", "update-register"), "mor2-snap", "same row", []),
+        (("delete", "update-register"), "mor2-ser", "same row", [CONFLICTING_FILES]),
+        (("delete", "update-register"), "mor3-snap", "same row", [CONCURRENT_DV]),
+        (("delete", "update-register"), "cow2-snap", "same row", [MISSING_TO_DELETE]),
+        (("update-register", "delete"), "mor2-snap", "same row", [CONFLICTING_DELETES]),
+        # Keys have no bounds in position deletes: an update aborts for a delete in another partition.
+        (("update-register", "delete"), "mor2-snap", "other partition", [CONFLICTING_DELETES]),
+        (("update-register", "update-register"), "cow2-snap", "same partition", []),
+        (("merge-upsert", "insert"), "cow2-ser", "other partition", [CONFLICTING_FILES]),
+        (("merge-upsert", "insert"), "cow2-snap", "other partition", []),
+        (("merge-insert", "merge-insert"), "cow2-ser", "same row", []),
+        (("insert", "delete-partition"), "mor3-ser", "same row", []),
+        (("delete-partition", "insert"), "mor3-ser", "same row", []),
+        (("delete", "delete-partition"), "mor2-snap", "same row", []),
+        (("update-register", "delete-partition"), "mor2-snap", "same row", [MISSING_DATA]),
+        (("rewrite-data-files", "update-register"), "cow2-snap", "same row", [MISSING_TO_DELETE]),
+        (("rewrite-data-files", "update-register"), "mor2-snap", "same row", [NEW_POSITION_DELETE]),
+        (("rewrite-data-files", "insert"), "mor2-ser", "same row", []),
+        (("update-register", "rewrite-data-files"), "mor2-ser", "same row", [MISSING_DATA]),
+        (("update-register", "rewrite-manifests"), "cow3-ser", "same row", []),
+        (("rewrite-manifests", "rewrite-manifests"), "cow3-ser", "same row", [MISSING_MANIFEST]),
+        (("rewrite-manifests", "insert"), "cow3-ser", "same row", []),
+    ],
+)
+def test_what_the_code_says(pair: tuple[str, str], make: str, placement: str, reasons: list[str]) -> None:
+    said = predict(cell(*pair, make, placement))
+    assert said.reasons == reasons
+    assert said.outcome == ("aborted" if reasons else "retried")
+
+
+def test_the_matrix_has_every_pair_on_every_make_of_table_once() -> None:
+    every = list(cells())
+    assert len(every) == len(set(every)) > 1000
+    assert {(c.first, c.second) for c in every} == {(a, b) for a in KINDS for b in KINDS}
+    assert len({(c.mode, c.format_version, c.isolation) for c in every}) == 8
+    assert len({c.name for c in every}) == len(every)
+
+
+def test_every_cell_is_operations_that_exist_on_keys_that_are_where_they_should_be() -> None:
+    in_files = {k for ids in FILES.values() for k in ids}
+    for c in cells():
+        (table,) = workload([c]).tables
+        for kind, key in zip((c.first, c.second), keys(c), strict=True):
+            operation = planned(kind, key, table)
+            assert OPERATIONS[operation.f].statements(operation.value, "w0-0", table)
+            if kind == "merge-insert":
+                assert key not in in_files  # else it would do nothing
+        if "merge-insert" not in (c.first, c.second):
+            assert set(keys(c)) <= in_files
+
+
+def test_effects_stay_within_the_table() -> None:
+    for kind in KINDS:
+        for mode in (COW, MOR):
+            done = effect(kind, 0, mode)  # type: ignore[arg-type]
+            assert done.removed <= set(FILES) and done.deletes <= set(FILES)
+
+
+# --- what was measured ------------------------------------------------------------------------------------------------
+
+UNDELETE = cell("delete", "update-register", "mor2-snap")
+MEASURED = [
+    Measured(UNDELETE, Ended("retried", 2), Ended("committed", 1), True, ("undelete",)),
+    Measured(
+        cell("delete", "update-register", "mor2-ser"),
+        Ended(
+            "aborted", None, "ValidationException", "Found conflicting files that can contain records matching … <&>"
+        ),
+        Ended("committed", 1),
+        True,
+    ),
+    Measured(cell("insert", "insert", "cow3-ser"), Ended("committed", 1), Ended("committed", 1), False),
+]
+
+
+def written(folder: Path, measured: list[Measured], tail: str = "") -> Path:
+    import json
+
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [{"format": 1, "catalog": "rest", "versions": {"iceberg": "1.12.0"}}, *(m.to_json() for m in measured)]
+    (folder / "cells.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines) + tail)
+    return folder
+
+
+def test_what_is_written_is_read_again_but_for_a_torn_line(tmp_path: Path) -> None:
+    header, found = read(written(tmp_path, MEASURED, '{"cell": {"fir') / "cells.jsonl")
+    assert header["catalog"] == "rest" and found == MEASURED
+
+
+@pytest.mark.parametrize("text", ["", "[]\n", '{"format": 2}\n', '{"format": 1}\n{"cell": 3}\n', "no\n"])
+def test_what_is_no_matrix_is_an_error_that_names_the_file(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "cells.jsonl"
+    path.write_text(text)
+    with pytest.raises(MatrixError, match="cells"):
+        read(path)
+    with pytest.raises(MatrixError, match="nothing"):
+        read(tmp_path / "nothing.jsonl")
+
+
+def test_as_predicted_means_outcome_and_reason() -> None:
+    undelete, aborted, early = MEASURED
+    assert undelete.as_predicted and aborted.as_predicted and not early.as_predicted
+    other_reason = replace(aborted, first=replace(aborted.first, message="Missing required files to delete: …"))
+    assert not other_reason.as_predicted
+    assert not replace(undelete, second=Ended("unknown")).as_predicted
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"first": Ended("retried", 3)},
+        {"second": Ended("retried", 2)},
+        {"anomalies": ()},
+        {"allowed": ("G2-item",)},
+    ],
+)
+def test_two_matrices_differ_where_an_outcome_does(change: dict[str, Any]) -> None:
+    assert differences(MEASURED, MEASURED) == []
+    assert differences(MEASURED, MEASURED[1:]) == []
+    other = [replace(MEASURED[0], **change), *MEASURED[1:]]
+    assert [c for c, _, _ in differences(MEASURED, other)] == [UNDELETE]
+
+
+def test_the_page_shows_every_state_escaped_and_says_what_differs(tmp_path: Path) -> None:
+    html = page.write(written(tmp_path, MEASURED)).read_text()
+    assert "same row: delete retried at attempt 2; anomaly: undelete" in html
+    assert "Found conflicting files that can contain records matching … &lt;&amp;&gt;" in html
+    assert html.count('class="sq anomaly"') == 1 + 1 and "sq committed differs" in html  # one in the legend
+    assert "the code says retried" in html
+    lines = "\n".join(page.lines(MEASURED, differences(MEASURED, MEASURED), 3))
+    assert "3 cells: 1 committed, 1 aborted, 1 anomaly" in lines
+    assert "compared with 3 cells of another matrix: 0 differ" in lines

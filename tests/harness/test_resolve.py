@@ -1,0 +1,175 @@
+"""Names of anomalies in workload and scenario files, and options that a file does not go with."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from checkers.columns.screen import DEFINITE
+from checkers.judge.check import ALL, ANOMALIES
+from checkers.selftest import ALL as PLANTED
+from harness.run import resolve
+from tests.support.runs import ROOT, icequake
+from workloads.file import scenario, workload
+from workloads.file.workload import WorkloadError
+
+FILE = """\
+workload: small
+tables: [{name: t}]
+length: {ops: 3}
+writers: 4
+operations: {insert: 1}
+expect: [undelete]
+clocks: {"3": "-1h"}
+nemesis: {faults: [{verb: delay, seconds: 1s, writers: [1, 2]}]}
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "w.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_a_misspelt_anomaly_is_an_error_beside_the_others(tmp_path: Path) -> None:
+    file = written(tmp_path, FILE.replace("undelete", "undelte").replace("insert", "insrt"))
+    with pytest.raises(WorkloadError) as error:
+        resolve.read_workload(file)
+    first, second = str(error.value).splitlines()
+    assert first.startswith(f"{file}:5: unknown operation 'insrt'")
+    assert second.startswith(
+        f"{file}:6: expect: unknown anomaly 'undelte' (did you mean undelete?); allowed: G-nonadjacent"
+    )
+
+
+def test_a_misspelt_anomaly_of_a_scenario_is_an_error(tmp_path: Path) -> None:
+    text = (scenario.LIBRARY / "undelete.yaml").read_text()
+    assert "anomalies: [undelete" in text
+    with pytest.raises(WorkloadError, match=r"anomalies: unknown anomaly 'undelte' \(did you mean undelete\?\)"):
+        resolve.read_scenario(written(tmp_path, text.replace("anomalies: [undelete", "anomalies: [undelte")))
+
+
+def test_the_command_line_looks_the_anomalies_up(tmp_path: Path) -> None:
+    done = icequake("run", written(tmp_path, FILE.replace("undelete", "undelte, lost-swop")), cwd=tmp_path)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 254 and len(lines) == 2 and all(x.startswith("icequake: ") for x in lines), done.stderr
+    assert "did you mean undelete?" in lines[0] and "did you mean lost-swap?" in lines[1]
+
+
+def test_every_file_of_the_library_expects_anomalies_that_there_are() -> None:
+    for path in workload.LIBRARY.glob("*.yaml"):
+        resolve.read_workload(path)
+    for path in scenario.paths([]):
+        resolve.read_scenario(path)
+
+
+def test_fewer_writers_than_a_file_speaks_of_are_refused(tmp_path: Path) -> None:
+    done = icequake("run", written(tmp_path, FILE), "--writers", "2", cwd=tmp_path)
+    assert done.returncode == 254
+    clocks, fault = done.stderr.splitlines()
+    assert "w.yaml:7: with --writers 2: clocks: there is no writer 3; the workload has 2, from 0" in clocks
+    assert "w.yaml:8: with --writers 2: writers: there is no writer 2; the workload has 2, from 0" in fault
+
+
+def test_a_fault_that_is_left_out_needs_no_writer(tmp_path: Path) -> None:
+    file = resolve.read_workload(written(tmp_path, FILE.replace('clocks: {"3": "-1h"}', "")))
+    fewer = file.workload.model_copy(update={"writers": 2})
+    with pytest.raises(WorkloadError, match="there is no writer 2"):
+        file.changed(fewer, "--writers 2")
+    assert file.changed(fewer.model_copy(update={"nemesis": None}), "--writers 2").writers == 2
+
+
+# --- are the names complete? ------------------------------------------------------------------------------------------
+
+NAMING = {"Anomaly", "Finding", "_make", "found", "_vanished"}
+"""Functions of the checkers whose first argument, or ``name``, is what an anomaly is called."""
+
+PARTS = {
+    "commits": ("commits.py",),
+    "replay": ("replay.py",),
+    "reads": ("reads.py",),
+    "isolation": ("isolation/checker.py",),
+    "linearizable": ("linearizable/checker.py",),
+    "metadata": ("metadata.py", "metadataversions.py", "snapshotfiles.py"),
+    "liveness": ("liveness.py",),
+    "atomicity": ("atomicity.py",),
+    "pointer": ("pointer.py",),
+    "retries": ("retries.py",),
+}
+"""Checker → the files that make its anomalies."""
+
+
+def strings(node: ast.expr) -> Iterator[str]:
+    """The strings that an expression can be, as far as it says so."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from strings(node.body)
+        yield from strings(node.orelse)
+
+
+def assigned(function: ast.AST, name: str) -> Iterator[str]:
+    """The strings that a function assigns to a variable, also side by side with others."""
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Assign):
+            continue
+        for target in node.targets:
+            if isinstance(target, ast.Name) and target.id == name:
+                yield from strings(node.value)
+            elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                for one, value in zip(target.elts, node.value.elts, strict=True):
+                    if isinstance(one, ast.Name) and one.id == name:
+                        yield from strings(value)
+
+
+def named_in(path: Path) -> set[str]:
+    """The names that a checker's source gives to what it finds."""
+    tree = ast.parse(path.read_text())
+    out: set[str] = set()
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for call in ast.walk(function):
+            if not isinstance(call, ast.Call):
+                continue
+            called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            names = [k.value for k in call.keywords if k.arg == "name"]
+            if called in NAMING:
+                names += call.args[:1]
+            elif called != "replace":
+                continue
+            for node in names:
+                out |= {*strings(node)} | ({*assigned(function, node.id)} if isinstance(node, ast.Name) else set())
+    return out - {""}
+
+
+def test_every_checker_has_its_files_here() -> None:
+    assert set(PARTS) == {c.name for c in ALL}
+
+
+@pytest.mark.parametrize("checker", ALL, ids=lambda c: c.name)
+def test_a_checker_declares_every_name_that_its_source_has(checker: object) -> None:
+    name, declared = checker.name, checker.names  # type: ignore[attr-defined]
+    found = set().union(*(named_in(ROOT / "checkers" / file) for file in PARTS[name]))
+    assert found <= declared
+    if name not in ("retries", "isolation", "linearizable", "metadata"):  # these have their names from a table
+        assert declared <= found | {reason for reason, whose in DEFINITE.items() if whose == name}
+    assert bool(declared) == (name != "retries")
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda b: b.name)
+def test_a_checker_declares_every_name_that_a_planted_bug_is_found_by(bug: object) -> None:
+    declared = {c.name: c.names for c in ALL}
+    assert bug.finds <= declared[bug.checker]  # type: ignore[attr-defined]
+
+
+def test_a_checker_declares_what_is_found_on_columns() -> None:
+    declared = {c.name: c.names for c in ALL}
+    assert not [reason for reason, whose in DEFINITE.items() if reason not in declared[whose]]
+
+
+def test_what_says_that_an_anomaly_is_not_there_cannot_be_expected() -> None:
+    assert "expected-not-found" not in ANOMALIES and "assertion-failed" in ANOMALIES

@@ -1,0 +1,272 @@
+"""Secrets: in addresses, among a catalog's properties, in the details of an internal error, in the record of the kept stack."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from checkers.costs.comparison import Contender
+from checkers.evidence import runfolder
+from compose.catalogs import user_file
+from compose.endpoints import Endpoints
+from compose.external.external import External, ExternalError, external
+from compose.install.ensure import Installation
+from compose.redaction import HIDDEN, Redaction, is_secret, masked, secrets_of
+from harness.cli.crash import Crash, details_in
+from harness.experiments.compare import Order, _written_down
+from harness.run import standing
+from harness.run.run import Kept, Run, Settings
+from reports.run import page
+from tests.compose.test_own_catalog import nobody
+from tests.harness.test_cli import SMALL, last_line
+from tests.support.runs import ROOT, Silent, environment, icequake
+from workloads.file import workload as schema
+from workloads.file.yamlfile import FileError
+
+PASSWORD = "p@ss of the owl"
+WRITTEN = "p%40ss%20of%20the%20owl"
+ADDRESSES = (
+    f"jdbc:postgresql://app:{WRITTEN}@db:5432/lake",
+    f"jdbc:postgresql://db:5432/lake?user=app&password={WRITTEN}",
+)
+
+
+def described(folder: Path, uri: str, more: str = "") -> user_file.Own:
+    file = folder / "mine.yaml"
+    file.write_text(f'spark: {{type: jdbc, uri: "{uri}", warehouse: "s3://b/w"}}\n{more}')
+    return user_file.load(file, {})
+
+
+# --- addresses --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("at postgresql://app:pw@h/d", f"at postgresql://app:{HIDDEN}@h/d"),
+        ("redis://:pw@h", f"redis://:{HIDDEN}@h"),
+        ("x://app:p@w@h/d", f"x://app:{HIDDEN}@h/d"),
+        ("http://h/?api_key=k1&x=1", f"http://h/?api_key={HIDDEN}&x=1"),
+        ("http://h/?x=1&key=k1", f"http://h/?x=1&key={HIDDEN}"),
+        ("http://h/?X-Amz-Signature=a1&n=2", f"http://h/?X-Amz-Signature={HIDDEN}&n=2"),
+        ("jdbc:sqlserver://h;user=a;password=b", f"jdbc:sqlserver://h;user=a;password={HIDDEN}"),
+        ("client_secret=a, credential=b", f"client_secret={HIDDEN} credential={HIDDEN}"),
+        ("http://h:9000/bucket of me@h, key=5, id=7", "http://h:9000/bucket of me@h, key=5, id=7"),
+    ],
+)
+def test_an_address_shows_its_password_to_nobody_though_no_secret_is_known(text: str, hidden: str) -> None:
+    assert Redaction(()).text(text) == hidden
+    assert Redaction(()).text(hidden) == hidden
+
+
+@pytest.mark.parametrize("uri", ADDRESSES)
+def test_the_password_of_an_address_is_hidden_wherever_it_shows_up(uri: str, tmp_path: Path) -> None:
+    hide = Redaction(external(described(tmp_path, uri), None, None).secrets)
+    java = [["org.postgresql.util.PSQLException", f'FATAL: "{PASSWORD}" of app is wrong: {WRITTEN}']]
+    assert hide.value(java) == [["org.postgresql.util.PSQLException", f'FATAL: "{HIDDEN}" of app is wrong: {HIDDEN}']]
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "w0.log").write_text(f"connecting to {uri} with {PASSWORD}, then to x://other:pw@h/d")
+    hide.folder(tmp_path / "logs")
+    log = (tmp_path / "logs" / "w0.log").read_text()
+    assert PASSWORD not in log and WRITTEN not in log and ":pw@" not in log
+
+
+def test_an_error_in_the_file_of_a_catalog_does_not_show_its_password(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="names no single host and port") as e:
+        described(tmp_path, f"jdbc:postgresql://app:{WRITTEN}@h1,h2/d", "commit: {wire: postgres}\n")
+    assert WRITTEN not in str(e.value) and "app:" in str(e.value)
+
+
+def test_an_address_of_a_store_that_is_refused_does_not_show_its_password() -> None:
+    with pytest.raises(ExternalError) as e:
+        external(None, f"http://me:{WRITTEN}@h:99999/b", None, {})
+    assert WRITTEN not in str(e.value) and "give http://host:9000/bucket" in str(e.value)
+
+
+class Failing(Silent):
+    """Ends the run with an error whose text is that of a driver that cannot reach its catalog."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def say(self, text: str) -> None:
+        raise RuntimeError(self._text)
+
+
+def failed(spec: schema.Workload, into: Path, text: str, found: External) -> bytes:
+    """All that a run leaves which fails with this text before its writers are up."""
+    folder = runfolder.create(into, spec.workload)
+    nowhere = into / "nowhere"
+    installation = Installation(nowhere, nowhere, {}, nowhere, nowhere, nowhere, nowhere, nowhere)
+    endpoints = Endpoints("http://h:1", "a", "b", "r", "bucket", "rest", "http://h:2", "s3://bucket/w", "local[1]")
+    settings = Settings(seed=1, command="icequake run small", external=found)
+    with pytest.raises(RuntimeError):
+        Run(spec, folder, installation, settings, kept=Kept(endpoints), watcher=Failing(text)).execute()
+    assert folder.state()["state"] == "failed" and "RuntimeError" in folder.state()["error"]
+    return b"".join(p.read_bytes() for p in folder.path.rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize("uri", ADDRESSES)
+def test_a_run_that_fails_writes_no_password_of_an_address(uri: str, tmp_path: Path) -> None:
+    found = external(described(tmp_path, uri), None, None)
+    left = failed(schema.load(workload(tmp_path, {})), tmp_path, f"cannot reach {uri}: {PASSWORD} is wrong", found)
+    assert PASSWORD.encode() not in left and WRITTEN.encode() not in left
+
+
+def test_the_terminal_shows_no_password_of_an_address(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    with nobody() as port:
+        file.write_text(f'spark: {{type: rest, uri: "http://app:{WRITTEN}@127.0.0.1:{port}"}}')
+        done = icequake("run", "quick", "--store", tmp_path / "store", "--catalog", file)
+    line = last_line(done.stderr)
+    assert done.returncode == 255 and f"http://app:{HIDDEN}@127.0.0.1:{port}" in line
+    assert WRITTEN not in done.stderr + done.stdout and PASSWORD not in done.stderr + done.stdout
+
+
+# --- properties of a workload's catalog -------------------------------------------------------------------------------
+
+TOKEN = "eyJhbGciOi"
+PROPERTIES = {"token": TOKEN, "cache-enabled": "true", "uri": ADDRESSES[0], "token-refresh-enabled": "false"}
+
+
+def workload(folder: Path, properties: dict[str, str]) -> Path:
+    file = folder / "small.yaml"
+    file.write_text(SMALL + yaml.safe_dump({"catalog_properties": properties}, allow_unicode=True))
+    return file
+
+
+def test_what_is_secret_among_properties_is_masked_and_known() -> None:
+    assert masked(PROPERTIES) == PROPERTIES | {
+        "token": HIDDEN,
+        "uri": f"jdbc:postgresql://app:{HIDDEN}@db:5432/lake",
+    }
+    assert secrets_of(PROPERTIES) >= {TOKEN, PASSWORD, WRITTEN} and "false" not in secrets_of(PROPERTIES)
+    for name in ("s3.secret-access-key", "jdbc.password", "credential", "fs.s3a.access.key", "header.Authorization"):
+        assert is_secret(name), name
+    for name in ("warehouse", "s3.access-key-id", "rest.auth.type", "cache-enabled"):
+        assert not is_secret(name), name
+
+
+def test_a_run_writes_the_names_of_secret_properties_alone(tmp_path: Path) -> None:
+    spec = schema.load(workload(tmp_path, PROPERTIES))
+    left = failed(spec, tmp_path, f"401: {TOKEN}, {PASSWORD}", External()).decode()
+    assert TOKEN not in left and PASSWORD not in left and WRITTEN not in left
+    assert f"token: {HIDDEN}" in left and "cache-enabled: 'true'" in left
+
+
+def test_the_page_of_an_older_plan_shows_no_secret_property(tmp_path: Path) -> None:
+    folder = runfolder.create(tmp_path, "small")
+    folder.write_plan({"workload": "small", "catalog_properties": PROPERTIES})
+    folder.history.write_text('{"format": 1}\n')
+    shown = page.render(folder.path)
+    assert TOKEN not in shown and WRITTEN not in shown and "cache-enabled" in shown
+
+
+def test_a_property_that_was_masked_is_asked_for_again(tmp_path: Path) -> None:
+    with pytest.raises(FileError) as e:
+        schema.load(workload(tmp_path, masked(PROPERTIES)))
+    assert "token: ‹hidden› stands for a secret that was not written down; put the secret there" in str(e.value)
+    assert str(e.value).startswith(f"{tmp_path / 'small.yaml'}:")
+
+
+def test_a_comparison_keeps_no_secret_property(tmp_path: Path) -> None:
+    spec = schema.load(workload(tmp_path, PROPERTIES))
+    order = Order(spec, (Contender("rest", "1"), Contender("jdbc", "1")), (1,), lambda *_: "", 1, False)
+    text = json.dumps(order.header())
+    assert TOKEN not in text and WRITTEN not in text and '"token"' in text
+    assert _written_down(order.header()["workload"]) == order.header()["workload"]
+
+
+# --- the details of an internal error ---------------------------------------------------------------------------------
+
+CRASH = """
+import sys
+from harness import cli
+def crash(*_):
+    raise ZeroDivisionError("at jdbc:postgresql://app:hunter22@db/lake")
+{imported}
+{where} = crash
+sys.argv = ["icequake", *sys.argv[1:]]
+cli.main()
+"""
+
+
+def crashed(where: str, *arguments: str | Path, **more: str) -> tuple[str, Path]:
+    """The last line of a command that crashes at ``where``, and the file with the details."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            CRASH.format(imported=f"import {where.rpartition('.')[0]}", where=where),
+            *map(str, arguments),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment(**more),
+        cwd=ROOT,
+    )
+    line = last_line(done.stderr)
+    assert done.returncode == 255 and "internal error: ZeroDivisionError" in line
+    return line, Path(line.partition("the details are in ")[2].partition(";")[0])
+
+
+def test_the_details_of_a_crash_are_redacted_and_for_their_user_alone(tmp_path: Path) -> None:
+    line, log = crashed("checkers.evidence.runfolder.find", "report", tmp_path, TMPDIR=str(tmp_path))
+    assert "hunter22" not in line + log.read_text()
+    assert "Traceback" in log.read_text() and "ZeroDivisionError" in log.read_text()
+    assert log.parent == tmp_path and stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+def test_the_details_of_a_crash_are_in_the_folder_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("tables: []\n")
+    (tmp_path / "history.jsonl").write_text('{"format": 1}\n')
+    line, log = crashed("checkers.judge.check.load_evidence", "check", tmp_path)
+    assert log.parent == tmp_path and "hunter22" not in line + log.read_text()
+
+
+def test_the_details_of_a_crash_follow_no_link(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    for n in range(3):
+        (tmp_path / f"icequake-error-{n}.log").symlink_to(victim)
+    written = {Crash(ValueError("x"), tmp_path).write() for _ in range(3)}
+    assert victim.read_text() == "mine" and len(written) == 3
+
+
+def test_the_innermost_folder_and_all_secrets_of_a_crash_count(tmp_path: Path) -> None:
+    (inner := tmp_path / "run").mkdir()
+    with pytest.raises(Crash) as e, details_in(tmp_path, [TOKEN]), details_in(inner, [PASSWORD]):
+        raise ValueError(f"{TOKEN} and {PASSWORD}")
+    log = e.value.write()
+    assert log.parent == inner and TOKEN not in log.read_text() and PASSWORD not in log.read_text()
+
+
+def test_a_crash_without_the_folder_that_it_was_to_make_has_details_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert Crash(ValueError("x"), tmp_path / "never made").write().parent == tmp_path
+
+
+# --- the kept stack ---------------------------------------------------------------------------------------------------
+
+
+def test_the_record_of_the_kept_stack_is_for_its_user_alone(tmp_path: Path) -> None:
+    file = standing._file(tmp_path)
+    before = os.umask(0)
+    try:
+        file.parent.mkdir(mode=0o777)
+        standing._write(file, {"secret_key": PASSWORD})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert json.loads(file.read_text()) == {"secret_key": PASSWORD} and os.listdir(file.parent) == [file.name]

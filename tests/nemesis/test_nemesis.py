@@ -1,0 +1,385 @@
+"""Faults as values, their schedule, what the board takes, what the conductor writes, and what processes it strikes."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from checkers.evidence import history
+from checkers.evidence.history import Event, Recorder
+from checkers.timeline import fault_windows as windows
+from compose.processes.service import ServiceError
+from harness.run.conductor import Conductor
+from nemesis.faults.fault import Fault
+from nemesis.faults.packages import PACKAGES
+from nemesis.faults.schedule import Planned, schedule
+from nemesis.processes import NoTarget, Processes
+from nemesis.proxy.board import Armed, Board
+from nemesis.wires.wire import Message, Request
+from reports.run import bands
+from workloads.file.workload import Nemesis, WorkloadError, parse
+
+WORKLOAD = """\
+workload: x
+tables: [{name: t}]
+writers: 2
+length: {ops: 1}
+operations: {insert: 1}
+nemesis:
+  packages: [lost-acks]
+  faults:
+    - {verb: delay, seconds: 1s}
+"""
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread or process does."""
+    for _ in range(2000):
+        if condition():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("it never came")
+
+
+def commit(op: str | None = None) -> Request:
+    return Request("commit", "POST", Message(b""), ops=frozenset({op} if op else ()))
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"verb": "delay"}, "delay needs seconds"),
+        ({"verb": "throttle"}, "throttle needs rate"),
+        ({"verb": "kill"}, "kill needs target"),
+        ({"verb": "maintain"}, "maintain needs do"),
+        ({"verb": "drop-reply", "status": 503}, "status is for answer, late, reject, not for drop-reply"),
+        ({"verb": "delay", "seconds": "1s", "direction": "both"}, "direction is for partition"),
+        ({"verb": "kill", "target": "moon"}, "target"),
+        ({"verb": "answer", "status": 200}, "status"),
+        ({"verb": "drop-reply", "probability": 0}, "probability"),
+        ({"verb": "drop-reply", "sometimes": 1}, "sometimes"),
+    ],
+)
+def test_a_fault_that_makes_no_sense_says_why(fields: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        Fault(**fields)
+    assert complaint in str(error.value)
+
+
+def test_every_fault_of_every_package_is_a_plain_value_that_comes_back() -> None:
+    every = PACKAGES["all"].faults
+    assert len(every) == sum(len(p.faults) for n, p in PACKAGES.items() if n != "all")
+    for fault in every:
+        assert Fault(**fault.plain()) == fault
+        assert fault.slug and fault.slug == fault.slug.lower() and " " not in fault.slug
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "complaint"),
+    [
+        (
+            ("[lost-acks]", "[lost-akcs]"),
+            7,
+            "unknown package 'lost-akcs' (did you mean lost-acks?); allowed: partition",
+        ),
+        (("verb: delay, seconds: 1s", "verb: dealy"), 9, "verb: 'dealy' is not allowed"),
+        (("verb: delay, seconds: 1s", "verb: delay"), 9, "delay needs seconds"),
+        (("seconds: 1s", "seconds: 1s, writers: [2]"), 9, "there is no writer 2; the workload has 2"),
+        (
+            ("verb: delay, seconds: 1s", "verb: maintain, do: expire-snapshot"),
+            9,
+            "unknown operation 'expire-snapshot' (did you mean",
+        ),
+        (("writers: 2", 'writers: 2\nclocks: {"2": -2h}'), 4, "there is no writer 2; the workload has 2"),
+        (("writers: 2", 'writers: 2\nclocks: {"1": two hours}'), 4, "'two hours' must match"),
+        (
+            ("  packages: [lost-acks]\n  faults:\n    - {verb: delay, seconds: 1s}", "  interval: 1s"),
+            6,
+            "names no fault",
+        ),
+    ],
+)
+def test_an_error_in_a_schedule_names_line_key_and_remedy(change: tuple[str, str], line: int, complaint: str) -> None:
+    assert change[0] in WORKLOAD
+    with pytest.raises(WorkloadError) as error:
+        parse(WORKLOAD.replace(*change), "w.yaml")
+    assert str(error.value).startswith(f"w.yaml:{line}: ")
+    assert complaint in str(error.value)
+
+
+# --- the schedule -----------------------------------------------------------------------------------------------------
+
+
+def first(n: int, spec: Nemesis, seed: int, writers: int = 4) -> list[Planned]:
+    return list(itertools.islice(schedule(spec, writers, seed), n))
+
+
+def test_seed_and_file_determine_the_schedule() -> None:
+    spec = Nemesis(packages=("all",))
+    assert first(200, spec, 7) == first(200, spec, 7)
+    assert first(200, spec, 7) != first(200, spec, 8)
+
+
+@given(st.integers(0, 2**31), st.integers(1, 8))
+def test_pauses_lengths_and_the_one_writer_are_in_their_bounds(seed: int, writers: int) -> None:
+    spec = Nemesis(packages=("all",), interval=4.0, duration=8.0)
+    for planned in first(30, spec, seed, writers):
+        assert 2 <= planned.pause <= 6 and 6 <= planned.duration <= 10
+        if planned.fault.whose == "one":
+            assert planned.fault.writers is not None and planned.fault.writers[0] in range(writers)
+
+
+def test_weights_are_kept() -> None:
+    often, rarely = Fault(verb="drop-reply", weight=9), Fault(verb="cut", weight=1)
+    drawn = [p.fault.verb for p in first(4000, Nemesis(faults=(often, rarely)), 1)]
+    assert 3400 < drawn.count("drop-reply") < 3800
+
+
+# --- the board --------------------------------------------------------------------------------------------------------
+
+
+def struck(board: Board, n: int, **where: Any) -> list[bool]:
+    service, writer = where.get("service", "catalog"), where.get("writer", 0)
+    return [board.plan(service, writer, commit()).strike is not None for _ in range(n)]
+
+
+def test_nth_times_and_probability() -> None:
+    board = Board(seed=3)
+    armed = board.arm(Fault(verb="drop-reply", nth=3))
+    assert struck(board, 5) == [False, False, True, False, False]
+    board.end(armed)
+    board.arm(Fault(verb="drop-reply", times=2))
+    assert struck(board, 5) == [True, True, False, False, False]
+    board.heal()
+    board.arm(Fault(verb="drop-reply", probability=0.3))
+    assert 200 < sum(struck(board, 1000)) < 400
+
+
+def test_what_was_spared_does_not_count() -> None:
+    board = Board()
+    armed = board.arm(Fault(verb="drop-reply", times=1))
+    assert struck(board, 1) == [True]
+    armed.spared()
+    assert struck(board, 2) == [True, False]
+    assert armed.missed == 1
+
+
+def waits(board: Board, n: int, fault: Fault) -> list[float]:
+    """The seconds that the next ``n`` commits are delayed by ``fault``, armed anew."""
+    armed = board.arm(fault)
+    found = [seconds for _ in range(n) for _, seconds in board.plan("catalog", 0, commit()).delays]
+    board.end(armed)
+    return found
+
+
+def test_the_seed_determines_how_long_the_nth_request_is_delayed() -> None:
+    fault = Fault(verb="delay", seconds=2.0, jitter=1.0)
+    one, another, other_seed = Board(seed=3), Board(seed=3), Board(seed=4)
+    first = waits(one, 20, fault)
+    assert len(set(first)) == 20 and all(1.0 <= s <= 3.0 for s in first)
+    assert waits(another, 20, fault) == first
+    assert waits(one, 20, fault) == waits(another, 20, fault) != first, "a fault that is armed again draws anew"
+    assert waits(other_seed, 20, fault) != first
+    assert waits(Board(seed=3), 3, Fault(verb="delay", seconds=2.0)) == [2.0] * 3
+
+
+def test_a_board_that_serves_several_runs_draws_by_the_seed_of_each() -> None:
+    fault = Fault(verb="delay", seconds=2.0, jitter=1.0)
+    board = Board()
+    drawn = []
+    for seed in (3, 4, 3):
+        board.begin(lambda: 0, None, seed)
+        waited = waits(board, 5, fault)
+        armed = board.arm(Fault(verb="reject", probability=0.5))
+        drawn.append((waited, struck(board, 30)))
+        board.end(armed)
+    assert drawn[0] == drawn[2] and all(a != b for a, b in zip(drawn[0], drawn[1], strict=True))
+
+
+def test_only_its_service_its_writers_and_its_kind() -> None:
+    board = Board()
+    board.arm(Fault(verb="drop-reply", writers=(1,)))
+    assert struck(board, 1, writer=0) + struck(board, 1, writer=1) == [False, True]
+    assert struck(board, 1, writer=1, service="store") == [False]
+    load = Request("load", "GET", Message(b""))
+    assert board.plan("catalog", 1, load).strike is None
+
+
+def test_heal_ends_all() -> None:
+    board = Board()
+    armed, hold = board.arm(Fault(verb="partition", request="any")), board.hold("w0-1")
+    board.heal()
+    assert not armed.on and struck(board, 1) == [False]
+    board.invoked(0, "w0-1")
+    assert board.plan("catalog", 0, commit()).hold is None and hold.problem is None
+
+
+def test_a_held_operation_is_known_by_its_snapshot_or_by_what_its_writer_does() -> None:
+    board = Board()
+    board.hold("w0-1")
+    board.invoked(0, "w0-1")
+    assert board.plan("catalog", 0, commit("w0-0")).hold is None  # a commit that names another operation
+    assert board.plan("catalog", 1, commit()).hold is None
+    assert board.plan("catalog", 0, commit()).hold is not None
+    assert board.plan("catalog", 0, commit()).hold is None  # the first only
+    board.hold("w1-5", service="database")
+    board.invoked(1, "w1-5")
+    assert board.plan("database", None, commit()).hold is not None
+
+
+def test_a_fault_of_a_process_cannot_be_armed() -> None:
+    with pytest.raises(ValueError, match="not a fault of connections"):
+        Board().arm(Fault(verb="kill", target="driver"))
+
+
+# --- the conductor ----------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """A service that counts what is done to it."""
+
+    def __init__(self, name: str, *, comes_back: bool = True) -> None:
+        self.name = name
+        self.done: list[str] = []
+        self.waited = 0.0
+        self._comes_back = comes_back
+
+    def __getattr__(self, verb: str) -> Any:
+        if verb not in ("kill", "pause", "resume", "restart", "start"):
+            raise AttributeError(verb)
+        return lambda: self.done.append(verb)
+
+    def ready(self, timeout: float) -> None:
+        self.done.append("ready")
+        self.waited += timeout
+        if not self._comes_back:
+            raise ServiceError(self.name, "does not come back")
+
+
+def conducted(
+    tmp_path: Path, plan: list[Fault], processes: Processes, board: Board | None = None
+) -> tuple[list[Event], Conductor]:
+    """The events of a conductor that goes through ``plan`` once."""
+    path = tmp_path / "history.jsonl"
+    over = threading.Event()  # also set by an error
+
+    def planned() -> Iterator[Planned]:
+        yield from (Planned(0.0, f, 0.01) for f in plan)
+        over.set()
+
+    with Recorder(path, {}) as recorder:
+        conductor = Conductor(planned(), board or Board(), processes, recorder, lambda _: None, lambda f: "ok", over)
+        conductor.start()
+        assert over.wait(20)
+        conductor.heal()
+    return list(history.read(path).events), conductor
+
+
+def test_faults_are_windows_in_the_history_and_say_what_they_struck(tmp_path: Path) -> None:
+    store = Server("minio")
+    plan = [
+        Fault(verb="drop-reply"),
+        Fault(verb="kill", target="store"),
+        Fault(verb="pause", target="store"),
+        Fault(verb="restart", target="store"),
+        Fault(verb="kill", target="catalog"),
+        Fault(verb="maintain", do="rewrite-manifests"),
+    ]
+    events, _ = conducted(tmp_path, plan, Processes({"minio": store}, [], 0))  # type: ignore[dict-item]
+    assert store.done == ["kill", "start", "ready", "pause", "resume", "restart"]
+    assert {e.type for e in events} == {"info"} and events[-1].f == "heal"
+    found = windows.windows(events)
+    assert [w.name for w in found] == [f.slug for f in plan]
+    assert all(w.healed for w in found)
+    tally = {t.name: t for t in bands.faults(events)}
+    assert [tally[f.name].hits.total() for f in plan] == [0, 1, 1, 1, 0, 1]
+    assert tally["kill catalog"].missed == 1  # this stack has none
+
+
+def test_what_does_not_come_back_is_an_error(tmp_path: Path) -> None:
+    store = Server("minio", comes_back=False)
+    with pytest.raises(ServiceError, match="does not come back"):
+        conducted(tmp_path, [Fault(verb="kill", target="store")], Processes({"minio": store}, [], 0))  # type: ignore[dict-item]
+
+
+def test_heal_waits_as_long_as_the_end_of_the_last_fault_may_take(tmp_path: Path) -> None:
+    store = Server("minio", comes_back=False)
+    plan, processes = [Planned(0.0, Fault(verb="kill", target="store"), 0.0)], Processes({"minio": store}, [], 0)  # type: ignore[dict-item]
+    over = threading.Event()
+    with Recorder(tmp_path / "history.jsonl", {}) as recorder:
+        conductor = Conductor(plan, Board(), processes, recorder, lambda _: None, None, over)
+        conductor.start()
+        assert over.wait(20)
+        with pytest.raises(ServiceError, match="does not come back"):
+            conductor.heal()
+        maintains = Conductor([], Board(), processes, recorder, lambda _: None, None, over, 1e4)
+    assert store.done.count("ready") > 1
+    assert conductor.longest_end > store.waited
+    assert maintains.longest_end >= 1e4
+
+
+def test_heal_ends_the_fault_that_is_on(tmp_path: Path) -> None:
+    board = Board()
+    seen: list[Armed] = []
+    arm = board.arm
+    board.arm = lambda fault: seen.append(arm(fault)) or seen[-1]  # type: ignore[method-assign,func-returns-value]
+    with Recorder(tmp_path / "history.jsonl", {}) as recorder:
+        plan = [Planned(0.0, Fault(verb="partition", request="any"), 600.0)]
+        conductor = Conductor(plan, board, Processes({}, [], 0), recorder, lambda _: None, None, threading.Event())
+        conductor.start()
+        until(lambda: bool(seen))
+        conductor.heal()
+    assert not seen[0].on
+    assert [w.healed for w in windows.windows(history.read(tmp_path / "history.jsonl").events)] == [True]
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+
+def test_a_real_executor_is_stopped_and_killed() -> None:
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)', '%s'])"
+    worker = subprocess.Popen([sys.executable, "-c", code % "CoarseGrainedExecutorBackend"])
+    try:
+        service = Server("spark-worker-1")
+        service.pid = worker.pid  # type: ignore[attr-defined]
+        until(lambda: any("time.sleep" in " ".join(c.cmdline()) for c in psutil.Process(worker.pid).children()))
+        (child,) = psutil.Process(worker.pid).children()
+        processes = Processes({"spark-worker-1": service}, [], 0)  # type: ignore[dict-item]
+        whom, undo = processes.strike(Fault(verb="pause", target="executor"))
+        assert whom == f"executor {child.pid}"
+        until(lambda: child.status() == psutil.STATUS_STOPPED)
+        undo()
+        until(lambda: child.status() != psutil.STATUS_STOPPED)
+        processes.strike(Fault(verb="kill", target="executor"))
+        worker.wait(20)
+        with pytest.raises(NoTarget, match="no executor"):
+            processes.strike(Fault(verb="kill", target="executor"))
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def test_a_driver_that_is_not_ours_is_no_target() -> None:
+    with pytest.raises(NoTarget, match="writer w1 has no driver"):
+        Processes({}, [lambda: None, lambda: None], 0).strike(Fault(verb="kill", target="driver", writers=(1,)))
+
+
+def test_the_nth_request_of_an_operation_is_held_and_no_other() -> None:
+    board = Board()
+    hold = board.hold("w0-1", nth=3)
+    board.invoked(0, "w0-1")
+    assert [board.plan("catalog", 0, commit()).hold for _ in range(4)] == [None, None, hold, None]

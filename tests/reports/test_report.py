@@ -1,0 +1,751 @@
+"""The run's page: what it says, that nothing from outside breaks out of it, and that it stays small."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import unquote
+
+import pytest
+import yaml
+
+from checkers.evidence import error_chain, tablelog
+from checkers.evidence.history import Event, Operation, Recorder
+from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
+from checkers.verdict import Anomaly, Validity, Verdict
+from reports.drawing import words
+from reports.run import anomalies, page, plots, stored, timeline
+from reports.run import bands as measure
+from reports.run.stored import Stored
+from workloads.operations.kind import KINDS, Kind
+
+EPOCH_MS = 1_700_000_000_000
+HOSTILE = "</script><img src=x onerror=alert(1)>\"'&<b>évil 冰\u202e\n\x00{{ 7 * 7 }}"
+DOCUMENTED = "https://iceberg.apache.org/docs/latest/reliability/"
+
+
+# --- small runs -------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Time 0 at first, then what the test says, in ms."""
+
+    def __init__(self) -> None:
+        self.ms = 0.0
+
+    def __call__(self) -> int:
+        return int(self.ms * 1e6)
+
+
+Line = tuple[float, str, int | str, str, str | None, Any, str | None, list[list[str]] | None]
+"""(at in ms, type, process, f, table, value, op, error)"""
+
+
+def write_history(folder: Path, lines: Iterable[Line], phase: str = "main") -> None:
+    """The history of a run, through the real recorder."""
+    clock = Clock()
+    with Recorder(folder / "history.jsonl", {"workload": "w", "seed": 1}, clock=clock) as recorder:
+        for at, type_, process, f, table, value, op, error in lines:
+            clock.ms = at
+            extra = {"phase": phase} if type_ == "invoke" else {}
+            recorder.record(type_, process, f, table=table, value=value, op=op, error=error, **extra)  # type: ignore[arg-type]
+
+
+def commit(
+    sequence: int,
+    op: str,
+    at_ms: float,
+    *,
+    attempt: int = 1,
+    operation: str = "overwrite",
+    added: tuple[tuple[Any, ...], ...] = (),
+    removed: tuple[tuple[Any, ...], ...] = (),
+) -> Commit:
+    """A snapshot whose id is its sequence number times 100, child of the one before."""
+
+    def changes(rows: tuple[tuple[Any, ...], ...]) -> tuple[RowChange, ...]:
+        return tuple(RowChange(row, f"data/{sequence}.parquet", 0) for row in rows)
+
+    return Commit(
+        snapshot_id=sequence * 100,
+        parent_id=(sequence - 1) * 100 or None,
+        sequence_number=sequence,
+        timestamp_ms=EPOCH_MS + int(at_ms),
+        operation=operation,
+        summary={},
+        op=op,
+        attempt=attempt,
+        manifest_list=f"metadata/snap-{sequence * 100}-{attempt}-u.avro",
+        schema_id=0,
+        metadata=sequence,
+        added=changes(added),
+        removed=changes(removed),
+        added_files=(FileEntry(f"data/{sequence}.parquet", "data", "parquet", 1, 100, {}, sequence),),
+        removed_files=(),
+    )
+
+
+def log_of(table: str, commits: tuple[Commit, ...], *, complete: bool = True) -> TableLog:
+    """The log of a table whose main ends at the last of ``commits``."""
+    current = commits[-1].snapshot_id if commits else None
+    ids = tuple(c.snapshot_id for c in commits)
+    metadata = Metadata(len(commits), "m.json", EPOCH_MS, 2, current, ids, {}, len(commits), None, {})
+    columns = ("id", "val", "cnt", "log", "part")
+    return TableLog(
+        table, f"db.{table}", f"s3://b/{table}", columns, (metadata,), commits, (Capture(9, "m"),), complete
+    )
+
+
+def write_results(folder: Path, valid: Validity, verdicts: Iterable[Verdict]) -> None:
+    """``results.json`` as the checkers write it."""
+    text = json.dumps({"valid": valid, "checkers": [v.to_json() for v in verdicts]})
+    (folder / "results.json").write_text(text)
+
+
+def undelete(**changes: Any) -> Anomaly:
+    """The anomaly of :func:`write_run`."""
+    values: dict[str, Any] = {
+        "name": "undelete",
+        "checker": "replay",
+        "table": "orders",
+        "explanation": "The delete w1-0 was acknowledged, yet id 7 is still there.",
+        "ops": ("w1-0", "w0-0", "w1-1"),
+        "snapshots": (200,),
+        "files": ("data/2.parquet",),
+        "keys": (7,),
+        "documented": DOCUMENTED,
+    }
+    return Anomaly(**(values | changes))
+
+
+def write_run(folder: Path) -> Path:
+    """A complete run of five operations on one table, with one documented anomaly."""
+    folder.mkdir(parents=True, exist_ok=True)
+    conflict = [
+        ["org.apache.spark.SparkException", "Writing job aborted"],
+        ["org.apache.iceberg.exceptions.ValidationException", "Found conflicting files: [a.parquet, b.parquet]"],
+    ]
+    write_history(
+        folder,
+        [
+            (100, "invoke", 0, "update-register", "orders", {"ids": [7]}, "w0-0", None),
+            (150, "invoke", 1, "delete", "orders", {"ids": [7]}, "w1-0", None),
+            (400, "ok", 0, "update-register", "orders", None, "w0-0", None),
+            (500, "info", "nemesis", "start-partition", None, None, None, None),
+            (900, "ok", 1, "delete", "orders", None, "w1-0", None),
+            (1000, "invoke", 0, "merge-upsert", "orders", {"ids": [1, 2]}, "w0-1", None),
+            (1900, "fail", 0, "merge-upsert", "orders", None, "w0-1", conflict),
+            (2000, "invoke", 1, "insert", "orders", {"ids": [3]}, "w1-1", None),
+            (2500, "info", "nemesis", "stop-partition", None, None, None, None),
+            (9000, "info", 1, "insert", "orders", None, "w1-1", [["java.io.IOException", "timeout after 7000 ms"]]),
+            (9100, "invoke", 3, "read", "orders", {}, "w1-2", None),
+            (9300, "ok", 3, "read", "orders", [[7, "w0-0", 0, "x", 3]], "w1-2", None),
+        ],
+    )
+    (folder / "tablelog").mkdir()
+    seed, new = (7, "seed", 0, "seed", 3), (7, "w0-0", 0, "seed", 3)
+    commits = (
+        commit(1, "w0-0", 390, attempt=3, added=(new,), removed=(seed,)),
+        commit(2, "w1-0", 880, operation="delete"),
+    )
+    tablelog.write(log_of("orders", commits), folder / "tablelog" / "orders.jsonl")
+    write_results(
+        folder,
+        False,
+        [
+            Verdict("replay", False, (undelete(),), {"tables": {"orders": {"commits": 2, "share": 0.25}}}),
+            Verdict("commits", True, (), {"resolutions": {"w1-1": "not-applied"}}),
+            Verdict("liveness", "unknown", notes=("no fault-free window",)),
+            Verdict("metadata", True),
+        ],
+    )
+    plan = {
+        "workload": "mixed",
+        "seed": 42,
+        "catalog": "rest",
+        "writers": 2,
+        "command": "icequake run mixed --seed 42",
+        "versions": {"spark": "4.1.4", "iceberg": "1.12.0"},
+        "tables": [{"name": "orders", "format_version": 2, "mode": "merge-on-read", "partitioned": True}],
+        "phases": [{"name": "main", "length": {"ops": 5}, "operations": {"insert": {"weight": 3.0, "keys": "own"}}}],
+    }
+    (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+    state = {
+        "state": "complete",
+        "started": "2026-01-02T03:04:05+00:00",
+        "timings": {"stack": 5.5, "total": 20.0},
+        "peak_memory_bytes": 3_400_000_000,
+    }
+    (folder / "run.json").write_text(json.dumps(state))
+    (folder / "logs").mkdir()
+    (folder / "logs" / "a b&c.log").write_text("x")
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "store" / "mixed" / "20260102T030405.000Z")
+
+
+# --- reading a page ---------------------------------------------------------------------------------------------------
+
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """A strict reading: every element closed in order; ids, links, text and attributes collected."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.hrefs: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.sources: list[str] = []
+        self.words: list[str] = []
+        self.feed(html)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        self._see(tag, attrs)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._see(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open[-1] == tag, f"</{tag}> within {self.open[-3:]}, line {self.getpos()}"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] not in ("script", "style"):
+            self.words.append(data)
+
+    def _see(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            self.attributes.add(name)
+            if name == "id":
+                self.ids.append(value or "")
+            elif name == "href":
+                self.hrefs.append(value or "")
+            elif name in ("src", "srcset", "xlink:href", "action", "data", "poster", "background"):
+                self.sources.append(value or "")
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def read(html: str) -> Page:
+    """Parse a page and hold it to what every page must keep."""
+    seen = Page(html)
+    assert len(seen.ids) == len(set(seen.ids)), "an id twice"
+    assert seen.tags.count("script") == 1, "a script that is not ours"
+    assert not [a for a in seen.attributes if a.startswith("on")], "an event handler in an attribute"
+    assert not seen.sources, f"loads {seen.sources}"
+    assert "img" not in seen.tags and "iframe" not in seen.tags and "link" not in seen.tags
+    assert "@import" not in html
+    assert html.count("url(") == html.count("url(#"), "a style that loads something"
+    for href in seen.hrefs:
+        if href.startswith("#"):
+            assert href[1:] in seen.ids or unquote(href[1:]) in seen.ids, f"{href} leads nowhere"
+        elif href.startswith("http"):
+            assert href == DOCUMENTED
+        else:
+            assert "//" not in href and not href.startswith("/") and ":" not in href.split("/")[0]
+    return seen
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+
+def test_a_page_answers_the_question_first_and_shows_the_evidence(run: Path) -> None:
+    path = page.write(run)
+    assert path == run / "report.html"
+    seen = read(path.read_text())
+    text = seen.text
+    assert text.index("1 anomaly found") < text.index("What ran")
+    for expected in (
+        "In 5 operations on 1 table, 4 checkers found undelete. It is documented as possible.",
+        "icequake run mixed --seed 42",
+        "2026-01-02 03:04:05 UTC",
+        "3 ok · 1 fail · 1 info",
+        "The delete w1-0 was acknowledged, yet id 7 is still there.",
+        "ids=[7]",
+        "seq 1, attempt 3",
+        "? info , not applied",
+        "orders 2 0.25",
+        "100 ms",
+        "− id=7 val=seed cnt=0 log=seed part=3",
+        "+ id=7 val=w0-0 cnt=0 log=seed part=3",
+        "Found conflicting files: …",
+        "1 of 2 commits (50.0 %) needed more than one attempt; 2 attempts were wasted.",
+        "1 of 4 writes (25.0 %) was aborted by a conflict: ValidationException 1.",
+        "no fault-free window",
+        "merge-on-read",
+        "1.12.0",
+        "5.5 s",
+        "3.4 GB",
+        "All 5 operations are shown.",
+        'returned 1 row: [[7, "w0-0", 0, "x", 3]]',
+    ):
+        assert expected in text, expected
+    assert {"history.jsonl", "plan.yaml", "results.json", "tablelog/orders.jsonl", "logs/a%20b%26c.log"} <= set(
+        seen.hrefs
+    )
+    assert {"op-w0-0", "op-w1-1", "anomaly-1"} <= set(seen.ids)
+    assert "#op-w1-0" in seen.hrefs and DOCUMENTED in seen.hrefs
+    assert html_time_of_partition(path) == "partition: 0.5 to 2.5 s"
+
+
+def html_time_of_partition(path: Path) -> str:
+    """The title of the nemesis band."""
+    text = path.read_text()
+    at = text.index("<title>partition") + len("<title>")
+    return text[at : text.index("<", at)]
+
+
+@pytest.mark.parametrize(
+    ("valid", "state", "checkers", "status", "headline"),
+    [
+        (True, "complete", [Verdict("reads", True)], "valid", "Valid"),
+        (True, "complete", [Verdict("reads", True, (undelete(),))], "valid", "Valid"),
+        (False, "complete", [Verdict("reads", False, (undelete(),) * 3)], "invalid", "3 anomalies found"),
+        (False, "complete", [Verdict("retries", False)], "invalid", "Not valid"),
+        ("unknown", "complete", [Verdict("reads", "unknown")], "unknown", "Unknown"),
+        (True, "failed", [Verdict("reads", True)], "incomplete", "Incomplete"),
+        (False, "failed", [Verdict("reads", False, (undelete(),))], "invalid", "1 anomaly found"),
+        (None, "complete", [], "incomplete", "Not checked"),
+        (None, "interrupted", [], "incomplete", "Incomplete"),
+        ("maybe", "complete", [], "unknown", "Unknown"),
+    ],
+)
+def test_the_banner(run: Path, valid: Any, state: str, checkers: list[Verdict], status: str, headline: str) -> None:
+    (run / "run.json").write_text(json.dumps({"state": state}))
+    (run / "results.json").unlink()
+    if valid is not None:
+        write_results(run, valid, checkers)
+    banner = page.banner(stored.load(run))
+    assert (banner.status, banner.headline) == (status, headline)
+    read(page.render(run))
+
+
+def test_a_run_whose_process_is_gone_is_incomplete(run: Path) -> None:
+    (run / "run.json").write_text(json.dumps({"state": "running", "pid": 1, "pid_started": 0.5}))
+    assert page.banner(stored.load(run)).status == "invalid"  # an anomaly is one, also in a run that died
+    assert "The run ended before it was done." in page.banner(stored.load(run)).sentence
+    (run / "results.json").unlink()
+    assert page.banner(stored.load(run)).headline == "Incomplete"
+
+
+# --- what may be missing or broken ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", ["plan.yaml", "run.json", "results.json", "history.jsonl", "tablelog/orders.jsonl"])
+@pytest.mark.parametrize("content", [None, b"", b"\xff\xfe{", b"[1, 2", b"{}\n", b"null", b"- a\n"])
+def test_any_file_may_be_absent_or_broken(run: Path, missing: str, content: bytes | None) -> None:
+    (run / missing).unlink()
+    if content is not None:
+        (run / missing).write_bytes(content)
+    read(page.render(run))
+
+
+def test_an_empty_folder_has_a_page_and_no_folder_has_none(tmp_path: Path) -> None:
+    seen = read(page.render(tmp_path))
+    assert "Not checked" in seen.text and "no such history" in seen.text
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        page.render(tmp_path / "nowhere")
+
+
+def test_a_history_without_operations(tmp_path: Path) -> None:
+    write_history(tmp_path, [])
+    write_results(tmp_path, True, [Verdict("reads", True)])
+    tail = read(page.render(tmp_path)).text
+    assert "The history has no operations." in tail
+
+
+def test_operations_that_never_ended(tmp_path: Path) -> None:
+    write_history(tmp_path, [(5, "invoke", 0, "insert", "t", {"ids": [1]}, "w0-0", None)])
+    text = read(page.render(tmp_path)).text
+    assert "(never completed)" in text and "0 ok · 0 fail · 1 info" in text
+
+
+def test_a_torn_history_is_said(run: Path) -> None:
+    with (run / "history.jsonl").open("ab") as f:
+        f.write(b'{"index":12,"ti')
+    assert "the last line is torn" in read(page.render(run)).text
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        {"valid": False},
+        {"valid": False, "checkers": None},
+        {"valid": 1, "checkers": [None, 3, {}]},
+        {"valid": False, "checkers": [{"checker": None, "anomalies": [{}, None, {"ops": "abc", "keys": [True, "x"]}]}]},
+        {"valid": False, "checkers": [{"checker": "c", "valid": False, "stats": [1], "notes": "n", "anomalies": {}}]},
+    ],
+)
+def test_results_of_another_form(run: Path, results: Any) -> None:
+    (run / "results.json").write_text(json.dumps(results))
+    read(page.render(run))
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {
+            "tables": "none",
+            "operations": [1],
+            "versions": 3,
+            "writers": True,
+            "phases": 7,
+            "command": ["icequake", "a b"],
+        },
+        {"tables": {"orders": {"mode": "x"}, "b": None}, "operations": {"insert": 3, "read": None}, "writers": 0},
+        {
+            "workload": {"name": "inner"},
+            "catalog": {"type": "rest", "uri": "http://x"},
+            "phases": [None, {"operations": {}}],
+        },
+    ],
+)
+def test_plans_of_another_form(run: Path, plan: Any) -> None:
+    (run / "plan.yaml").write_text(yaml.safe_dump(plan))
+    read(page.render(run))
+
+
+# --- what must not break out ------------------------------------------------------------------------------------------
+
+
+def hostile_run(folder: Path) -> Path:
+    """A run in which every text from outside is hostile."""
+    write_run(folder)
+    for name in ("history.jsonl", "plan.yaml", "results.json", "run.json"):
+        (folder / name).unlink()
+    lines: list[Line] = []
+    for n, outcome in enumerate(("ok", "fail", "info")):
+        op = f"{HOSTILE}{n}"
+        lines.append((n * 10 + 1, "invoke", n, HOSTILE, HOSTILE, {HOSTILE: HOSTILE, "x": [HOSTILE]}, op, None))
+        lines.append((n * 10 + 5, outcome, n, HOSTILE, HOSTILE, [HOSTILE], op, [[HOSTILE, HOSTILE], [HOSTILE]]))
+    lines.append((50, "info", "nemesis", f"start-{HOSTILE}", None, None, None, None))
+    lines.append((60, "info", "nemesis", "phase", None, HOSTILE, None, None))
+    write_history(folder, lines, phase=HOSTILE)
+    row = (7, HOSTILE, 0, HOSTILE, 3)
+    commits = (commit(1, f"{HOSTILE}0", 3, operation=HOSTILE, added=(row,)),)
+    tablelog.write(log_of(HOSTILE, commits), folder / "tablelog" / "orders.jsonl")
+    found = Anomaly(
+        name=HOSTILE,
+        checker=HOSTILE,
+        table=HOSTILE,
+        explanation=HOSTILE,
+        ops=(f"{HOSTILE}0", HOSTILE),
+        files=(HOSTILE,),
+        keys=(7,),
+        documented="javascript:alert(1)",
+        evidence={HOSTILE: HOSTILE},
+    )
+    verdict = Verdict(HOSTILE, False, (found,), {HOSTILE: HOSTILE, "n": {HOSTILE: [HOSTILE]}}, (HOSTILE,))
+    write_results(folder, False, [verdict])
+    nested = {HOSTILE: HOSTILE, "properties": {HOSTILE: HOSTILE}}
+    plan = {
+        "workload": HOSTILE,
+        "description": HOSTILE,
+        "command": HOSTILE,
+        "catalog": HOSTILE,
+        "seed": HOSTILE,
+        "versions": {HOSTILE: HOSTILE},
+        "tables": [nested],
+        "operations": {HOSTILE: {"weight": HOSTILE, HOSTILE: HOSTILE}},
+        "phases": [nested],
+        HOSTILE: HOSTILE,
+    }
+    (folder / "plan.yaml").write_text(json.dumps(plan))  # JSON is YAML
+    (folder / "run.json").write_text(
+        json.dumps({"state": HOSTILE, "error": HOSTILE, "timings": {HOSTILE: 3}, HOSTILE: HOSTILE})
+    )
+    name = "<img src=x onerror=alert(1)>\"'&#?.log"
+    (folder / "logs" / name).write_text("x")
+    return folder
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    html = page.render(hostile_run(tmp_path / "r"))
+    seen = read(html)
+    assert "<img" not in html and "javascript:alert(1)" in seen.text
+    assert "évil 冰" in seen.text and "{{ 7 * 7 }}" in seen.text
+    assert "\x00" not in html and "\u202e" not in html
+    assert [h for h in seen.hrefs if h.startswith("logs/%3Cimg")]
+    html.encode("utf-8")
+
+
+def test_lone_surrogates_do_not_stop_the_page_from_being_saved(run: Path) -> None:
+    found = json.dumps(undelete(explanation="half a pair: \ud800").to_json())
+    (run / "results.json").write_text(f'{{"valid": false, "checkers": [{{"checker": "c", "anomalies": [{found}]}}]}}')
+    assert "half a pair: \ufffd" in page.write(run).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("target", "safe"),
+    [
+        (DOCUMENTED, True),
+        ("http://example.org/", True),
+        ("javascript:alert(1)", False),
+        ("data:text/html,x", False),
+        ("//example.org", False),
+        ("https://", False),
+        ("http://[", False),
+        (None, False),
+    ],
+)
+def test_only_web_links_are_links(target: str | None, safe: bool) -> None:
+    assert (anomalies.link(target) is not None) == safe
+
+
+# --- size -------------------------------------------------------------------------------------------------------------
+
+BOUND = 3_000_000
+
+
+CONFLICT = "org.apache.iceberg.exceptions.ValidationException"
+
+
+def operation(n: int, argument: Any) -> Operation:
+    """The ``n``-th operation of :func:`many`: every tenth fails, every 97th ends unknown."""
+    kind: Literal["ok", "fail", "info"] = "fail" if n % 10 == 0 else "info" if n % 97 == 0 else "ok"
+    error = None if kind == "ok" else [[CONFLICT, f"conflict {'x' * (n % 7)} <{n}>"]]
+    op, process, f, table = f"w{n % 4}-{n}", n % 4, "update-register", f"t{n % 64}"
+    start = n * 50_000_000
+    first = Event(2 * n, start, "invoke", process, f, table, argument, op)
+    last = Event(2 * n + 1, start + 40_000_000 + n % 1000 * 100_000, kind, process, f, table, None, op, error)
+    return Operation(op, process, f, table, kind, argument, None, error, first, last)
+
+
+def many(count: int, argument: Any = None) -> Stored:
+    """A run of ``count`` operations by four writers, with ten thousand anomalies and texts without end."""
+    operations = tuple(operation(n, argument) for n in range(count))
+    involved = tuple(o.op for o in operations[:: max(1, count // 30)])
+    found = tuple(
+        undelete(
+            name=f"name-{n % 60}",
+            ops=involved[n % 3 :],
+            explanation="&" * 5000,
+            evidence={"e": "<" * 5000},
+            files=("f" * 500,) * 100,
+        )
+        for n in range(10_000)
+    )
+    logs = {}
+    for t in range(64):
+        made = operations[t::64][: count // 128]
+        commits = (commit(k + 1, o.op, o.start / 1e6 + 30, attempt=1 + k % 12) for k, o in enumerate(made))
+        logs[f"t{t}"] = log_of(f"t{t}", tuple(commits))
+    return Stored(
+        folder=Path("r"),
+        plan={"writers": 4, "x": ["y" * 1000] * 1000},
+        run={"state": "complete"},
+        results={"valid": False},
+        verdicts=(Verdict("replay", False, found, {f"s{n}": "v" * 500 for n in range(500)}, ("n" * 3000,) * 300),),
+        header={},
+        events=tuple(e for o in operations for e in (o.invoked, o.completed) if e is not None),
+        operations=operations,
+        logs=logs,
+        files=(),
+        problems=("p" * 5000,) * 100,
+    )
+
+
+def test_a_hundred_thousand_operations_fit_into_a_small_page_that_says_what_was_cut() -> None:
+    run = many(100_000, {"ids": list(range(1000)), "&": '"' * 1000})
+    html = page.render(run)
+    assert len(html.encode()) < BOUND
+    text = read(html).text
+    drawn = plots.sample(run.operations, plots.MOST_POINTS)
+    assert f"{len(drawn):,} of 100,000 completed operations are drawn".replace(",", " ") in text
+    assert "2 000 of 100 000 operations are shown" in text
+    assert "50 of 10 000 anomalies are shown" in text
+    assert "more operations, in results.json" in text
+    assert "(cut; the whole text is in results.json)" in text
+
+
+def test_a_sample_keeps_the_slowest_and_every_outcome() -> None:
+    operations = many(20_000).operations
+    drawn = plots.sample(operations, 1000)
+    assert len(drawn) < 1400
+    slowest = max(operations, key=lambda o: measure.latency_ms(o) or 0)
+    assert slowest in drawn
+    assert {o.type for o in drawn} == {"ok", "fail", "info"}
+    assert [o.op for o in drawn] == sorted((o.op for o in drawn), key=lambda op: int(op.split("-")[1]))
+
+
+def test_few_operations_are_all_drawn() -> None:
+    operations = many(100).operations
+    assert plots.sample(operations, 1000) == list(operations)
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("expected id 123 != 456", "expected id 9 != 7"),
+        ("missing s3://b/x-1.parquet", "missing s3://b/y.parquet"),
+        ("files [a.parquet, b.parquet]", "files [c.parquet, d.parquet, e.parquet]"),
+        ("table 0a1b2c3d-0a1b-2c3d-4e5f-0a1b2c3d4e5f gone", "table ffffffff-0a1b-2c3d-4e5f-0a1b2c3d4e5f gone"),
+        ("true: [s3://b/a.parquet]", "true: [s3://b/a.parquet, s3://b/b.parquet]"),
+        ("first line\nsecond", "first line\nanother"),
+    ],
+)
+def test_messages_of_one_family_are_grouped(a: str, b: str) -> None:
+    assert error_chain.family(a) == error_chain.family(b)
+
+
+def test_the_telling_exception_is_icebergs_own() -> None:
+    chain = [
+        ["org.apache.spark.SparkException", "aborted"],
+        ["org.apache.iceberg.exceptions.CommitFailedException", "no"],
+    ]
+    assert error_chain.telling(chain) == ("org.apache.iceberg.exceptions.CommitFailedException", "no")
+    assert error_chain.telling([["java.net.ConnectException", "refused"]]) == ("java.net.ConnectException", "refused")
+    assert error_chain.telling(None)[0] == "(no error recorded)"
+
+
+def nemesis_events(*moves: tuple[float, str, str]) -> list[Event]:
+    """(at in s, type, f) → events of the nemesis."""
+    return [Event(n, int(at * 1e9), t, "nemesis", f) for n, (at, t, f) in enumerate(moves)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("moves", "bands", "marks"),
+    [
+        ([(1, "info", "start-kill"), (3, "info", "stop-kill")], [("kill", 1, 3)], []),
+        ([(1, "info", "start-kill")], [("kill", 1, 10)], []),
+        ([(1, "invoke", "pause"), (2, "ok", "pause")], [("pause", 1, 2)], []),
+        (
+            [(1, "info", "start-a"), (2, "info", "start-b"), (5, "info", "heal")],
+            [("a", 1, 5), ("b", 2, 5)],
+            [("heal", 5)],
+        ),
+        ([(1, "info", "phase-main")], [], [("main", 1)]),
+        ([(1, "info", "stop-never-started")], [], []),
+    ],
+)
+def test_faults_become_bands(
+    moves: list[tuple[float, str, str]], bands: list[tuple[str, float, float]], marks: list[tuple[str, float]]
+) -> None:
+    found, noted = measure.nemesis(nemesis_events(*moves), 10.0)
+    assert [(b.name, b.start, b.end) for b in found] == bands
+    assert [(m.name, m.at) for m in noted] == marks
+
+
+def test_commits_are_placed_within_their_operations(run: Path) -> None:
+    """No clock is shared: the acknowledged operations around the snapshots' stamps say where time 0 was."""
+    loaded = stored.load(run)
+    origin = measure.clock_origin_ms(loaded.operations, loaded.commits_by_op())
+    assert origin is not None and abs(origin - EPOCH_MS) <= 20
+
+
+def test_table_figures(run: Path) -> None:
+    figures = measure.table_figures(stored.load(run).logs["orders"])
+    assert (figures.commits, figures.off_main, figures.live_rows) == (2, 0, 0)
+    assert figures.by_operation == {"overwrite": 1, "delete": 1}
+    assert (figures.rows_added, figures.rows_removed, figures.data_added) == (1, 1, 2)
+
+
+def test_a_snapshot_below_main_is_counted_and_rows_that_are_not_known_are_not_guessed() -> None:
+    kept, lost = commit(1, "a", 1, added=((1,),)), commit(2, "b", 2)
+    log = log_of("t", (kept, lost))
+    moved_back = Metadata(3, "m", EPOCH_MS, 2, 100, (100,), {}, 2, None, {})
+    log = TableLog(log.table, "", "", log.columns, (*log.metadata, moved_back), log.commits, (), False)
+    figures = measure.table_figures(log)
+    assert (figures.off_main, figures.live_rows) == (1, 1)
+    rootless = log_of("t", (lost,))
+    assert measure.table_figures(rootless).live_rows is None
+
+
+@pytest.mark.parametrize(
+    ("value_ms", "text"),
+    [
+        (0.04, "0 ms"), (3.24, "3.2 ms"), (12, "12 ms"), (999.4, "999 ms"), (999.7, "1 s"), (1234, "1.23 s"),
+        (12_340, "12.3 s"), (125_000, "2 min 5 s"), (300_000, "5 min"), (7_260_000, "2 h 1 min"), (7_200_000, "2 h"),
+    ],
+)  # fmt: skip
+def test_durations_have_units(value_ms: float, text: str) -> None:
+    assert words.duration(value_ms) == text
+
+
+def test_numbers_are_grouped_and_shares_do_not_lie() -> None:
+    assert words.grouped(1234567) == "1\u202f234\u202f567"
+    assert words.grouped(0.25) == "0.25" and words.grouped(None) == "–"
+    assert words.share(1, 100_000) == "<0.1 %" and words.share(99_999, 100_000) == ">99.9 %"
+    assert words.share(0, 0) == "–" and words.share(1, 4) == "25.0 %"
+
+
+# --- drawings ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_broken_scale_is_monotonic_and_cuts_what_is_idle() -> None:
+    scale = plots.BrokenScale([(0, 100), (50, 120), (60_000, 60_100)], 0, 1000)
+    assert len(scale.segments) == 2
+    places = [scale(t) for t in range(-10, 60_200, 10)]
+    assert places == sorted(places) and places[0] >= 0 and places[-1] <= 1000
+    assert scale(120) - scale(0) > 400 and scale(60_100) - scale(60_000) > 300
+    assert scale.ticks() == sorted(scale.ticks())
+
+
+def test_the_timeline_shows_anomalies_with_their_neighbours_and_says_what_it_leaves_out() -> None:
+    operations = many(5000).operations
+    shown = timeline.choose(operations, {"w0-4000", "w1-4501"}, most=100)
+    assert len(shown) == 100 and {4000, 4501, 3999, 4001, 0} <= set(shown)
+    lanes = timeline.timeline(operations, 4, {"w0-4000"}, {})
+    assert lanes is not None and lanes.shown == timeline.MOST and lanes.total == 5000
+    assert len(lanes.lanes) == 4 and [b.op for b in lanes.boxes if b.marked] == ["w0-4000"]
+    skipped = sum(int(c.text.replace("\u202f", "").split()[0]) for c in lanes.cuts)
+    assert skipped == 5000 - timeline.MOST
+
+
+def test_a_process_after_an_unknown_outcome_stays_in_its_writers_lane(run: Path) -> None:
+    loaded = stored.load(run)
+    lanes = timeline.timeline(loaded.operations, loaded.writers, (), {})
+    assert lanes is not None
+    assert {b.op: b.lane for b in lanes.boxes} == {"w0-0": 0, "w0-1": 0, "w1-0": 1, "w1-1": 1, "w1-2": 1}
+
+
+def test_boxes_of_a_lane_do_not_overlap(run: Path) -> None:
+    loaded = stored.load(run)
+    lanes = timeline.timeline(loaded.operations, loaded.writers, (), {})
+    assert lanes is not None
+    for lane in (0, 1):
+        boxes = sorted((b.top, b.top + b.height) for b in lanes.boxes if b.lane == lane)
+        assert all(end <= start for (_, end), (start, _) in pairwise(boxes))
+
+
+def test_each_name_of_an_anomaly_is_shown_before_any_second_one() -> None:
+    found = [undelete(name="a")] * 100 + [undelete(name="b"), undelete(name="c", documented=None)]
+    chosen = anomalies.choose(found)
+    assert len(chosen) == anomalies.MOST_CARDS
+    assert [a.name for a in chosen[:2]] == ["c", "a"] and "b" in {a.name for a in chosen}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda k: k.name)
+def test_a_kind_is_filed_by_what_it_says_of_itself(kind: Kind) -> None:
+    assert measure.is_write(kind.name) == kind.writes
+    assert (measure.operation_class(kind.name) in ("read", "maintenance")) == (not kind.changes_rows)
+
+
+def test_a_transfer_is_an_update_and_a_kind_of_another_system_is_maintenance() -> None:
+    assert [measure.operation_class(f) for f in ("transfer", "read-both", "vacuum")] == [
+        "update",
+        "read",
+        "maintenance",
+    ]
+    assert measure.is_write("vacuum") and not measure.is_write("read-foreign")

@@ -1,0 +1,250 @@
+"""The last lines on the terminal, and the JUnit file: the same verdict in words that a person, and a CI, reads."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+from checkers.evidence.history import Recorder
+from checkers.verdict import Anomaly, Verdict
+from reports.run import junit, summary
+
+LOST = Anomaly(
+    "lost-update",
+    "linearizable",
+    "orders",
+    "Let:\n  T1 = w0-1\nThen:\n  - T1 < T2, because T2 read what T1 wrote. " + "And so on. " * 30,
+    ops=("w0-1", "w1-1"),
+)
+LEGAL = Anomaly("undelete", "replay", "orders", "As the docs say.", documented="https://iceberg.apache.org/")
+
+
+def write_run(folder: Path, valid: Any, verdicts: list[Verdict], state: str = "complete") -> Path:
+    """A run of three operations, with these verdicts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with Recorder(folder / "history.jsonl", {}) as recorder:
+        for n, outcome in enumerate(("ok", "fail", "info")):
+            recorder.record("invoke", n, "insert", table="orders", value={}, op=f"w{n}-1")
+            recorder.record(outcome, n, "insert", table="orders", op=f"w{n}-1")  # type: ignore[arg-type]
+    plan = {"workload": "mixed", "seed": 3, "command": "icequake run mixed --seed 3"}
+    (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+    (folder / "run.json").write_text(json.dumps({"state": state, "started": "2026-01-02T03:04:05+02:00"}))
+    results = {"valid": valid, "checkers": [v.to_json() for v in verdicts]}
+    (folder / "results.json").write_text(json.dumps(results))
+    return folder
+
+
+def invalid(folder: Path) -> Path:
+    """A run with two anomalies, one of them documented, and a checker that could not decide."""
+    verdicts = [
+        Verdict("replay", False, (LEGAL,)),
+        Verdict("linearizable", False, (LOST,)),
+        Verdict("liveness", "unknown", notes=("no fault-free window",)),
+        Verdict("metadata", True),
+    ]
+    return write_run(folder, False, verdicts)
+
+
+# --- the terminal -----------------------------------------------------------------------------------------------------
+
+
+def test_the_last_lines_say_everything_that_matters(tmp_path: Path) -> None:
+    run = invalid(tmp_path / "r")
+    (run / "report.html").write_text("")
+    lines = summary.lines(run, width=80, colour=False)
+    text = "\n".join(lines)
+    assert lines[1] == "✕ mixed: 2 anomalies found"
+    assert "1 lost-update  on orders, found by linearizable" in text
+    assert "1 undelete  on orders, found by replay, documented" in text
+    assert "lost-update, the first one:" in text, "what is not documented comes first"
+    assert "      T1 = w0-1" in lines, "the lines of an explanation keep their indentation"
+    assert "liveness: unknown: no fault-free window" in text
+    assert "3: 1 ok, 1 fail, 1 info" in text
+    assert lines[-2].split() == ["page", str(run / "report.html")]
+    assert lines[-1].split(maxsplit=1) == ["again", "icequake run mixed --seed 3"]
+    assert all(len(x) <= 80 for x in lines if str(run) not in x)
+    assert not any("\n" in x or "\x1b" in x for x in lines)
+
+
+@pytest.mark.parametrize(
+    ("valid", "verdicts", "state", "first"),
+    [
+        (True, [Verdict("reads", True)], "complete", "✓ mixed: Valid"),
+        ("unknown", [Verdict("reads", "unknown")], "complete", "? mixed: Unknown"),
+        (True, [Verdict("reads", True)], "failed", "… mixed: Incomplete"),
+        (False, [Verdict("reads", False, (LOST,))], "failed", "✕ mixed: 1 anomaly found"),
+    ],
+)
+def test_the_first_line_is_the_verdict(
+    tmp_path: Path, valid: Any, verdicts: list[Verdict], state: str, first: str
+) -> None:
+    assert summary.lines(write_run(tmp_path, valid, verdicts, state), colour=False)[1] == first
+
+
+def test_what_a_level_allows_is_counted_and_no_anomaly(tmp_path: Path) -> None:
+    stats = {"tables": {"t": {"allowed": {"G2-item": 2}}, "u": {"allowed": {"G2-item": 1, "G2": 1}}, "v": "odd"}}
+    lines = summary.lines(write_run(tmp_path, True, [Verdict("isolation", True, stats=stats)]), colour=False)
+    (line,) = [x for x in lines if "allowed" in x]
+    assert line.endswith("G2 ×1, G2-item ×3: legal at the level of their table")
+
+
+def test_a_second_opinion_is_no_further_anomaly(tmp_path: Path) -> None:
+    same = {"same_as": LOST.name}
+    opinions = [
+        replace(LOST, name=n, checker=c, evidence=same) for n, c in (("G-single", "isolation"), ("nl", "linearizable"))
+    ]
+    shown = replace(LOST, evidence={"minimal": {"ops": ["a", "b"], "ids": [1], "complete": True}})
+    verdicts = [Verdict("commits", False, (shown,)), *(Verdict(a.checker, False, (a,)) for a in opinions)]
+    text = "\n".join(summary.lines(write_run(tmp_path, False, verdicts), colour=False, width=200))
+    assert "1 anomaly found" in text and "confirmed by isolation (G-single), linearizable" in text
+    assert "2 operations show it, and no fewer: a, b" in text
+    alone = "\n".join(summary.lines(write_run(tmp_path / "alone", False, verdicts[1:]), colour=False, width=200))
+    assert "2 anomalies found" in alone, "of what nobody else found they are the word"
+
+
+def test_a_folder_that_holds_nothing_has_a_summary(tmp_path: Path) -> None:
+    text = "\n".join(summary.lines(tmp_path, width=200, colour=False))
+    assert "Not checked" in text and "no such history" in text
+
+
+def test_colour_changes_nothing_but_colour(tmp_path: Path) -> None:
+    run = invalid(tmp_path)
+    plain, painted = summary.lines(run, width=90, colour=False), summary.lines(run, width=90, colour=True)
+    assert plain != painted
+    for code in ("1;31", "2", "1", "0"):
+        painted = [x.replace(f"\x1b[{code}m", "") for x in painted]
+    assert painted == plain
+
+
+def test_a_terminals_control_codes_do_not_pass(tmp_path: Path) -> None:
+    found = Anomaly("x\x1b]0;title\x07", "c", None, "clear \x1b[2J the screen")
+    run = write_run(tmp_path, False, [Verdict("c", False, (found,))])
+    for colour in (False, True):
+        text = "\n".join(summary.lines(run, colour=colour))
+        assert "\x1b]" not in text and "\x07" not in text and "\x1b[2J" not in text
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "environment", "wanted"),
+    [
+        (Terminal(), {}, True),
+        (Terminal(), {"NO_COLOR": "1"}, False),
+        (Terminal(), {"CI": "true"}, False),
+        (Terminal(), {"TERM": "dumb"}, False),
+        (io.StringIO(), {}, False),
+    ],
+)
+def test_colour_is_for_terminals_of_people(stream: io.StringIO, environment: dict[str, str], wanted: bool) -> None:
+    assert summary.wants_colour(stream, environment) is wanted
+
+
+# --- JUnit ------------------------------------------------------------------------------------------------------------
+
+# The parts of junit-10.xsd (Jenkins) that are used: element → (children in any order, attributes, required attributes).
+SCHEMA: dict[str, tuple[set[str], set[str], set[str]]] = {
+    "testsuites": ({"testsuite"}, {"name", "time", "tests", "failures", "disabled", "errors"}, set()),
+    "testsuite": (
+        {"properties", "testcase", "system-out", "system-err"},
+        {"name", "tests", "failures", "errors", "group", "time", "skipped", "timestamp", "hostname", "id", "package"},
+        {"name", "tests", "failures", "errors"},
+    ),
+    "properties": ({"property"}, set(), set()),
+    "property": (set(), {"name", "value"}, {"name", "value"}),
+    "testcase": (
+        {"skipped", "error", "failure", "system-out", "system-err"},
+        {"name", "time", "classname", "group"},
+        {"name"},
+    ),
+    "failure": (set(), {"type", "message"}, set()),
+    "error": (set(), {"type", "message"}, set()),
+    "skipped": (set(), {"type", "message"}, set()),
+    "system-out": (set(), set(), set()),
+}
+
+
+def validate(element: ET.Element) -> None:
+    """Hold an element and all below it to SCHEMA, and a suite's counts to its cases."""
+    children, attributes, required = SCHEMA[element.tag]
+    assert set(element.attrib) <= attributes and required <= set(element.attrib), element.tag
+    assert {c.tag for c in element} <= children, element.tag
+    if element.tag == "testsuite":
+        cases = element.findall("testcase")
+        assert int(element.get("tests", "")) == len(cases)
+        for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            assert int(element.get(count, "")) == sum(c.find(tag) is not None for c in cases), count
+        assert not element.findall("properties")[1:]
+    for child in element:
+        validate(child)
+
+
+def cases(text: str) -> dict[str, str]:
+    """Case name → what became of it."""
+    root = ET.fromstring(text)
+    validate(root)
+    outcome = {}
+    for case in root.iter("testcase"):
+        tags = [c.tag for c in case if c.tag in ("failure", "error", "skipped")]
+        assert len(tags) <= 1
+        outcome[case.get("name", "")] = tags[0] if tags else "passed"
+    return outcome
+
+
+def test_a_case_a_checker(tmp_path: Path) -> None:
+    run = invalid(tmp_path)
+    path = junit.write(run)
+    assert path == run / "junit.xml"
+    text = path.read_text()
+    assert cases(text) == {
+        "run": "passed",
+        "replay": "failure",
+        "linearizable": "failure",
+        "liveness": "skipped",
+        "metadata": "passed",
+    }
+    failure = next(ET.fromstring(text).iter("failure"))
+    assert failure.get("message") == "undelete ×1" and "As the docs say." in (failure.text or "")
+    suite = ET.fromstring(text)[0]
+    assert suite.get("timestamp") == "2026-01-02T01:04:05"
+    assert {"name": "command", "value": "icequake run mixed --seed 3"} in [p.attrib for p in suite.iter("property")]
+
+
+@pytest.mark.parametrize("state", ["failed", "running", "interrupted"])
+def test_an_incomplete_run_is_an_error_of_the_case_run(tmp_path: Path, state: str) -> None:
+    run = write_run(tmp_path, True, [Verdict("reads", True)], state)
+    assert cases(junit.render(run)) == {"run": "error", "reads": "passed"}
+
+
+def test_a_run_that_was_never_checked_is_an_error(tmp_path: Path) -> None:
+    assert cases(junit.render(tmp_path)) == {"run": "error"}
+
+
+def test_an_expected_anomaly_is_no_failure_but_is_printed(tmp_path: Path) -> None:
+    text = junit.render(write_run(tmp_path, True, [Verdict("replay", True, (LEGAL,))]))
+    assert cases(text) == {"run": "passed", "replay": "passed"}
+    assert "undelete on orders: As the docs say." in text
+
+
+def test_an_invalid_run_fails_even_when_no_checker_does(tmp_path: Path) -> None:
+    run = write_run(tmp_path, False, [Verdict("replay", True)])
+    assert cases(junit.render(run)) == {"run": "failure", "replay": "passed"}
+
+
+def test_hostile_text_is_still_xml(tmp_path: Path) -> None:
+    text = "]]></failure><x>&\"'\x00\x1b\ud800\ufffe<"
+    found = Anomaly(text, text, text, text * 2000, ops=(text,), documented=text)
+    run = write_run(tmp_path, False, [Verdict(text, False, (found,) * 300), Verdict("u", "unknown", notes=(text,))])
+    written = junit.write(run).read_text(encoding="utf-8")
+    assert list(cases(written).values()) == ["passed", "failure", "skipped"]
+    assert len(written) < 200_000

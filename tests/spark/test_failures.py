@@ -1,0 +1,170 @@
+"""What goes wrong around a run is said in one line with a remedy, and leaves nothing running."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from compose.processes.watchdog import MARK
+from tests.support.runs import ROOT, command, environment, icequake
+
+pytestmark = pytest.mark.spark
+
+
+def ours(mark: str) -> list[str]:
+    """Command lines of the living processes that carry the mark of a run, or have it as an argument (the watchdog)."""
+    found = []
+    for p in psutil.process_iter():
+        try:
+            if p.status() != psutil.STATUS_ZOMBIE and (p.environ().get(MARK) == mark or mark in p.cmdline()):
+                found.append(" ".join(p.cmdline())[:120])
+        except psutil.Error:
+            continue
+    return found
+
+
+def run_id(folder: Path) -> str:
+    """The id of a run, from the namespace in its plan."""
+    line = next(x for x in (folder / "plan.yaml").read_text().splitlines() if x.startswith("namespace: "))
+    return line.removeprefix("namespace: iq_").strip()
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    """The error a command ended with: one line, no stack trace."""
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("icequake: "), done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    return last
+
+
+def wait_for(path: Path, text: str, process: subprocess.Popen[str], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()
+        if path.exists() and text in path.read_text(errors="replace"):
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"{path} never said {text!r}")
+
+
+def start(store: Path, *more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command("run", "quick", "--seed", "3", "--fresh", "--writers", "2", "--store", store, *more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+        start_new_session=True,
+    )
+
+
+def test_a_killed_run_leaves_no_process_and_what_it_recorded_is_judged_as_incomplete(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    try:
+        wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w0-9"', process, 240)
+        folder = (tmp_path / "latest").resolve()
+        mark = run_id(folder)
+        assert len(ours(mark)) >= 8  # services, drivers, executors
+        process.kill()
+        process.wait(10)
+        deadline = time.monotonic() + 10
+        while (left := ours(mark)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert left == []
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+    assert json.loads((folder / "run.json").read_text())["state"] == "running"  # nobody was left to change it
+
+    checked = icequake("check", folder)
+    assert checked.returncode == 2, checked.stdout + checked.stderr
+    assert "incomplete" in checked.stdout.lower()
+    results = json.loads((folder / "results.json").read_text())
+    assert results["valid"] == "unknown" and results["complete"] is False
+    assert {c["checker"] for c in results["checkers"]} >= {"commits", "replay", "reads"}
+    listed = icequake("list", "runs", "--store", tmp_path)
+    assert "incomplete" in listed.stdout
+
+
+def test_ctrl_c_ends_a_run_in_order(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w0-3"', process, 240)
+    mark = run_id(tmp_path / "latest")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 255
+    assert "Traceback" not in out + err and "stopped" in err
+    assert ours(mark) == []
+    assert json.loads((tmp_path / "latest" / "run.json").read_text())["state"] == "interrupted"
+
+
+def test_a_chosen_port_that_is_in_use_names_service_port_and_holder(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = icequake("run", "quick", "--port", f"rest={port}", "--store", tmp_path)
+    assert done.returncode == 254
+    message = one_line(done)
+    assert "rest" in message and str(port) in message and str(os.getpid()) in message
+    assert ours(run_id(tmp_path / "latest")) == []
+
+
+def test_a_full_disk_for_the_store_is_said_and_nothing_is_left_running(tmp_path: Path) -> None:
+    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("needs root on Linux: the full disk is a small tmpfs in a mount namespace of the test's own")
+    store = tmp_path / "full"
+    store.mkdir()
+    script = f'mount -t tmpfs -o size=96k icequake "{store}" && exec "$@"'
+    run = command("run", "quick", "--seed", "3", "--fresh", "--writers", "2", "--store", store)
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *run],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env=environment(),
+        cwd=ROOT,
+    )
+    assert done.returncode == 255, done.stdout + done.stderr
+    message = one_line(done)
+    assert "full" in message and "--store" in message
+    assert not [p for p in psutil.process_iter() if str(store) in " ".join(_arguments(p))]
+
+
+def _arguments(p: psutil.Process) -> list[str]:
+    try:
+        return p.cmdline()
+    except psutil.Error:
+        return []
+
+
+def test_a_writer_that_dies_is_noticed_recorded_as_unknown_and_replaced(tmp_path: Path) -> None:
+    process = start(tmp_path, "--ops", "24")
+    wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w1-3"', process, 240)
+    mark = run_id(tmp_path / "latest")
+    (driver,) = [
+        p
+        for p in psutil.process_iter()
+        if "harness.writers.session" in _arguments(p)
+        and "/w1/" in " ".join(_arguments(p))
+        and mark in (p.environ().get(MARK) or "")
+    ]
+    for p in [driver, *driver.children(recursive=True)]:
+        p.kill()
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, out + err
+    events = [json.loads(x) for x in (tmp_path / "latest" / "history.jsonl").read_text().splitlines()[1:]]
+    (died,) = [e for e in events if e["type"] == "info"]
+    assert died["error"][0][0] == "icequake.WriterDied" and died["process"] == 1
+    after = [e for e in events if e["type"] == "invoke" and e["op"].startswith("w1-") and e["index"] > died["index"]]
+    assert after and {e["process"] for e in after} == {3}
+    assert json.loads((tmp_path / "latest" / "run.json").read_text())["writer_replacements"] == 1

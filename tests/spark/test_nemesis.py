@@ -1,0 +1,89 @@
+"""Faults on real Spark: what they must not break is not broken, what they do break is found, and nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from checkers.evidence import history, runfolder
+from checkers.timeline import fault_windows
+from harness.experiments import matrix
+from tests.support.runs import icequake
+
+pytestmark = pytest.mark.spark
+
+HARMLESS = """\
+workload: harmless
+description: Faults that no promise may break on.
+catalog: {catalog}
+tables:
+  - {{name: a, mode: merge-on-read, partitioned: false}}
+  - {{name: b, format_version: 3, mode: merge-on-read}}
+writers: 2
+keys: {{space: 8}}
+length: {{time: 35s}}
+op_timeout: 40s
+operations: {{insert: 4, update-append: 3, delete: 2, merge-upsert: 2, read: 2}}
+nemesis:
+  interval: 500ms
+  duration: 1500ms
+  faults:
+    - {{verb: partition, request: any, whose: one}}
+    - {{verb: delay, request: any, seconds: 200ms, jitter: 200ms}}
+    - {{verb: drop-request, request: commit, probability: 0.5}}
+    - {{verb: reject, request: commit, status: 503, retry_after: 1, sqlstate: "40001", probability: 0.5}}
+    - {{verb: throttle, service: store, request: any, rate: 100000}}
+    - {{verb: reject, service: store, request: write, status: 503, probability: 0.3}}
+    - {{verb: kill, target: executor}}
+    - {{verb: pause, target: database}}
+    - {{verb: kill, target: catalog}}
+    - {{verb: kill, target: driver, whose: one}}
+    - {{verb: maintain, do: rewrite-data-files}}
+"""
+
+
+@pytest.mark.parametrize("catalog", ["rest", "jdbc"])
+def test_under_harmless_faults_every_promise_is_kept(tmp_path: Path, catalog: str) -> None:
+    (tmp_path / "harmless.yaml").write_text(HARMLESS.format(catalog=catalog))
+    done = icequake("run", tmp_path / "harmless.yaml", "--seed", 4, "--store", tmp_path / "store")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "  faults  " in done.stdout
+    folder = runfolder.find(tmp_path / "store" / "latest")
+    told = history.read(folder.history)
+    assert all(o.completed is not None for o in told.operations())
+    windows = fault_windows.windows(told.events)
+    assert len(windows) >= 8 and all(w.healed for w in windows)
+    (heal,) = [e for e in told.events if e.f == "heal"]
+    last = [e for e in told.events if e.extra.get("phase") == "final-reads"]
+    assert last and all(e.index > heal.index for e in last)
+    requests = [json.loads(line) for line in folder.proxy.read_text().splitlines()]
+    kinds = Counter(r["kind"] for r in requests)
+    assert kinds["commit"] and kinds["load"] and kinds["write"] and kinds["read"]
+    assert any(r.get("faults") for r in requests)
+    commits = [r for r in requests if r["kind"] == "commit" and r["status"] in ("200", "UPDATE 1")]
+    commits = [r for r in commits if r["service"] == "catalog"]
+    assert {r["table"] for r in commits} == {"a", "b"} and all(r["op"] and r["new"] for r in commits if "base" in r)
+
+
+def test_lost_acknowledgements_on_jdbc_are_found_without_a_script(tmp_path: Path) -> None:
+    done = icequake("run", "lost-acks-jdbc", "--seed", 1, "--time", "45s", "--store", tmp_path / "store")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "false-failure" in done.stdout or "lost-commit" in done.stdout
+    assert "missing-file" in done.stdout or "lost-commit" in done.stdout
+
+
+def test_a_few_cells_of_the_matrix_are_measured_and_an_interrupted_one_goes_on(tmp_path: Path) -> None:
+    chosen = ("matrix", "--only", "delete", "--only", "update-register", "--into", tmp_path / "matrix")
+    done = icequake(*chosen, "--limit", 4)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, found = matrix.read(tmp_path / "matrix" / "cells.jsonl")
+    assert len(found) == 4 and all(m.held and m.as_predicted for m in found)
+    before = (tmp_path / "matrix" / "cells.jsonl").read_text()
+    again = icequake(*chosen, "--limit", 6, "--against", tmp_path / "matrix")
+    assert again.returncode == 0, again.stdout + again.stderr
+    after = (tmp_path / "matrix" / "cells.jsonl").read_text()
+    assert after.startswith(before) and len(after.splitlines()) == 1 + 6
+    assert not list((tmp_path / "matrix").glob("run-*"))

@@ -1,0 +1,1 @@
+"""What tests share: drawn histories, a simulated Iceberg, stored runs."""

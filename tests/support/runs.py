@@ -1,0 +1,65 @@
+"""Running icequake from tests: as its users do, by the command line; or in this process, on the test session's stack."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from checkers.evidence import runfolder
+from checkers.evidence.runfolder import RunFolder
+from compose.endpoints import Endpoints
+from compose.install.ensure import Installation
+from harness.run.run import Kept, Run, Settings
+from workloads import generator
+from workloads.file.workload import Phase, Workload
+from workloads.generator import Planned
+
+ROOT = Path(__file__).parent.parent
+
+
+class Silent:
+    """Nobody watches."""
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+    def progress(self, done: int, total: int | None) -> None:
+        """Show nothing."""
+
+
+def command(*arguments: str | Path) -> list[str]:
+    """The command line of ``icequake``."""
+    return [sys.executable, "-m", "harness.cli.app", *map(str, arguments)]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's environment, with this checkout importable."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "CI": "1", **more}
+
+
+def icequake(
+    *arguments: str | Path, timeout: float = 400, env: Mapping[str, str] | None = None, cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line to its end."""
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=timeout, env=env or environment(), cwd=cwd
+    )
+
+
+def execute(
+    workload: Workload,
+    into: Path,
+    installation: Installation,
+    endpoints: Endpoints,
+    *,
+    seed: int = 1,
+    operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations,
+) -> RunFolder:
+    """A run with writers of its own on a stack that is there; its folder in the store ``into``."""
+    folder = runfolder.create(into, workload.workload)
+    settings = Settings(seed=seed, command="icequake run", operations=operations)
+    Run(workload, folder, installation, settings, kept=Kept(endpoints), watcher=Silent()).execute()
+    return folder

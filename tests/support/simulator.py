@@ -1,0 +1,971 @@
+"""An ideal Iceberg, and processes that work on it: what a real run leaves (history, table logs), without Spark and in milliseconds.
+
+The checkers are tested against it, so it shares nothing with them: it has its own idea of files, scans, validation and commits, and takes
+only the operations' meanings from ``workloads.operations.kind``. Everything follows from the seed.
+
+**Scheduling.** Every process is a generator that yields wherever another may run: after the invocation, after the scan, before each try to
+commit, before the acknowledgement. A seeded scheduler picks who goes on, so operations overlap in every way, a nanosecond or more a step.
+
+**Commits.** An operation scans a snapshot, works out its meaning there, and commits on whatever is current then, if the table's level
+allows it. Serializable: its meaning at the base must be the same. Snapshot: the rows it removes must still be there, where they were;
+a DELETE may find that another DELETE had them (``RowDelta.validateNoConflictingDeleteFiles``). INSERT … SELECT and MERGE with only an
+insert clause validate nothing; a metadata DELETE and an INSERT OVERWRITE take their meaning at the base. Who is refused fails with a
+ValidationException.
+
+**Defects** (:class:`Defects`) break one rule at a time, so that a checker can be asked to name just that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from checkers.evidence.history import Event, EventType, History, Process
+from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
+from checkers.verdict import Evidence
+from workloads.operations.kind import KINDS, Arguments, Draw, Keys, Kind
+from workloads.tables import COLUMNS, Row, State, TableSpec
+
+Place = tuple[str, int]
+"""Data file and position in it."""
+Contents = Mapping[Place, Row]
+"""The rows of a snapshot, by where they are."""
+Steps = Generator[None, None, Any]
+
+WALL_MS = 1_700_000_000_000
+"""The wall clock at time 0 of a run."""
+
+MIX: Mapping[str, float] = {
+    "insert": 5,
+    "insert-select": 2,
+    "update-register": 6,
+    "update-counter": 6,
+    "update-append": 6,
+    "update-register-where": 1,
+    "update-counter-where": 2,
+    "update-append-where": 1,
+    "delete": 5,
+    "delete-where": 1,
+    "delete-partition": 1,
+    "overwrite-partitions": 0.5,
+    "overwrite-where": 0.5,
+    "merge-upsert": 6,
+    "merge-insert": 3,
+    "merge-update": 3,
+    "merge-delete": 3,
+    "read": 6,
+    "read-key": 6,
+    "read-snapshot": 2,
+    "rewrite-data-files": 2,
+    "rewrite-position-delete-files": 1,
+    "rewrite-manifests": 1,
+    "expire-snapshots": 1,
+}
+"""Every kind of operation that changes rows or files, most of them on hot keys."""
+ROW_BY_ROW: Mapping[str, float] = {f: weight for f, weight in MIX.items() if not f.startswith("overwrite")}
+"""Without what takes many rows away before anybody sees them."""
+ALTERING: Mapping[str, float] = {**MIX, "add-column": 2, "widen-column": 2, "set-property": 3, "upgrade": 1}
+"""These, and changes of the metadata."""
+
+
+@dataclass(frozen=True)
+class Defects:
+    """How often (0 … 1) a rule is broken where it could be; none by default."""
+
+    lose: float = 0.0
+    """A commit is made on its base's parent: the base is no longer main's."""
+    forget: float = 0.0
+    """An operation is acknowledged that never committed."""
+    early: float = 0.0
+    """An operation is acknowledged before it commits."""
+    double: float = 0.0
+    """A commit is applied twice."""
+    false_failure: float = 0.0
+    """A commit that took effect is reported as failed."""
+    undelete: float = 0.0
+    """A DELETE is not refused although a row it scanned has been changed."""
+    overwrite: float = 0.0
+    """An UPDATE or MERGE is not refused although its rows have been changed: it puts its own in their place, and theirs beside it."""
+    skew: float = 0.0
+    """A serializable table validates as under snapshot isolation."""
+    stale_overwrite: float = 0.0
+    """A DELETE of a whole partition or an INSERT OVERWRITE takes the rows that it had scanned, not those that are there."""
+    blind: float = 0.0
+    """Blind appends draw shared keys."""
+    resurrect: float = 0.0
+    """A compaction writes rows back that were removed after it had scanned them."""
+    drop_rows: float = 0.0
+    """A compaction leaves a row out."""
+    stale_read: float = 0.0
+    """A read sees an older snapshot than the current one."""
+    dirty_read: float = 0.0
+    """A read sees rows of an operation that then fails."""
+    fractured_read: float = 0.0
+    """A read sees some rows of one snapshot and some of another."""
+    lose_change: float = 0.0
+    """A change of schema, property or format version is made on the metadata of before, and those that came between are gone."""
+    wrong_travel: float = 0.0
+    """Time travel reads another snapshot than it asked for."""
+
+
+CLEAN = Defects()
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What a run left, as the harness would have saved it, and which defects showed (name, operation)."""
+
+    history: History
+    logs: dict[str, TableLog]
+    tables: dict[str, TableSpec]
+    injected: tuple[tuple[str, str], ...] = ()
+
+    def evidence(self) -> Evidence:
+        """For a checker."""
+        return Evidence(self.history, self.logs, self.tables)
+
+
+class Refused(Exception):
+    """A commit that validation refuses."""
+
+
+class Table:
+    """One ideal table: snapshots, their contents, and the metadata versions that showed them."""
+
+    def __init__(self, spec: TableSpec, rng: Random, overwrites: bool = False) -> None:
+        self.spec = spec
+        self.current: int | None = None
+        self.commits: dict[int, Commit] = {}
+        self.contents: dict[int | None, Contents] = {None: {}}
+        self.files: dict[int | None, dict[str, FileEntry]] = {None: {}}
+        """Live data files."""
+        self.vectors: dict[int | None, dict[str, FileEntry]] = {None: {}}
+        """Deletion vectors by their data file (version 3)."""
+        self.totals: dict[int | None, Counter[str]] = {None: Counter()}
+        """Metrics of all live files."""
+        self.next_row_id = 0 if spec.format_version == 3 else None
+        self.overwritten = overwrites and rng.random() < 0.3
+        """Whether a table without partitions is overwritten as a whole now and then."""
+        self.raw = _first_raw(spec)
+        """What the next version says of schemas, specs and properties."""
+        self.format_version: int = spec.format_version
+        self.metadata: list[Metadata] = []
+        self.listed: list[int] = []
+        self.deleted: set[Place] = set()
+        """Places whose row a DELETE took, as opposed to an update, or a compaction that put it elsewhere."""
+        self._rng = rng
+        self._names = 0
+        self._sequence = 0
+        self._version(WALL_MS)
+
+    def state(self, snapshot: int | None) -> State:
+        """A snapshot's rows."""
+        return State(self.contents[snapshot].values())
+
+    def ancestry(self) -> list[int]:
+        """Main's snapshots that are still listed, newest first."""
+        out: list[int] = []
+        at = self.current
+        while at is not None and at in self.listed:
+            out.append(at)
+            at = self.commits[at].parent_id
+        return out
+
+    def is_ancestor(self, snapshot: int | None) -> bool:
+        """Whether main still has a snapshot."""
+        at = self.current
+        while at is not None and at != snapshot:
+            at = self.commits[at].parent_id
+        return at == snapshot
+
+    def expire(self, keep: int, now_ms: int) -> None:
+        """List only the last ``keep`` snapshots of main."""
+        kept = set(self.ancestry()[: max(1, keep)])
+        self.listed = [s for s in self.listed if s in kept]
+        self._version(now_ms)
+
+    def roll_back(self, now_ms: int) -> None:
+        """Say that main is where it was set to."""
+        self._version(now_ms)
+
+    def alter(self, op: str, f: str, value: Arguments, now_ms: int) -> None:
+        """Change the metadata.
+
+        Raises:
+            Refused: there is no such column, or one already.
+        """
+        schemas = self.raw["schemas"]
+        fields = next(s["fields"] for s in schemas if s["schema-id"] == self.raw["current-schema-id"])
+        names = [x["name"] for x in fields]
+        if f == "upgrade":
+            self.format_version = 3
+            self.next_row_id = self.next_row_id or 0
+        elif f == "set-property":
+            self.raw["properties"] = {**self.raw["properties"], value["property"]: op}
+        elif (value["column"] in names) == (f == "add-column"):
+            raise Refused("the column is there already, or is not")
+        else:
+            if f == "add-column":
+                self.raw["last-column-id"] += 1
+                new = {"id": self.raw["last-column-id"], "name": value["column"], "type": "int", "doc": op}
+                fields = [*fields, {**new, "required": False}]
+            else:
+                fields = [{**x, "type": "long"} if x["name"] == value["column"] else x for x in fields]
+            n = len(schemas)
+            self.raw["schemas"] = [*schemas, {"type": "struct", "schema-id": n, "fields": fields}]
+            self.raw["current-schema-id"] = n
+        self._version(now_ms)
+
+    def commit(
+        self,
+        *,
+        op: str,
+        parent: int | None,
+        remove: Sequence[Place],
+        add: Iterable[tuple[Row, Place | None]],
+        now_ms: int,
+        attempt: int,
+        copy_on_write: bool,
+        operation: str,
+    ) -> Commit:
+        """Make a snapshot and make it current.
+
+        Args:
+            remove: rows to take out of the parent.
+            add: rows to put in, and where each was before when it is only carried over.
+            copy_on_write: rewrite the files of removed rows, instead of writing a delete file.
+        """
+        before = dict(self.contents[parent])
+        files, vectors = dict(self.files[parent]), dict(self.vectors[parent])
+        self._sequence += 1
+        sequence = self._sequence
+        snapshot = self._rng.randrange(1, 2**63)
+        first_row_id = self.next_row_id
+        incoming = list(add)
+        taken = [(p, before.pop(p)) for p in remove]
+        added_files: list[FileEntry] = []
+        removed_files: list[FileEntry] = []
+        hidden_by: dict[str, str] = {}
+        if copy_on_write:
+            for path in sorted({f for f, _ in remove}):
+                incoming += [(before.pop(p), p) for p in sorted(before) if p[0] == path]
+                removed_files.append(files.pop(path))
+                if path in vectors:
+                    removed_files.append(vectors.pop(path))
+        elif taken and self.format_version == 3:
+            puffin = self._name("deletes.puffin")
+            for n, (path, gone) in enumerate(sorted(Counter(f for f, _ in remove).items())):
+                old = vectors.get(path)
+                removed_files += [] if old is None else [old]
+                records = gone + (0 if old is None else old.records)
+                vector = self._entry(puffin, "deletion-vector", records, taken[0][1].part, sequence, snapshot)
+                vectors[path] = replace(vector, referenced=path, offset=4 + 40 * n, length=40)
+                added_files.append(vectors[path])
+                hidden_by[path] = puffin
+        elif taken:
+            for path, gone in sorted(Counter(f for f, _ in remove).items()):
+                hidden_by[path] = self._name("deletes.parquet")
+                entry = self._entry(hidden_by[path], "position-deletes", gone, taken[0][1].part, sequence, snapshot)
+                added_files.append(replace(entry, referenced=path))
+        changes: list[tuple[Row, Place, Place | None]] = []
+        by_part: dict[int, list[tuple[Row, Place | None]]] = {}
+        for row, came_from in incoming:
+            by_part.setdefault(row.part if self.spec.partitioned else 0, []).append((row, came_from))
+        for part, rows in sorted(by_part.items()):
+            path = self._name("parquet", part)
+            entry = self._entry(path, "data", len(rows), part, sequence, snapshot)
+            if operation == "replace":  # use-starting-sequence-number
+                entry = replace(entry, data_sequence_number=max(1, sequence - 1))
+            if self.next_row_id is not None:
+                entry = replace(entry, first_row_id=self.next_row_id)
+                self.next_row_id += len(rows)
+            files[path] = entry
+            added_files.append(entry)
+            for n, (row, came_from) in enumerate(rows):
+                before[(path, n)] = row
+                changes.append((row, (path, n), came_from))
+        added, removed = self._net(changes, taken, hidden_by)
+        plus, minus = _measures(added_files), _measures(removed_files)
+        totals = self.totals[parent] + plus  # not yet without what is removed: a Counter forgets what is not positive
+        totals.subtract(minus)
+        c = Commit(
+            snapshot_id=snapshot,
+            parent_id=parent,
+            sequence_number=sequence,
+            timestamp_ms=now_ms,
+            operation=_operation(operation, plus, minus),
+            summary={"icequake-op": op} | _summary(plus, minus, totals),
+            op=op,
+            attempt=attempt,
+            manifest_list=f"metadata/snap-{snapshot}-{attempt}-x.avro",
+            schema_id=0,
+            metadata=len(self.metadata),
+            added=added,
+            removed=removed,
+            added_files=tuple(added_files),
+            removed_files=tuple(removed_files),
+            first_row_id=first_row_id,
+            added_rows=None if self.next_row_id is None else self.next_row_id - (first_row_id or 0),
+        )
+        self.commits[snapshot] = c
+        self.contents[snapshot] = before
+        self.files[snapshot], self.vectors[snapshot] = files, vectors
+        self.totals[snapshot] = totals
+        self.listed.append(snapshot)
+        self.current = snapshot
+        self._version(now_ms)
+        return c
+
+    def _net(
+        self, changes: list[tuple[Row, Place, Place | None]], taken: list[tuple[Place, Row]], by: Mapping[str, str]
+    ) -> tuple[tuple[RowChange, ...], tuple[RowChange, ...]]:
+        """Rows that came and went; a row that went in one file and came, equal, in another did neither."""
+        plus = Counter(row for row, _, came_from in changes if came_from is None)
+        minus = Counter(row for _, row in taken)
+        both = plus & minus
+        skip_plus, skip_minus = Counter(both), Counter(both)
+        added, removed = [], []
+        for row, (file, pos), came_from in changes:
+            if came_from is not None:
+                continue
+            if skip_plus[row] > 0:
+                skip_plus[row] -= 1
+                continue
+            added.append(RowChange(tuple(row), file, pos))
+        for (file, pos), row in taken:
+            if skip_minus[row] > 0:
+                skip_minus[row] -= 1
+                continue
+            removed.append(RowChange(tuple(row), file, pos, by.get(file)))
+        return tuple(added), tuple(removed)
+
+    def _name(self, ending: str, part: int | None = None) -> str:
+        self._names += 1
+        folder = f"part={part}/" if part is not None and self.spec.partitioned else ""
+        return f"data/{folder}{self._names:05d}.{ending}"
+
+    def _entry(self, path: str, content: Any, records: int, part: int, sequence: int, snapshot: int) -> FileEntry:
+        return FileEntry(
+            path=path,
+            content=content,
+            format="puffin" if content == "deletion-vector" else "parquet",
+            records=records,
+            size=100 * records + 400,
+            partition={"part": part} if self.spec.partitioned else {},
+            data_sequence_number=sequence,
+            file_sequence_number=sequence,
+            snapshot_id=snapshot,
+        )
+
+    def _version(self, now_ms: int) -> None:
+        n = len(self.metadata)
+        last = self.metadata[-1] if self.metadata else None
+        self.metadata.append(
+            Metadata(
+                n=n,
+                location=f"s3://warehouse/{self.spec.name}/metadata/{n:05d}.metadata.json",
+                last_updated_ms=now_ms,
+                format_version=self.format_version,
+                current=self.current,
+                snapshots=tuple(self.listed),
+                refs={} if self.current is None else {"main": self.current},
+                last_sequence_number=self._sequence,
+                next_row_id=self.next_row_id,
+                raw=dict(self.raw) if last is None else self._raw(last, now_ms),
+            )
+        )
+
+    def _raw(self, last: Metadata, now_ms: int) -> dict[str, Any]:
+        """What a version says that the log keeps as it is: like the version before it, but for the logs."""
+        previous = {"timestamp-ms": last.last_updated_ms, "metadata-file": last.location}
+        snapshots = last.raw["snapshot-log"]
+        if last.current != self.current:
+            snapshots = [*snapshots, {"timestamp-ms": now_ms, "snapshot-id": self.current}]
+        return {**self.raw, "metadata-log": [*last.raw["metadata-log"], previous], "snapshot-log": snapshots}
+
+    def log(self, captures: Sequence[Capture]) -> TableLog:
+        """The table's log, read to its end."""
+        return TableLog(
+            self.spec.name,
+            f"c.sim.{self.spec.name}",
+            f"s3://warehouse/{self.spec.name}",
+            COLUMNS,
+            tuple(self.metadata),
+            tuple(self.commits.values()),
+            tuple(captures),
+            True,
+        )
+
+
+def _first_raw(spec: TableSpec) -> dict[str, Any]:
+    """The rest of a new table's metadata.json."""
+    types = {"id": "long", "val": "string", "cnt": "long", "log": "string", "part": "int"}
+    fields = [{"id": n, "name": c, "required": False, "type": types[c]} for n, c in enumerate(COLUMNS, 1)]
+    part = [{"name": "part", "transform": "identity", "source-id": 5, "field-id": 1000}] if spec.partitioned else []
+    return {
+        "table-uuid": f"00000000-0000-4000-8000-{sum(map(ord, spec.name)):012d}",
+        "location": f"s3://warehouse/{spec.name}",
+        "last-column-id": len(COLUMNS),
+        "current-schema-id": 0,
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
+        "default-spec-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": part}],
+        "last-partition-id": 1000 if part else 999,
+        "properties": {
+            "owner": "root",
+            **{f"write.{c}.mode": spec.mode for c in ("delete", "update", "merge")},
+            **{f"write.{c}.isolation-level": spec.isolation for c in ("delete", "update", "merge")},
+            **spec.properties,
+        },
+        "snapshot-log": [],
+        "metadata-log": [],
+    }
+
+
+def _measures(files: Iterable[FileEntry]) -> Counter[str]:
+    """What a summary counts of files, by the words of its metrics."""
+    out: Counter[str] = Counter()
+    for f in files:
+        out["files-size"] += f.length if f.content == "deletion-vector" and f.length is not None else f.size
+        if f.content == "data":
+            out += Counter({"data-files": 1, "records": f.records})
+        else:
+            kind = "dvs" if f.content == "deletion-vector" else "position-delete-files"
+            out += Counter({"delete-files": 1, kind: 1, "position-deletes": f.records})
+    return out
+
+
+def _summary(plus: Counter[str], minus: Counter[str], totals: Counter[str]) -> dict[str, str]:
+    """A summary's metrics; of what was added and removed only those that are not 0, as Iceberg writes them."""
+    gone = {"data-files": "deleted-data-files", "records": "deleted-records"}
+    whole = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
+    return {
+        **{f"added-{k}": str(n) for k, n in plus.items() if n},
+        **{gone.get(k, f"removed-{k}"): str(n) for k, n in minus.items() if n},
+        **{f"total-{k}": str(totals[k]) for k in whole},
+    }
+
+
+def _operation(meant: str, plus: Counter[str], minus: Counter[str]) -> str:
+    """A snapshot's ``operation``: by its files (``SnapshotProducer``), where it changes any."""
+    if meant == "replace" or not (plus or minus):
+        return meant
+    if not minus["data-files"] and not plus["delete-files"]:
+        return "append"
+    return "overwrite" if plus["data-files"] else "delete"
+
+
+@dataclass
+class _Run:
+    """One simulated run."""
+
+    rng: Random
+    specs: Sequence[TableSpec]
+    keys: int
+    mix: Mapping[str, float]
+    unknown: float
+    spurious: float
+    defects: Defects
+    tables: dict[str, Table] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    captures: dict[str, list[Capture]] = field(default_factory=dict)
+    late: list[Steps] = field(default_factory=list)
+    injected: list[tuple[str, str]] = field(default_factory=list)
+    doomed: dict[str, list[Sequence[Row]]] = field(default_factory=dict)
+    """Table → rows of operations that scanned and will fail: what a dirty read may see."""
+    time: int = 0
+
+    def __post_init__(self) -> None:
+        overwrites = any(f.startswith("overwrite") for f in self.mix)
+        self.tables = {s.name: Table(s, self.rng, overwrites) for s in self.specs}
+        self.captures = {s.name: [] for s in self.specs}
+
+    # --- time and the record
+
+    def tick(self) -> int:
+        """Let some time pass; the time now, ns."""
+        self.time += self.rng.randrange(1, 2_000_000)
+        return self.time
+
+    @property
+    def wall_ms(self) -> int:
+        """The wall clock."""
+        return WALL_MS + self.time // 1_000_000
+
+    def chance(self, p: float) -> bool:
+        """True with probability ``p``; draws nothing when it is 0, so that a defect does not change the rest of a run."""
+        return p > 0 and self.rng.random() < p
+
+    def record(
+        self, type: EventType, process: Process, f: str, table: str, value: Any, op: str, error: Any = None
+    ) -> None:
+        """Append an event."""
+        self.events.append(Event(len(self.events), self.tick(), type, process, f, table, value, op, error))
+
+    def capture(self, name: str) -> None:
+        """The follower reads the table log to the pointer."""
+        self.captures[name].append(Capture(self.tick(), self.tables[name].metadata[-1].location))
+
+    # --- processes
+
+    def client(self, writer: int, writers: int, ops: int) -> Steps:
+        """One writer: its operations one after the other; after one of unknown outcome it goes on as a new process."""
+        process = writer
+        kinds, weights = list(self.mix), list(self.mix.values())
+        for n in range(ops):
+            f = self.rng.choices(kinds, weights)[0]
+            table = self.tables[self.rng.choice([s.name for s in self.specs])]
+            kind = KINDS[f]
+            # Whole-table overwrites take own keys, too: a table has either these or what is only safe on own keys.
+            if not table.spec.partitioned and table.spec.isolation == "serializable":
+                if kind.name.startswith("overwrite") and not table.overwritten:
+                    kind = KINDS["insert"]
+                elif kind.blind_append and table.overwritten and not self.defects.blind:
+                    kind = KINDS["overwrite-where"] if self.rng.random() < 0.2 else KINDS["insert"]
+            own = kind.blind_append and table.spec.isolation == "serializable" and not self.chance(self.defects.blind)
+            # Own keys of the process, not of the writer: an operation of unknown outcome may still be under way.
+            draw = Draw(self.rng, Keys(self.keys), process, table.spec, own, {"back": 4, "retain_last": 3})
+            last = n == ops - 1
+            if (
+                yield from self.operation(process, f"w{writer}-{n}", kind, table, kind.arguments(draw), last=last)
+            ) == "info":
+                process += writers
+            if self.chance(0.05):
+                self.capture(table.spec.name)
+            yield
+
+    def seed(self, table: Table) -> None:
+        """The inserts before everything else, as the harness makes them."""
+        value = {"ids": list(range(table.spec.seed_rows))}
+        for _ in self.operation(1000, f"seed-{table.spec.name}", KINDS["insert"], table, value, certain=True):
+            pass
+
+    def final_reads(self, process: int) -> Steps:
+        """Every table, whole."""
+        for table in self.tables.values():
+            op = f"final-{process}-{table.spec.name}"
+            yield from self.operation(process, op, KINDS["read"], table, {}, certain=True)
+
+    def operation(
+        self,
+        process: int,
+        op: str,
+        kind: Kind,
+        table: Table,
+        value: Arguments,
+        *,
+        certain: bool = False,
+        last: bool = False,
+    ) -> Steps:
+        """One operation from invocation to completion; returns the completion's type. The ``last`` may never complete."""
+        self.record("invoke", process, kind.name, table.spec.name, value, op)
+        yield
+        if not kind.commits:
+            if not certain and self.chance(self.spurious / 2):
+                return self._complete("fail", process, kind, table, op, error=[["java.io.IOException", "read"]])
+            result = yield from self.read(op, kind, table, value)
+            if result is None:
+                error = [["org.apache.spark.sql.AnalysisException", "no snapshot to travel to"]]
+                return self._complete("fail", process, kind, table, op, error=error)
+            return self._complete("ok", process, kind, table, op, result)
+        if not certain and self.chance(self.unknown):
+            fate = self.rng.choice(["never", "before", "after"])
+            if fate == "before":
+                try:
+                    yield from self.write(op, kind, table, value)
+                except Refused:
+                    pass
+            elif fate == "after":
+                self.late.append(self._late(op, kind, table, value))
+            if last:
+                return "info"
+            return self._complete("info", process, kind, table, op, error=[["icequake.WriterTimeout", "no answer"]])
+        if not certain and self.chance(self.spurious):
+            scanned = table.current
+            rows = kind.writeset(table.state(scanned), value, op, table.spec).added
+            self.doomed.setdefault(table.spec.name, []).append(rows)
+            yield
+            yield
+            self.doomed[table.spec.name].remove(rows)
+            return self._complete(
+                "fail", process, kind, table, op, error=[["org.apache.spark.SparkException", "Job aborted"]]
+            )
+        if kind.changes_rows and not certain and self.chance(self.defects.forget):
+            want = kind.writeset(table.state(table.current), value, op, table.spec)
+            yield
+            if want.removed or want.added:
+                self.injected.append(("forget", op))
+            return self._complete("ok", process, kind, table, op, [])
+        if kind.name == "insert" and not certain and self.chance(self.defects.early):
+            self.late.append(self._late(op, kind, table, value))
+            self.injected.append(("early", op))
+            return self._complete("ok", process, kind, table, op, [])
+        try:
+            made = yield from self.write(op, kind, table, value)
+        except Refused as e:
+            error = [["org.apache.iceberg.exceptions.ValidationException", str(e)]]
+            return self._complete("fail", process, kind, table, op, error=error)
+        yield
+        if made is True and not certain and self.chance(self.defects.false_failure):
+            self.injected.append(("false_failure", op))
+            error = [["org.apache.iceberg.exceptions.CommitFailedException", "conflict"]]
+            return self._complete("fail", process, kind, table, op, error=error)
+        return self._complete("ok", process, kind, table, op, made if isinstance(made, dict) else [])
+
+    def _late(self, op: str, kind: Kind, table: Table, value: Arguments) -> Steps:
+        """A request that takes effect after its client gave up."""
+        for _ in range(self.rng.randrange(12)):
+            yield
+        try:
+            yield from self.write(op, kind, table, value)
+        except Refused:
+            pass
+
+    def _complete(
+        self, type: EventType, process: int, kind: Kind, table: Table, op: str, value: Any = None, *, error: Any = None
+    ) -> EventType:
+        self.record(type, process, kind.name, table.spec.name, value, op, error)
+        return type
+
+    # --- reads
+
+    def read(self, op: str, kind: Kind, table: Table, value: Arguments) -> Steps:
+        """A read: its rows, in an order of its own; None for time travel in a table that has no snapshot."""
+        snapshot = table.current
+        yield
+        if kind.name == "read-snapshot":
+            line = table.ancestry()
+            if not line:
+                return None
+            asked = line[min(value["back"], len(line) - 1)]
+            seen = asked
+            if self.chance(self.defects.wrong_travel):
+                seen = self.rng.choice(line)
+                if table.state(seen) != table.state(asked):
+                    self.injected.append(("wrong_travel", op))
+            return {"snapshot": asked, "rows": self._shuffled(table.contents[seen].values())}
+
+        def rows_of(s: int | None) -> list[Row]:
+            expected = kind.expected(table.state(s), value)
+            assert expected is not None
+            return expected
+
+        rows = rows_of(snapshot)
+        line = table.ancestry()
+        if self.chance(self.defects.stale_read) and len(line) > 1:
+            rows = rows_of(line[min(self.rng.randrange(1, 6), len(line) - 1)])
+        elif self.chance(self.defects.dirty_read) and self.doomed.get(table.spec.name):
+            more = [r for r in self.doomed[table.spec.name][0] if "id" not in value or r.id == value["id"]]
+            rows = rows + more
+            if more:
+                self.injected.append(("dirty_read", op))
+        elif self.chance(self.defects.fractured_read) and len(line) > 3:
+            new, old = rows_of(line[0]), rows_of(line[3])
+            mixed = [r for r in new if r.id % 2] + [r for r in old if not r.id % 2]
+            if all(sorted(mixed) != rows_of(s) for s in table.contents):
+                rows = mixed
+                self.injected.append(("fractured_read", op))
+        return self._shuffled(rows)
+
+    def _shuffled(self, rows: Iterable[Row]) -> list[list[Any]]:
+        out = [list(r) for r in rows]
+        self.rng.shuffle(out)
+        return out
+
+    # --- writes
+
+    def write(self, op: str, kind: Kind, table: Table, value: Arguments) -> Steps:
+        """Scan and commit; returns whether a snapshot was made, of a rollback its result.
+
+        Raises:
+            Refused: validation refused it.
+        """
+        if kind.name == "expire-snapshots":
+            yield
+            if table.current is not None:
+                table.expire(value["retain_last"], self.wall_ms)
+            return False
+        if kind.name == "rollback":
+            line = table.ancestry()
+            if not line:
+                raise Refused("no snapshot to go back to")
+            target = line[min(value["back"], len(line) - 1)]
+            yield
+            if not table.is_ancestor(target):
+                raise Refused("Cannot roll back to snapshot, not an ancestor of the current state")
+            previous, table.current = table.current, target
+            if previous != target:
+                table.roll_back(self.wall_ms)
+            return {"snapshot": target, "rows": [[previous, target]]}
+        if kind.name in ("add-column", "widen-column", "set-property", "upgrade"):
+            before = table.metadata[-1]
+            yield
+            last = table.metadata[-1]
+            if last is not before and before.raw is not last.raw and self.chance(self.defects.lose_change):
+                gone = {k for k in ("schemas", "properties") if before.raw[k] != last.raw[k]}
+                self.injected += [("lose_change", op)] if gone else []
+                table.raw |= {
+                    k: before.raw[k] for k in ("schemas", "current-schema-id", "properties", "last-column-id")
+                }
+            table.alter(op, kind.name, value, self.wall_ms)
+            return False
+        if not kind.changes_rows:
+            return (yield from self._maintain(op, kind, table, value))
+        scanned = table.current
+        want = kind.writeset(table.state(scanned), value, op, table.spec)
+        places = self._find(table.contents[scanned], want.removed)
+        yield
+        attempt = 1
+        if table.current != scanned or self.chance(0.1):
+            attempt += 1
+            yield
+        at_commit = kind.name.startswith("overwrite") or (kind.name == "delete-partition" and table.spec.partitioned)
+        blind = kind.blind_append or kind.name == "insert"
+        if at_commit and not self.chance(self.defects.stale_overwrite):
+            want = kind.writeset(table.state(table.current), value, op, table.spec)
+            places = self._find(table.contents[table.current], want.removed)
+        elif at_commit:
+            now = kind.writeset(table.state(table.current), value, op, table.spec)
+            here = table.contents[table.current]
+            places = [p for p in places if p in here]
+            wrong = sorted(here[p] for p in places) != sorted(now.removed)
+            self.injected += [("stale_overwrite", op)] if wrong else []
+        elif not blind and table.current != scanned:
+            places = self._validate(op, kind, table, value, scanned, want.removed, want.added, places)
+        elif self.defects.blind and kind.blind_append and table.spec.isolation == "serializable":
+            skewed = kind.writeset(table.state(table.current), value, op, table.spec) != want
+            self.injected += [("blind", op)] if skewed else []
+        self._commit(op, kind, table, places, want.added, attempt, whole_files=at_commit)
+        if kind.name == "insert" and self.chance(self.defects.double):
+            yield
+            self.injected.append(("double", op))
+            self._commit(op, kind, table, [], want.added, attempt)
+        return True
+
+    def _commit(
+        self,
+        op: str,
+        kind: Kind,
+        table: Table,
+        places: Sequence[Place],
+        rows: Sequence[Row],
+        attempt: int,
+        *,
+        whole_files: bool = False,
+    ) -> None:
+        parent = table.current
+        if parent is not None and self.chance(self.defects.lose):
+            below = table.commits[parent].parent_id
+            if below is not None and kind.name == "insert":  # which read nothing that can have been in the lost commit
+                self.injected.append(("lose", str(table.commits[parent].op)))
+                parent = below
+        if kind.name.startswith("delete") or kind.name == "merge-delete":
+            table.deleted.update(places)
+        else:
+            table.deleted.difference_update(places)
+        table.commit(
+            op=op,
+            parent=parent,
+            remove=places,
+            add=[(r, None) for r in rows],
+            now_ms=self.wall_ms,
+            attempt=attempt,
+            copy_on_write=whole_files or table.spec.mode == "copy-on-write",
+            operation="append" if not places else "delete" if not rows else "overwrite",
+        )
+
+    @staticmethod
+    def _find(contents: Contents, rows: Iterable[Row]) -> list[Place]:
+        """Where rows are; equal rows at as many places."""
+        wanted = Counter(rows)
+        out: list[Place] = []
+        for place in sorted(contents):
+            if wanted[contents[place]] > 0:
+                wanted[contents[place]] -= 1
+                out.append(place)
+        return out
+
+    def _validate(
+        self,
+        op: str,
+        kind: Kind,
+        table: Table,
+        value: Arguments,
+        scanned: int | None,
+        removed: Sequence[Row],
+        added: Sequence[Row],
+        places: list[Place],
+    ) -> list[Place]:
+        """The places that the commit may remove on the current base.
+
+        Raises:
+            Refused: a concurrent commit is in conflict.
+        """
+        if not table.is_ancestor(scanned):
+            raise Refused("Cannot determine history between starting snapshot and the last known ancestor")
+        here = table.contents[table.current]
+        left = [p for p in places if p in here]
+        gone = [p for p in places if p not in here]
+        if table.spec.isolation == "serializable":
+            now = kind.writeset(table.state(table.current), value, op, table.spec)
+            if (now.removed, now.added) != (removed, added):
+                if gone or not self.chance(self.defects.skew):
+                    raise Refused("Found conflicting files that can contain records matching the condition")
+                self.injected.append(("skew", op))
+        if not gone:
+            return left
+        is_delete = kind.name in ("delete", "delete-where", "delete-partition")
+        if table.spec.isolation == "snapshot" and is_delete:
+            if all(p in table.deleted for p in gone):
+                return left
+            if self.chance(self.defects.undelete):
+                self.injected.append(("undelete", op))
+                return left
+        if not is_delete and kind.name != "merge-delete" and self.chance(self.defects.overwrite):
+            self.injected.append(("overwrite", op))
+            return left
+        raise Refused("Missing required files to delete, or found new conflicting delete files")
+
+    def _maintain(self, op: str, kind: Kind, table: Table, value: Arguments) -> Steps:
+        """A procedure: none, one or several snapshots, and no row is changed."""
+        scanned = table.contents[table.current]
+        groups: dict[int, list[Place]] = {}
+        for place in sorted(scanned):
+            groups.setdefault(scanned[place].part if table.spec.partitioned else 0, []).append(place)
+        yield
+        if kind.name == "rewrite-data-files" and table.current is not None:
+            whole = [places for places in groups.values() if len({f for f, _ in places}) > 1]
+            if not value.get("partial_progress") and not self.chance(0.3):
+                whole = [[p for places in whole for p in places]] if whole else []
+            made = False
+            for places in whole:
+                try:
+                    self._rewrite(op, table, scanned, places)
+                    made = True
+                except Refused:
+                    if len(whole) == 1:
+                        raise
+                yield  # partial progress: a group that is refused is left as it is
+            return made
+        if table.current is None or self.chance(0.3):
+            return False
+        table.commit(
+            op=op,
+            parent=table.current,
+            remove=[],
+            add=[],
+            now_ms=self.wall_ms,
+            attempt=1,
+            copy_on_write=False,
+            operation="replace",
+        )
+        return True
+
+    def _rewrite(self, op: str, table: Table, scanned: Contents, places: Sequence[Place]) -> None:
+        here = table.contents[table.current]
+        files = {f for f, _ in places}
+        gone = [p for p in places if p not in here]
+        back: list[Row] = []
+        if gone:
+            back = [scanned[p] for p in gone if p in table.deleted]
+            if not back or not self.chance(self.defects.resurrect):
+                raise Refused("Cannot commit, found new delete for replaced data file")
+            self.injected.append(("resurrect", op))
+        there = [p for p in sorted(here) if p[0] in files]
+        carried: list[tuple[Row, Place | None]] = [(here[p], p) for p in there]
+        lost: list[Place] = []
+        if len(carried) > 1 and self.chance(self.defects.drop_rows):
+            self.injected.append(("drop_rows", op))
+            lost = [there[0]]
+            carried = carried[1:]
+        moved = _Moving(table, there, lost)
+        moved.commit(op=op, carried=carried, back=back, now_ms=self.wall_ms)
+
+    # --- the whole
+
+    def execute(self, writers: int, ops: int) -> None:
+        """Run it all."""
+        for table in self.tables.values():
+            if table.spec.seed_rows:
+                self.seed(table)
+        clients: list[Steps] = [self.client(n, writers, ops) for n in range(writers)]
+        self._interleave(clients)
+        self._interleave([self.final_reads(2000 + n) for n in range(2)])
+        for name in self.tables:
+            self.capture(name)
+
+    def _interleave(self, running: list[Steps]) -> None:
+        while running or self.late:
+            running += self.late
+            self.late = []
+            chosen = running[self.rng.randrange(len(running))]
+            self.tick()
+            try:
+                next(chosen)
+            except StopIteration:
+                running.remove(chosen)
+
+
+@dataclass
+class _Moving:
+    """A compaction's commit: the rows of some places go to new files; ``lost`` are left out."""
+
+    table: Table
+    places: Sequence[Place]
+    lost: Sequence[Place]
+
+    def commit(self, *, op: str, carried: list[tuple[Row, Place | None]], back: Sequence[Row], now_ms: int) -> None:
+        """Make the snapshot, and say of its log only what changed."""
+        t = self.table
+        parent = t.current
+        rows = t.contents[parent]
+        gone = [(p, rows[p]) for p in self.lost]
+        c = t.commit(
+            op=op,
+            parent=parent,
+            remove=[*self.places],
+            add=[*carried, *((r, None) for r in back)],
+            now_ms=now_ms,
+            attempt=1,
+            copy_on_write=True,
+            operation="replace",
+        )
+        removed = tuple(RowChange(tuple(r), f, n) for (f, n), r in gone)
+        fixed = replace(c, removed=removed)
+        t.commits[c.snapshot_id] = fixed
+
+
+def simulate(
+    seed: int,
+    tables: Sequence[TableSpec],
+    *,
+    writers: int = 4,
+    ops: int = 12,
+    keys: int = 4,
+    mix: Mapping[str, float] = MIX,
+    unknown: float = 0.05,
+    spurious: float = 0.05,
+    defects: Defects = CLEAN,
+) -> Simulation:
+    """One run.
+
+    Args:
+        writers: concurrent processes.
+        ops: operations of each.
+        keys: shared keys.
+        mix: kind → weight.
+        unknown: share of writes whose outcome is never known; a third of them never happens, a third did, a third still will.
+        spurious: share of operations that fail without a reason in the table.
+        defects: rules to break.
+    """
+    run = _Run(Random(f"simulation/{seed}"), tables, keys, mix, unknown, spurious, defects)
+    run.execute(writers, ops)
+    return Simulation(
+        History({"format": 1, "workload": "simulated", "seed": seed, "writers": writers}, tuple(run.events)),
+        {name: t.log(run.captures[name]) for name, t in run.tables.items()},
+        {s.name: s for s in tables},
+        tuple(run.injected),
+    )

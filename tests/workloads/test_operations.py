@@ -1,0 +1,149 @@
+"""What the operations mean: the algebra that every checker relies on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.operations.kind import KINDS, Draw, Keys, new_row
+from workloads.tables import Row, State, TableSpec
+
+TABLE = TableSpec(name="t", partitions=2)
+
+
+def row(id: int, val: str = "s", cnt: int = 0, log: str = "s") -> Row:
+    return Row(id, val, cnt, log, id % 2)
+
+
+START = State([row(0), row(1, cnt=1), row(1, cnt=1), row(2, "x", 3, "s,x")])
+"""Key 0 once, key 1 twice and alike, key 2 with a history, key 3 not there."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "removed", "added"),
+    [
+        ("insert", {"ids": [0, 3]}, [], [row(0, "o", 0, "o"), row(3, "o", 0, "o")]),
+        ("insert-select", {"from": 2, "to": 3}, [], [row(3, "o", 3, "s,x,o")]),
+        ("insert-select", {"from": 1, "to": 0}, [], [row(0, "o", 1, "s,o")] * 2),
+        ("insert-select", {"from": 3, "to": 0}, [], []),
+        ("update-register", {"ids": [1]}, [row(1, cnt=1)] * 2, [row(1, "o", 1)] * 2),
+        ("update-counter", {"ids": [2]}, [row(2, "x", 3, "s,x")], [row(2, "x", 4, "s,x")]),
+        ("update-append", {"ids": [0]}, [row(0)], [row(0, log="s,o")]),
+        ("update-append", {"ids": [3]}, [], []),
+        ("update-register-where", {"part": 0, "parity": 0}, [row(0)], [row(0, "o")]),
+        ("update-counter-where", {"part": 1, "parity": 1}, [row(1, cnt=1)] * 2, [row(1, cnt=2)] * 2),
+        ("update-append-where", {"part": 1, "parity": 0}, [], []),
+        ("delete", {"ids": [1]}, [row(1, cnt=1)] * 2, []),
+        ("delete-where", {"part": 0, "parity": 1}, [row(2, "x", 3, "s,x")], []),
+        ("delete-partition", {"part": 0}, [row(0), row(2, "x", 3, "s,x")], []),
+        ("overwrite-partitions", {"ids": [4]}, [row(0), row(2, "x", 3, "s,x")], [row(4, "o", 0, "o")]),
+        ("overwrite-partitions", {"ids": [0, 3]}, [*START], [row(0, "o", 0, "o"), row(3, "o", 0, "o")]),
+        ("overwrite-where", {"part": 1, "ids": [1]}, [row(1, cnt=1)] * 2, [row(1, "o", 0, "o")]),
+        ("overwrite-where", {"part": 0, "ids": []}, [row(0), row(2, "x", 3, "s,x")], []),
+        ("merge-upsert", {"ids": [0, 3]}, [row(0)], [row(0, "o", 1, "s,o"), row(3, "o", 0, "o")]),
+        ("merge-insert", {"ids": [0, 3]}, [], [row(3, "o", 0, "o")]),
+        ("merge-update", {"ids": [1, 3]}, [row(1, cnt=1)] * 2, [row(1, "o", 2, "s,o")] * 2),
+        ("merge-delete", {"ids": [0, 3]}, [row(0)], []),
+        ("transfer", {"ids": [2], "into": "u", "amount": 4}, [row(2, "x", 3, "s,x")], [row(2, "x", -1, "s,x,o")]),
+        ("transfer", {"ids": [2], "into": "t", "amount": 4}, [row(2, "x", 3, "s,x")], [row(2, "x", 7, "s,x,o")]),
+        ("transfer", {"ids": [3], "into": "u", "amount": 4}, [], []),
+        ("read", {}, [], []),
+        ("read-both", {"and": "u"}, [], []),
+        ("rewrite-data-files", {"strategy": "sort", "all": True}, [], []),
+    ],
+)
+def test_writeset(kind: str, value: dict[str, object], removed: list[Row], added: list[Row]) -> None:
+    before = START.copy()
+    writeset = KINDS[kind].writeset(START, value, "o", TABLE)
+    assert Counter(writeset.removed) == Counter(removed)
+    assert Counter(writeset.added) == Counter(added)
+    assert before == START, "a meaning must not change the state it is asked about"
+
+
+rows = st.builds(row, st.integers(0, 4), st.sampled_from(["s", "x"]), st.integers(0, 2))
+
+
+@given(st.sampled_from(sorted(KINDS)), st.lists(rows, max_size=8), st.integers(0, 2**31), st.booleans())
+def test_a_writeset_applies_to_its_state_and_is_net(kind: str, initial: list[Row], seed: int, own: bool) -> None:
+    draw = Draw(Random(seed), Keys(5), 1, TABLE, own, {})
+    value = KINDS[kind].arguments(draw)
+    state = State(initial)
+    removed, added = KINDS[kind].writeset(state, value, "w1-0", TABLE)
+    assert not Counter(removed) & Counter(added)
+    after = state.copy()
+    after.apply(removed, added)  # raises where a removed row is not there
+    assert len(after) == len(state) - len(removed) + len(added)
+    if not KINDS[kind].changes_rows:
+        assert after == state
+
+
+@given(st.sampled_from(sorted(KINDS)), st.integers(0, 2**31))
+def test_statements_name_the_table_and_carry_no_free_text(kind: str, seed: int) -> None:
+    value = KINDS[kind].arguments(Draw(Random(seed), Keys(5), 0, TABLE, False, {}, ("u", "v")))
+    for s in KINDS[kind].statements(value, "w0-1", TABLE):
+        names = {
+            "table": "c.n.t",
+            "identifier": "n.t",
+            "catalog": "c",
+            "namespace": "n",
+            "snapshot": 1,
+            "first": 1,
+            "second": 2,
+            "older_than": "2026-01-01 00:00:00.000",
+        }
+        sql = s.sql.format_map(names)
+        assert ("n.t" in sql or f"c.n.{KINDS[kind].second(value)}" in sql) and "{" not in sql
+
+
+def test_a_transfer_takes_from_one_table_what_it_adds_to_the_other() -> None:
+    value = KINDS["transfer"].arguments(Draw(Random(1), Keys(3), 0, TABLE, False, {}, ("u",)))
+    assert KINDS["transfer"].second(value) == "u"
+    other = TableSpec(name="u", partitions=2)
+    full = State(row(i, cnt=2) for i in range(3))
+    minus, plus = (KINDS["transfer"].writeset(full, value, "o", t) for t in (TABLE, other))
+    assert minus.removed == plus.removed and len(minus.added) == 1
+    assert (minus.added[0].cnt, plus.added[0].cnt) == (2 - value["amount"], 2 + value["amount"])
+    names = {"table": "c.n.t", "catalog": "c", "namespace": "n"}
+    [statement] = KINDS["transfer"].statements(value, "w0-1", TABLE)
+    assert statement.action is not None
+    said = [(t.format_map(names), sql.format_map(names)) for t, sql in statement.action["parts"]]
+    assert [t for t, _ in said] == ["c.n.t", "c.n.u"]
+    assert [
+        ("UPDATE {at} SET" in sql, f"cnt {sign} {value['amount']}" in sql)
+        for (t, sql), sign in zip(said, "-+", strict=True)
+    ] == [
+        (True, True),
+        (True, True),
+    ]
+
+
+@pytest.mark.parametrize("into", ["x y", "u; DROP TABLE t", "", None, "U"])
+def test_a_second_table_is_a_name(into: object) -> None:
+    for kind, value in (("transfer", {"ids": [1], "into": into, "amount": 1}), ("read-both", {"and": into})):
+        with pytest.raises(ValueError, match="expected the name of a table"):
+            KINDS[kind].statements(value, "w0-1", TABLE)
+
+
+def test_a_read_of_both_is_a_read_of_each() -> None:
+    result = {"first": 1, "second": 2, "again": 1, "rows": [[0, *row(1)], [1, *row(2)], [0, *row(3)]]}
+    assert KINDS["read-both"].part({"and": "u"}, result, False) == ("read", {}, [[*row(1)], [*row(3)]])
+    assert KINDS["read-both"].part({"and": "u"}, result, True) == ("read", {}, [[*row(2)]])
+    assert KINDS["read-both"].part({"and": "u"}, None, True) == ("read", {}, None)
+
+
+def test_a_state_is_a_multiset() -> None:
+    state = State([row(1), row(1)])
+    state.remove(row(1))
+    assert state.rows() == [row(1)] and 1 in state
+    state.remove(row(1))
+    assert len(state) == 0 and 1 not in state
+    with pytest.raises(KeyError):
+        state.remove(row(1))
+
+
+def test_an_insert_stamps_the_operation() -> None:
+    assert new_row(3, "w2-5", TABLE) == Row(3, "w2-5", 0, "w2-5", 1)

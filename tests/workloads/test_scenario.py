@@ -1,0 +1,223 @@
+"""Scenario files: what is accepted, what is refused and how it is said, and what is decided of what was seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkers.evidence.history import History, Recorder, read
+from checkers.judge.check import Results
+from checkers.verdict import Anomaly, Validity, Verdict
+from harness.experiments.prove import Proof, decide, newer, rows
+from workloads.file import scenario
+from workloads.file.scenario import Scenario
+from workloads.file.workload import WorkloadError
+
+FILE = """\
+scenario: undelete
+description: a delete that does not
+link: https://example.org/1
+affected: all
+tables:
+  - {name: t, seed_rows: 2}
+operations:
+  - name: delete
+    writer: 0
+    do: delete
+    value: {ids: [1]}
+    hold: {update: completed}
+  - name: update
+    writer: 1
+    do: update-register
+    value: {ids: [1]}
+    after: {delete: held}
+anomalies: [undelete]
+final: {t: [0, 1]}
+"""
+
+
+def given(*changes: tuple[str, str]) -> str:
+    text = FILE
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
+def test_the_library_is_valid_and_every_file_is_named_like_its_scenario() -> None:
+    files = sorted(scenario.LIBRARY.glob("*.yaml"))
+    assert files
+    for path in files:
+        assert scenario.load(path).scenario == path.stem
+    assert [s.scenario for s in scenario.find([])] == [p.stem for p in files]
+
+
+def test_operation_ids_count_the_seeding_inserts_of_their_writer() -> None:
+    s = scenario.parse(FILE)
+    assert (s.op("delete"), s.op("update")) == ("w0-1", "w1-0")
+    more = scenario.parse(
+        given(("  - {name: t, seed_rows: 2}", "  - {name: t}\n  - {name: e, seed_rows: 0}\n  - {name: u}"))
+    )
+    assert (more.op("delete"), more.op("update")) == ("w0-1", "w1-1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ([("affected: all", "afected: all")], "<scenario>:4: unknown key 'afected' (did you mean affected?)"),
+        ([("    writer: 0", "    writters: 0")], "<scenario>:9: unknown key 'writters' (did you mean writer?)"),
+        ([("hold: {update: completed}", "hold: {update: soon}")], "<scenario>:12: update: 'soon' is not allowed"),
+        ([("hold: {update: completed}", "hold: {updat: completed}")], "<scenario>:12: hold: no other operation 'updat'"),
+        ([("hold: {update: completed}", "hold: {delete: completed}")], "hold: no other operation 'delete'"),
+        ([("hold: {update: completed}", "hold: {update: held}")], "hold: update has neither hold nor fault"),
+        ([("do: delete", "do: delet")], "<scenario>:10: do: unknown operation 'delet' (did you mean delete?)"),
+        ([("value: {ids: [1]}", "value: {id: 1}")], "<scenario>:11: value: not the arguments of delete: KeyError"),
+        ([("name: update\n", "name: delete\n")], "<scenario>:13: operation 'delete' is there twice"),
+        ([("final: {t:", "final: {u:")], "<scenario>:19: final: unknown table 'u'; allowed: t"),
+        ([("after: {delete: held}", "after: {delete: completed}")], "none of delete, update can ever end"),
+        ([("hold: {update: completed}", "fault: {status: 200}")], "<scenario>:12: status:"),
+        ([("hold: {update: completed}", "fault: {verb: late, status: 504}")], "late: needs hold, such as {delete: completed}"),
+        ([("link: https:", "link: ftp:")], "<scenario>:3: link: 'ftp://example.org/1' must match"),
+        ([("final: {t: [0, 1]}", "")], "missing key 'final'"),
+        ([("writer: 0", "writer: 9")], "<scenario>:9: writer:"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_file_line_and_key(changes: list[tuple[str, str]], said: str) -> None:
+    with pytest.raises(WorkloadError) as e:
+        scenario.parse(given(*changes))
+    assert said in str(e.value)
+    assert "\n" not in str(e.value)
+
+
+def test_a_late_commit_may_wait_for_the_answer_that_its_own_writer_gets() -> None:
+    late = ("    hold: {update: completed}", "    fault: {verb: late, status: 504}\n    hold: {delete: completed}")
+    assert scenario.parse(given(late)).operations[0].gated
+
+
+def test_a_name_that_is_not_there_lists_the_library() -> None:
+    with pytest.raises(WorkloadError, match=r"undelet: no such scenario \(did you mean undelete\?\)"):
+        scenario.find(["undelet"])
+
+
+# --- decide -----------------------------------------------------------------------------------------------------------
+
+REFUSED = [["org.apache.iceberg.exceptions.ValidationException", "Found conflicting files"]]
+
+
+def told(path: Path, s: Scenario, ids: list[int] | None, delete: str = "ok") -> History:
+    """The history of a run: seeding, both operations, a final read that returns ``ids`` or fails."""
+    with Recorder(path / "history.jsonl", {"workload": s.scenario}) as r:
+        steps = [("insert", "w0-0", 0, {"ids": [0, 1]}), ("delete", "w0-1", 0, {"ids": [1]})]
+        for f, op, process, value in [*steps, ("update-register", "w1-0", 1, {"ids": [1]})]:
+            kind = delete if op == "w0-1" else "ok"
+            r.record("invoke", process, f, table="t", value=value, op=op, phase="main")
+            r.record(kind, process, f, table="t", op=op, error=None if kind == "ok" else REFUSED)  # type: ignore[arg-type]
+        r.record("invoke", 1, "read", table="t", value={}, op="w1-1", phase="final-reads")
+        found = [[i, "v", 0, "v", 0] for i in ids or ()]
+        r.record("fail" if ids is None else "ok", 1, "read", table="t", value=found, op="w1-1")
+    return read(path / "history.jsonl")
+
+
+def found(*names: str, valid: Validity = False, same_as: str | None = None) -> Results:
+    evidence = {} if same_as is None else {"same_as": same_as}
+    anomalies = tuple(Anomaly(n, "replay", "t", "why", evidence=evidence) for n in names)
+    return Results((Verdict("replay", valid, anomalies),), valid)
+
+
+def test_it_is_reproduced_when_outcomes_anomalies_and_rows_are_as_the_scenario_says(tmp_path: Path) -> None:
+    s = scenario.parse(FILE)
+    assert decide(s, told(tmp_path, s, [0, 1]), found("undelete"), "1.12.0") == ("reproduced", ())
+
+
+@pytest.mark.parametrize(
+    ("ids", "delete", "results", "why"),
+    [
+        ([0, 1], "fail", found("undelete"), "delete ended fail (ValidationException: Found conflicting files), not ok"),
+        ([0, 1], "ok", found(valid=True), "did not find undelete"),
+        ([0, 1], "ok", found("undelete", "lost-commit"), "found lost-commit (replay), which it does not expect"),
+        ([0, 1], "ok", found("undelete", valid="unknown"), "replay could not decide"),
+        ([0, 1], "ok", replace(found("undelete"), complete=False), "the run did not come to its end"),
+        ([0], "ok", found("undelete"), "t at the end: [0] as read by w1-1, not [0, 1]"),
+        ([0, 1, 1], "ok", found("undelete"), "t at the end: [0, 1, 1]"),
+        (None, "ok", found("undelete"), "t at the end: unreadable"),
+    ],
+)
+def test_anything_else_is_not_and_says_what(
+    tmp_path: Path, ids: list[int] | None, delete: str, results: Results, why: str
+) -> None:
+    s = scenario.parse(FILE)
+    state, reasons = decide(s, told(tmp_path, s, ids, delete), results, "1.12.0")
+    assert state == "not reproduced"
+    assert any(why in r for r in reasons), reasons
+
+
+def test_what_second_opinions_make_of_the_expected_anomaly_is_expected(tmp_path: Path) -> None:
+    s = scenario.parse(FILE)
+    both = found("undelete").verdicts + found("lost-update", same_as="undelete").verdicts
+    assert decide(s, told(tmp_path, s, [0, 1]), Results(both, False), "1.12.0")[0] == "reproduced"
+
+
+def test_checkers_may_be_undecided_where_nobody_can_read(tmp_path: Path) -> None:
+    s = scenario.parse(given(("final: {t: [0, 1]}", "final: {t: unreadable}")))
+    assert decide(s, told(tmp_path, s, None), found("undelete", valid="unknown"), "1.12.0") == ("reproduced", ())
+
+
+@pytest.mark.parametrize(("version", "state"), [("1.11.9", "not reproduced"), ("1.12.0", "fixed"), ("1.13", "fixed")])
+def test_a_defect_that_is_gone_is_fixed_from_the_version_that_the_scenario_names(
+    tmp_path: Path, version: str, state: str
+) -> None:
+    s = scenario.parse(given(("affected: all", "affected: some\nfixed: 1.12.0")))
+    assert decide(s, told(tmp_path, s, [0], "fail"), found(valid=True), version)[0] == state
+
+
+@pytest.mark.parametrize(
+    ("version", "state"),
+    [
+        ("1.10.1", "later"),
+        ("1.9", "later"),
+        ("1.10.2", "not reproduced"),
+        ("1.11", "not reproduced"),
+        ("unknown", "not reproduced"),
+    ],
+)
+def test_a_promise_is_asked_of_versions_from_the_one_that_gave_it(tmp_path: Path, version: str, state: str) -> None:
+    s = scenario.parse(given(("affected: all", "affected: none\nsince: 1.10.2"), ("anomalies: [undelete]\n", "")))
+    history = told(tmp_path, s, [0, 1])
+    assert decide(s, history, found("undelete"), version)[0] == state
+    assert decide(s, history, found(valid=True), version) == ("reproduced", ())
+    assert Proof("s", "later", ("why",)).as_said
+
+
+def test_one_that_is_still_there_in_part_is_not_fixed(tmp_path: Path) -> None:
+    s = scenario.parse(given(("affected: all", "affected: some\nfixed: 1.12.0")))
+    assert decide(s, told(tmp_path, s, [0]), found("undelete"), "1.12.0")[0] == "not reproduced"
+
+
+def test_an_error_must_be_of_the_class_and_say_what_the_scenario_says(tmp_path: Path) -> None:
+    expect = (
+        "hold: {update: completed}",
+        "hold: {update: completed}\n    expect: {type: fail, error: %s, message: %s}",
+    )
+    for error, message, state in [
+        ("ValidationException", "conflicting", "reproduced"),
+        ("ValidationException", "missing", "not reproduced"),
+        ("CommitFailedException", "conflicting", "not reproduced"),
+    ]:
+        s = scenario.parse(given((expect[0], expect[1] % (error, message))))
+        (tmp_path / error / message).mkdir(parents=True)
+        history = told(tmp_path / error / message, s, [0, 1], "fail")
+        assert decide(s, history, found("undelete"), "1.12.0")[0] == state
+
+
+def test_an_unknown_version_has_no_fix() -> None:
+    assert newer("1.12.0", "1.9.2") and not newer("1.9.2", "1.12.0") and not newer("unknown", "1.0")
+    assert newer("1.12", "1.12.0") and newer("1.12.0-SNAPSHOT", "1.12") and not newer("1.12.0", "1.12.1")
+
+
+def test_the_table_counts_and_shows_the_worst() -> None:
+    s = scenario.parse(FILE)
+    proofs = [Proof("undelete", "reproduced"), Proof("undelete", "not reproduced", ("because",))]
+    assert rows([s], proofs) == [("undelete", "not reproduced", "1 of 2", "because")]
+    assert rows([s], proofs[:1]) == [("undelete", "reproduced", "1 of 1", "undelete")]

@@ -1,0 +1,279 @@
+"""A workload file is understood, or its error names file, line, key and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from nemesis.faults.lengths import seconds
+from workloads.file.scenario import Scenario
+from workloads.file.workload import LIBRARY, Workload, WorkloadError, assertion, find, load, parse
+from workloads.file.yamlfile import validated
+from workloads.operations.kind import KINDS
+
+GOOD = """\
+workload: small
+tables:
+  - name: orders
+    format_version: 3
+length: {ops: 10}
+operations:
+  insert: 2
+  delete: {weight: 1, keys: own}
+"""
+
+
+@pytest.mark.parametrize("path", sorted(LIBRARY.glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_workload_of_the_library_is_valid_and_says_what_it_does(path: Path) -> None:
+    workload = load(path)
+    assert workload.workload == path.stem
+    assert len(workload.description) > 20
+
+
+def test_what_is_not_said_has_a_default() -> None:
+    workload = parse(GOOD)
+    (phase,) = workload.resolved_phases()
+    assert (phase.name, phase.length.ops, phase.writers) == ("main", 10, 4)
+    assert workload.tables[0].isolation == "serializable"
+    assert workload.operations["insert"].weight == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "says"),
+    [
+        (("workload: small\n", ""), 1, "missing key 'workload'"),
+        (("format_version: 3", "format_version: 4"), 4, "format_version: 4 is not allowed; allowed: 2, 3"),
+        (("format_version", "formatversion"), 4, "unknown key 'formatversion' (did you mean format_version?)"),
+        (("length:", "lenght:"), 5, "unknown key 'lenght' (did you mean length?)"),
+        (("{ops: 10}", "{ops: many}"), 5, "ops: input should be a valid integer"),
+        (("{ops: 10}", "{ops: 0}"), 5, "ops: input should be greater than or equal to 1"),
+        (("{ops: 10}", "{time: 3 parsecs}"), 5, "time: must be a length of time such as 500ms, 90s, 2m or 1h"),
+        (("{ops: 10}", "{ops: 10, time: 2m}"), 5, "needs exactly one of: ops, time"),
+        (("length: {ops: 10}\n", ""), 1, "needs length"),
+        (("insert: 2", "insrt: 2"), 7, "unknown operation 'insrt' (did you mean insert?); allowed: insert, "),
+        (("insert: 2", "insert: lots"), 7, "insert: must be a mapping with the keys weight, keys, tables"),
+        (("insert: 2", "insert: -1"), 7, "weight: input should be greater than or equal to 0"),
+        (("insert: 2", "insert: 0\n  insert-select: 0"), 6, None),
+        (("weight: 1, keys: own", "weight: 1, keys: mine"), 8, "keys: 'mine' is not allowed; allowed: 'shared', 'own'"),
+        (("weight: 1, keys: own", "tables: [order]"), 8, "tables: unknown table 'order'; allowed: orders"),
+        (
+            ("weight: 1, keys: own", "retain_last: 3"),
+            8,
+            "retain_last: delete has no such option; allowed: weight, keys",
+        ),
+        (("- name: orders", "- name: Orders"), 3, "name: 'Orders' must match"),
+        (("insert: 2", "insert: 2\n  insert: 3"), 8, "key 'insert' is there twice"),
+        (("length:", "extra: 3\nlength:"), 5, "unknown key 'extra'"),
+        (
+            ("operations:", "assert: {retry: '<5%'}\noperations:"),
+            6,
+            "unknown metric 'retry' (did you mean retry_rate?)",
+        ),
+        (
+            ("operations:", "assert: {retry_rate: '5'}\noperations:"),
+            6,
+            'retry_rate: must be a comparison such as "<5%"',
+        ),
+        (("operations:", "catalog: nessi\noperations:"), 6, "unknown catalog 'nessi'"),
+        (("{ops: 10}", "{ops: 10"), 6, "not YAML"),
+    ],
+)
+def test_an_error_names_line_key_and_remedy(change: tuple[str, str], line: int, says: str | None) -> None:
+    text = GOOD.replace(*change)
+    assert text != GOOD
+    if says is None:
+        parse(text, "w.yaml")
+        return
+    with pytest.raises(WorkloadError) as error:
+        parse(text, "w.yaml")
+    message = str(error.value)
+    assert message.startswith(f"w.yaml:{line}: "), message
+    assert says in message
+    assert "\n" not in message
+
+
+THREE = GOOD.replace("format_version: 3", "format_version: 4").replace("length:", "writers: 0\nlength:")
+
+
+def test_everything_that_is_wrong_is_said_in_the_order_of_the_file() -> None:
+    with pytest.raises(WorkloadError) as error:
+        parse("seeed: 3\n" + THREE, "w.yaml")
+    assert [line.split(": ")[:2] for line in str(error.value).splitlines()] == [
+        ["w.yaml:1", "unknown key 'seeed' (did you mean seed?); allowed"],
+        ["w.yaml:5", "format_version"],
+        ["w.yaml:6", "writers"],
+    ]
+
+
+def test_every_name_that_means_nothing_is_said() -> None:
+    text = GOOD.replace("insert: 2", "insrt: 2").replace("keys: own", "tables: [order]") + "catalog: nessi\n"
+    with pytest.raises(WorkloadError) as error:
+        parse(text, "w.yaml")
+    assert [line.partition(": ")[0] for line in str(error.value).splitlines()] == ["w.yaml:7", "w.yaml:8", "w.yaml:9"]
+
+
+def test_every_key_that_is_there_twice_is_said() -> None:
+    with pytest.raises(WorkloadError) as error:
+        parse(GOOD + "  insert: 1\nlength: {ops: 1, ops: 2}\n", "w.yaml")
+    assert [line.split(";")[0] for line in str(error.value).splitlines()] == [
+        "w.yaml:9: key 'insert' is there twice",
+        "w.yaml:10: key 'length' is there twice",
+    ]
+
+
+def test_a_misspelt_key_is_not_said_to_be_missing_as_well() -> None:
+    with pytest.raises(WorkloadError) as error:
+        parse(GOOD.replace("workload:", "workloda:"), "w.yaml")
+    assert str(error.value).startswith("w.yaml:1: unknown key 'workloda' (did you mean workload?)")
+    assert "\n" not in str(error.value)
+
+
+def whole_numbers(model: type[BaseModel], at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Where a file of this model has a whole number: the keys on the way, ``0`` for the first of a list, ``insert`` for a mapping's."""
+    for name, field in model.model_fields.items():
+        yield from _inside(field.annotation, (*at, field.alias or name))
+
+
+def _inside(annotation: Any, at: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if annotation is int:
+        yield at
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield from whole_numbers(annotation, at)
+    elif get_origin(annotation) is dict:
+        yield from _inside(get_args(annotation)[1], (*at, "insert"))
+    elif get_origin(annotation) is tuple:
+        yield from _inside(get_args(annotation)[0], (*at, "0"))
+    elif get_origin(annotation) is not Literal:
+        for a in get_args(annotation)[: 1 if get_origin(annotation) is Annotated else None]:
+            yield from _inside(a, at)
+
+
+def with_true(at: tuple[str, ...]) -> Any:
+    """``true`` at that place."""
+    if not at:
+        return True
+    return [with_true(at[1:])] if at[0] == "0" else {at[0]: with_true(at[1:])}
+
+
+@pytest.mark.parametrize(
+    ("model", "at"),
+    [
+        pytest.param(model, at, id=".".join((model.__name__, *at)))
+        for model in (Workload, Scenario)
+        for at in whole_numbers(model)
+    ],
+)
+def test_true_is_no_whole_number(model: type[BaseModel], at: tuple[str, ...]) -> None:
+    with pytest.raises(WorkloadError) as error:
+        validated(model, yaml.safe_dump(with_true(at)), "w.yaml")
+    key = "" if at[-1] == "0" else f"{at[-1]}: "
+    assert f"{key}must be a number, not True" in str(error.value)
+
+
+def test_the_numbers_of_a_file_are_found() -> None:
+    found = {*whole_numbers(Workload)}
+    assert {("writers",), ("tables", "0", "partitions"), ("nemesis", "faults", "0", "writers", "0")} <= found
+    assert {("operations", "0", "writer"), ("final", "insert", "0")} <= {*whole_numbers(Scenario)}
+
+
+def test_all_weights_zero_is_an_error() -> None:
+    with pytest.raises(WorkloadError, match="every weight is 0"):
+        parse(GOOD.replace("insert: 2", "insert: 0").replace("weight: 1", "weight: 0"))
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "- a list\n", "just words", "[" * 5000, "a: &a [*a]", "\x00"])
+def test_what_is_no_workload_at_all_is_one_clear_line(text: str) -> None:
+    with pytest.raises(WorkloadError) as error:
+        parse(text, "w.yaml")
+    assert str(error.value).startswith("w.yaml") and "\n" not in str(error.value)
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_a_workload_or_a_workload_error(text: str) -> None:
+    try:
+        parse(text)
+    except WorkloadError:
+        pass
+
+
+@given(st.integers(0, len(GOOD) - 1), st.text(max_size=5))
+def test_a_damaged_workload_is_a_workload_or_a_workload_error(at: int, scribble: str) -> None:
+    try:
+        parse(GOOD[:at] + scribble + GOOD[at + 1 :])
+    except WorkloadError:
+        pass
+
+
+def test_a_name_means_a_file_of_the_library_and_a_wrong_one_lists_them() -> None:
+    assert find("quick") == LIBRARY / "quick.yaml"
+    with pytest.raises(WorkloadError, match=r"did you mean quick\?.*in the library: .*mixed"):
+        find("quik")
+
+
+@pytest.mark.parametrize(("kind", "option"), [(k.name, option) for k in KINDS.values() for option in k.options])
+def test_a_kind_s_options_can_be_given(kind: str, option: str) -> None:
+    value = {"strategy": "sort", "partial_progress": "true"}.get(option, "2")
+    text = f"{GOOD.partition('operations:')[0]}operations:\n  {kind}: {{{option}: {value}}}\n"
+    assert option in parse(text, "w.yaml").operations[kind].options()
+
+
+def test_mixed_uses_every_operation_but_those_on_two_tables_and_those_that_take_acknowledged_commits_back() -> None:
+    others = {"rollback", "remove-orphan-files", "replace-table", "transfer", "read-both"}
+    assert set(KINDS) - set(load(find("mixed")).operations) == others
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("90s", 90), ("2m", 120), ("1.5h", 5400), ("500ms", 0.5), (7, 7), ("7", 7)]
+)
+def test_lengths_of_time(text: object, value: float) -> None:
+    assert seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "m", "-3s", 0, "0s", True, None, "1d", float("nan"), float("inf")])
+def test_no_lengths_of_time(text: object) -> None:
+    with pytest.raises(ValueError):
+        seconds(text)
+
+
+def test_assertions_compare_numbers_and_percentages() -> None:
+    assert assertion("<5%") == ("<", 0.05, True)
+    assert assertion(" >= 200 ") == (">=", 200.0, False)
+
+
+STAGED = 'properties: {write.wap.enabled: "true"}'
+
+
+@pytest.mark.parametrize(
+    ("tables", "operations", "says"),
+    [
+        (["a", "b"], "transfer: 1", None),
+        (["a", "b"], "read-both: 1", None),
+        (["a"], "transfer: 1", "transfer: takes two tables, and has only a; give it two or more"),
+        (["a", "b"], "read-both: {tables: [b]}", "read-both: takes two tables, and has only b"),
+        (
+            ["a", "b", "c!"],
+            "transfer: 1",
+            "transfer: table c cannot stage a commit; give it properties: {write.wap.enabled",
+        ),
+        (["a", "b", "c!"], "transfer: {tables: [a, b]}", None),
+        (["a!", "b!"], "read-both: 1", None),
+    ],
+)
+def test_an_operation_on_two_tables_has_two_that_can_stage(
+    tables: list[str], operations: str, says: str | None
+) -> None:
+    each = [f"  - {{name: {t[0]}{'' if t.endswith('!') else ', ' + STAGED}}}" for t in tables]
+    text = "\n".join(["workload: w", "tables:", *each, "length: {ops: 3}", "operations:", f"  {operations}"])
+    if says is None:
+        assert parse(text, "w.yaml")
+        return
+    with pytest.raises(WorkloadError) as error:
+        parse(text, "w.yaml")
+    assert str(error.value).startswith(f"w.yaml:{len(tables) + 5}: {says}")

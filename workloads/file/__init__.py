@@ -1,0 +1,1 @@
+"""What may a file that people write say?"""

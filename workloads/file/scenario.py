@@ -1,0 +1,294 @@
+"""The scenario file: one known defect, or the promise beside it, as operations in a fixed order and what must be seen of them.
+
+A workload file says what the writers do and leaves the order to luck. A scenario names every operation, who invokes it, after
+what, and at which moment its commit is let through or answered wrongly (``nemesis.gate``). Operations are the kinds of
+``workloads.operations.kind``, never plain SQL: a statement without a meaning could not be judged by the checkers.
+``docs/scenarios.md`` is its reference; ``load`` is the only way in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from compose.catalogs.registry import CATALOGS
+from nemesis.faults.fault import Fault, RequestKind, Service
+from nemesis.faults.lengths import Seconds
+from workloads.file import workload as schema
+from workloads.file.workload import Length, OperationSpec, Workload, WorkloadError
+from workloads.file.yamlfile import Lines, Path_, Problem, read_text, refuse, suggest, validated
+from workloads.operations.kind import KINDS
+from workloads.tables import TableSpec
+
+Moment = Literal["held", "completed"]
+"""Of an operation: its commit is at the gate (or was applied there, when it is to be answered wrongly), its writer has the outcome."""
+
+NAME = r"^[a-z][a-z0-9-]{0,39}$"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Outcome(_Model):
+    """How an operation must end: its type, and of an error, a class of its chain (last part of the name) and a piece of its message."""
+
+    type: Literal["ok", "fail", "info"] = "ok"
+    error: str | None = None
+    message: str = ""
+
+
+def _outcome(value: object) -> object:
+    return {"type": value} if isinstance(value, str) else value
+
+
+def _fault(value: object) -> object:
+    return {"verb": "answer"} | value if isinstance(value, dict) else value
+
+
+AT_A_GATE = frozenset({"answer", "reject", "drop-reply", "drop-request", "cut", "duplicate", "late"})
+"""Verbs that strike one request."""
+
+When = Annotated[dict[str, Moment], Field(min_length=1)]
+
+
+class Step(_Model):
+    """One operation. A writer invokes its own in the order of the file.
+
+    Attributes:
+        name: for the other steps.
+        writer: 0 … 7.
+        do: its kind.
+        table: the first one when not given.
+        value: its arguments, as in the history.
+        after: it is invoked when these have come to these moments.
+        hold: its first commit is held until these have.
+        fault: what befalls its first commit (``answer`` where no verb is given: it is applied, and answered with an error).
+        at: the kind of request that is held or struck, if not the commit.
+        nth: which of its requests of that kind, from 1. A transfer's commits are two that stage, then those that publish.
+        service: whose; ``database``: the catalog server's own.
+        expect: how it must end.
+    """
+
+    name: Annotated[str, Field(pattern=NAME)]
+    writer: Annotated[int, Field(ge=0, le=7)]
+    do: str
+    table: str | None = None
+    value: dict[str, Any] = {}
+    after: When | None = None
+    hold: When | None = None
+    fault: Annotated[Fault, BeforeValidator(_fault)] | None = None
+    at: RequestKind = "commit"
+    nth: Annotated[int, Field(ge=1, le=100)] = 1
+    service: Service = "catalog"
+    expect: Annotated[Outcome, BeforeValidator(_outcome)] = Outcome()
+
+    @property
+    def gated(self) -> bool:
+        """Whether its commit is stopped at the gate."""
+        return self.hold is not None or self.fault is not None
+
+    @property
+    def late(self) -> bool:
+        """Whether its writer has the answer before the catalog has the commit."""
+        return self.fault is not None and self.fault.verb == "late"
+
+
+class Scenario(_Model):
+    """A whole scenario file. See ``docs/scenarios.md``.
+
+    Attributes:
+        catalog: that it is about.
+        catalog_properties: more properties of it, in every writer, such as ``cache-enabled``.
+        since: the first Iceberg version that shows it, or of a promise, that keeps it; none when all do.
+        fixed: the first Iceberg version that no longer shows it; none while all do.
+        final: table → ids of its rows after all, one a row; or that nobody can read it, or that what is read does not matter.
+    """
+
+    scenario: Annotated[str, Field(pattern=NAME)]
+    description: Annotated[str, Field(min_length=1)]
+    link: Annotated[str, Field(pattern=r"^https://\S+$")]
+    affected: Annotated[str, Field(min_length=1)]
+    catalog: str = "rest"
+    catalog_properties: dict[str, str] = {}
+    since: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
+    fixed: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
+    tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=8)]
+    operations: Annotated[tuple[Step, ...], Field(min_length=1, max_length=50)]
+    anomalies: tuple[str, ...] = ()
+    final: Annotated[dict[str, tuple[int, ...] | Literal["unreadable", "unchecked"]], Field(min_length=1)]
+    op_timeout: Seconds = 90.0
+
+    @property
+    def writers(self) -> int:
+        """How many it needs."""
+        return 1 + max(s.writer for s in self.operations)
+
+    def table(self, step: Step) -> TableSpec:
+        """The table of a step."""
+        return next((t for t in self.tables if t.name == step.table), self.tables[0])
+
+    def op(self, name: str) -> str:
+        """The operation id of a step: a writer's seeding inserts come first (``workloads.generator.seed_rows``)."""
+        step = next(s for s in self.operations if s.name == name)
+        seeding = len([t for t in self.tables if t.seed_rows][step.writer :: self.writers])
+        own = [s.name for s in self.operations if s.writer == step.writer]
+        return f"w{step.writer}-{seeding + own.index(name)}"
+
+    def workload(self) -> Workload:
+        """It as a workload, whose operations somebody else brings in order."""
+        return Workload.model_validate(
+            {
+                "workload": self.scenario,
+                "description": self.description,
+                "catalog": self.catalog,
+                "catalog_properties": self.catalog_properties,
+                "tables": self.tables,
+                "writers": self.writers,
+                "length": Length(ops=len(self.operations)),
+                "op_timeout": self.op_timeout,
+                "operations": {s.do: OperationSpec() for s in self.operations},
+                "expect": self.anomalies,
+            }
+        )
+
+
+def shape(text: str, file: str = "<scenario>") -> tuple[Scenario, Lines]:
+    """The text of a scenario file as an object whose keys and values are of the right kind, and the line of each key; names are not looked up.
+
+    Raises:
+        WorkloadError: all that is wrong, each with file, line and key.
+    """
+    return validated(Scenario, text, file)
+
+
+def parse(text: str, file: str = "<scenario>") -> Scenario:
+    """Parse the text of a scenario file; ``file`` names it in errors.
+
+    Raises:
+        WorkloadError: all that is wrong, each with file, line and key.
+    """
+    scenario, lines = shape(text, file)
+    refuse(problems(scenario), lines, file)
+    return scenario
+
+
+def problems(s: Scenario) -> Iterator[Problem]:
+    """Names in a scenario that mean nothing, and steps that wait for what never comes."""
+    if s.catalog not in CATALOGS:
+        yield (
+            ("catalog",),
+            f"unknown catalog {s.catalog!r}{suggest(s.catalog, CATALOGS)}; allowed: {', '.join(CATALOGS)}",
+        )
+    tables = [t.name for t in s.tables]
+    names = [o.name for o in s.operations]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            yield (("operations", i, "name"), f"operation {name!r} is there twice; give each its own name")
+    for i, o in enumerate(s.operations):
+        at: Path_ = ("operations", i)
+        if o.do not in KINDS:
+            yield ((*at, "do"), f"do: unknown operation {o.do!r}{suggest(o.do, KINDS)}; allowed: {', '.join(KINDS)}")
+            continue
+        if o.table is not None and o.table not in tables:
+            yield ((*at, "table"), f"table: unknown table {o.table!r}; allowed: {', '.join(tables)}")
+        try:
+            KINDS[o.do].statements(o.value, "w0-0", s.table(o))
+        except (KeyError, IndexError, TypeError, ValueError) as e:
+            yield ((*at, "value"), f"value: not the arguments of {o.do}: {type(e).__name__}: {e}")
+        if o.fault is not None and o.fault.verb not in AT_A_GATE:
+            yield (
+                (*at, "fault", "verb"),
+                f"verb: {o.fault.verb} does not strike one request; allowed: {', '.join(sorted(AT_A_GATE))}",
+            )
+        if o.late and o.hold is None:
+            yield (
+                (*at, "fault", "verb"),
+                f"late: needs hold, such as {{{o.name}: completed}}: until when the commit is late",
+            )
+    for table in s.final:
+        if table not in tables:
+            yield (("final", table), f"final: unknown table {table!r}; allowed: {', '.join(tables)}")
+    if len(names) == len(set(names)):
+        waits = list(_wait_problems(s))
+        yield from waits
+        if not waits and (stuck := _stuck(s)):
+            yield (("operations",), f"operations: none of {', '.join(stuck)} can ever end: they wait for each other")
+
+
+def _wait_problems(s: Scenario) -> Iterator[Problem]:
+    names = [o.name for o in s.operations]
+    gated = [o.name for o in s.operations if o.gated]
+    for i, o in enumerate(s.operations):
+        at: Path_ = ("operations", i)
+        for key, when in (("after", o.after), ("hold", o.hold)):
+            for other, moment in (when or {}).items():
+                itself = other == o.name and not (key == "hold" and o.late)
+                if itself or other not in names:
+                    others = ", ".join(n for n in names if n != o.name) or "none"
+                    yield ((*at, key, other), f"{key}: no other operation {other!r}; allowed: {others}")
+                elif moment == "held" and other not in gated:
+                    yield ((*at, key, other), f"{key}: {other} has neither hold nor fault, so nothing holds it")
+
+
+def _stuck(s: Scenario) -> list[str]:
+    """Names of the steps that never complete, because ``after``, ``hold`` and the writers' order wait in a circle."""
+    reached: set[tuple[str, str]] = set()
+
+    def came(when: Mapping[str, str] | None) -> bool:
+        return all((name, moment) in reached for name, moment in (when or {}).items())
+
+    for _ in range(2 * len(s.operations)):
+        free: dict[int, bool] = {}
+        for o in s.operations:
+            begun = free.get(o.writer, True) and came(o.after)
+            if begun and o.gated:
+                reached.add((o.name, "held"))
+            # A late commit is answered at once: only what the catalog does is held.
+            if begun and (came(o.hold) or o.late):
+                reached.add((o.name, "completed"))
+            free[o.writer] = (o.name, "completed") in reached
+    return [o.name for o in s.operations if (o.name, "completed") not in reached]
+
+
+LIBRARY = schema.LIBRARY / "scenarios"
+"""Where the scenario files that come with icequake are."""
+
+
+def load(path: Path) -> Scenario:
+    """Read and validate a scenario file.
+
+    Raises:
+        WorkloadError: it cannot be read, or something in it is wrong.
+    """
+    return parse(read_text(path), str(path))
+
+
+def paths(names: list[str]) -> list[Path]:
+    """The files of the scenarios of these names or files; all of the library, by name, when none is given.
+
+    Raises:
+        WorkloadError: one is not there.
+    """
+    library = {p.stem: p for p in sorted(LIBRARY.glob("*.yaml"))}
+    found = []
+    for name in names or list(library):
+        path = library.get(name, Path(name))
+        if not path.is_file():
+            raise WorkloadError(
+                f"{name}: no such scenario{suggest(name, list(library))}; in the library: {', '.join(library)}"
+            )
+        found.append(path)
+    return found
+
+
+def find(names: list[str]) -> list[Scenario]:
+    """The scenarios of these names or files; all of the library, by name, when none is given.
+
+    Raises:
+        WorkloadError: one is not there, or wrong.
+    """
+    return [load(p) for p in paths(names)]

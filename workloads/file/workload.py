@@ -1,0 +1,346 @@
+"""The workload file: YAML in, validated objects out, and errors that name file, line, key and what is allowed.
+
+A workload file says *what* the writers do, never where it runs. ``docs/workload-file.md`` is its reference; ``load`` is the only
+way in. Seed and file together determine every operation of every writer (``workloads.generator``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from compose.catalogs import user_file
+from compose.catalogs.registry import CATALOGS
+from nemesis.faults.fault import Fault
+from nemesis.faults.lengths import Seconds
+from nemesis.faults.packages import PACKAGES
+from workloads.file.yamlfile import FileError, Lines, Path_, Problem, read_text, refuse, suggest, validated
+from workloads.operations.kind import KINDS, STAGES, Keys
+from workloads.tables import TableSpec
+
+WorkloadError = FileError
+"""A workload file that cannot be used; for each thing that is wrong a line: file, line, key, what is wrong and what is allowed."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KeySpec(_Model):
+    """How shared keys are drawn: ``space`` of them, with a Zipf exponent of ``skew`` (0: all alike)."""
+
+    space: Annotated[int, Field(ge=2, le=1_000_000)] = 16
+    skew: Annotated[float, Field(ge=0, le=5)] = 0.0
+
+    def keys(self) -> Keys:
+        """For the operations."""
+        return Keys(self.space, self.skew)
+
+
+class Length(_Model):
+    """How long a phase goes on: until ``ops`` operations were invoked by all writers together, or for ``time``; one of them."""
+
+    ops: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    time: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Length:
+        if (self.ops is None) == (self.time is None):
+            raise ValueError("needs exactly one of: ops, time")
+        return self
+
+
+class OperationSpec(_Model):
+    """One line of the mix: a kind's share, whose keys it draws, and on which tables (all, when not said)."""
+
+    weight: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    keys: Literal["shared", "own"] = "shared"
+    tables: tuple[str, ...] | None = None
+    rows: Annotated[int, Field(ge=1, le=1000)] | None = None
+    back: Annotated[int, Field(ge=0, le=1000)] | None = None
+    strategy: Literal["binpack", "sort"] | None = None
+    partial_progress: bool | None = None
+    retain_last: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    columns: Annotated[int, Field(ge=1, le=1000)] | None = None
+    properties: Annotated[int, Field(ge=1, le=1000)] | None = None
+    older_than: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    """Seconds."""
+
+    def options(self) -> dict[str, Any]:
+        """The kind's own options that were given."""
+        return {k: v for k, v in self if k not in ("weight", "keys", "tables") and v is not None}
+
+
+def _weight(value: object) -> object:
+    return {"weight": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Mix = dict[str, Annotated[OperationSpec, BeforeValidator(_weight)]]
+
+
+class Phase(_Model):
+    """A stretch of the run. ``operations``, ``rate`` and ``writers`` are the workload's where not given; ``tables``: those of operations that
+    name none, all when not given.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
+    length: Length
+    operations: Mix | None = None
+    rate: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    writers: Annotated[int, Field(ge=1, le=64)] | None = None
+    tables: tuple[str, ...] | None = None
+
+
+class Nemesis(_Model):
+    """What goes wrong while the writers work. See ``docs/nemesis.md``.
+
+    Attributes:
+        packages: names of ``nemesis.faults.packages``.
+        faults: more of them.
+        interval: seconds from the end of a fault to the start of the next: half of it to one and a half times it.
+        duration: seconds that a fault is on, for those that do not say.
+    """
+
+    packages: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    interval: Seconds = 5.0
+    duration: Seconds = 5.0
+
+    def all(self) -> tuple[Fault, ...]:
+        """The packages' faults, then its own."""
+        return (*(f for p in self.packages for f in PACKAGES[p].faults), *self.faults)
+
+
+class Workload(_Model):
+    """A whole workload file. See ``docs/workload-file.md``."""
+
+    workload: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
+    description: str = ""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    catalog: str = "rest"
+    catalog_properties: dict[str, str] = {}
+    tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=64)]
+    writers: Annotated[int, Field(ge=1, le=64)] = 4
+    keys: KeySpec = KeySpec()
+    length: Length | None = None
+    rate: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    op_timeout: Seconds = 120.0
+    operations: Annotated[Mix, Field(min_length=1)]
+    phases: Annotated[tuple[Phase, ...], Field(max_length=100)] = ()
+    nemesis: Nemesis | None = None
+    clocks: dict[Annotated[int, Field(ge=0, le=63)], Annotated[str, Field(pattern=r"^[+-]\d+[smhd]$")]] = {}
+    expect: tuple[str, ...] = ()
+    assertions: Annotated[dict[str, str], Field(alias="assert")] = {}
+
+    def resolved_phases(self) -> tuple[Phase, ...]:
+        """The phases with everything filled in; one called ``main`` when the file has only ``length``."""
+        phases = self.phases or (Phase(name="main", length=self.length or Length(ops=1)),)
+        return tuple(
+            p.model_copy(
+                update={
+                    "operations": p.operations or self.operations,
+                    "rate": p.rate or self.rate,
+                    "writers": p.writers or self.writers,
+                }
+            )
+            for p in phases
+        )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Workload:
+        if self.length is not None and self.phases:
+            raise ValueError("give either length or phases (each phase has its own length), not both")
+        if self.length is None and not self.phases:
+            raise ValueError("needs length, such as {ops: 200} or {time: 2m}, or phases")
+        return self
+
+
+def assertion(text: str) -> tuple[str, float, bool]:
+    """Parse a threshold such as ``"<5%"`` or ``">=200"``.
+
+    Returns:
+        The comparison (``<``, ``<=``, ``>``, ``>=``, ``==``), the number (5 % is 0.05), whether it was a percentage.
+
+    Raises:
+        ValueError: it is not of that form.
+    """
+    match = re.fullmatch(r"\s*(<=|>=|==|<|>)\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
+    if match is None:
+        raise ValueError('must be a comparison such as "<5%" or ">=200"')
+    return match[1], float(match[2]) / (100 if match[3] else 1), bool(match[3])
+
+
+METRICS = {
+    "operations": "operations of the writers that completed, whatever their outcome",
+    "kinds": "operation kinds that completed at least once",
+    "ok_rate": "operations acknowledged / operations",
+    "abort_rate": "writes that certainly failed / writes",
+    "unknown_rate": "operations whose outcome is unknown / operations",
+    "retried": "commits that needed more than one attempt",
+    "aborted": "writes aborted by a conflict (CommitFailedException or ValidationException)",
+    "retry_rate": "commits that needed more than one attempt / commits",
+    "latency_p50_ms": "median time from invocation to acknowledgement, ms",
+    "latency_p99_ms": "99th percentile of it, ms",
+}
+"""What ``assert:`` may compare."""
+
+
+def shape(text: str, file: str = "<workload>") -> tuple[Workload, Lines]:
+    """The text of a workload file as an object whose keys and values are of the right kind, and the line of each key; names are not looked up.
+
+    Raises:
+        WorkloadError: all that is wrong, each with file, line and key.
+    """
+    return validated(Workload, text, file)
+
+
+def parse(text: str, file: str = "<workload>") -> Workload:
+    """Parse the text of a workload file; ``file`` names it in errors.
+
+    Raises:
+        WorkloadError: all that is wrong, each with file, line and key.
+    """
+    workload, lines = shape(text, file)
+    refuse(problems(workload, file), lines, file)
+    return workload
+
+
+def problems(w: Workload, file: str) -> Iterator[Problem]:
+    """Names in a workload that mean nothing, and numbers of writers that it has not; ``file``: beside it is the file of its catalog."""
+    names = [t.name for t in w.tables]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            yield (("tables", i, "name"), f"table {name!r} is there twice; give each its own name")
+    mixes: list[tuple[Path_, Mix, tuple[str, ...] | None]] = [(("operations",), w.operations, None)]
+    mixes += [
+        (("phases", i, "operations"), p.operations, p.tables)
+        for i, p in enumerate(w.phases)
+        if p.operations is not None
+    ]
+    for at, mix, of_phase in mixes:
+        for kind, spec in mix.items():
+            if kind not in KINDS:
+                yield ((*at, kind), f"unknown operation {kind!r}{suggest(kind, KINDS)}; allowed: {', '.join(KINDS)}")
+                continue
+            known = {*(spec.tables or of_phase or ())} <= {*names}
+            if (
+                KINDS[kind].two_tables
+                and known
+                and (problem := _two_tables(w, kind, spec.tables or of_phase or tuple(names)))
+            ):
+                yield ((*at, kind), problem)
+            for option in spec.options():
+                allowed = KINDS[kind].options
+                if option not in allowed:
+                    takes = ", ".join(("weight", "keys", "tables", *allowed))
+                    yield ((*at, kind, option), f"{option}: {kind} has no such option; allowed: {takes}")
+            if not spec.tables and spec.tables is not None:
+                yield ((*at, kind, "tables"), "tables: names no table; leave the key out for all tables")
+            for i, t in enumerate(spec.tables or ()):
+                if t not in names:
+                    yield ((*at, kind, "tables", i), f"tables: unknown table {t!r}; allowed: {', '.join(names)}")
+        if not any(s.weight for s in mix.values()):
+            yield (at, "operations: every weight is 0; give at least one operation a weight")
+    for i, p in enumerate(w.phases):
+        if p.name in ("setup", "final-reads") or p.name in [q.name for q in w.phases[:i]]:
+            yield (("phases", i, "name"), f"name: phase {p.name!r} is taken; give each phase its own name")
+        for j, t in enumerate(p.tables or ()):
+            if t not in names:
+                yield (("phases", i, "tables", j), f"tables: unknown table {t!r}; allowed: {', '.join(names)}")
+        if p.tables == ():
+            yield (("phases", i, "tables"), "tables: names no table; leave the key out for all tables")
+        if p.writers is not None and p.writers > w.writers:
+            yield (("phases", i, "writers"), f"writers: the workload has only {w.writers}; raise writers at the top")
+    if user_file.is_file(w.catalog):
+        if not (described := Path(file).parent / w.catalog).is_file():
+            yield (("catalog",), f"catalog: {described} is not there; give the path of a catalog's file from this one")
+    elif w.catalog not in CATALOGS:
+        places = f"{', '.join(CATALOGS)}, or the file of your own, my.yaml"
+        yield (("catalog",), f"unknown catalog {w.catalog!r}{suggest(w.catalog, CATALOGS)}; allowed: {places}")
+    for n in w.clocks:
+        if n >= w.writers:
+            yield (("clocks", str(n)), f"clocks: there is no writer {n}; the workload has {w.writers}, from 0")
+    yield from _nemesis_problems(w)
+    for metric, threshold in w.assertions.items():
+        if metric not in METRICS:
+            yield (
+                ("assert", metric),
+                f"unknown metric {metric!r}{suggest(metric, METRICS)}; allowed: {', '.join(METRICS)}",
+            )
+        try:
+            assertion(threshold)
+        except ValueError as e:
+            yield (("assert", metric), f"{metric}: {e}, not {threshold!r}")
+
+
+def _two_tables(w: Workload, kind: str, among: tuple[str, ...]) -> str | None:
+    """What keeps an operation on two tables from running; None for nothing."""
+    if len(set(among)) < 2:
+        return f"{kind}: takes two tables, and has only {', '.join(among)}; give it two or more"
+    staged = {t.name for t in w.tables if t.properties.get(STAGES) == "true"}
+    missing = [t for t in among if t not in staged] if KINDS[kind].writes else []
+    if missing:
+        return f'{kind}: table {missing[0]} cannot stage a commit; give it properties: {{{STAGES}: "true"}}, or {kind} other tables'
+    return None
+
+
+def _nemesis_problems(w: Workload) -> Iterator[Problem]:
+    if w.nemesis is None:
+        return
+    if not w.nemesis.packages and not w.nemesis.faults:
+        yield (("nemesis",), "nemesis: names no fault; give packages, faults or both, or leave the key out")
+    for i, name in enumerate(w.nemesis.packages):
+        if name not in PACKAGES:
+            allowed = ", ".join(PACKAGES)
+            yield (("nemesis", "packages", i), f"unknown package {name!r}{suggest(name, PACKAGES)}; allowed: {allowed}")
+    for i, fault in enumerate(w.nemesis.faults):
+        at: Path_ = ("nemesis", "faults", i)
+        for n in fault.writers or ():
+            if n >= w.writers:
+                yield ((*at, "writers"), f"writers: there is no writer {n}; the workload has {w.writers}, from 0")
+        if fault.do is not None and fault.do not in KINDS:
+            yield (
+                (*at, "do"),
+                f"do: unknown operation {fault.do!r}{suggest(fault.do, KINDS)}; allowed: {', '.join(KINDS)}",
+            )
+
+
+LIBRARY = Path(__file__).parent
+"""Where the workload files that come with icequake are."""
+
+
+def find(name: str) -> Path:
+    """The file that ``name`` means: a path, or the name of a workload of the library (``quick``).
+
+    Raises:
+        WorkloadError: neither is there; lists the library.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    for candidate in (LIBRARY / f"{name}.yaml", LIBRARY / path.name):
+        if candidate.is_file() and (path.parent == Path() or path.parent.name == "workloads"):
+            return candidate
+    library = sorted(p.stem for p in LIBRARY.glob("*.yaml"))
+    raise WorkloadError(f"{name}: no such workload file{suggest(name, library)}; in the library: {', '.join(library)}")
+
+
+def load(path: Path) -> Workload:
+    """Read and validate a workload file.
+
+    Raises:
+        WorkloadError: it cannot be read, or something in it is wrong.
+    """
+    return placed(parse(read_text(path), str(path)), path)
+
+
+def placed(workload: Workload, path: Path) -> Workload:
+    """The workload of a file, with the path of its catalog's file not from that file's folder but from the current one."""
+    if not user_file.is_file(workload.catalog):
+        return workload
+    return workload.model_copy(update={"catalog": os.path.normpath(path.parent / workload.catalog)})

@@ -1,0 +1,1 @@
+"""What does an operation execute, and what does it mean?"""
