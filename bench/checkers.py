@@ -29,7 +29,7 @@ from checkers.columns import spark as spark_columns
 from checkers.columns.engine import _EXACT, judge_frame
 from checkers.evidence import history, tablelog
 from checkers.evidence.runfolder import RunFolder
-from checkers.judge.check import load_evidence
+from checkers.judge.runfolder import load_evidence
 from checkers.timeline.timeline import timelines
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec

@@ -22,17 +22,20 @@ from pathlib import Path
 
 from checkers.evidence import history, runfolder
 from compose.endpoints import Endpoints
-from compose.install.ensure import Installation, ensure
+from compose.install.ensure import ensure
+from compose.install.installation import Installation
 from compose.processes.watchdog import Watchdog
 from compose.stack.stack import Stack
-from harness.run.run import CREATE_NAMESPACE, Kept, Run, Settings, create_table
+from harness.run.run import Run
+from harness.run.settings import Kept, Settings
+from harness.run.tables import CREATE_NAMESPACE, create_table
 from harness.writers.driver import CATALOG, launcher
 from harness.writers.slot import Writer, request
 from workloads import generator
 from workloads.file import workload as schema
 from workloads.file.workload import Phase, Workload
 from workloads.generator import Planned
-from workloads.operations.kind import KINDS
+from workloads.operations.kinds import KINDS
 
 WRITERS, OPERATIONS, ROUNDS = 2, 120, 8
 CALL_S = 600.0

@@ -1,6 +1,6 @@
 """The ``atomicity`` checker: is a transfer in both of its tables or in neither, and does nobody ever see half of one?
 
-A transfer (``workloads.operations.kind.Transfer``) is one operation with a commit in each of two tables. Each table's log says by itself whether
+A transfer (``workloads.operations.two_tables.Transfer``) is one operation with a commit in each of two tables. Each table's log says by itself whether
 it has its part: the snapshot that names the operation is in main's ancestry or not. So half of one that stays (``half-transaction``) is a
 comparison of two logs, whatever the writer was told: both or neither is right for every outcome.
 
@@ -32,12 +32,13 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.commits import Emptiness
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
 from checkers.timeline.timeline import Resolution, Timeline, timelines
 from checkers.timeline.two_tables import part, second_of
-from checkers.verdict import Anomaly, Evidence, Validity, Verdict
+from checkers.verdict import Anomaly, Validity, Verdict
 
 FAR = 200
 """Snapshots of the first table between the two times it was asked, up to which a read is judged."""

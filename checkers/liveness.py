@@ -28,10 +28,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.timeline import explain, fault_windows
 from checkers.timeline.timeline import fates, timelines
-from checkers.verdict import Anomaly, Evidence, Validity, Verdict
+from checkers.verdict import Anomaly, Validity, Verdict
 
 S = 1_000_000_000
 TIMEOUT = "icequake.WriterTimeout"

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
+from checkers.evidence.paths import normalise
 from checkers.evidence.proxylog import Swap
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline import explain
-from checkers.verdict import Anomaly, Evidence, Validity, Verdict
-from compose.objectstore import normalise
+from checkers.verdict import Anomaly, Validity, Verdict
 
 LOST = "lost"
 """Key of the evidence of a lost update: the operations whose swaps are lost."""

@@ -35,13 +35,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.outcome import conflict
 from checkers.evidence.tablelog import Commit
-from checkers.judge.assertions import measure, quantile
 from checkers.timeline import fault_windows
+from checkers.timeline.metrics import measure, quantile
 from checkers.timeline.timeline import Timeline, kind_of, meaning, timelines
-from checkers.verdict import Evidence, Verdict
+from checkers.verdict import Verdict
 from workloads.tables import Row, State
 
 S = 1_000_000_000

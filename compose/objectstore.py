@@ -7,26 +7,17 @@ is not (:class:`TableReadError`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pyarrow import fs
 
-_S3 = re.compile(r"^s3[an]?://", re.IGNORECASE)
-_FILE = re.compile(r"^file:(//[^/]*)?(?=/)", re.IGNORECASE)
+from checkers.evidence.paths import normalise
 
 
 class TableReadError(RuntimeError):
     """The store cannot be read (unreachable, refused, out of time): says nothing about the table. One line."""
-
-
-def normalise(path: str) -> str:
-    """One spelling a place: ``s3a://`` and ``s3n://`` become ``s3://``; ``file:`` URIs become plain paths."""
-    if _S3.match(path):
-        return _S3.sub("s3://", path, count=1)
-    return _FILE.sub("", path, count=1)
 
 
 class ObjectStore:

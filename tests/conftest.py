@@ -16,9 +16,11 @@ from hypothesis import settings
 from compose.catalogs import nessie
 from compose.install import jdk
 from compose.install.cache import SetupError
-from compose.install.ensure import Installation, ensure
+from compose.install.ensure import ensure
+from compose.install.installation import Installation
 from compose.processes.watchdog import Watchdog
-from compose.stack.stack import Stack, spark_conf, writer_environment
+from compose.stack.sparkconf import spark_conf, writer_environment
+from compose.stack.stack import Stack
 
 # The same examples each time, so that a run of the tests says something of the code; ICEQUAKE_EXPLORE=1 looks for new ones.
 settings.register_profile("steady", derandomize=True, deadline=None)  # a loaded machine is slow, and no wrong

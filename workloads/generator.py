@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from random import Random
 
 from workloads.file.workload import Phase, Workload
-from workloads.operations.kind import KINDS, Arguments, Draw
+from workloads.operations.kind import Arguments, Draw
+from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
 

@@ -16,12 +16,13 @@ import numpy as np
 from checkers.columns.frames import Frame, Unordinary, frame_of
 from checkers.columns.screen import DEFINITE, Screen, screen
 from checkers.commits import Commits
+from checkers.evidence.evidence import Evidence
 from checkers.isolation import Isolation
 from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
 from checkers.timeline import two_tables
 from checkers.timeline.timeline import Timeline, resolutions, timelines
-from checkers.verdict import Anomaly, Checker, Evidence, Validity, Verdict, worst
+from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
 
 EXACT = 200_000
 """Operations of a table up to which the exact checkers judge what the screen cannot."""

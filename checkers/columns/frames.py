@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from checkers.evidence.history import Operation
 from checkers.timeline.timeline import Timeline, kind_of
-from workloads.operations.kind import KINDS, Kind
+from workloads.operations.kind import Kind
+from workloads.operations.kinds import KINDS
 from workloads.tables import Row, TableSpec
 
 I64 = npt.NDArray[np.int64]

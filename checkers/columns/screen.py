@@ -27,7 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers.columns.frames import CODES, I64, NEVER, SHAPES, U64, Frame, appended, hash_rows, keeps_rows
-from workloads.operations.kind import KINDS, OWN_KEYS
+from workloads.operations.keys import OWN_KEYS
+from workloads.operations.kinds import KINDS
 
 Bools = npt.NDArray[np.bool_]
 
@@ -350,7 +351,7 @@ def _predicates(f: Frame, kind: I64, at: I64, ids: I64) -> list[tuple[I64, I64, 
 
 
 def _part_of(id: I64, f: Frame) -> I64:
-    """As ``workloads.operations.kind.part_of``."""
+    """As ``workloads.operations.keys.part_of``."""
     return np.where(id >= 0, id % f.spec.partitions, -1 - (-id - 1) // OWN_KEYS)
 
 

@@ -29,13 +29,15 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event, Operation
-from checkers.judge.assertions import quantile
-from checkers.judge.check import SAME_AS, Results
+from checkers.judge.check import SAME_AS
+from checkers.judge.runfolder import Results
 from checkers.retries import AROUND
-from checkers.verdict import Evidence, Validity
+from checkers.timeline.metrics import quantile
+from checkers.verdict import Validity
 from nemesis.faults.fault import Fault
-from workloads.operations.kind import KINDS
+from workloads.operations.kinds import KINDS
 
 S, MS = 1e9, 1e6
 NOT_THE_WORKLOADS = (*AROUND, NEMESIS)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from checkers.evidence.paths import normalise
 from checkers.evidence.tablelog import TableLog
-from compose.objectstore import normalise
 
 ACCEPTED = re.compile(r"(UPDATE [1-9]\d*|2\d\d|ok)( \(nemesis: not told\)|, told .*)?")
 """What a service answers to a commit that it took, also when the writer was told something else: PostgreSQL's command tag, HTTP's

@@ -19,14 +19,15 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from checkers.evidence.evidence import Evidence
 from checkers.isolation.cycles import Cycle, explain_cycle, find_cycles
 from checkers.isolation.graph import THROUGH
 from checkers.isolation.levels import CYCLES, LEVELS, VARIANTS, forbids, strongest, violated, weakest
 from checkers.isolation.transactions import MOST, Finding
 from checkers.isolation.whitebox import TableGraph
-from checkers.replay.walk import BLIND_APPEND, isolation
+from checkers.timeline.promise import BLIND_APPEND, isolation
 from checkers.timeline.timeline import Timeline, kind_of, timelines
-from checkers.verdict import Anomaly, Evidence, Validity, Verdict
+from checkers.verdict import Anomaly, Validity, Verdict
 
 PROMISES = {"serializable": "strict-serializable", "snapshot": "strong-session-snapshot-isolation"}
 """A table's isolation level → what its operations must satisfy."""

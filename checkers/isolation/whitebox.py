@@ -43,8 +43,8 @@ import numpy as np
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.isolation.graph import PROCESS, REALTIME, RW, RWP, THROUGH, WR, WW, Graph, GraphBuilder
-from checkers.reads.judge import States
 from checkers.timeline import explain
+from checkers.timeline.states import States
 from checkers.timeline.timeline import Changes, Timeline, kind_of
 from workloads.operations.kind import Kind
 from workloads.tables import COLUMNS, Row, State, TableSpec

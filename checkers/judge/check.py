@@ -7,23 +7,19 @@ others found. Nothing here looks at a clock, so the same folder gives the same b
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import ValidationError
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
 
 from checkers import pointer
 from checkers.atomicity import Atomicity
 from checkers.columns import check_columns
 from checkers.commits import Commits
-from checkers.evidence import history, proxylog, tablelog
-from checkers.evidence.runfolder import RunFolder, StoreError, replace_file
+from checkers.evidence.evidence import Evidence
 from checkers.isolation import Isolation
 from checkers.judge import minimal, trail
 from checkers.judge.assertions import Assertions
+from checkers.judge.runfolder import Promises, Results
 from checkers.linearizable import Linearizable
 from checkers.liveness import Liveness
 from checkers.metadata.checker import Metadata
@@ -31,8 +27,7 @@ from checkers.pointer import Pointer
 from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
 from checkers.retries import Retries
-from checkers.verdict import Anomaly, Checker, Evidence, Validity, Verdict, worst
-from workloads.tables import TableSpec
+from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
 
 ALL: tuple[Checker, ...] = (
     Commits(),
@@ -58,33 +53,6 @@ SECOND_OPINIONS = ("isolation", "linearizable")
 """Checkers that find in their own terms what the others find."""
 SAME_AS = "same_as"
 """Key of the evidence of a second opinion: the name of the anomaly that it confirms."""
-
-
-@dataclass(frozen=True, slots=True)
-class Results:
-    """The verdicts of one run, in the order of the checkers, and the run's validity."""
-
-    verdicts: tuple[Verdict, ...]
-    valid: Validity
-    complete: bool = True
-    expected: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The content of ``results.json``."""
-        return {
-            "valid": self.valid,
-            "complete": self.complete,
-            "expected": list(self.expected),
-            "checkers": [v.to_json() for v in self.verdicts],
-        }
-
-
-@dataclass(frozen=True)
-class Promises:
-    """What the workload file says of the verdict: anomalies it expects, thresholds it asserts."""
-
-    expect: tuple[str, ...] = ()
-    thresholds: Mapping[str, str] = field(default_factory=dict)
 
 
 Engine = Literal["auto", "exact", "columns"]
@@ -230,51 +198,3 @@ def _one(checker: Checker, evidence: Evidence) -> Verdict:
         return checker.check(evidence)
     except Exception as e:
         return Verdict(checker.name, "unknown", notes=(f"the checker failed: {type(e).__name__}: {e}",))
-
-
-def load_evidence(folder: Path) -> Evidence:
-    """Read a run's folder: history, table logs, what the plan says of the tables, and whether the run came to its end.
-
-    Raises:
-        StoreError, HistoryError, TableLogError: something in it cannot be read.
-    """
-    run = RunFolder(folder)
-    plan = run.read_plan()
-    try:
-        tables = {t["name"]: TableSpec.model_validate(t) for t in plan["tables"]}
-    except (KeyError, TypeError, ValidationError) as e:
-        raise StoreError(f"{run.plan}: tables: not the tables of a plan: {str(e).splitlines()[0]}") from None
-    state = run.state()
-    told = _whole(history.read(run.history), state)
-    complete = state.get("state") == "complete" and not told.problems
-    logs = tablelog.read_all(run.tablelog)
-    return Evidence(told, logs, tables, complete, proxylog.read(run.proxy, logs))
-
-
-def _whole(told: history.History, state: Mapping[str, Any]) -> history.History:
-    """The history, with a problem more when the run counted more completed operations than it has: its end was lost."""
-    counted, there = state.get("operations"), sum(e.op is not None and e.type != "invoke" for e in told.events)
-    if not isinstance(counted, int) or there >= counted:
-        return told
-    text = f"history.jsonl: {there} operations completed, but the run counted {counted}: its end is missing"
-    return replace(told, problems=(*told.problems, text))
-
-
-def load_promises(folder: Path) -> Promises:
-    """What a run's plan says of the verdict.
-
-    Raises:
-        StoreError: the plan cannot be read.
-    """
-    run = RunFolder(folder)
-    plan = run.read_plan()
-    expect, thresholds = plan.get("expect") or [], plan.get("assert") or {}
-    if not isinstance(expect, list) or not isinstance(thresholds, dict):
-        raise StoreError(f"{run.plan}: expect must be a list and assert a mapping")
-    return Promises(tuple(map(str, expect)), {str(k): str(v) for k, v in thresholds.items()})
-
-
-def write_results(results: Results, path: Path) -> None:
-    """Write ``results.json``: the same bytes for the same results."""
-    text = json.dumps(results.to_json(), indent=1, sort_keys=True, ensure_ascii=False, default=str)
-    replace_file(path, text + "\n")

@@ -19,11 +19,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.tablelog import Commit, Metadata, TableLog
 from checkers.timeline import two_tables
-from checkers.verdict import Anomaly, Checker, Evidence, Verdict
-from workloads.operations.kind import KINDS
+from checkers.verdict import Anomaly, Checker, Verdict
+from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS
 
 BUDGET = 400

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange, TableLog
 from checkers.timeline.two_tables import tables_of
-from checkers.verdict import Anomaly, Evidence
+from checkers.verdict import Anomaly
 from workloads.tables import COLUMNS
 
 KEY = "chain"

@@ -16,15 +16,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.linearizable.blackbox import searched
 from checkers.linearizable.calls import Call
 from checkers.linearizable.result import KeyResult
 from checkers.linearizable.rows import STRICT, Leniency, Part, Seen, TableRows, Unreadable
 from checkers.linearizable.search import Limits, Searched, search
-from checkers.replay.walk import BLIND_APPEND, ROW_DELTA
 from checkers.timeline import two_tables
-from checkers.verdict import Anomaly, Evidence, Validity, Verdict
+from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA
+from checkers.verdict import Anomaly, Validity, Verdict
 from workloads.tables import COLUMNS, TableSpec
 
 NONLINEARIZABLE = "nonlinearizable"

@@ -25,10 +25,11 @@ from typing import Any, NamedTuple
 from checkers.evidence.history import Operation
 from checkers.linearizable.calls import NEVER, Call, bounds
 from checkers.linearizable.models import Model
-from checkers.replay.walk import isolation
 from checkers.timeline import explain
+from checkers.timeline.promise import isolation
 from checkers.timeline.timeline import kind_of
-from workloads.operations.kind import Kind, part_of
+from workloads.operations.keys import part_of
+from workloads.operations.kind import Kind
 from workloads.tables import COLUMNS, Row, State, TableSpec
 
 Guide = Callable[[Iterable[object]], bool]

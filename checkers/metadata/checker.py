@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from checkers.evidence.evidence import Evidence
 from checkers.metadata.files import check_files
 from checkers.metadata.rules import RULES, Finding
 from checkers.metadata.versions import check_versions
 from checkers.timeline import two_tables
 from checkers.timeline.version_order import Chain
-from checkers.verdict import Anomaly, Evidence, Validity, Verdict
+from checkers.verdict import Anomaly, Validity, Verdict
 
 MOST = 25
 """Anomalies of one name that are reported of one table; the rest are counted in a note."""

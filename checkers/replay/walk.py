@@ -31,20 +31,15 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
+from checkers.timeline.promise import BLIND_APPEND, REPLACED, ROW_DELTA, _command, isolation
 from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning, timelines
-from checkers.verdict import Anomaly, Evidence, Validity, Verdict
+from checkers.verdict import Anomaly, Validity, Verdict
 from workloads.operations.kind import Kind
-from workloads.tables import Row, State, TableSpec
-
-ROW_DELTA = "https://github.com/apache/iceberg/blob/main/api/src/main/java/org/apache/iceberg/RowDelta.java"
-"""``validateNoConflictingDeleteFiles``: not required for DELETE, as Iceberg sees it."""
-BLIND_APPEND = "https://github.com/apache/iceberg/issues/12653"
-"""MERGE with only an insert clause is committed as an append that validates nothing."""
-REPLACED = "https://github.com/apache/iceberg/issues/16232"
-"""CREATE OR REPLACE TABLE replaces the table whatever was committed since it read it."""
+from workloads.tables import Row, State
 
 _FAR = 256
 """How many commits before the oldest legal scan are tried, only to name an anomaly better."""
@@ -90,23 +85,6 @@ class Replay:
             stats["tables"][t.name] = walk.stats()
         valid: Validity = False if anomalies else "unknown" if undecided else True
         return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
-
-
-def isolation(table: TableSpec, o: Operation) -> str:
-    """The isolation level that a table promises an operation: ``serializable`` or ``snapshot``.
-
-    ``write.<command>.isolation-level`` of the table's own properties wins over its ``isolation``; Iceberg reads it in any case
-    (``IsolationLevel.fromName``). A DELETE of a whole partition is evaluated against the base it commits on, whatever the level
-    (``DeleteFiles.deleteFromRowFilter``), and so is an INSERT OVERWRITE: serializable.
-    """
-    kind = kind_of(o)
-    if kind is not None and kind.at_commit(table):
-        return "serializable"
-    return table.properties.get(f"write.{_command(o)}.isolation-level", table.isolation).lower()
-
-
-def _command(o: Operation) -> str:
-    return "update" if o.f == "transfer" else o.f.partition("-")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from checkers.selftest.world import (
     inserted,
 )
 from checkers.timeline.two_tables import tables_of
-from workloads.operations.kind import KINDS
+from workloads.operations.kinds import KINDS
 from workloads.tables import Row
 
 CONFLICT = [("org.apache.iceberg.exceptions.CommitFailedException", "Commit failed: branch main has changed")]

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.proxylog import Swap
 from checkers.selftest.mutation import mutation
 from checkers.selftest.world import Planted, World
-from checkers.verdict import Evidence
 
 GLUE = "https://iceberg.apache.org/docs/latest/aws/#optimistic-locking"
 HADOOP = "https://iceberg.apache.org/spec/#file-system-tables"

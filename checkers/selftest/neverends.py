@@ -12,7 +12,7 @@ from checkers.evidence.history import Event, Operation
 from checkers.liveness import TIMEOUT, Liveness, S
 from checkers.selftest.mutation import Mutation, mutation
 from checkers.selftest.world import Planted, World, alone, fresh, renumbered
-from workloads.operations.kind import KINDS
+from workloads.operations.kinds import KINDS
 
 OP_TIMEOUT = 5.0
 """Seconds."""

@@ -12,9 +12,9 @@ import zipfile
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from checkers.judge.check import load_evidence
+from checkers.evidence.evidence import Evidence
+from checkers.judge.runfolder import load_evidence
 from checkers.selftest.lostswaps import as_seen
-from checkers.verdict import Evidence
 
 PARTS = ("plan.yaml", "run.json", "history.jsonl", "tablelog/")
 """What is kept of a run's folder."""
@@ -33,7 +33,7 @@ def load(name: str) -> Evidence:
     """The evidence of a recorded run, with the swaps of its tables' pointers as proxies would have seen them.
 
     Raises:
-        StoreError, HistoryError, TableLogError: as :func:`checkers.judge.check.load_evidence`.
+        StoreError, HistoryError, TableLogError: as :func:`checkers.judge.runfolder.load_evidence`.
     """
     with (
         as_file(files(__package__).joinpath("recorded", f"{name}.zip")) as path,

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from checkers.evidence.evidence import Evidence
 from checkers.selftest.mutation import Mutation
 from checkers.selftest.world import Planted, World
-from checkers.verdict import Checker, Evidence, Verdict
+from checkers.verdict import Checker, Verdict
 
 MISSES_KEPT = 5
 """Misses of a mutation that are described."""

@@ -19,10 +19,11 @@ from functools import cached_property
 from random import Random
 from typing import Any, TypeVar
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, RowChange, TableLog
-from checkers.verdict import Evidence
-from workloads.operations.kind import KINDS, Kind, WriteSet
+from workloads.operations.kind import Kind, WriteSet
+from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
 
 T = TypeVar("T")

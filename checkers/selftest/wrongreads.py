@@ -25,7 +25,7 @@ from checkers.selftest.world import (
     returned,
     values,
 )
-from workloads.operations.kind import KINDS
+from workloads.operations.kinds import KINDS
 from workloads.tables import Row
 
 

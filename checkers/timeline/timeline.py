@@ -26,12 +26,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
 from checkers.timeline import two_tables
 from checkers.timeline.version_order import Chain
-from checkers.verdict import Evidence
-from workloads.operations.kind import KINDS, Kind, WriteSet
+from workloads.operations.kind import Kind, WriteSet
+from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, Row, State, TableSpec
 
 Resolution = Literal["applied", "dropped", "not-applied", "unknown"]

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
-from checkers.verdict import Evidence
-from workloads.operations.kind import KINDS
+from workloads.operations.kinds import KINDS
 
 ALONE = "seen alone"
 """Key of an event's ``extra``: it is shown as one of its tables saw it."""

@@ -9,7 +9,7 @@ from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
 from compose.endpoints import Endpoints
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.processes.ports import Ports
 from compose.processes.process import LocalProcess
 from compose.servers.minio import ACCESS_KEY, REGION, SECRET_KEY

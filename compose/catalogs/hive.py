@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 
 from compose.catalogs.catalog import SOCKET_TIMEOUT_MS, Catalog, Guard, Site, split
 from compose.endpoints import Endpoints
-from compose.install import ensure
+from compose.install import installation
 from compose.processes.ports import LOOPBACK
 from compose.processes.process import LocalProcess, NotReady, base_environment
 from compose.processes.service import ServiceError
@@ -82,7 +82,7 @@ class Metastore(LocalProcess):
 
     def argv(self) -> Sequence[str]:
         opens = [f"--add-opens=java.base/java.{p}=ALL-UNNAMED" for p in ("lang", "util", "net")]
-        class_path = [str(self.folder / "conf"), str(self._classes), f"{ensure.spark_home() / 'jars'}/*"]
+        class_path = [str(self.folder / "conf"), str(self._classes), f"{installation.spark_home() / 'jars'}/*"]
         return [
             *(str(self._java), f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
             *(*opens, f"-Dderby.stream.error.file={self.folder / 'derby.log'}"),

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
 
-from compose.catalogs.catalog import Site
+from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog, Site
+from compose.endpoints import Endpoints
 from compose.processes.ports import LOOPBACK
 from compose.processes.process import LocalProcess, NotReady, base_environment, http_get
+from compose.processes.service import ServiceError
 from compose.servers.minio import AWS_ENVIRONMENT
 from compose.servers.postgres import USER
 
@@ -71,3 +77,52 @@ class RestCatalog(LocalProcess):
         status, body = http_get(f"{self.uri}/v1/config", timeout)
         if status != 200:
             raise NotReady(f"/v1/config answers {status}: {body[:200].decode('utf-8', 'replace')}")
+
+
+def _rest_properties(endpoints: Endpoints) -> Mapping[str, str]:
+    return {
+        "type": "rest",
+        "uri": endpoints.catalog_uri,
+        "warehouse": endpoints.warehouse,
+        # Neither has a default: a request whose answer never comes would wait for ever.
+        "rest.client.socket-timeout-ms": str(SOCKET_TIMEOUT_MS),
+        "rest.client.connection-timeout-ms": str(CONNECT_TIMEOUT_MS),
+    }
+
+
+def _rest_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
+    """REST ``loadTable``; ``namespace`` separates its levels by dots."""
+    levels = quote("\x1f".join(namespace.split(".")), safe="")
+    url = f"{endpoints.catalog_uri.rstrip('/')}/v1/namespaces/{levels}/tables/{quote(table, safe='')}"
+    try:
+        status, body = http_get(url, timeout, headers={"Accept": "application/json"})
+        answer = json.loads(body)
+        if status == 404 and answer["error"]["type"] in ("NoSuchTableException", "NoSuchNamespaceException"):
+            return None
+        if status == 200:
+            return str(answer["metadata-location"])
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise ServiceError(endpoints.catalog, f"no metadata location of {namespace}.{table}: {problem}") from error
+    text = body[:200].decode("utf-8", "replace")
+    raise ServiceError(endpoints.catalog, f"asked for {namespace}.{table} it answers {status}: {text}")
+
+
+def _rest_uri(services: Mapping[str, LocalProcess], _: Path) -> str:
+    server = services["rest"]
+    assert isinstance(server, RestCatalog)
+    return server.uri
+
+
+REST = Catalog(
+    name="rest",
+    summary="Iceberg's REST catalog server on PostgreSQL",
+    promise="the server checks the commit's requirements, then compares and swaps in PostgreSQL",
+    services=("postgres", "rest"),
+    wire="http",
+    uri=_rest_uri,
+    properties=_rest_properties,
+    pointer=_rest_pointer,
+    pyiceberg=lambda e: {"type": "rest", "uri": e.catalog_uri},
+    multi_table="rest",
+)

@@ -9,27 +9,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from compose.catalogs import hadoop
-from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog, Guard, Wire, split
-from compose.catalogs.probe import Asker
-from compose.endpoints import Endpoints
+from compose.catalogs.catalog import Guard, Wire, split
 from compose.redaction import Redaction, forms, is_secret, secrets_of
 from workloads.file.yamlfile import FileError, Path_, line_of, read_text, validated
 
 SUFFIXES = (".yaml", ".yml")
-SPARK_NAME = "c"
-"""How the writers' sessions call the catalog; a JDBC catalog keeps its tables under that name."""
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NEEDS_WAREHOUSE = ("hive", "jdbc", "glue", "hadoop", "nessie")
 
 
 def is_file(name: str) -> bool:
@@ -285,75 +279,3 @@ def _sqlalchemy(uri: str, user: str | None, password: str | None) -> str:
     user, password = user or query.get("user"), password or query.get("password")
     who = "" if not user else quote(user, safe="") + (f":{quote(password, safe='')}" if password else "") + "@"
     return f"postgresql+psycopg2://{who}{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-@dataclass(frozen=True)
-class OwnCatalog(Catalog):
-    """The entry of a catalog that the user described."""
-
-    front: str | None = None
-    """Where a proxy's other end is, ``host:port``, if not where the writers are sent."""
-
-    @property
-    def page(self) -> str:
-        return "docs/own-catalog.md"
-
-    def address(self, endpoints: Endpoints) -> tuple[str, int]:
-        if self.front is None:
-            return super().address(endpoints)
-        host, _, port = self.front.rpartition(":")
-        return host, int(port)
-
-    def through(self, endpoints: Endpoints, host: str, port: int) -> Endpoints:
-        seen = super().through(endpoints, host, port)
-        return replace(seen, catalog_uri=re.sub(r"^https:", "http:", seen.catalog_uri))
-
-
-def entry(own: Own) -> Catalog:
-    """The catalog as ``compose.catalogs.registry`` has its own."""
-
-    def properties(endpoints: Endpoints) -> Mapping[str, str]:
-        found: dict[str, str] = {}
-        if own.kind == "rest":
-            # Neither has a default: a request whose answer never comes would wait for ever.
-            found["rest.client.socket-timeout-ms"] = str(SOCKET_TIMEOUT_MS)
-            found["rest.client.connection-timeout-ms"] = str(CONNECT_TIMEOUT_MS)
-        if own.kind == "jdbc" and own.spark.get("uri", "").startswith("jdbc:postgresql:"):
-            found["jdbc.socketTimeout"] = str(SOCKET_TIMEOUT_MS // 1000)
-            found["jdbc.connectTimeout"] = str(CONNECT_TIMEOUT_MS // 1000)
-        if own.warehouse or own.kind in _NEEDS_WAREHOUSE:
-            found["warehouse"] = endpoints.warehouse
-        found |= own.spark
-        if own.wire not in (None, "s3"):
-            found[own.key] = endpoints.catalog_uri
-        return found
-
-    def pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
-        if own.kind == "hadoop":
-            return hadoop.pointer(endpoints, namespace, table, timeout)
-        with asker(own) as asked:
-            return asked.pointer(namespace, table, timeout)
-
-    files = own.kind == "hadoop"
-    return OwnCatalog(
-        name=own.name,
-        summary=own.summary or f"from {own.file}",
-        promise=f"what its server decides; {own.guard}",
-        services=(),
-        wire=own.wire or ("s3" if files else None),
-        uri=lambda *_: own.uri,
-        properties=properties,
-        pointer=pointer,
-        guard=own.guard,
-        session=lambda e: {**(hadoop.s3a(e) if files else {}), **own.session},
-        jars=("hadoop",) if files else (),
-        scheme="s3a" if files else "s3",
-        own_io=files,
-        overwrites=files,
-        front=own.address,
-    )
-
-
-def asker(own: Own, run_id: str = "") -> Asker:
-    """A process that asks the catalog for its tables' pointers; not for a Hadoop catalog."""
-    return Asker(own.name, {SPARK_NAME: own.pyiceberg}, run_id=run_id)

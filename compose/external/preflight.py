@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from compose.catalogs import user_file
+from compose.catalogs import user
 from compose.catalogs.probe import Asker, Unanswered
 from compose.catalogs.user_file import Own
 from compose.external.external import External, Store, masters
@@ -70,7 +70,7 @@ def preflight(external: External) -> None:
 
 def _catalog(catalog: Own) -> str | None:
     uri = (catalog.pyiceberg or {}).get("uri") or catalog.uri or catalog.kind
-    with user_file.asker(catalog) as asked:
+    with user.asker(catalog) as asked:
         try:
             asked.ask({"namespaces": True}, ANSWER_SECONDS, start=START_SECONDS)
         except Unanswered as e:

@@ -11,17 +11,16 @@ programs of PostgreSQL (``compose.install.postgres_files``). All of it is below 
 """
 
 import hashlib
-import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from compose.install import jars, jdk, minio_build, postgres_files
 from compose.install.bootstrap import begin_minio
 from compose.install.cache import SetupError, arriving, exclusive, home, sweep
+from compose.install.installation import Installation, spark_home
 from compose.install.progress import Progress, for_stream
 
 __all__ = ["REST_MAIN", "Installation", "SetupError", "ensure", "home"]
@@ -30,20 +29,6 @@ CONFS = ("spark", "rest")
 NO_CLASS_DATA, CLASS_DATA_AFTER = "--no-class-data", "--class-data-after"
 REST_MAIN = "RestCatalogServer"
 JAVA = Path(__file__).with_name("java")
-
-
-@dataclass(frozen=True)
-class Installation:
-    """Where each part is. ``jars`` maps a configuration of ``jars.lock`` to its class path."""
-
-    home: Path
-    java: Path
-    jars: Mapping[str, tuple[Path, ...]]
-    rest_classes: Path
-    minio: Path
-    postgres_bin: Path
-    spark_home: Path
-    python: Path
 
 
 def ensure(*, confs: Sequence[str] = CONFS, progress: Progress | None = None) -> Installation:
@@ -103,14 +88,6 @@ def provide(ready: Installation, confs: Sequence[str], *, progress: Progress | N
 def paths(ready: Installation, conf: str) -> tuple[Path, ...]:
     """Where the jars of a configuration are, once they are there."""
     return class_path(conf, jars.read_lock(), ready.home)
-
-
-def spark_home() -> Path:
-    """The Spark inside the pyspark wheel (found, not imported: importing costs half a second)."""
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise SetupError("pyspark is missing: pip install pyspark==4.1.4 (make setup does it)")
-    return Path(spec.origin).parent
 
 
 def class_path(conf: str, locked: Iterable[jars.Jar], place: Path) -> tuple[Path, ...]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from compose.install import bootstrap, jars
 from compose.install import ensure as install
 from compose.install.cache import SetupError, arriving, exclusive, home, sweep
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.install.progress import Progress
 
 __all__ = ["DEFAULT", "RELEASES", "Release", "UnknownRelease", "ensure", "find", "in_place"]

@@ -24,7 +24,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from compose.install.ensure import Installation, SetupError, ensure
+from compose.install.ensure import SetupError, ensure
+from compose.install.installation import Installation
 from compose.processes.process import base_environment
 
 _RECORD_SECONDS = 600
@@ -161,7 +162,8 @@ def merge(lists: Iterable[Path]) -> list[str]:
 
 def _record(installation: Installation, lists: Path) -> None:
     from compose.processes.watchdog import Watchdog, marked_environment
-    from compose.stack.stack import Stack, spark_conf, writer_environment
+    from compose.stack.sparkconf import spark_conf, writer_environment
+    from compose.stack.stack import Stack
 
     def record(role: str) -> Sequence[str]:
         return (f"-XX:DumpLoadedClassList={lists / role}.classes",)

@@ -14,33 +14,31 @@ Start the run's watchdog (compose.processes.watchdog) first: it ends these proce
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from functools import partial
 from pathlib import Path
 from threading import Event, Lock
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from compose.catalogs import sqlite, user_file
+from compose.catalogs import sqlite, user
 from compose.catalogs.catalog import Site
-from compose.catalogs.registry import CATALOGS, JDBC_TABLES, SERVER_PORTS, SERVERS, catalog_of
+from compose.catalogs.jdbc import JDBC_TABLES
+from compose.catalogs.registry import CATALOGS, SERVER_PORTS, SERVERS
 from compose.endpoints import Endpoints
 from compose.external.external import External, driver_host, is_local
 from compose.install import ensure
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.processes.ports import LOOPBACK, Ports
 from compose.processes.process import LocalProcess, NotReady
 from compose.processes.service import Service, ServiceError
-from compose.redaction import SECRET_NAMES
 from compose.servers import classdata
 from compose.servers.classdata import spark_class_path
 from compose.servers.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
 from compose.servers.postgres import Postgres
-from compose.servers.spark import SMALL_JVM, SparkMaster, SparkWorker, join_class_path, spark_environment
+from compose.servers.spark import SparkMaster, SparkWorker
 
 START_SECONDS = 90.0
 
@@ -89,7 +87,7 @@ class Stack:
             raise ValueError(f"a Spark cluster needs at least one worker, not {workers}")
         self._external = external or External()
         theirs = self._external.catalog
-        self._catalog = CATALOGS[catalog] if theirs is None else user_file.entry(theirs)
+        self._catalog = CATALOGS[catalog] if theirs is None else user.entry(theirs)
         self._before_database = before_database
         self._before_store = before_store
         self._database_front: str | None = None
@@ -345,129 +343,3 @@ def port_names(workers: int = 2) -> tuple[str, ...]:
     """Every name that ``Stack(ports=...)`` knows."""
     daemons = ["spark-master", *(f"spark-worker-{number}" for number in range(1, workers + 1))]
     return ("minio", "postgres", *SERVER_PORTS, *(name for daemon in daemons for name in (daemon, f"{daemon}-ui")))
-
-
-def writer_environment(installation: Installation, endpoints: Endpoints) -> dict[str, str]:
-    """The whole environment of a PySpark driver process (add the run's mark: compose.processes.watchdog.marked_environment)."""
-    return {
-        **spark_environment(java=installation.java, spark_home=installation.spark_home, python=installation.python),
-        "SPARK_LOCAL_IP": endpoints.driver_host,
-        "AWS_REGION": endpoints.region,  # also of an object store that is not ours
-        "AWS_ACCESS_KEY_ID": endpoints.access_key,  # of clients other than the object store's: Glue's, DynamoDB's
-        "AWS_SECRET_ACCESS_KEY": endpoints.secret_key,
-    }
-
-
-_STORE_KEYS = ("io-impl", "s3.path-style-access", "client.region")
-"""How files are read and written: the user's catalog may have it otherwise than ours."""
-
-
-def spark_conf(
-    installation: Installation,
-    endpoints: Endpoints,
-    *,
-    scratch: Path,
-    catalog_name: str = "c",
-    driver_memory_mb: int = 512,
-    executor_memory_mb: int = 512,
-    cache_enabled: bool = False,
-    jvm_options: Callable[[str], Sequence[str]] | None = None,
-) -> dict[str, str]:
-    """All Spark properties of one writer's driver: one executor of one core on the stack's cluster.
-
-    Args:
-        installation: For the class path.
-        endpoints: The stack.
-        scratch: A folder of this writer alone, inside the run's data folder; it need not exist.
-        catalog_name: How SQL names the catalog.
-        driver_memory_mb: Heap of the driver; Spark refuses less than 450.
-        executor_memory_mb: Heap of the executor; Spark refuses less than 450.
-        cache_enabled: Whether Iceberg may answer with tables it loaded before: reads are stale then, by design.
-        jvm_options: More options for the JVMs, called with ``driver`` and ``executor``. Without it they use the
-            class-data archive, if there is one.
-    """
-    catalog, entry = f"spark.sql.catalog.{catalog_name}", catalog_of(endpoints)
-    jars = [*installation.jars["spark"], *(path for conf in entry.jars for path in ensure.paths(installation, conf))]
-    jars += map(Path, user_file.Own.of(endpoints.own).jars if endpoints.own else ())
-    class_path = join_class_path(jars)
-    # Where executors are elsewhere, paths of this machine mean nothing: their driver hands them the jars.
-    on_executors = (
-        {"spark.jars": ",".join(map(str, jars)), "spark.executor.extraJavaOptions": "-Duser.timezone=UTC"}
-        if endpoints.ship_jars
-        else {"spark.executor.extraClassPath": class_path}
-    )
-    s3 = {
-        f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        f"{catalog}.s3.endpoint": endpoints.s3,
-        f"{catalog}.s3.path-style-access": "true",
-        f"{catalog}.s3.access-key-id": endpoints.access_key,
-        f"{catalog}.s3.secret-access-key": endpoints.secret_key,
-        f"{catalog}.client.region": endpoints.region,
-    }
-    more = jvm_options or (lambda _: classdata.use(installation))
-    small = [*SMALL_JVM, "-Duser.timezone=UTC"]
-    return {
-        "spark.master": endpoints.spark_master,
-        "spark.driver.host": endpoints.driver_host,
-        "spark.driver.bindAddress": endpoints.driver_host,
-        "spark.driver.memory": f"{driver_memory_mb}m",
-        "spark.driver.extraClassPath": class_path,
-        "spark.driver.extraJavaOptions": " ".join([*small, *more("driver"), f"-Dderby.system.home={scratch}"]),
-        "spark.executor.memory": f"{executor_memory_mb}m",
-        "spark.executor.cores": "1",
-        "spark.cores.max": "1",
-        "spark.executor.extraJavaOptions": " ".join([*small, *more("executor")]),
-        **on_executors,
-        "spark.executorEnv.AWS_REGION": endpoints.region,
-        "spark.local.dir": str(scratch / "local"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.eventLog.enabled": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.warehouse.dir": str(scratch / "spark-warehouse"),
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.iceberg.aggregate-push-down.enabled": "false",
-        "spark.redaction.regex": f"(?i){SECRET_NAMES}",
-        catalog: "org.apache.iceberg.spark.SparkCatalog",
-        **entry.session(endpoints),
-        **{f"{catalog}.{k}": v for k, v in entry.properties(endpoints).items()},
-        f"{catalog}.cache-enabled": str(cache_enabled).lower(),
-        **({} if entry.own_io else s3),
-        **(
-            {f"{catalog}.{k}": v for k, v in endpoints.own["spark"].items() if k in _STORE_KEYS}
-            if endpoints.own
-            else {}
-        ),
-        **{f"{catalog}.{k}": v for k, v in endpoints.catalog_properties.items()},
-    }
-
-
-def table_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float = 10.0) -> str | None:
-    """The location of a table's current metadata.json, asked from the catalog itself.
-
-    Returns None if there is no such table (or namespace: ``namespace`` separates its levels by dots). Raises
-    ServiceError if the catalog gives no such answer within ``timeout`` seconds.
-    """
-    return catalog_of(endpoints).pointer(endpoints, namespace, table, timeout)
-
-
-@contextlib.contextmanager
-def pointers(endpoints: Endpoints, run_id: str) -> Iterator[Callable[[str, str, float], str | None]]:
-    """``table_pointer`` of these endpoints for many questions: (namespace, table, timeout in s) → location."""
-    described = None if endpoints.own is None else user_file.Own.of(endpoints.own)
-    if described is None or described.pyiceberg is None:
-        yield partial(table_pointer, endpoints)
-        return
-    with user_file.asker(described, run_id) as asked:
-        yield asked.pointer
-
-
-def table_history(endpoints: Endpoints, namespace: str, table: str, timeout: float = 10.0) -> Sequence[str] | None:
-    """Every location that a table's pointer had, oldest first, from the catalog's own log; None when it keeps none.
-
-    Raises ServiceError if the catalog gives no such answer within ``timeout`` seconds.
-    """
-    asked = catalog_of(endpoints).history
-    return None if asked is None else asked(endpoints, namespace, table, timeout)

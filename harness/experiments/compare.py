@@ -26,17 +26,19 @@ from checkers.evidence import runfolder
 from checkers.evidence.history import HistoryError
 from checkers.evidence.runfolder import RunFolder
 from checkers.evidence.tablelog import TableLogError
-from checkers.judge.check import ALL, check, load_evidence, load_promises, write_results
+from checkers.judge.check import ALL, check
+from checkers.judge.runfolder import load_evidence, load_promises, write_results
 from compose.catalogs import user_file
 from compose.external.external import ExternalError, external
 from compose.external.preflight import preflight
 from compose.install import releases
 from compose.install.cache import SetupError
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from compose.redaction import Redaction, masked, secrets_of
-from harness.run.run import Run, RunError, Settings, Watcher
+from harness.run.run import Run
+from harness.run.settings import RunError, Settings, Watcher
 from harness.run.versions import cannot_run
 from harness.writers.slot import WriterError
 from workloads.file.workload import Workload
@@ -267,7 +269,9 @@ class Compare:
         known = secrets_of(self.order.workload.catalog_properties)
         hide = Redaction(known)
         try:
-            theirs = external(user_file.load(Path(contender.catalog)) if user_file.is_file(contender.catalog) else None, None, None)
+            theirs = external(
+                user_file.load(Path(contender.catalog)) if user_file.is_file(contender.catalog) else None, None, None
+            )
             hide = Redaction((*theirs.secrets, *known))
             installation = self._installation(contender)
             preflight(theirs)

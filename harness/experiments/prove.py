@@ -7,26 +7,23 @@ told in full: how each operation ended, which anomalies the checkers found, and 
 
 from __future__ import annotations
 
-import json
-import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
-
-from packaging.version import InvalidVersion, Version
+from typing import Any
 
 from checkers.evidence import history, runfolder
 from checkers.evidence.history import HistoryError
 from checkers.evidence.tablelog import TableLogError
-from checkers.judge.check import ALL, SAME_AS, Results, check, load_evidence, load_promises, write_results
-from compose.install.ensure import Installation
+from checkers.judge.check import ALL, check
+from checkers.judge.proof import WORDS, Proof, decide
+from checkers.judge.runfolder import load_evidence, load_promises, write_results
+from compose.install.installation import Installation
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from harness.run.bench import Bench
-from harness.run.run import RunError, Watcher
+from harness.run.settings import RunError, Watcher
 from harness.run.versions import versions
 from harness.writers.slot import WriterError
 from nemesis.proxy.board import Board, Hold
@@ -40,121 +37,8 @@ LONGEST_HOLD = 25.0
 FAILURES = (RunError, WriterError, ServiceError, TableReadError, HistoryError, TableLogError)
 """What a scenario could not run or be judged for, as opposed to what it did not show."""
 
-State = Literal["reproduced", "fixed", "later", "not reproduced", "not run"]
-WORDS: dict[State, str] = {
-    "reproduced": "reproduced",
-    "fixed": "not reproduced (fixed in this version)",
-    "later": "not reproduced (this version is too old)",
-    "not reproduced": "not reproduced",
-    "not run": "could not run here",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """What one run of a scenario came to.
-
-    Attributes:
-        why: what differs from what the scenario says, a sentence each; empty when nothing does.
-        folder: the run's; None when there is none.
-        seconds: that it took.
-        found: of each anomaly name that was found, the first one's explanation.
-        struck: what the proxies did to which commit, a sentence each.
-    """
-
-    scenario: str
-    state: State
-    why: tuple[str, ...] = ()
-    folder: str | None = None
-    seconds: float = 0.0
-    found: dict[str, str] = field(default_factory=dict)
-    struck: tuple[str, ...] = ()
-
-    @property
-    def as_said(self) -> bool:
-        """Whether all is as the scenario says for this version."""
-        return self.state in ("reproduced", "fixed", "later")
-
 
 # --- decide -----------------------------------------------------------------------------------------------------------
-
-
-def newer(version: str, than: str) -> bool:
-    """Whether ``version`` is ``than`` or a later release; False for a text that is no version (``unknown``).
-
-    Of a version that is built on the way to a release (``1.12.0-SNAPSHOT``), the release counts.
-    """
-    try:
-        return Version(version.split("-")[0]) >= Version(than)
-    except InvalidVersion:
-        return False
-
-
-def decide(scenario: Scenario, told: history.History, results: Results, iceberg: str) -> tuple[State, tuple[str, ...]]:
-    """What the history and the verdicts of a run say of the scenario, and what differs from what it says.
-
-    ``iceberg`` is the version that ran. A defect that does not show any more in a version from ``fixed`` on is ``fixed``; whatever
-    a version before ``since`` does is ``later``.
-    """
-    why = [*_outcomes(scenario, told), *_found(scenario, results), *_final(scenario, told)]
-    if not why:
-        return "reproduced", ()
-    fixed = scenario.fixed is not None and newer(iceberg, scenario.fixed)
-    if fixed and not {a.name for v in results.verdicts for a in v.anomalies} & set(scenario.anomalies):
-        return "fixed", tuple(why)
-    if scenario.since is not None and re.match(r"\d", iceberg) and not newer(iceberg, scenario.since):
-        return "later", tuple(why)
-    return "not reproduced", tuple(why)
-
-
-def _outcomes(scenario: Scenario, told: history.History) -> Iterator[str]:
-    by_op = {o.op: o for o in told.operations()}
-    for step in scenario.operations:
-        seen, want = by_op.get(scenario.op(step.name)), step.expect
-        if seen is None:
-            yield f"{step.name} was never invoked"
-            continue
-        if seen.f != step.do:
-            yield f"{step.name} is {step.do}, but {seen.op} was {seen.f}"
-        chain = seen.error or ()
-        if seen.type != want.type:
-            last = f" ({chain[0][0].rsplit('.', 1)[-1]}: {chain[0][1][:120]})" if chain else ""
-            yield f"{step.name} ended {seen.type}{last}, not {want.type}"
-        elif want.error and not any(c.rsplit(".", 1)[-1] == want.error and want.message in m for c, m in chain):
-            classes = ", ".join(f"{c.rsplit('.', 1)[-1]}: {m[:120]}" for c, m in chain)
-            yield f"{step.name} did not end with {want.error} {want.message!r} but with {classes}"
-
-
-def _found(scenario: Scenario, results: Results) -> Iterator[str]:
-    """An unreadable table leaves checkers undecided by nature; anywhere else they must have decided."""
-    expected = frozenset(scenario.anomalies)
-    every = [a for v in results.verdicts for a in v.anomalies if v.checker != "expect"]
-    surprises = sorted({f"{a.name} ({a.checker})" for a in every if not {a.name, a.evidence.get(SAME_AS)} & expected})
-    if surprises:
-        yield f"found {', '.join(surprises)}, which it does not expect"
-    if missing := sorted(expected - {a.name for a in every}):
-        yield f"did not find {', '.join(missing)}"
-    if "unreadable" not in scenario.final.values():
-        for v in results.verdicts:
-            if v.valid == "unknown":
-                yield f"{v.checker} could not decide: {'; '.join(v.notes)}"
-    if not results.complete:
-        yield "the run did not come to its end"
-
-
-def _final(scenario: Scenario, told: history.History) -> Iterator[str]:
-    last = {e.index for e in told.events if e.type == "invoke" and e.extra.get("phase") == "final-reads"}
-    for table, want in scenario.final.items():
-        reads = [o for o in told.operations() if o.invoked.index in last and o.table == table]
-        if not reads:
-            yield f"{table} was not read at the end"
-        if want == "unchecked":
-            continue
-        for r in reads:
-            rows = "unreadable" if r.type != "ok" else sorted(row[0] for row in r.result)
-            said = want if want == "unreadable" else sorted(want)
-            if rows != said:
-                yield f"{table} at the end: {rows} as read by {r.op}, not {said}"
 
 
 # --- run --------------------------------------------------------------------------------------------------------------
@@ -200,7 +84,7 @@ class Script:
         return found
 
     def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[Planned]:
-        """What a writer does, as :attr:`harness.run.run.Settings.operations`: the next one when what it comes after is there."""
+        """What a writer does, as :attr:`harness.run.settings.Settings.operations`: the next one when what it comes after is there."""
         mine = [s for s in self._scenario.operations if s.writer == writer]
         for step in mine:
             self._until(lambda step=step: self._came(step.after), f"{step.name} waits for {step.after}")
@@ -260,31 +144,6 @@ def prove_once(bench: Bench, scenario: Scenario, runs: Path, command: str) -> Pr
 
 
 # --- tell -------------------------------------------------------------------------------------------------------------
-
-
-def rows(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> list[tuple[str, str, str, str]]:
-    """The table at the end: scenario, what came of it, how often, and what must be seen or why it was not."""
-    out = []
-    for s in scenarios:
-        mine = [p for p in proofs if p.scenario == s.scenario]
-        worst = min(mine, key=lambda p: (p.as_said, p.state != "not run"))
-        said = f"{sum(p.as_said for p in mine)} of {len(mine)}"
-        seen = ", ".join(s.anomalies) or "no anomaly"
-        out.append((s.scenario, WORDS[worst.state], said, "; ".join(worst.why) or seen))
-    return out
-
-
-def story(scenario: Scenario, proof: Proof) -> list[str]:
-    """What a scenario is, what was done and what was found, in full: paragraphs."""
-    out = [scenario.description, f"Affected: {scenario.affected}. {scenario.link}"]
-    out += [f"Struck: {s}" for s in proof.struck]
-    out += [f"{name}: {text}" for name, text in proof.found.items()]
-    return out
-
-
-def to_json(proofs: Sequence[Proof], found: dict[str, str]) -> str:
-    """All proofs as JSON, with the versions that ran."""
-    return json.dumps({"versions": found, "proofs": [asdict(p) for p in proofs]}, indent=1) + "\n"
 
 
 def prove(

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from checkers.evidence.runfolder import RunFolder
 from compose.endpoints import Endpoints
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.processes.watchdog import Watchdog
 from compose.stack.stack import Stack
-from harness.run.run import WRITER_START_S, Kept, Run, Settings, Watcher
+from harness.run.run import Run
+from harness.run.settings import WRITER_START_S, Kept, Settings, Watcher
 from harness.run.versions import versions
 from harness.run.writer_proxies import Fronts
 from harness.writers.driver import launcher

@@ -16,10 +16,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import psutil
 
@@ -28,18 +28,32 @@ from checkers.evidence.runfolder import RunFolder, identity
 from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS, catalog_of
 from compose.endpoints import Endpoints
-from compose.external.external import External, external
-from compose.install.ensure import Installation
+from compose.external.external import external
+from compose.install.installation import Installation
 from compose.processes.service import Service
 from compose.processes.watchdog import Watchdog
 from compose.redaction import Redaction, masked, secrets_of
-from compose.stack.stack import Stack, pointers, table_history
+from compose.stack.pointers import pointers, table_history
+from compose.stack.stack import Stack
 from harness.run.conductor import Conductor
+from harness.run.settings import (
+    POINTER_S,
+    REPLACE_TRIES,
+    WRITER_START_S,
+    Kept,
+    Pointer,
+    RunError,
+    Settings,
+    T,
+    Watcher,
+    _Context,
+)
+from harness.run.tables import CREATE_NAMESPACE, _drops, create_table
 from harness.run.versions import versions
-from harness.run.writer_proxies import Fronts, direct
+from harness.run.writer_proxies import Fronts
 from harness.tablefiles.follower import Follower
 from harness.tablefiles.reader import ObjectStore, TableReader
-from harness.writers.driver import CATALOG, launcher
+from harness.writers.driver import CATALOG, direct, launcher
 from harness.writers.slot import WriterDied, WriterError, WriterSlot, WriterTimeout, outcome, request
 from nemesis.faults.fault import Fault
 from nemesis.faults.schedule import schedule
@@ -49,80 +63,11 @@ from nemesis.proxy.connection import Proxies
 from workloads import generator
 from workloads.file.workload import Phase, Workload
 from workloads.generator import Planned
-from workloads.operations.kind import KINDS, Draw, Statement, definition
-from workloads.tables import COLUMNS, SQL_COLUMNS, TableSpec
+from workloads.operations.kind import Draw, Statement
+from workloads.operations.kinds import KINDS
+from workloads.tables import COLUMNS, TableSpec
 
-T = TypeVar("T")
-Pointer = Callable[[str, str, float], str | None]
-"""(namespace, table, timeout in s) → location of the current metadata.json."""
-
-WRITER_START_S = 240.0
-POINTER_S = 10.0
-REPLACE_TRIES = 3
 MOST_PROBLEMS = 3
-
-
-class Watcher(Protocol):
-    """Who is told how the run goes on."""
-
-    def say(self, text: str) -> None:
-        """Something happened: one line."""
-
-    def progress(self, done: int, total: int | None) -> None:
-        """``done`` operations completed, of ``total`` when that is known."""
-
-
-class RunError(RuntimeError):
-    """The harness could not do its work; one line with what to do."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to run, beside the workload.
-
-    Attributes:
-        seed: of the generator.
-        command: what repeats the run.
-        ports: service name → port that the user wants.
-        spark_workers: Spark worker processes of an embedded stack.
-        capture_interval: seconds between captures of the table log while running.
-        share_final_reads: whether each table is read by one writer at the end, not by all.
-        stop: set by others, it ends the run soon, with what there is.
-        fronts: proxies between the writers and the services; a run with a nemesis makes its own when there are none.
-        proxied: whether a run makes its own also without a nemesis, so that every request is in its proxy log.
-        external: what is not to be started, for it is somebody else's.
-        clean: whether the tables are dropped at the end.
-        operations: (workload, phase, writer, seed) → what the writer does in the phase; the seeded generator's.
-    """
-
-    seed: int
-    command: str
-    ports: Mapping[str, int] = field(default_factory=dict)
-    spark_workers: int = 2
-    capture_interval: float = 10.0
-    fronts: Fronts | None = None
-    proxied: bool = False
-    share_final_reads: bool = False
-    stop: threading.Event = field(default_factory=threading.Event)
-    external: External = field(default_factory=External)
-    clean: bool = False
-    operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A stack that ``icequake up`` keeps: where its services and warm writers (their sockets) are."""
-
-    endpoints: Endpoints
-    sockets: tuple[Path, ...] = ()
-
-
-CREATE_NAMESPACE = [Statement("CREATE NAMESPACE IF NOT EXISTS {catalog}.{namespace}")]
-
-
-def create_table(table: TableSpec) -> list[Statement]:
-    """The DDL of one table under test; its namespace is there."""
-    return [Statement(f"CREATE TABLE {{table}} ({SQL_COLUMNS}) {definition(table)}")]
 
 
 class Run:
@@ -650,19 +595,3 @@ class Run:
             except WriterError:
                 if attempt == REPLACE_TRIES - 1 or self._stop.is_set():
                     raise
-
-
-def _drops(catalog: str, namespace: str, workload: Workload) -> tuple[str, ...]:
-    """The statements that drop what a run has made."""
-    catalog = catalog if catalog.isidentifier() else f"`{catalog}`"
-    tables = [f"DROP TABLE {catalog}.{namespace}.{t.name} PURGE" for t in workload.tables]
-    return (*tables, f"DROP NAMESPACE {catalog}.{namespace}")
-
-
-@dataclass(frozen=True)
-class _Context:
-    """What every operation of a run needs."""
-
-    recorder: Recorder
-    follower: Follower
-    slots: list[WriterSlot]

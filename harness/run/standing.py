@@ -31,7 +31,7 @@ from compose.endpoints import Endpoints
 from compose.install.ensure import ensure
 from compose.processes.watchdog import Watchdog
 from compose.stack.stack import Stack
-from harness.run.run import WRITER_START_S, Kept
+from harness.run.settings import WRITER_START_S, Kept
 from harness.writers.driver import launcher
 from harness.writers.slot import WriterError, WriterSlot, renew
 

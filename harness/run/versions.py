@@ -11,7 +11,7 @@ from pathlib import Path
 
 from compose.catalogs import moto
 from compose.catalogs.registry import CATALOGS
-from compose.install.ensure import Installation, spark_home
+from compose.install.installation import Installation, spark_home
 from compose.install.jars import of, read_lock
 from compose.install.releases import Release
 from workloads.file.workload import Workload

@@ -78,8 +78,3 @@ class Fronts:
         if key not in self._made:
             self._made[key] = self._proxies.listen(service, writer, protocol, host, port)
         return self._made[key]
-
-
-def direct(_: str, endpoints: Endpoints) -> Endpoints:
-    """No proxies: every writer sees the endpoints as they are."""
-    return endpoints

@@ -14,20 +14,16 @@ from checkers.evidence.tablelog import Row
 from compose.objectstore import ObjectStore
 from harness.tablefiles.manifests import (
     ADDED,
-    Column,
-    CorruptFile,
-    DataRows,
     Entry,
     Manifest,
     ManifestFile,
-    equality_keys,
-    read_deletion_vector,
     read_manifest,
     read_manifest_list,
     read_parent,
-    read_position_deletes,
-    read_rows,
 )
+from harness.tablefiles.metadata_json import CorruptFile
+from harness.tablefiles.rows import Column, DataRows, equality_keys, read_position_deletes, read_rows
+from harness.tablefiles.vectors import read_deletion_vector
 
 _DATA_BYTES = 256 << 20
 """Bound of the decoded data files that are kept (bytes of Arrow memory)."""

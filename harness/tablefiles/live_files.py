@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from harness.tablefiles.decoded import TableFiles, Unknown
-from harness.tablefiles.manifests import Column, Entry, ManifestFile, equality_keys
+from harness.tablefiles.manifests import Entry, ManifestFile
+from harness.tablefiles.rows import Column, equality_keys
 
 
 @dataclass(slots=True)

@@ -31,128 +31,26 @@ values, so that each rule can be read and tested on its own. What is subtle:
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import gzip
 import io
-import re
-import struct
-import uuid
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import fastavro
 import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyroaring import BitMap64
 
 from checkers.evidence.tablelog import FileContent
-
-DELETE_FILE_PATH_ID = 2147483546
-"""Field id of ``file_path`` in a position delete file (spec, "Reserved Field IDs")."""
-DELETE_FILE_POS_ID = 2147483545
-"""Field id of ``pos`` in a position delete file."""
-
-DV_MAGIC = b"\xd1\xd3\x39\x64"
+from harness.tablefiles.metadata_json import CorruptFile
+from harness.tablefiles.rows import plain
 
 ADDED, EXISTING, DELETED = 1, 0, 2
 _STATUS = {EXISTING: "EXISTING", ADDED: "ADDED", DELETED: "DELETED"}
-_SNAP = re.compile(r"snap-(-?\d+)-(\d+)-[^/]*\.avro$")
 
 Partition = tuple[tuple[str, Any], ...]
 """Partition field name → value, in the order of the spec; hashable."""
 
 
-class CorruptFile(ValueError):
-    """A file of the table that is there but cannot be decoded; the message says what is wrong, without the path."""
-
-
-def plain(value: Any) -> Any:
-    """A value that JSON can carry: dates, times, decimals and UUIDs as text, bytes as hexadecimal, structures as
-    tuples.
-    """
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    if isinstance(value, (bytes, bytearray)):
-        return bytes(value).hex()
-    if isinstance(value, dict):
-        return tuple((k, plain(v)) for k, v in value.items())
-    if isinstance(value, (list, tuple)):
-        return tuple(plain(v) for v in value)
-    if isinstance(value, (decimal.Decimal, uuid.UUID, datetime.timedelta)):
-        return str(value)
-    return str(value)
-
-
 # --- metadata.json ----------------------------------------------------------------------------------------------------
-
-_SNAPSHOT_TYPES: dict[str, type | tuple[type, ...]] = {
-    "snapshot-id": int,
-    "parent-snapshot-id": (int, type(None)),
-    "sequence-number": (int, type(None)),
-    "timestamp-ms": (int, type(None)),
-    "manifest-list": (str, type(None)),
-    "summary": (dict, type(None)),
-}
-_FIELD_TYPES: dict[str, type | tuple[type, ...]] = {"id": int, "name": str, "type": object}
-
-
-def _check_shape(m: Mapping[str, Any]) -> None:
-    """Raises CorruptFile when something that is read of a metadata.json is not of the type that the spec gives it."""
-
-    def each(what: str, items: Any, types: Mapping[str, type | tuple[type, ...]]) -> None:
-        if not isinstance(items, list):
-            raise CorruptFile(f"not a table's metadata.json: {what} is no list")
-        for item in items:
-            for key, type in types.items():
-                if (
-                    not isinstance(item, dict)
-                    or not isinstance(item.get(key), type)
-                    or (type is object and key not in item)
-                ):
-                    raise CorruptFile(f"not a table's metadata.json: {what} has an entry with a wrong {key}")
-
-    schemas = [*(m.get("schemas") or ()), *([m["schema"]] if "schema" in m else ())]
-    refs = m.get("refs") or {}
-    if not isinstance(refs, dict):
-        raise CorruptFile("not a table's metadata.json: refs is no object")
-    each("snapshots", m.get("snapshots") or [], _SNAPSHOT_TYPES)
-    each("metadata-log", m.get("metadata-log") or [], {"metadata-file": str})
-    each("refs", list(refs.values()), {"snapshot-id": int})
-    each("schemas", schemas, {"fields": list})
-    for schema in schemas:
-        each("a schema", schema["fields"], _FIELD_TYPES)
-
-
-def read_metadata(content: bytes) -> dict[str, Any]:
-    """A metadata.json, plain or gzipped.
-
-    Raises:
-        CorruptFile: not a table's metadata.
-    """
-    try:
-        parsed = orjson.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
-    except (ValueError, OSError, EOFError, zlib.error) as e:
-        raise CorruptFile(f"not a metadata.json: {e}") from None
-    if not isinstance(parsed, dict) or not isinstance(parsed.get("location"), str) or "format-version" not in parsed:
-        raise CorruptFile("not a table's metadata.json: format-version or location is missing")
-    _check_shape(parsed)
-    return parsed
-
-
-def attempt_of(manifest_list: str) -> int | None:
-    """The producer's attempt number in a manifest list's name ``snap-<snapshot id>-<attempt>-<uuid>.avro``; None
-    elsewhere.
-
-    Source: Iceberg ``SnapshotProducer.manifestListPath``. PyIceberg writes 0.
-    """
-    m = _SNAP.search(manifest_list)
-    return int(m[2]) if m else None
 
 
 # --- manifest lists and manifests -------------------------------------------------------------------------------------
@@ -362,164 +260,3 @@ def read_manifest(content: bytes, of: ManifestFile) -> Manifest:
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column as a schema has it: what to read for ``name``. ``id`` None: the schema has no such column."""
-
-    name: str
-    id: int | None
-    type: str = ""
-    default: Any = None
-
-
-def projection(schema: Mapping[str, Any], columns: Sequence[str]) -> tuple[Column, ...]:
-    """``columns`` by name in an Iceberg schema (its JSON), as field ids with their initial defaults."""
-    fields = {f["name"]: f for f in schema.get("fields", ())}
-    out = []
-    for name in columns:
-        f = fields.get(name)
-        if f is None:
-            out.append(Column(name, None))
-        else:
-            out.append(Column(name, f["id"], f["type"] if isinstance(f["type"], str) else "", f.get("initial-default")))
-    return tuple(out)
-
-
-@dataclass(frozen=True, slots=True)
-class DataRows:
-    """A Parquet file's rows, as Arrow columns by field id, or by name when the file carries no field ids at all."""
-
-    count: int
-    by_id: dict[int, pa.ChunkedArray]
-    names: dict[str, pa.ChunkedArray]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return sum(c.nbytes for c in (*self.by_id.values(), *self.names.values()))
-
-    def column(self, c: Column) -> list[Any]:
-        """The values of one table column, as plain values, ``count`` of them."""
-        found = self.by_id.get(c.id) if c.id is not None else None
-        if found is None and not self.by_id and c.id is not None:
-            found = self.names.get(c.name)
-        if found is None:
-            return [c.default] * self.count
-        if c.type.startswith("timestamp") and pa.types.is_date(found.type):  # v3 promotes date to timestamp
-            found = found.cast(pa.timestamp("ns" if "_ns" in c.type else "us"))
-        values: list[Any] = found.to_pylist()
-        if pa.types.is_integer(found.type) or pa.types.is_string(found.type) or pa.types.is_large_string(found.type):
-            return values
-        return [plain(v) for v in values]
-
-    def rows(self, columns: Sequence[Column]) -> list[tuple[Any, ...]]:
-        """All rows in file order: the index is the row's position."""
-        if not columns:
-            return [()] * self.count
-        return list(zip(*(self.column(c) for c in columns), strict=True))
-
-
-def _field_id(f: pa.Field) -> int | None:
-    raw = (f.metadata or {}).get(b"PARQUET:field_id")
-    return int(raw) if raw is not None else None
-
-
-def _parquet(content: bytes) -> pa.Table:
-    try:
-        # One thread: files are small and cores are shared with the writers under test.
-        with pq.ParquetFile(pa.BufferReader(content)) as f:
-            table = f.read(use_threads=False)
-            table.validate(full=True)
-            return table
-    except (pa.ArrowException, OSError, ValueError) as e:
-        raise CorruptFile(f"not a readable Parquet file: {' '.join(str(e).split())[:200]}") from None
-
-
-def read_rows(content: bytes, format: str) -> DataRows:
-    """A data file's (or an equality delete file's) rows.
-
-    Raises:
-        CorruptFile: torn, or of a format that is not Parquet.
-    """
-    if format != "parquet":
-        raise CorruptFile(f"format {format} is not supported by this reader")
-    table = _parquet(content)
-    by_id: dict[int, pa.ChunkedArray] = {}
-    names: dict[str, pa.ChunkedArray] = {}
-    for f, column in zip(table.schema, table.columns, strict=True):
-        id = _field_id(f)
-        if id is None:
-            names[f.name] = column
-        else:
-            by_id[id] = column
-    return DataRows(table.num_rows, by_id, names)
-
-
-def read_position_deletes(content: bytes, format: str) -> dict[str, tuple[int, ...]]:
-    """Data file path → deleted positions (spec, "Position Delete Files"); one file may name several data files.
-
-    Raises:
-        CorruptFile: torn, of a format that is not Parquet, or without the two columns.
-    """
-    rows = read_rows(content, format)
-    paths = rows.by_id.get(DELETE_FILE_PATH_ID, rows.names.get("file_path"))
-    positions = rows.by_id.get(DELETE_FILE_POS_ID, rows.names.get("pos"))
-    if paths is None or positions is None:
-        raise CorruptFile("a position delete file without file_path and pos")
-    out: dict[str, list[int]] = {}
-    for path, pos in zip(paths.to_pylist(), positions.to_pylist(), strict=True):
-        out.setdefault(path, []).append(pos)
-    return {path: tuple(found) for path, found in out.items()}
-
-
-def decode_deletion_vector(blob: bytes) -> tuple[int, ...]:
-    """The deleted positions, ascending, of one ``deletion-vector-v1`` blob (Puffin spec).
-
-    Raises:
-        CorruptFile: torn, wrong magic, wrong CRC, or no bitmap.
-    """
-    if len(blob) < 12:
-        raise CorruptFile(f"a deletion vector of {len(blob)} bytes is too short")
-    (length,) = struct.unpack(">I", blob[:4])
-    if length != len(blob) - 8:
-        raise CorruptFile(f"a deletion vector that says {length} bytes but has {len(blob) - 8}")
-    if blob[4:8] != DV_MAGIC:
-        raise CorruptFile(f"a deletion vector with magic {blob[4:8].hex()} instead of {DV_MAGIC.hex()}")
-    (crc,) = struct.unpack(">I", blob[-4:])
-    if crc != zlib.crc32(blob[4:-4]):
-        raise CorruptFile("a deletion vector whose CRC is wrong")
-    try:
-        return tuple(BitMap64.deserialize(blob[8:-4]))
-    except (ValueError, RuntimeError, MemoryError) as e:
-        raise CorruptFile(f"a deletion vector without a bitmap: {e}") from None
-
-
-def encode_deletion_vector(positions: Sequence[int]) -> bytes:
-    """The inverse of :func:`decode_deletion_vector`."""
-    body = DV_MAGIC + BitMap64(positions).serialize()
-    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
-
-
-def read_deletion_vector(content: bytes, offset: int | None, length: int | None) -> tuple[int, ...]:
-    """The positions of the vector at ``offset`` (bytes) of a Puffin file.
-
-    Raises:
-        CorruptFile: outside the file, or as :func:`decode_deletion_vector`.
-    """
-    if offset is None or length is None:
-        raise CorruptFile("a deletion vector whose entry says no content_offset and content_size_in_bytes")
-    if offset < 0 or length < 0 or offset + length > len(content):
-        raise CorruptFile(f"a deletion vector at {offset}+{length}, outside its file of {len(content)} bytes")
-    return decode_deletion_vector(content[offset : offset + length])
-
-
-def equality_key(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Values as an equality delete compares them: nulls are equal to nulls (spec), NaN to NaN (``StructLikeSet``)."""
-    return tuple("NaN" if isinstance(v, float) and v != v else v for v in values)
-
-
-def equality_keys(rows: DataRows, columns: Sequence[Column]) -> Iterator[tuple[Any, ...]]:
-    """Each row's values in the columns of an equality delete, in file order."""
-    return (equality_key(r) for r in rows.rows(columns))

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compose.objectstore import ObjectStore, normalise
-from harness.tablefiles.manifests import CorruptFile, read_metadata
+from checkers.evidence.paths import normalise
+from compose.objectstore import ObjectStore
+from harness.tablefiles.metadata_json import CorruptFile, read_metadata
 
 LONGEST = 1_000_000
 """Bound of walks along a chain, whatever the files say."""

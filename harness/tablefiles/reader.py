@@ -40,10 +40,12 @@ from threading import RLock
 from typing import Any
 
 from checkers.evidence import tablelog
+from checkers.evidence.paths import normalise
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog
-from compose.objectstore import ObjectStore, TableReadError, normalise
+from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles.decoded import TableFiles, Unknown
-from harness.tablefiles.manifests import Column, Entry, ManifestFile, attempt_of, projection
+from harness.tablefiles.manifests import Entry, ManifestFile
+from harness.tablefiles.metadata_json import attempt_of
 from harness.tablefiles.pointer_chain import (
     LONGEST,
     OutsideTheChain,
@@ -56,6 +58,7 @@ from harness.tablefiles.pointer_chain import (
     recorded,
     trace,
 )
+from harness.tablefiles.rows import Column, projection
 from harness.tablefiles.snapshot_tree import Change, SnapshotTree
 
 __all__ = ["ObjectStore", "TableReadError", "TableReader"]

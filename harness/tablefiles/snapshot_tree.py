@@ -38,7 +38,8 @@ from itertools import chain
 from checkers.evidence.tablelog import Row, RowChange
 from harness.tablefiles.decoded import TableFiles, Unknown
 from harness.tablefiles.live_files import Delta, Live, State, ordered
-from harness.tablefiles.manifests import ADDED, DELETED, EXISTING, Column, Entry, ManifestFile
+from harness.tablefiles.manifests import ADDED, DELETED, EXISTING, Entry, ManifestFile
+from harness.tablefiles.rows import Column
 
 
 @dataclass(frozen=True, slots=True)

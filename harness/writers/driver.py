@@ -8,13 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from compose.endpoints import Endpoints
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.processes.ports import Ports
 from compose.processes.process import LocalProcess, NotReady
 from compose.processes.service import ServiceError
-from compose.stack.stack import spark_conf, writer_environment
-from harness.run.writer_proxies import direct
+from compose.stack.sparkconf import spark_conf, writer_environment
 from harness.writers.slot import Launch, Writer
+
+
+def direct(_: str, endpoints: Endpoints) -> Endpoints:
+    """No proxies: every writer sees the endpoints as they are."""
+    return endpoints
+
 
 CATALOG = "c"
 """The catalog's name in the writers' Spark sessions."""

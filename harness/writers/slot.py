@@ -17,7 +17,8 @@ from typing import Any, Protocol
 import psutil
 
 from checkers.evidence.outcome import classify
-from workloads.operations.kind import KINDS, Arguments, Statement
+from workloads.operations.kind import Arguments, Statement
+from workloads.operations.kinds import KINDS
 
 HELLO_S = 5.0
 """Seconds in which a free warm driver answers."""

@@ -19,12 +19,13 @@ from rich.table import Table
 from checkers.costs.comparison import Cell, Comparison, Contender, Ran, Spread, requests, summed
 from checkers.costs.measures import FIGURES, Figure
 from checkers.evidence.runfolder import replace_file
-from checkers.judge.assertions import quantile
+from checkers.timeline.metrics import quantile
 from checkers.verdict import Validity
 from compose.catalogs.registry import CATALOGS
 from reports.compare import words as comparewords
 from reports.drawing import svg, words
-from reports.run.page import SYMBOLS, TEMPLATES, Banner, environment
+from reports.drawing.templates import TEMPLATES, environment
+from reports.run.banner import SYMBOLS, Banner
 
 PAGE, JSON = "compare.html", "compare.json"
 

@@ -10,7 +10,7 @@ from checkers.costs.measures import FIGURES, Figure, Measures
 from compose.catalogs.registry import CATALOGS
 from nemesis.processes import SERVICES
 from reports.drawing import words
-from workloads.operations.kind import KINDS
+from workloads.operations.kinds import KINDS
 
 _BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from checkers.conflicts import predicted as conflicts
+from checkers.conflicts.measured import Ended, Measured, read
 from checkers.conflicts.predicted import KINDS, PLACEMENTS, Cell
 from checkers.evidence.runfolder import replace_file
-from harness.experiments.matrix import Ended, Measured, read
 from reports.drawing import words
-from reports.run.page import environment
+from reports.drawing.templates import environment
 
 STATES = {
     "committed": "committed at the first attempt",
@@ -102,7 +102,7 @@ def _aborts(measured: Iterable[Measured]) -> list[tuple[str, str, int]]:
 
 
 def render(folder: Path) -> str:
-    """The page of the matrix in ``folder``. Raises :class:`harness.experiments.matrix.MatrixError`."""
+    """The page of the matrix in ``folder``. Raises :class:`checkers.conflicts.measured.MatrixError`."""
     header, measured = read(folder / "cells.jsonl")
     differing = [m for m in measured if not m.as_predicted]
     anomalous = [m for m in measured if m.anomalies]

@@ -8,12 +8,13 @@ from urllib.parse import quote, urlsplit
 
 from markupsafe import Markup
 
+from checkers.costs import figures
 from checkers.evidence import error_chain
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange, TableLog
 from checkers.verdict import Anomaly
 from reports.drawing import words
-from reports.run import bands, plots
+from reports.run import plots
 from reports.run import stored as stored_module
 from reports.run.stored import Passed, Stored
 
@@ -153,9 +154,9 @@ def op_row(o: Operation, commits: Sequence[tuple[str, Commit]], resolution: str 
         kind=o.f,
         table=o.table or "",
         arguments=words.arguments(o.value),
-        invoked=bands.ms(o.start),
-        ended=None if o.completed is None else bands.ms(o.completed.time),
-        latency=bands.latency_ms(o),
+        invoked=figures.ms(o.start),
+        ended=None if o.completed is None else figures.ms(o.completed.time),
+        latency=figures.latency_ms(o),
         outcome=o.type,
         resolution=resolution if o.type == "info" else "",
         result=words.result(o.result) if o.type == "ok" else "",
@@ -328,6 +329,6 @@ def _marks(
         for _, c in commits.get(o.op, ()):
             at = c.timestamp_ms - origin_ms
             if o.end is not None:  # the stamp has whole ms and is the writer's clock: keep it on its bar
-                at = min(max(at, bands.ms(o.start)), bands.ms(o.end))
+                at = min(max(at, figures.ms(o.start)), figures.ms(o.end))
             out.append(plots.CommitMark(o.op, at, f"seq {c.sequence_number}"))
     return out

@@ -10,10 +10,11 @@ from datetime import UTC
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from checkers.costs import figures
 from checkers.evidence.runfolder import replace_file
 from checkers.verdict import Verdict
 from reports.drawing import words
-from reports.run import bands, page, stored
+from reports.run import banner, stored
 from reports.run.stored import Stored
 
 MOST_EXPLAINED = 20
@@ -57,14 +58,14 @@ def render(run_folder: Path | Stored) -> str:
         ``run``.
     """
     run = stored.of(run_folder)
-    verdict = page.banner(run)
+    verdict = banner.banner(run)
     seconds = f"{run.end_ns / 1e9:.3f}"
     root = ET.Element("testsuites", name="icequake", time=seconds)
     suite = ET.SubElement(root, "testsuite", name=words.printable(f"icequake.{run.workload}"), time=seconds)
     if run.started is not None:
         at = run.started if run.started.tzinfo is None else run.started.astimezone(UTC)
         suite.set("timestamp", at.strftime("%Y-%m-%dT%H:%M:%S"))
-    total = bands.tally("all", run.operations)
+    total = figures.tally("all", run.operations)
     properties = ET.SubElement(suite, "properties")
     for key, value in (
         ("verdict", verdict.headline),

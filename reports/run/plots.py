@@ -13,13 +13,15 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from checkers.costs import figures
+from checkers.costs.figures import OUTCOMES
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, TableLog
 from reports.drawing import svg
 from reports.drawing.svg import Frame, Scale
 from reports.drawing.words import duration, moment, shorten
 from reports.run import bands as measure
-from reports.run.bands import OUTCOMES, Band, Mark
+from reports.run.bands import Band, Mark
 
 WIDTH = 1120.0
 LEFT, RIGHT = 64.0, 72.0
@@ -109,7 +111,7 @@ def sample(operations: Sequence[Operation], most: int) -> list[Operation]:
     done = [o for o in operations if o.completed is not None]
     if len(done) <= most:
         return done
-    slowest = sorted(done, key=lambda o: -(measure.latency_ms(o) or 0))[: most // 50]
+    slowest = sorted(done, key=lambda o: -(figures.latency_ms(o) or 0))[: most // 50]
     kept = {o.op for o in slowest}
     for outcome in OUTCOMES:
         group = [o for o in done if o.type == outcome and o.op not in kept]
@@ -136,7 +138,7 @@ def latency_over_time(
     if not shown:
         return None
     frame = Frame(WIDTH, 380, LEFT, RIGHT, 34, 36)
-    values = [max(0.1, measure.latency_ms(o) or 0) for o in shown]
+    values = [max(0.1, figures.latency_ms(o) or 0) for o in shown]
     x, labels, name = _time_scale(frame, end_s)
     y = Scale(min(values) * 0.8, max(values) * 1.25, frame.y1, frame.top, log=True)
     parts = [
@@ -162,8 +164,8 @@ def throughput(
     """Completions per second, stacked by outcome; with the width of a bucket in s. None without operations."""
     if not operations:
         return None
-    width = measure.bucket_width(end_s, 120)
-    buckets = measure.rates(operations, end_s, width)
+    width = figures.bucket_width(end_s, 120)
+    buckets = figures.rates(operations, end_s, width)
     frame = Frame(WIDTH, 190, LEFT, RIGHT, 24, 36)
     x, labels, name = _time_scale(frame, end_s)
     highest = max(sum(b.values()) for b in buckets) or 1.0
@@ -193,8 +195,8 @@ def quantiles_over_time(
 ) -> tuple[Markup, float] | None:
     """Latency quantiles of acknowledged operations in windows; with a window's width in s. None without any."""
     acknowledged = sum(o.type == "ok" for o in operations)
-    width = measure.bucket_width(end_s, max(4, min(40, acknowledged // 25)))  # a p95 of fewer is just the maximum
-    found = measure.windows(operations, end_s, width, [q for q, _ in QUANTILES])
+    width = figures.bucket_width(end_s, max(4, min(40, acknowledged // 25)))  # a p95 of fewer is just the maximum
+    found = figures.windows(operations, end_s, width, [q for q, _ in QUANTILES])
     if not found:
         return None
     frame = Frame(WIDTH, 230, LEFT, RIGHT, 24, 36)
@@ -245,7 +247,7 @@ def commits_over_time(
     total = sum(len(log.commits) for log in logs.values())
     if not total or origin_ms is None:
         return None
-    bucket = None if total <= MOST_MARKED_COMMITS else measure.bucket_width(end_s, 120)
+    bucket = None if total <= MOST_MARKED_COMMITS else figures.bucket_width(end_s, 120)
     lane = 30.0 if bucket is None else 46.0
     left = max(LEFT, 22 + 6.6 * max(min(20, len(table)) for table in logs))
     frame = Frame(WIDTH, 30 + lane * len(logs) + 36, left, RIGHT, 24, 36)
@@ -383,7 +385,7 @@ def operations_timeline(operations: Sequence[Operation], commits: Sequence[Commi
     rows = sorted(operations, key=lambda o: o.start)[:MOST_BARS]
     if not rows:
         return None
-    spans = [(measure.ms(o.start), measure.ms((o.completed or o.invoked).time)) for o in rows]
+    spans = [(figures.ms(o.start), figures.ms((o.completed or o.invoked).time)) for o in rows]
     lane, left, right = 26.0, 92.0, 96.0
     frame = Frame(WIDTH, 34 + lane * len(rows) + 24, left, right, 30, 24)
     at = [m.at for m in commits]

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
+from checkers.costs import figures
 from reports.drawing import words
-from reports.run import bands, page, stored
+from reports.run import bands, banner, stored
 from reports.run.stored import Stored
 
 _CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknown": "1;33", "incomplete": "1;33"}
@@ -46,7 +47,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
         width = min(110, shutil.get_terminal_size((100, 24)).columns)
     width = max(40, width)
     run = stored.of(run_folder)
-    verdict = page.banner(run)
+    verdict = banner.banner(run)
 
     def paint(text: str, style: str) -> str:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour else text
@@ -66,7 +67,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
             )
         return out
 
-    out = ["", paint(f"{page.SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
+    out = ["", paint(f"{banner.SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
     out += wrap(verdict.sentence, "  ")
     own = stored.own_findings(run.anomalies)
     names = stored.anomaly_names(own)
@@ -97,7 +98,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
             out += ["", paint(f"  {words.shorten(first.name, 60)}, the first one:", "muted")]
             out += wrap(words.shorten(first.explanation, MOST_EXPLAINED), "    ")
             for p in [p for p in run.requests(first) if p.faults][:MOST_FAULTS]:
-                what = f"the {p.kind} of {words.shorten(p.op, 40)} at {bands.ms(p.time):,.0f} ms was struck by"
+                what = f"the {p.kind} of {words.shorten(p.op, 40)} at {figures.ms(p.time):,.0f} ms was struck by"
                 out += wrap(f"{what} {words.shorten(', '.join(p.faults), 100)}: {words.shorten(p.status, 60)}", "    ")
             ops, _, complete = stored.minimal_history(first)
             if ops:
@@ -112,16 +113,16 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
         for v in unknown[:6]:
             out += wrap(f"{v.checker}: unknown" + (f": {words.shorten(v.notes[0], 300)}" if v.notes else ""), "  ")
     out.append("")
-    total = bands.tally("all", run.operations)
+    total = figures.tally("all", run.operations)
     rows = [
         (
             "operations",
             f"{words.grouped(total.count)}: {words.grouped(total.ok)} ok, {words.grouped(total.fail)} fail, "
             f"{words.grouped(total.info)} info"
-            + (f", in {words.duration(bands.ms(run.end_ns))}" if run.events else ""),
+            + (f", in {words.duration(figures.ms(run.end_ns))}" if run.events else ""),
         )
     ]
-    attempts = bands.attempts_by_table(run.logs)
+    attempts = figures.attempts_by_table(run.logs)
     commits, retried = sum(a.commits for a in attempts), sum(a.retried for a in attempts)
     if commits:
         rows.append(

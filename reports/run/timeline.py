@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from checkers.costs import figures
 from checkers.evidence import error_chain
 from checkers.evidence.history import Operation, Process
 from checkers.evidence.tablelog import Commit
 from reports.drawing import words
-from reports.run import bands
 
 MOST = 2000
 ROW = 15
@@ -104,10 +104,10 @@ def timeline(
         if not completed and k in skipped:
             cuts.append(Note(at, f"{words.plural(skipped[k], 'operation')} not shown"))
             at += ROW + 5
-            times.append(Note(at, words.moment(bands.ms(shown[k].start))))
+            times.append(Note(at, words.moment(figures.ms(shown[k].start))))
         elif n % 8 == 0:
             o = shown[k]
-            times.append(Note(at, words.moment(bands.ms(o.completed.time if completed and o.completed else o.start))))
+            times.append(Note(at, words.moment(figures.ms(o.completed.time if completed and o.completed else o.start))))
         (bottom if completed else top)[k] = at
         at += ROW
     last = len(operations) - positions[-1] - 1
@@ -134,7 +134,7 @@ def timeline(
 
 
 def _second(o: Operation) -> str:
-    took = bands.latency_ms(o)
+    took = figures.latency_ms(o)
     parts = [o.op, o.table or "", "never completed" if took is None else words.duration(took)]
     if o.type != "ok" and o.error:
         parts.append(error_chain.short_class(error_chain.telling(o.error)[0]))
@@ -142,13 +142,13 @@ def _second(o: Operation) -> str:
 
 
 def _title(o: Operation, commits: Sequence[tuple[str, Commit]]) -> str:
-    took = bands.latency_ms(o)
+    took = figures.latency_ms(o)
     lines = [
         f"{o.op} · process {o.process} · {o.f} {words.arguments(o.value, 120)}".strip(),
         f"{o.type}"
         + (f" on {o.table}" if o.table else "")
         + (f" after {words.duration(took)}" if took is not None else ", never completed"),
-        f"invoked {words.moment(bands.ms(o.start))}, events {', '.join(map(str, o.indices))}",
+        f"invoked {words.moment(figures.ms(o.start))}, events {', '.join(map(str, o.indices))}",
     ]
     if o.type == "ok" and o.result is not None:
         lines.append(f"result {words.result(o.result, 120)}")

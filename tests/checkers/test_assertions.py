@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
+from checkers.costs.figures import latency
 from checkers.evidence.history import Event, History
-from checkers.judge.assertions import measure, quantile
 from checkers.retries import Retries
-from reports.run.bands import latency
+from checkers.timeline.metrics import measure, quantile
 from tests.support.drawing import Drawing, row
 
 MS = 1_000_000

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from checkers.atomicity import Atomicity
 from checkers.columns import check_columns
 from checkers.commits import Commits
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History
 from checkers.isolation import Isolation
 from checkers.judge import trail
@@ -25,7 +26,6 @@ from checkers.replay.walk import Replay
 from checkers.retries import Retries
 from checkers.timeline import two_tables
 from checkers.timeline.timeline import fates, resolutions, timelines
-from checkers.verdict import Evidence
 from tests.support.drawing import Drawing, names, row, verdict
 from workloads.tables import Row
 

@@ -14,13 +14,15 @@ import yaml
 
 from checkers.commits import Commits
 from checkers.evidence import tablelog
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, HistoryError
 from checkers.evidence.runfolder import StoreError
 from checkers.evidence.tablelog import Commit, TableLog, TableLogError
-from checkers.judge.check import ALL, Promises, check, load_evidence, load_promises, write_results
+from checkers.judge.check import ALL, check
+from checkers.judge.runfolder import Promises, load_evidence, load_promises, write_results
 from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
-from checkers.verdict import Anomaly, Evidence, Validity, Verdict
+from checkers.verdict import Anomaly, Validity, Verdict
 from tests.support.drawing import Drawing, row
 from tests.support.simulator import Defects, Simulation, simulate
 from workloads.tables import TableSpec

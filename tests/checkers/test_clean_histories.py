@@ -16,10 +16,11 @@ from typing import Literal
 
 import pytest
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History
 from checkers.evidence.tablelog import Capture, TableLog
-from checkers.judge.check import ALL, Results, check
-from checkers.verdict import Evidence
+from checkers.judge.check import ALL, check
+from checkers.judge.runfolder import Results
 from tests.support.simulator import ALTERING, MIX, simulate
 from workloads.tables import TableSpec
 

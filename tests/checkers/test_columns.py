@@ -12,15 +12,19 @@ import pytest
 from checkers.columns import CHECKERS, Frame, Unordinary, check_columns, frame_of, screen
 from checkers.columns import frames as columns
 from checkers.columns.engine import _EXACT, judge_frame
+from checkers.evidence.evidence import Evidence
 from checkers.judge.check import check
 from checkers.selftest import ALL as MUTATIONS
 from checkers.selftest import recorded
 from checkers.selftest.world import World
 from checkers.timeline.timeline import timelines
-from checkers.verdict import Evidence, Verdict, worst
+from checkers.verdict import Verdict, worst
 from tests.support.drawing import Drawing, row
 from tests.support.simulator import ALTERING, Defects, simulate
-from workloads.operations.kind import KINDS, Arguments, Insert, Read, WriteSet, new_rows
+from workloads.operations.inserts import Insert
+from workloads.operations.kind import Arguments, WriteSet, new_rows
+from workloads.operations.kinds import KINDS
+from workloads.operations.reads import Read
 from workloads.tables import Row, State, TableSpec
 
 SPECS = {

@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from checkers.commits import Commits
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.tablelog import Capture
 from checkers.timeline.timeline import resolutions, timelines
-from checkers.verdict import Evidence
 from tests.support.drawing import Drawing, names, row, verdict
 from tests.support.simulator import CLEAN, Defects, Simulation, simulate
-from workloads.operations.kind import KINDS
+from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
 COMMITS = Commits()

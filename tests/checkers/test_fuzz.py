@@ -18,7 +18,8 @@ from checkers.evidence import history, tablelog
 from checkers.evidence.history import HistoryError
 from checkers.evidence.runfolder import RunFolder, StoreError
 from checkers.evidence.tablelog import TableLogError
-from checkers.judge.check import check, load_evidence
+from checkers.judge.check import check
+from checkers.judge.runfolder import load_evidence
 from tests.support.simulator import CLEAN, Defects, Simulation, simulate
 from workloads.tables import TableSpec
 

@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from checkers.evidence import tablelog
-from checkers.judge.check import Promises, check, load_evidence
-from checkers.verdict import Evidence
+from checkers.evidence.evidence import Evidence
+from checkers.judge.check import check
+from checkers.judge.runfolder import Promises, load_evidence
 from tests.support.drawing import Drawing, row
 
 

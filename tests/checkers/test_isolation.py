@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
+from checkers.evidence.evidence import Evidence
 from checkers.isolation import LEVELS, Isolation, Transaction, check_transactions
 from checkers.isolation import levels as levels_module
 from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
 from checkers.selftest import recorded
-from checkers.verdict import Evidence
 from tests.support.drawing import Drawing, names, row, verdict
 from tests.support.simulator import Defects, simulate
 from tests.support.transactions import (

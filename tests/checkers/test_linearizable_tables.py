@@ -9,15 +9,18 @@ from typing import Any, Literal
 
 import pytest
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
-from checkers.judge.check import ALL, Promises, check
+from checkers.judge.check import ALL, check
+from checkers.judge.runfolder import Promises
 from checkers.linearizable import Limits, Linearizable
 from checkers.linearizable.rows import Seen, rows_of
 from checkers.selftest import recorded
-from checkers.verdict import Anomaly, Evidence, Verdict
+from checkers.verdict import Anomaly, Verdict
 from tests.checkers.test_clean_histories import tables
 from tests.support.simulator import ROW_BY_ROW, Defects, simulate
-from workloads.operations.kind import KINDS, WriteSet
+from workloads.operations.kind import WriteSet
+from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
 
 Level = Literal["serializable", "snapshot"]

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
-from checkers.judge.check import load_evidence
+from checkers.judge.runfolder import load_evidence
 from checkers.liveness import TIMEOUT, Liveness
 from checkers.timeline.fault_windows import Window, merged, outside, windows
-from checkers.verdict import Evidence, Verdict
+from checkers.verdict import Verdict
 from tests.checkers.test_metadata import stored_runs
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec

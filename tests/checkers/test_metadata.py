@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog
-from checkers.judge.check import load_evidence
+from checkers.judge.runfolder import load_evidence
 from checkers.metadata.checker import MOST
 from checkers.metadata.checker import Metadata as Checker
 from checkers.metadata.files import measures
 from checkers.metadata.rules import RULES
-from checkers.verdict import Evidence, Verdict
+from checkers.verdict import Verdict
 from compose.objectstore import ObjectStore
 from harness.tablefiles.manifests import ADDED
 from harness.tablefiles.reader import TableReader

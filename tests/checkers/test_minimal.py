@@ -6,10 +6,11 @@ from dataclasses import fields
 
 import pytest
 
+from checkers.evidence.evidence import Evidence
 from checkers.judge.check import ALL, EXPLAINED, check
 from checkers.judge.minimal import _Search, _shown, minimal
 from checkers.judge.trail import chain
-from checkers.verdict import Anomaly, Checker, Evidence
+from checkers.verdict import Anomaly, Checker
 from tests.support.drawing import Drawing, row
 from tests.support.simulator import Defects, simulate
 from workloads.tables import TableSpec

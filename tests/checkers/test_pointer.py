@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.evidence import proxylog
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.proxylog import Swap
 from checkers.evidence.tablelog import TableLog
 from checkers.judge.check import check
 from checkers.pointer import Pointer
-from checkers.verdict import Anomaly, Evidence, Verdict
+from checkers.verdict import Anomaly, Verdict
 from nemesis.faults.fault import Fault
 from tests.support.peers import Rig, Want
 from tests.support.simulator import simulate

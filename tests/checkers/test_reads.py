@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event
-from checkers.reads.judge import Reads, rows_hash
-from checkers.verdict import Evidence
+from checkers.reads.judge import Reads
+from checkers.timeline.states import rows_hash
 from tests.support.drawing import Drawing, names, row, verdict
 from tests.support.simulator import Defects, simulate
 from workloads.tables import Row, TableSpec

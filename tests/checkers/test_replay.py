@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Capture, Commit, MissingFile, RowChange, TableLog
-from checkers.replay.walk import BLIND_APPEND, ROW_DELTA, Replay
+from checkers.replay.walk import Replay
+from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA
 from checkers.timeline.timeline import timelines
-from checkers.verdict import Evidence
 from tests.support.drawing import Drawing, names, row, verdict
 from tests.support.simulator import Defects, Simulation, simulate
-from workloads.operations.kind import KINDS
+from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
 
 REPLAY = Replay()

@@ -14,15 +14,16 @@ from typing import Any
 
 import pytest
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
-from checkers.judge.assertions import measure
-from checkers.judge.check import load_evidence
+from checkers.judge.runfolder import load_evidence
 from checkers.retries import Retries
-from checkers.verdict import Evidence, Verdict
+from checkers.timeline.metrics import measure
+from checkers.verdict import Verdict
 from tests.checkers.test_metadata import stored_runs
 from tests.support.simulator import MIX, simulate
-from workloads.operations.kind import KINDS
+from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, State, TableSpec
 
 S = 1_000_000_000

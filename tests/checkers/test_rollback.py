@@ -7,9 +7,9 @@ from typing import Literal
 import pytest
 
 from checkers.commits import Commits
+from checkers.evidence.evidence import Evidence
 from checkers.judge.check import check
 from checkers.reads.judge import Reads
-from checkers.verdict import Evidence
 from tests.support.drawing import Drawing, names, row, verdict
 from tests.support.simulator import ROW_BY_ROW, Defects, simulate
 from workloads.tables import TableSpec

@@ -7,12 +7,13 @@ from random import Random
 
 import pytest
 
+from checkers.evidence.evidence import Evidence
 from checkers.judge.check import ALL as CHECKERS
 from checkers.metadata.rules import RULES
 from checkers.selftest import ALL, recorded, trial
 from checkers.selftest.mutation import Mutation
 from checkers.selftest.world import Planted, World
-from checkers.verdict import Checker, Evidence, Verdict
+from checkers.verdict import Checker, Verdict
 from tests.support.runs import icequake
 from tests.support.simulator import ROW_BY_ROW, simulate
 from workloads.tables import TableSpec

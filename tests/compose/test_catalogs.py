@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from compose.catalogs import hadoop, nessie, sqlite
+from compose.catalogs.jdbc import JDBC_TABLES
 from compose.catalogs.moto_server import GET_TABLE, UPDATE_TABLE, Journalled
-from compose.catalogs.registry import CATALOGS, JDBC_TABLES, SERVERS
+from compose.catalogs.registry import CATALOGS, SERVERS
 from compose.endpoints import Endpoints
 from compose.processes.service import ServiceError
 from harness.tablefiles.pointer_chain import recorded

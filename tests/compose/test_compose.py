@@ -20,13 +20,15 @@ import pytest
 
 from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.processes.ports import FIRST, LAST, LOOPBACK, PortInUse, Ports, in_use
 from compose.processes.process import LocalProcess, NotReady, http_get
 from compose.processes.service import Service, ServiceError, last_meaningful_line
 from compose.processes.watchdog import MARK, Watchdog, marked_environment, of_run
 from compose.servers import classdata
-from compose.stack.stack import Stack, port_names, spark_conf, table_pointer, writer_environment
+from compose.stack.pointers import table_pointer
+from compose.stack.sparkconf import spark_conf, writer_environment
+from compose.stack.stack import Stack, port_names
 
 # A server with a child, that says what is in its file. The child's pid is its first line of output.
 SERVER = r"""

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.processes.container import KEEPER, LABEL, Container, engine
 from compose.processes.ports import LOOPBACK, Ports
 from compose.processes.process import NotReady, http_get

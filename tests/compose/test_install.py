@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from compose.install import bootstrap, cache, doctor, ensure, jars, jdk, minio_build, postgres_files
+from compose.install import bootstrap, cache, doctor, ensure, installation, jars, jdk, minio_build, postgres_files
 from compose.install.cache import SetupError
 from compose.install.progress import Lines, Step, for_stream
 
@@ -185,7 +185,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalReposito
 
 
 def ivy(home: Path) -> jars.Ivy:
-    return jars.Ivy(jdk.pick().java, ensure.spark_home(), home, attempts=1)
+    return jars.Ivy(jdk.pick().java, installation.spark_home(), home, attempts=1)
 
 
 def test_pysparks_ivy_fetches_by_the_users_settings(home: Path, silent: Lines, repository: LocalRepository) -> None:
@@ -487,7 +487,7 @@ def test_ensure_makes_everything_once(machine: list[str], silent: Lines) -> None
 
 
 def test_two_calls_at_once_wait_for_each_other(machine: list[str], silent: Lines) -> None:
-    results: list[ensure.Installation] = []
+    results: list[installation.Installation] = []
     threads = [threading.Thread(target=lambda: results.append(ensure.ensure(progress=silent))) for _ in range(3)]
     for thread in threads:
         thread.start()

@@ -17,14 +17,16 @@ from typing import Any
 import psutil
 import pytest
 
-from compose.catalogs import user_file
+from compose.catalogs import user, user_file
 from compose.catalogs.probe import Asker, Unanswered
 from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
 from compose.external.external import External, ExternalError, Store, driver_host, external, masters, store
 from compose.external.preflight import PreflightError, preflight
 from compose.redaction import HIDDEN, Redaction
-from compose.stack.stack import Stack, spark_conf, table_pointer
+from compose.stack.pointers import table_pointer
+from compose.stack.sparkconf import spark_conf
+from compose.stack.stack import Stack
 from tests.support.runs import environment, icequake
 from workloads.file import workload
 from workloads.file.yamlfile import FileError
@@ -450,7 +452,7 @@ def test_the_command_line_says_it_and_leaves_no_run(tmp_path: Path) -> None:
 def test_the_pointer_is_what_the_catalog_says_though_its_file_cannot_be_read(tmp_path: Path) -> None:
     import sqlite3
 
-    from compose.catalogs.registry import JDBC_TABLES
+    from compose.catalogs.jdbc import JDBC_TABLES
 
     file = tmp_path / "c.db"
     with sqlite3.connect(file) as database:
@@ -462,7 +464,7 @@ def test_the_pointer_is_what_the_catalog_says_though_its_file_cannot_be_read(tmp
     database.close()
     mine = described(tmp_path, f'spark: {{type: jdbc, uri: "jdbc:sqlite:{file}"}}')
     preflight(External(catalog=mine))
-    with user_file.asker(mine) as asked:
+    with user.asker(mine) as asked:
         assert asked.pointer("ns", "t", 20) == "s3://nowhere/metadata/7.json"
         assert asked.pointer("ns", "u", 20) is None and asked.pointer("other", "t", 20) is None
     assert table_pointer(endpoints(mine), "ns", "t") == "s3://nowhere/metadata/7.json"

@@ -13,14 +13,15 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from compose.catalogs import user_file
+from compose.catalogs import user, user_file
 from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
 from compose.external.external import External, external
 from compose.external.preflight import PreflightError, preflight
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.processes.watchdog import Watchdog
-from compose.stack.stack import Stack, pointers, table_pointer
+from compose.stack.pointers import pointers, table_pointer
+from compose.stack.stack import Stack
 
 pytestmark = pytest.mark.spark
 
@@ -78,7 +79,7 @@ def test_it_answers_and_says_the_same_pointer(theirs: tuple[Endpoints, Path]) ->
         "s3.secret-access-key": e.secret_key,
         "s3.region": e.region,
     }
-    catalog = load_catalog(user_file.SPARK_NAME, **mine.pyiceberg, **s3, warehouse=e.warehouse)
+    catalog = load_catalog(user.SPARK_NAME, **mine.pyiceberg, **s3, warehouse=e.warehouse)
     catalog.create_namespace("ns")
     made = catalog.create_table("ns.t", Schema(NestedField(1, "id", LongType(), required=False)))
     made.append(pyarrow.table({"id": [1]}))

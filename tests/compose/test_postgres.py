@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from compose.catalogs.registry import CATALOGS, JDBC_TABLES
+from compose.catalogs.jdbc import JDBC_TABLES
+from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.processes.ports import Ports
 from compose.processes.process import NotReady
 from compose.processes.service import ServiceError

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from compose.install import bootstrap, jars, releases
+from compose.install import bootstrap, installation, jars, releases
 from compose.install import ensure as install
 from compose.install.cache import SetupError
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.install.releases import DEFAULT, RELEASES, Release, UnknownRelease
 from compose.servers.spark import scala_of
 from harness.run.versions import versions
@@ -91,7 +91,7 @@ def an_installation(place: Path, confs: tuple[str, ...]) -> Installation:
         rest_classes=place,
         minio=place / "minio",
         postgres_bin=place,
-        spark_home=install.spark_home(),
+        spark_home=installation.spark_home(),
         python=Path("/ours/python"),
     )
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from checkers.commits import Commits
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History
 from checkers.evidence.tablelog import TableLog
 from checkers.judge.check import check
 from checkers.metadata.checker import Metadata
-from checkers.verdict import Evidence
 from compose.objectstore import ObjectStore
 from harness.tablefiles.reader import TableReader
 from tests.support.icebergtable import HandMadeTable

@@ -158,7 +158,9 @@ def test_a_store_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 def test_without_java_the_command_that_gets_one_is_said(tmp_path: Path) -> None:
-    hide = "import compose.install.jdk as jdk; jdk.installed = lambda: iter(()); from harness.cli.app import main; main()"
+    hide = (
+        "import compose.install.jdk as jdk; jdk.installed = lambda: iter(()); from harness.cli.app import main; main()"
+    )
     done = subprocess.run(
         [sys.executable, "-c", hide, "run", "quick", "--store", str(tmp_path / "store")],
         capture_output=True,

@@ -15,10 +15,12 @@ import pytest
 
 from checkers.costs.comparison import Comparison, Contender, Ran, Spread, apart, chance
 from checkers.costs.measures import FIGURES, FaultMeasured, Measures, measure
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
-from checkers.judge.check import Results, check
+from checkers.judge.check import check
+from checkers.judge.runfolder import Results
 from checkers.retries import Retries
-from checkers.verdict import Anomaly, Evidence, Verdict
+from checkers.verdict import Anomaly, Verdict
 from harness.experiments import compare
 from reports.compare import page, words
 from tests.harness.test_cli import last_line

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from checkers.conflicts.measured import Ended, MatrixError, Measured, differences, read
 from checkers.conflicts.predicted import (
     CONCURRENT_DV,
     CONFLICTING_DELETES,
@@ -24,9 +25,9 @@ from checkers.conflicts.predicted import (
     keys,
     predict,
 )
-from harness.experiments.matrix import Ended, MatrixError, Measured, differences, planned, read, workload
+from harness.experiments.matrix import planned, workload
 from reports.matrix import page
-from workloads.operations.kind import KINDS as OPERATIONS
+from workloads.operations.kinds import KINDS as OPERATIONS
 
 COW, MOR = "copy-on-write", "merge-on-read"
 

@@ -17,12 +17,13 @@ from checkers.evidence import runfolder
 from compose.catalogs import user_file
 from compose.endpoints import Endpoints
 from compose.external.external import External, ExternalError, external
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.redaction import HIDDEN, Redaction, is_secret, masked, secrets_of
 from harness.cli.crash import Crash, details_in
 from harness.experiments.compare import Order, _written_down
 from harness.run import standing
-from harness.run.run import Kept, Run, Settings
+from harness.run.run import Run
+from harness.run.settings import Kept, Settings
 from reports.run import page
 from tests.compose.test_own_catalog import nobody
 from tests.harness.test_cli import SMALL, last_line
@@ -228,7 +229,7 @@ def test_the_details_of_a_crash_are_redacted_and_for_their_user_alone(tmp_path: 
 def test_the_details_of_a_crash_are_in_the_folder_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text("tables: []\n")
     (tmp_path / "history.jsonl").write_text('{"format": 1}\n')
-    line, log = crashed("checkers.judge.check.load_evidence", "check", tmp_path)
+    line, log = crashed("checkers.judge.runfolder.load_evidence", "check", tmp_path)
     assert log.parent == tmp_path and "hunter22" not in line + log.read_text()
 
 

@@ -18,12 +18,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkers.evidence import tablelog
+from checkers.evidence.paths import normalise
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
-from compose.objectstore import ObjectStore, TableReadError, normalise
-from harness.tablefiles import manifests
+from compose.objectstore import ObjectStore, TableReadError
+from harness.tablefiles import manifests, metadata_json
+from harness.tablefiles import vectors as vectors_module
 from harness.tablefiles.decoded import TableFiles
 from harness.tablefiles.live_files import in_scope
-from harness.tablefiles.manifests import ADDED, DELETED, EXISTING, CorruptFile, Entry, ManifestFile, Partition
+from harness.tablefiles.manifests import ADDED, DELETED, EXISTING, Entry, ManifestFile, Partition
+from harness.tablefiles.metadata_json import CorruptFile
 from harness.tablefiles.reader import TableReader
 from harness.tablefiles.snapshot_tree import net
 from tests.support.icebergtable import COLUMNS, File, HandMadeTable
@@ -72,20 +75,20 @@ def test_a_deletion_vector_is_decoded() -> None:
         "00000000" "3a300000" "01000000" "0000" "0100" "10000000" "0100" "0500"
         "02000000" "3a300000" "01000000" "0000" "0000" "10000000" "0700"
     )  # fmt: skip
-    framed = manifests.DV_MAGIC + body
+    framed = vectors_module.DV_MAGIC + body
     blob = struct.pack(">I", len(framed)) + framed + struct.pack(">I", zlib.crc32(framed))
-    assert manifests.decode_deletion_vector(blob) == (1, 5, 2**33 + 7)
-    assert manifests.encode_deletion_vector([5, 1, 2**33 + 7]) == blob
+    assert vectors_module.decode_deletion_vector(blob) == (1, 5, 2**33 + 7)
+    assert vectors_module.encode_deletion_vector([5, 1, 2**33 + 7]) == blob
 
 
 @given(st.sets(st.integers(0, 2**40)))
 def test_a_deletion_vector_survives_the_round_trip(positions: set[int]) -> None:
-    assert manifests.decode_deletion_vector(manifests.encode_deletion_vector(list(positions))) == tuple(
+    assert vectors_module.decode_deletion_vector(vectors_module.encode_deletion_vector(list(positions))) == tuple(
         sorted(positions)
     )
 
 
-GOOD = manifests.encode_deletion_vector([1, 2, 3])
+GOOD = vectors_module.encode_deletion_vector([1, 2, 3])
 
 
 @pytest.mark.parametrize(
@@ -98,28 +101,26 @@ GOOD = manifests.encode_deletion_vector([1, 2, 3])
         (GOOD[:-1] + bytes([GOOD[-1] ^ 1]), "CRC"),
         (GOOD[:12] + bytes([GOOD[12] ^ 1]) + GOOD[13:], "CRC"),
         (
-            struct.pack(">I", 8) + manifests.DV_MAGIC + b"junk" + struct.pack(">I", zlib.crc32(manifests.DV_MAGIC + b"junk")),
+            struct.pack(">I", 8) + vectors_module.DV_MAGIC + b"junk" + struct.pack(">I", zlib.crc32(vectors_module.DV_MAGIC + b"junk")),
             "without a bitmap",
         ),
     ],
 )  # fmt: skip
 def test_a_broken_deletion_vector_is_told(blob: bytes, says: str) -> None:
     with pytest.raises(CorruptFile, match=says):
-        manifests.decode_deletion_vector(blob)
+        vectors_module.decode_deletion_vector(blob)
 
 
 @pytest.mark.parametrize(("offset", "length"), [(None, 4), (0, None), (-1, 4), (0, 1000), (1000, 4)])
 def test_a_deletion_vector_outside_its_file_is_told(offset: int | None, length: int | None) -> None:
     with pytest.raises(CorruptFile):
-        manifests.read_deletion_vector(GOOD, offset, length)
+        vectors_module.read_deletion_vector(GOOD, offset, length)
 
 
 # --- manifests --------------------------------------------------------------------------------------------------------
 
 
-def manifest_entries(
-    t: HandMadeTable, entries: Sequence[tuple[int, File]], of: dict[str, Any]
-) -> manifests.Manifest:
+def manifest_entries(t: HandMadeTable, entries: Sequence[tuple[int, File]], of: dict[str, Any]) -> manifests.Manifest:
     made = t.manifest(entries, snapshot_id=77, seq=9, deletes=False)
     line = replace(ManifestFile("", False, 0, 9, 0, 77, None), **of)
     return manifests.read_manifest(Path(made.line["manifest_path"]).read_bytes(), line)
@@ -173,8 +174,8 @@ def test_wrong_counts_in_the_manifest_list_are_told(tmp_path: Path, count: str, 
 
 @pytest.mark.parametrize("name", ["a/snap-12-3-0b0c.avro", "snap--12-3-0b0c.avro"])
 def test_the_attempt_is_in_the_name_of_the_manifest_list(name: str) -> None:
-    assert manifests.attempt_of(name) == 3
-    assert manifests.attempt_of("metadata/other.avro") is None
+    assert metadata_json.attempt_of(name) == 3
+    assert metadata_json.attempt_of("metadata/other.avro") is None
 
 
 # --- which deletes apply ----------------------------------------------------------------------------------------------

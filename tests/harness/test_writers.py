@@ -25,7 +25,7 @@ from harness.writers import driver
 from harness.writers.session import Session, serve
 from harness.writers.slot import Launch, Writer, WriterDied, WriterError, WriterSlot, WriterTimeout, request
 from tests.support.runs import environment
-from workloads.operations.kind import KINDS
+from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
 DRIVER = """

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.processes.ports import Ports
 from compose.servers.postgres import DATABASE, USER, Postgres
 from nemesis.faults.fault import Fault

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 import pytest
 import yaml
 
+from checkers.costs import figures as figures_module
 from checkers.evidence import error_chain, tablelog
 from checkers.evidence.history import Event, Operation, Recorder
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
@@ -20,8 +21,10 @@ from checkers.verdict import Anomaly, Validity, Verdict
 from reports.drawing import words
 from reports.run import anomalies, page, plots, stored, timeline
 from reports.run import bands as measure
+from reports.run import banner as banner_module
 from reports.run.stored import Stored
-from workloads.operations.kind import KINDS, Kind
+from workloads.operations.kind import Kind
+from workloads.operations.kinds import KINDS
 
 EPOCH_MS = 1_700_000_000_000
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&<b>évil 冰\u202e\n\x00{{ 7 * 7 }}"
@@ -333,17 +336,17 @@ def test_the_banner(run: Path, valid: Any, state: str, checkers: list[Verdict], 
     (run / "results.json").unlink()
     if valid is not None:
         write_results(run, valid, checkers)
-    banner = page.banner(stored.load(run))
+    banner = banner_module.banner(stored.load(run))
     assert (banner.status, banner.headline) == (status, headline)
     read(page.render(run))
 
 
 def test_a_run_whose_process_is_gone_is_incomplete(run: Path) -> None:
     (run / "run.json").write_text(json.dumps({"state": "running", "pid": 1, "pid_started": 0.5}))
-    assert page.banner(stored.load(run)).status == "invalid"  # an anomaly is one, also in a run that died
-    assert "The run ended before it was done." in page.banner(stored.load(run)).sentence
+    assert banner_module.banner(stored.load(run)).status == "invalid"  # an anomaly is one, also in a run that died
+    assert "The run ended before it was done." in banner_module.banner(stored.load(run)).sentence
     (run / "results.json").unlink()
-    assert page.banner(stored.load(run)).headline == "Incomplete"
+    assert banner_module.banner(stored.load(run)).headline == "Incomplete"
 
 
 # --- what may be missing or broken ------------------------------------------------------------------------------------
@@ -580,7 +583,7 @@ def test_a_sample_keeps_the_slowest_and_every_outcome() -> None:
     operations = many(20_000).operations
     drawn = plots.sample(operations, 1000)
     assert len(drawn) < 1400
-    slowest = max(operations, key=lambda o: measure.latency_ms(o) or 0)
+    slowest = max(operations, key=lambda o: figures_module.latency_ms(o) or 0)
     assert slowest in drawn
     assert {o.type for o in drawn} == {"ok", "fail", "info"}
     assert [o.op for o in drawn] == sorted((o.op for o in drawn), key=lambda op: int(op.split("-")[1]))

@@ -24,7 +24,7 @@ from checkers.columns.spark import (
     write,
 )
 from checkers.timeline.timeline import timelines
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from tests.support.runs import environment
 from tests.support.simulator import Defects, simulate
 from workloads.tables import TableSpec

@@ -15,10 +15,11 @@ import pytest
 
 from checkers.evidence import history, tablelog
 from checkers.evidence.runfolder import RunFolder, find
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.objectstore import ObjectStore
 from compose.processes.watchdog import MARK, Watchdog
-from compose.stack.stack import Stack, table_pointer
+from compose.stack.pointers import table_pointer
+from compose.stack.stack import Stack
 from tests.support.runs import environment, icequake
 
 pytestmark = pytest.mark.spark

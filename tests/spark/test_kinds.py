@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from compose.stack.stack import Stack
-from harness.run.run import CREATE_NAMESPACE, create_table
+from harness.run.tables import CREATE_NAMESPACE, create_table
 from harness.writers.session import Session
 from harness.writers.slot import request
-from workloads.operations.kind import KINDS, Arguments
+from workloads.operations.kind import Arguments
+from workloads.operations.kinds import KINDS
 from workloads.tables import State, TableSpec
 
 pytestmark = [

@@ -10,11 +10,12 @@ import pytest
 
 from checkers.evidence.outcome import classify
 from compose.stack.stack import Stack
-from harness.run.run import CREATE_NAMESPACE, create_table
+from harness.run.tables import CREATE_NAMESPACE, create_table
 from harness.writers import two_tables
 from harness.writers.session import Session
 from harness.writers.slot import request
-from workloads.operations.kind import KINDS, STAGES, Arguments
+from workloads.operations.kind import STAGES, Arguments
+from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
 pytestmark = [

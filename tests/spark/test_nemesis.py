@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from checkers.conflicts import measured
 from checkers.evidence import history, runfolder
 from checkers.timeline import fault_windows
-from harness.experiments import matrix
 from tests.support.runs import icequake
 
 pytestmark = pytest.mark.spark
@@ -79,7 +79,7 @@ def test_a_few_cells_of_the_matrix_are_measured_and_an_interrupted_one_goes_on(t
     chosen = ("matrix", "--only", "delete", "--only", "update-register", "--into", tmp_path / "matrix")
     done = icequake(*chosen, "--limit", 4)
     assert done.returncode == 0, done.stdout + done.stderr
-    _, found = matrix.read(tmp_path / "matrix" / "cells.jsonl")
+    _, found = measured.read(tmp_path / "matrix" / "cells.jsonl")
     assert len(found) == 4 and all(m.held and m.as_predicted for m in found)
     before = (tmp_path / "matrix" / "cells.jsonl").read_text()
     again = icequake(*chosen, "--limit", 6, "--against", tmp_path / "matrix")

@@ -15,7 +15,7 @@ import pytest
 from compose.catalogs.catalog import Site
 from compose.catalogs.nessie import NESSIE, Nessie
 from compose.install import ensure
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from compose.processes.ports import LOOPBACK, Ports
 from compose.servers.postgres import Postgres
 from harness.writers.nessie_branch import Branch, Conflict

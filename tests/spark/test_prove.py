@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from harness.experiments.prove import prove
 from tests.support.runs import Silent, icequake
 from workloads.file import scenario

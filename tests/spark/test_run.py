@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from checkers.evidence import history, tablelog
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.outcome import conflict
 from checkers.evidence.runfolder import RunFolder
 from checkers.evidence.tablelog import Commit, TableLog
-from checkers.judge.check import check, load_evidence
-from checkers.verdict import Evidence
-from compose.install.ensure import Installation
+from checkers.judge.check import check
+from checkers.judge.runfolder import load_evidence
+from compose.install.installation import Installation
 from compose.stack.stack import Stack
 from tests.support.runs import ROOT, environment, execute, icequake
 from workloads.file import workload

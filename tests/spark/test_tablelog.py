@@ -23,7 +23,8 @@ from pyarrow import fs
 from checkers.evidence import tablelog
 from checkers.evidence.tablelog import Commit, FileEntry, TableLog
 from compose.endpoints import Endpoints
-from compose.stack.stack import Stack, table_pointer
+from compose.stack.pointers import table_pointer
+from compose.stack.stack import Stack
 from harness.tablefiles.reader import ObjectStore, TableReader
 from workloads.tables import COLUMNS, SQL_COLUMNS
 

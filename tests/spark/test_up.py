@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from compose.install.ensure import Installation
+from compose.install.installation import Installation
 from harness.writers.slot import Writer, WriterTimeout, request
 from tests.support.runs import command, environment, icequake
 from workloads.operations.kind import Statement

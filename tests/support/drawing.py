@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType, History
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
-from checkers.verdict import Checker, Evidence, Verdict
+from checkers.verdict import Checker, Verdict
 from workloads.tables import COLUMNS, Row, TableSpec
 
 MS = 1_000_000

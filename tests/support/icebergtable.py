@@ -23,7 +23,8 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.tablefiles.manifests import ADDED, DELETED, EXISTING, encode_deletion_vector
+from harness.tablefiles.manifests import ADDED, DELETED, EXISTING
+from harness.tablefiles.vectors import encode_deletion_vector
 
 COLUMNS = ("id", "val", "part")
 SCHEMA: dict[str, Any] = {

@@ -11,8 +11,9 @@ from pathlib import Path
 from checkers.evidence import runfolder
 from checkers.evidence.runfolder import RunFolder
 from compose.endpoints import Endpoints
-from compose.install.ensure import Installation
-from harness.run.run import Kept, Run, Settings
+from compose.install.installation import Installation
+from harness.run.run import Run
+from harness.run.settings import Kept, Settings
 from workloads import generator
 from workloads.file.workload import Phase, Workload
 from workloads.generator import Planned

@@ -23,10 +23,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType, History, Process
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
-from checkers.verdict import Evidence
-from workloads.operations.kind import KINDS, Arguments, Draw, Keys, Kind
+from workloads.operations.keys import Keys
+from workloads.operations.kind import Arguments, Draw, Kind
+from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, Row, State, TableSpec
 
 Place = tuple[str, int]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from workloads import generator
 from workloads.file import workload as schema
 from workloads.file.workload import Phase, Workload
-from workloads.operations.kind import KINDS, OWN_KEYS, Keys, own_key, owner, part_of
+from workloads.operations.keys import OWN_KEYS, Keys, own_key, owner, part_of
+from workloads.operations.kinds import KINDS
 
 
 def quick() -> tuple[Workload, Phase]:

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.operations.kind import KINDS, Draw, Keys, new_row
+from workloads.operations.keys import Keys
+from workloads.operations.kind import Draw, new_row
+from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
 
 TABLE = TableSpec(name="t", partitions=2)

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from checkers.evidence.history import History, Recorder, read
-from checkers.judge.check import Results
+from checkers.judge.proof import Proof, decide, newer
+from checkers.judge.runfolder import Results
 from checkers.verdict import Anomaly, Validity, Verdict
-from harness.experiments.prove import Proof, decide, newer, rows
+from reports.proofs import rows
 from workloads.file import scenario
 from workloads.file.scenario import Scenario
 from workloads.file.workload import WorkloadError

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from nemesis.faults.lengths import seconds
+from workloads.file.assertions import assertion
 from workloads.file.scenario import Scenario
-from workloads.file.workload import LIBRARY, Workload, WorkloadError, assertion, find, load, parse
+from workloads.file.workload import LIBRARY, Workload, WorkloadError, find, load, parse
 from workloads.file.yamlfile import validated
-from workloads.operations.kind import KINDS
+from workloads.operations.kinds import KINDS
 
 GOOD = """\
 workload: small

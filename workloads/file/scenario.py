@@ -20,7 +20,7 @@ from nemesis.faults.lengths import Seconds
 from workloads.file import workload as schema
 from workloads.file.workload import Length, OperationSpec, Workload, WorkloadError
 from workloads.file.yamlfile import Lines, Path_, Problem, read_text, refuse, suggest, validated
-from workloads.operations.kind import KINDS
+from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
 Moment = Literal["held", "completed"]

@@ -7,7 +7,6 @@ way in. Seed and file together determine every operation of every writer (``work
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,8 +18,11 @@ from compose.catalogs.registry import CATALOGS
 from nemesis.faults.fault import Fault
 from nemesis.faults.lengths import Seconds
 from nemesis.faults.packages import PACKAGES
+from workloads.file.assertions import METRICS, assertion
 from workloads.file.yamlfile import FileError, Lines, Path_, Problem, read_text, refuse, suggest, validated
-from workloads.operations.kind import KINDS, STAGES, Keys
+from workloads.operations.keys import Keys
+from workloads.operations.kind import STAGES
+from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
 WorkloadError = FileError
@@ -158,36 +160,6 @@ class Workload(_Model):
         if self.length is None and not self.phases:
             raise ValueError("needs length, such as {ops: 200} or {time: 2m}, or phases")
         return self
-
-
-def assertion(text: str) -> tuple[str, float, bool]:
-    """Parse a threshold such as ``"<5%"`` or ``">=200"``.
-
-    Returns:
-        The comparison (``<``, ``<=``, ``>``, ``>=``, ``==``), the number (5 % is 0.05), whether it was a percentage.
-
-    Raises:
-        ValueError: it is not of that form.
-    """
-    match = re.fullmatch(r"\s*(<=|>=|==|<|>)\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
-    if match is None:
-        raise ValueError('must be a comparison such as "<5%" or ">=200"')
-    return match[1], float(match[2]) / (100 if match[3] else 1), bool(match[3])
-
-
-METRICS = {
-    "operations": "operations of the writers that completed, whatever their outcome",
-    "kinds": "operation kinds that completed at least once",
-    "ok_rate": "operations acknowledged / operations",
-    "abort_rate": "writes that certainly failed / writes",
-    "unknown_rate": "operations whose outcome is unknown / operations",
-    "retried": "commits that needed more than one attempt",
-    "aborted": "writes aborted by a conflict (CommitFailedException or ValidationException)",
-    "retry_rate": "commits that needed more than one attempt / commits",
-    "latency_p50_ms": "median time from invocation to acknowledgement, ms",
-    "latency_p99_ms": "99th percentile of it, ms",
-}
-"""What ``assert:`` may compare."""
 
 
 def shape(text: str, file: str = "<workload>") -> tuple[Workload, Lines]:

@@ -1,0 +1,120 @@
+"""What a conflict matrix measured: one record a cell, as its file keeps them, and how two measurements differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from checkers.conflicts import predicted
+from checkers.conflicts.predicted import Cell
+
+FORMAT = 1
+
+
+class MatrixError(ValueError):
+    """A matrix that cannot be gone on with or compared; one line with what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an operation of a cell ended.
+
+    Attributes:
+        outcome: ``committed`` (at the first attempt), ``retried``, ``aborted``, ``unknown``.
+        attempts: of the commit; None when there is none.
+        error: class of the exception, without package; None when it was acknowledged.
+        message: its message's family.
+    """
+
+    outcome: str
+    attempts: int | None = None
+    error: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of a cell.
+
+    Attributes:
+        held: whether the first operation's commit came, and waited for the second.
+        anomalies: names, those that only confirm another left out.
+        allowed: anomalies that the table's level allows.
+    """
+
+    cell: Cell
+    first: Ended
+    second: Ended
+    held: bool
+    anomalies: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+
+    @property
+    def as_predicted(self) -> bool:
+        """Whether the code says so (``checkers.conflicts.predicted.predict``)."""
+        said = predicted.predict(self.cell)
+        if self.second.outcome != "committed" or self.first.outcome != said.outcome:
+            return False
+        return not said.reasons or any((self.first.message or "").startswith(r) for r in said.reasons)
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """What two measurements must agree on."""
+        return {
+            "first": asdict(self.first),
+            "second": asdict(self.second),
+            "anomalies": sorted(self.anomalies),
+            "allowed": sorted(self.allowed),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``cells.jsonl``."""
+        said = predicted.predict(self.cell)
+        return {
+            "cell": asdict(self.cell),
+            **self.verdict,
+            "held": self.held,
+            "predicted": {"outcome": said.outcome, "reasons": said.reasons},
+            "as_predicted": self.as_predicted,
+        }
+
+    @staticmethod
+    def from_json(record: dict[str, Any]) -> Measured:
+        """The inverse. Raises KeyError or TypeError for anything else."""
+        return Measured(
+            Cell(**record["cell"]),
+            Ended(**record["first"]),
+            Ended(**record["second"]),
+            record["held"],
+            tuple(record["anomalies"]),
+            tuple(record["allowed"]),
+        )
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[Measured]]:
+    """Header and cells of a ``cells.jsonl``; a torn last line is left out.
+
+    Raises:
+        MatrixError: it is not one.
+    """
+    try:
+        lines = path.read_text().split("\n")
+        header = json.loads(lines[0])
+        if header.get("format") != FORMAT:
+            raise ValueError(f"format {header.get('format')!r} is not known")
+        return header, [Measured.from_json(json.loads(line)) for line in lines[1:-1] if line]
+    except OSError as e:
+        raise MatrixError(f"{path}: cannot be read: {e.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise MatrixError(f"{path}: not the cells of a matrix: {e}") from None
+
+
+def differences(
+    one: Sequence[Measured], other: Sequence[Measured]
+) -> list[tuple[Cell, dict[str, Any], dict[str, Any]]]:
+    """Cells that both have and that came out differently, with both verdicts."""
+    theirs = {m.cell: m.verdict for m in other}
+    return [(m.cell, m.verdict, theirs[m.cell]) for m in one if m.cell in theirs and theirs[m.cell] != m.verdict]

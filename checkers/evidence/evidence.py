@@ -1,0 +1,26 @@
+"""All that a checker may look at: what was seen, what the files say, and what each table promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from checkers.evidence.history import History
+from checkers.evidence.proxylog import Swap
+from checkers.evidence.tablelog import TableLog
+from workloads.tables import TableSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that a checker may look at: what was seen, what the files say, and what each table promises.
+
+    ``complete`` is False when the run ended early: the end of the history or of a table log may be missing, so absence
+    proves nothing after the last capture. ``swaps``: table → the commits that proxies saw the catalog accept; empty without proxies.
+    """
+
+    history: History
+    logs: Mapping[str, TableLog]
+    tables: Mapping[str, TableSpec]
+    complete: bool = True
+    swaps: Mapping[str, tuple[Swap, ...]] = field(default_factory=dict)

@@ -1,0 +1,32 @@
+"""What an installation is: the paths of everything that a run needs."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from compose.install.cache import SetupError
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Where each part is. ``jars`` maps a configuration of ``jars.lock`` to its class path."""
+
+    home: Path
+    java: Path
+    jars: Mapping[str, tuple[Path, ...]]
+    rest_classes: Path
+    minio: Path
+    postgres_bin: Path
+    spark_home: Path
+    python: Path
+
+
+def spark_home() -> Path:
+    """The Spark inside the pyspark wheel (found, not imported: importing costs half a second)."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise SetupError("pyspark is missing: pip install pyspark==4.1.4 (make setup does it)")
+    return Path(spec.origin).parent

@@ -1,0 +1,88 @@
+"""``icequake check``, ``export`` and ``report``: what can be done with a stored run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.app import app
+from harness.cli.crash import details_in
+from harness.cli.options import BadArgument, RunArgument
+
+
+def _judge(folder: Any, engine: str = "auto") -> int:
+    """Check a run's folder, write results, page and JUnit file, print the last lines; the exit code."""
+    from checkers.judge.check import ALL, check
+    from checkers.judge.runfolder import load_evidence, load_promises, write_results
+    from checkers.verdict import exit_code
+    from reports.run import junit, page, summary
+    from reports.run.stored import load
+
+    with details_in(folder.path):
+        results = check(load_evidence(folder.path), ALL, load_promises(folder.path), engine=engine)  # type: ignore[arg-type]
+        write_results(results, folder.results)
+        junit.write(folder.path)
+        stored = load(folder.path)
+        page.write(stored)
+    for line in summary.lines(stored):
+        typer.echo(line)
+    return exit_code(results.valid)
+
+
+@app.command()
+def check(
+    what: Annotated[
+        Path, typer.Argument(help="A run's folder, a `latest` link, or a history (EDN, JSON lines, log).")
+    ] = Path("store/latest"),
+    model: Annotated[str | None, typer.Option(help="What a history is about: list-append, register, bank, …")] = None,
+    level: Annotated[str | None, typer.Option(help="What it is held to: serializable, snapshot-isolation, …")] = None,
+    output: Annotated[Path | None, typer.Option("--json", help="Where to write a history's verdict.")] = None,
+    engine: Annotated[str, typer.Option(help="For a run: exact, columns (long runs), or auto.")] = "auto",
+) -> int:
+    """Judge a stored run again, from its folder alone, or the history of any other system: no Spark, no services."""
+    from checkers.evidence import runfolder as runs
+    from harness.cli import clienthistory
+
+    file = clienthistory.history_of(what, model)
+    if file is not None:
+        return clienthistory.show(file, model, level, output, typer.echo)
+    for option, value in (("--model", model), ("--level", level), ("--json", output)):
+        if value is not None:
+            raise BadArgument(
+                f"{option} is for the file of a history: the run {what} is judged by what its tables promise"
+            )
+    if engine not in ("auto", "exact", "columns"):
+        raise BadArgument(f"--engine {engine}: allowed: auto, exact, columns")
+    return _judge(runs.find(what.parent if what.is_file() else what), engine)
+
+
+@app.command()
+def export(
+    run: RunArgument = Path("store/latest"),
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to; else standard output.")] = None,
+) -> int:
+    """Write a run's history as Jepsen's EDN, for a second opinion by other tools."""
+    from checkers.clients import jepsen
+    from checkers.evidence import history
+    from checkers.evidence import runfolder as runs
+
+    text = jepsen.to_edn(history.read(runs.find(run).history))
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, encoding="utf-8")
+        typer.echo(str(output))
+    return 0
+
+
+@app.command()
+def report(run: RunArgument = Path("store/latest")) -> int:
+    """Write a stored run's page again and say where it is."""
+    from checkers.evidence import runfolder as runs
+    from reports.run import page
+
+    typer.echo(str(page.write(runs.find(run).path)))
+    return 0

@@ -1,0 +1,196 @@
+"""``icequake prove``, ``matrix`` and ``compare``."""
+
+from __future__ import annotations
+
+import random
+import shlex
+import textwrap
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from checkers.conflicts import measured as measured_module
+from harness.cli.app import app
+from harness.cli.crash import details_in
+from harness.cli.options import (
+    BadArgument,
+    IcebergOption,
+    StoreOption,
+    _catalog,
+    _external,
+    _overridden,
+    _release,
+    _several,
+    command,
+)
+from reports import proofs as proofs_module
+
+
+@app.command()
+def prove(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Scenarios, by name or file; all when none is given.")
+    ] = None,
+    times: Annotated[int, typer.Option(min=1, max=1000, help="How often each.")] = 1,
+    iceberg: IcebergOption = None,
+    output: Annotated[Path | None, typer.Option("--json", help="Where to write what came of each.")] = None,
+    store: StoreOption = Path("store"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
+) -> int:
+    """Show known defects again, each as a scenario on real Spark; 0 when all is as they say for this version."""
+    from rich.table import Table
+
+    from compose.install import releases
+    from harness.cli.terminal import Voice, console
+    from harness.experiments import prove as proving
+    from harness.run.resolve import read_scenario
+    from workloads.file import scenario
+
+    scenarios = [read_scenario(p) for p in scenario.paths(names or [])]
+    release = _release(iceberg)
+    again = f"{command()} prove" + (f" --iceberg {iceberg}" if iceberg is not None else "")
+    with Voice(quiet=quiet) as voice, details_in(store):
+        installation = releases.ensure(release)
+        proofs, found = proving.prove(scenarios, installation, store, voice, times=times, command=again)
+    if output is not None:
+        output.write_text(proofs_module.to_json(proofs, found), encoding="utf-8")
+    table = Table("scenario", "", "as said", "what was seen, or why not", box=None, pad_edge=False)
+    for row in proofs_module.rows(scenarios, proofs):
+        table.add_row(*row)
+    console().print(table)
+    if len(scenarios) <= 3:
+        last = {p.scenario: p for p in proofs}
+        for s in scenarios:
+            for n, paragraph in enumerate(proofs_module.story(s, last[s.scenario])):
+                lead = f"{s.scenario}: " if n == 0 else ""
+                typer.echo("\n" + textwrap.fill(lead + paragraph, 100, initial_indent="  ", subsequent_indent="  "))
+            typer.echo(f"\n  page  {last[s.scenario].folder}/report.html\n")
+    typer.echo(f"Spark {found['spark']}, Iceberg {found['iceberg']}; the runs are in {store}")
+    return 0 if all(p.as_said for p in proofs) else 1
+
+
+@app.command()
+def matrix(
+    only: Annotated[
+        list[str] | None, typer.Option(help="A kind of operation; again for more. All when not given.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Measure so many cells and stop.")] = None,
+    into: Annotated[Path, typer.Option(help="Folder; a matrix that is there goes on.")] = Path("store/matrix"),
+    catalog: Annotated[str, typer.Option(help="`icequake list catalogs`.")] = "rest",
+    iceberg: IcebergOption = None,
+    against: Annotated[Path | None, typer.Option(help="Folder of another matrix to compare with.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
+) -> int:
+    """Measure which operation aborts, retries or breaks which: every pair, through the gate, on every make of table."""
+    from checkers.conflicts import predicted
+    from compose.install import releases
+    from harness.cli.terminal import Voice
+    from harness.experiments import matrix as measuring
+    from reports.matrix import page
+
+    for kind in only or []:
+        if kind not in predicted.KINDS:
+            raise BadArgument(f"--only {kind}: allowed: {', '.join(predicted.KINDS)}")
+    cells = list(predicted.cells(tuple(k for k in predicted.KINDS if not only or k in only)))[:limit]
+    other = None if against is None else _other_matrix(against)
+    release = _release(iceberg)
+    with Voice(quiet=quiet) as voice, details_in(into):
+        installation = releases.ensure(release)
+        whole = measuring.Matrix(cells, into, installation, voice, _catalog(catalog, own_file=False))
+        measured = whole.measure()
+    found = [] if other is None else measured_module.differences(measured, other)
+    for line in page.lines(measured, found, None if other is None else len(other)):
+        typer.echo(line)
+    typer.echo(f"page  {page.write(into)}")
+    return 1 if found else 0
+
+
+def _other_matrix(folder: Path) -> Any:
+
+    try:
+        return measured_module.read(folder / "cells.jsonl")[1]
+    except measured_module.MatrixError as e:
+        raise BadArgument(
+            f"--against {folder}: no matrix to compare with: {e}; give the folder of `matrix --into`"
+        ) from None
+
+
+@app.command()
+def compare(
+    workload: Annotated[str, typer.Argument(help="A workload file, or the name of one of the library (mixed).")],
+    catalog: Annotated[str | None, typer.Option(help="Several, by commas: rest,jdbc,my.yaml; else the file's.")] = None,
+    iceberg: Annotated[str | None, typer.Option(help="Releases of the writers, by commas: 1.10.1,1.12.0.")] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, help="How many runs of each, each with a seed of its own.")
+    ] = 1,
+    seed: Annotated[int | None, typer.Option(min=0, help="The first of them; the next ones follow.")] = None,
+    time: Annotated[str | None, typer.Option(help="Length of each run (90s, 5m), instead of the file's.")] = None,
+    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations, instead of the file's.")] = None,
+    writers: Annotated[int | None, typer.Option(min=1, max=64, help="Instead of the file's.")] = None,
+    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Without the file's faults.")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="Drop the tables in catalogs of your own.")] = False,
+    store: StoreOption = Path("store"),
+    into: Annotated[Path | None, typer.Option(help="Folder; a comparison that is there goes on.")] = None,
+    output: Annotated[Path | None, typer.Option("--json", help="Where else to write all of it as JSON.")] = None,
+    parallel: Annotated[int, typer.Option(min=1, max=32, help="Runs at the same time.")] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
+) -> int:
+    """Run one workload with the same seeds and faults on several catalogs or releases, and say what differs."""
+    from checkers.costs.comparison import Contender
+    from checkers.verdict import exit_code
+    from compose.redaction import secrets_of
+    from harness.cli.terminal import Voice, console
+    from harness.experiments import compare as comparing
+    from harness.run.resolve import read_workload
+    from reports.compare import page
+    from workloads.file import workload as schema
+
+    spec = _overridden(read_workload(schema.find(workload)), writers, ops, time, no_nemesis=no_nemesis)
+    catalogs = [_catalog(c) for c in _several("--catalog", catalog)] or [spec.catalog]
+    for name in catalogs:
+        _external(name, None, None)  # what does not answer is said before hours are spent
+    found = [_release(v).iceberg for v in _several("--iceberg", iceberg)] or [_release(None).iceberg]
+    contenders = tuple(Contender(c, v) for c in catalogs for v in found)
+    if len(contenders) < 2:
+        raise BadArgument("compare: give two catalogs or releases at least, such as --catalog rest,jdbc")
+    if into is not None and seed is None:
+        seed = comparing.first_seed(into)
+    if seed is None:
+        seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
+    shared = [f"--{k}={v}" for k, v in (("writers", writers), ("ops", ops), ("time", time)) if v is not None]
+    shared += ["--no-nemesis"] if no_nemesis else []
+    shared += ["--clean"] if clean else []
+    shared += ["--store", str(store)] if store != Path("store") else []
+
+    def again(c: Contender, seed: int) -> str:
+        words = ["run", workload, "--seed", str(seed), "--catalog", c.catalog, "--iceberg", c.iceberg, *shared]
+        return f"{command()} {shlex.join(words)}"
+
+    into = into or comparing.new_folder(store, spec.workload)
+    words = ["compare", workload, "--catalog", ",".join(catalogs), "--iceberg", ",".join(found), *shared]
+    words += ["--seed", str(seed), "--seeds", str(seeds), "--into", str(into)]
+    words += ["--parallel", str(parallel)] if parallel > 1 else []
+    goes_on = f"{command()} {shlex.join(words)}"
+    order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel, clean)
+    with Voice(quiet=quiet) as voice, details_in(into, secrets_of(spec.catalog_properties)):
+        which = f"seed {seed}" if seeds == 1 else f"seeds {seed} to {seed + seeds - 1}"
+        voice.say(f"{spec.workload}, {len(contenders)} contenders, {which}: {into}")
+        whole = comparing.Compare(order, into, store, voice)
+        try:
+            whole.measure()
+        except KeyboardInterrupt:
+            if whole.path.exists():
+                page.write(whole.comparison(), into, goes_on)
+            voice.say(f"go on by: {goes_on}")
+            raise
+    done = whole.comparison()
+    written = page.write(done, into, goes_on)
+    if output is not None:
+        output.write_text(page.dumped(done), encoding="utf-8")
+    typer.echo()
+    console(highlight=False, least=page.NARROWEST).print(page.table(done))
+    for line in page.lines(done):
+        typer.echo(line)
+    typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
+    return exit_code(done.verdict)

@@ -1,0 +1,69 @@
+"""How a command fails: one line with a remedy, and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from typing import Any
+
+from harness.cli.options import BadArgument, command
+
+BAD_INPUT, HARNESS_FAILED = 254, 255
+
+
+_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.EEXIST)
+"""A file or folder of ours is not to be had: something else is there, or it belongs to somebody else."""
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"icequake: {message}", file=sys.stderr)
+    return code
+
+
+def _explain(crash: Any) -> int:
+    """Say why a command ended (``harness.cli.crash.Crash``), without secrets; the exit code."""
+    from checkers.clients.models import ModelError
+    from checkers.conflicts.measured import MatrixError
+    from checkers.evidence.history import HistoryError
+    from checkers.evidence.runfolder import StoreError
+    from checkers.evidence.tablelog import TableLogError
+    from compose.external.external import ExternalError
+    from compose.processes.ports import PortInUse
+    from harness.experiments.compare import CompareError
+    from workloads.file.workload import WorkloadError
+
+    error = crash.error
+
+    def fail(message: str, code: int) -> int:
+        return _fail(crash.redacted(message), code)
+
+    bad_input = (
+        ExternalError | StoreError | HistoryError | TableLogError | ModelError | CompareError | MatrixError | PortInUse
+    )
+    if isinstance(error, BadArgument):
+        return fail(f"{error}; see `{command()} --help`", BAD_INPUT)
+    if isinstance(error, WorkloadError):
+        for line in str(error).splitlines():
+            fail(line, BAD_INPUT)
+        return BAD_INPUT
+    if isinstance(error, bad_input):
+        return fail(str(error), BAD_INPUT)
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        where = f" ({error.filename})" if error.filename else ""
+        return fail(f"the disk of the store is full{where}; free some space or give another --store", HARNESS_FAILED)
+    if isinstance(error, OSError) and error.errno in _ACCESS and error.filename:
+        return fail(f"{error.filename}: {error.strerror}; what is there must be ours to write", HARNESS_FAILED)
+    from compose.install.ensure import SetupError
+    from compose.objectstore import TableReadError
+    from compose.processes.service import ServiceError
+    from harness.run.settings import RunError
+    from harness.run.standing import KeptError
+    from harness.writers.slot import WriterError
+
+    if isinstance(error, SetupError | ServiceError | KeptError | RunError | WriterError | TableReadError):
+        return fail(str(error), HARNESS_FAILED)
+    try:
+        hint = f"the details are in {crash.write()}"
+    except OSError as e:
+        hint = f"the details could not be written: {e}"
+    return fail(f"internal error: {type(error).__name__}: {error}; {hint}; please report it", HARNESS_FAILED)

@@ -1,0 +1,70 @@
+"""``icequake doctor``, ``setup``, ``up`` and ``down``: what is on this machine, and what runs on it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.cli.app import app
+from harness.cli.failures import HARNESS_FAILED
+from harness.cli.options import IcebergOption, _release, command
+
+
+@app.command()
+def doctor() -> int:
+    """Say what is installed, what is missing, and what to type."""
+    from rich.console import Console
+
+    from compose.install.doctor import examine
+
+    console = Console(highlight=False)
+    findings = examine()
+    marks = {"ok": "[green]ok     [/]", "missing": "[yellow]missing[/]", "wrong": "[red]wrong  [/]"}
+    for f in findings:
+        mark = marks[f.state] if f.required or f.state == "ok" else "[dim]absent [/]"
+        console.print(f"{mark} {f.name:<12} {f.detail}{'' if f.required else ' (optional)'}", soft_wrap=True)
+        if f.state != "ok" and f.remedy:
+            console.print(f"        {'':<12} → {f.remedy}", soft_wrap=True)
+    return HARNESS_FAILED if any(f.state == "wrong" for f in findings) else 0
+
+
+@app.command()
+def setup(iceberg: IcebergOption = None) -> int:
+    """Get everything that a run needs into the cache; `run` does the same by itself."""
+    from compose.install import ensure, releases
+
+    if (release := _release(iceberg)) == releases.DEFAULT:
+        return ensure.main([])
+    ready = releases.ensure(release)
+    ensure.share_class_data(ready)
+    typer.echo(f"icequake: everything for Iceberg {release.iceberg} on Spark {release.spark} is ready in {ready.home}")
+    return 0
+
+
+@app.command()
+def up(
+    writers: Annotated[int, typer.Option(min=0, max=64, help="Warm writers to keep.")] = 4,
+) -> int:
+    """Start a stack with warm writers and keep it for the next runs."""
+    from compose.endpoints import Endpoints
+    from compose.install import ensure
+    from harness.run import standing
+
+    installation = ensure.ensure(progress=None)
+    record = standing.up(installation.home, writers)
+    endpoints = Endpoints.from_json(record["endpoints"])
+    typer.echo(f"up: catalog {endpoints.catalog_uri}, S3 {endpoints.s3}, Spark {endpoints.spark_master}")
+    typer.echo(f"{writers} warm writers; the next `{command()} run` uses them; logs in {record['logs']}")
+    typer.echo(f"`{command()} down` ends it")
+    return 0
+
+
+@app.command()
+def down() -> int:
+    """End the stack that `up` started."""
+    from compose.install import ensure
+    from harness.run import standing
+
+    typer.echo("down" if standing.down(ensure.home()) else "nothing was up")
+    return 0

@@ -1,0 +1,124 @@
+"""Options and arguments that several commands take, and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+class BadArgument(ValueError):
+    """An argument that Typer cannot know to be wrong."""
+
+
+IcebergOption = Annotated[
+    str | None, typer.Option("--iceberg", help="Release that the writers run (`list versions`), instead of the newest.")
+]
+
+
+StoreOption = Annotated[Path, typer.Option("--store", help="Folder of all runs.", show_default=True)]
+
+
+def command() -> str:
+    """How this program was called, for the commands that it prints."""
+    return os.environ.get("ICEQUAKE_COMMAND", "icequake")
+
+
+def _ports(pairs: list[str]) -> dict[str, int]:
+    from compose.stack.stack import port_names
+
+    allowed = port_names()
+    ports = {}
+    for pair in pairs:
+        name, _, number = pair.partition("=")
+        if name not in allowed or not number.isdecimal() or not 1 <= int(number) <= 65535:
+            raise BadArgument(f"--port {pair}: give SERVICE=PORT; services: {', '.join(allowed)}")
+        ports[name] = int(number)
+    return ports
+
+
+def _release(iceberg: str | None, workload: Any = None) -> Any:
+    from compose.install import releases
+    from harness.run.versions import cannot_run
+
+    try:
+        release = releases.find(iceberg)
+    except releases.UnknownRelease as e:
+        raise BadArgument(f"--iceberg: {e}") from None
+    reason = None if workload is None else cannot_run(release, workload)
+    if reason is not None:
+        raise BadArgument(f"--iceberg {release.iceberg}: {reason}")
+    return release
+
+
+def _catalog(name: str, *, own_file: bool = True) -> str:
+    from compose.catalogs import user_file
+    from compose.catalogs.registry import CATALOGS
+    from workloads.file.yamlfile import suggest
+
+    if own_file and user_file.is_file(name):
+        user_file.load(Path(name))
+        return name
+    if name not in CATALOGS:
+        allowed = ", ".join(CATALOGS) + (", or the file of your own, my.yaml" if own_file else "")
+        raise BadArgument(f"--catalog {name}: unknown{suggest(name, CATALOGS)}; allowed: {allowed}")
+    return name
+
+
+def _external(catalog: str, s3: str | None, spark: str | None) -> Any:
+    """The parts of a run that are not ours, all of which have answered."""
+    from compose.catalogs import user_file
+    from compose.catalogs.registry import CATALOGS
+    from compose.external.external import ExternalError, external
+    from compose.external.preflight import preflight
+
+    try:
+        found = external(user_file.load(Path(catalog)) if user_file.is_file(catalog) else None, s3, spark)
+    except ExternalError as e:
+        raise BadArgument(str(e)) from None
+    preflight(found)
+    if found.catalog is None:
+        CATALOGS[catalog].check()
+    return found
+
+
+def _overridden(file: Any, writers: int | None, ops: int | None, time: str | None, *, no_nemesis: bool) -> Any:
+    """The workload of a file as the options have it."""
+    from nemesis.faults.lengths import seconds
+    from workloads.file.workload import Length
+
+    if ops is not None and time is not None:
+        raise BadArgument("--ops and --time: give one of them")
+    workload = file.workload
+    update: dict[str, Any] = {"nemesis": None} if no_nemesis else {}
+    if writers is not None:
+        update["writers"] = writers
+        update["phases"] = tuple(
+            p.model_copy(update={"writers": min(p.writers, writers)}) if p.writers else p for p in workload.phases
+        )
+    if ops is not None or time is not None:
+        try:
+            length = Length(ops=ops) if ops is not None else Length(time=seconds(time))
+        except ValueError as e:
+            raise BadArgument(f"--time {time}: {e}") from None
+        update |= {"length": length, "phases": ()}
+    given = (("--writers", writers), ("--ops", ops), ("--time", time))
+    options = " ".join(f"{option} {value}" for option, value in given if value is not None)
+    return file.changed(workload.model_copy(update=update), options)
+
+
+RunArgument = Annotated[Path, typer.Argument(help="A run's folder, or a `latest` link.")]
+
+
+def _several(option: str, text: str | None) -> list[str]:
+    """The names that an option lists by commas. Raises BadArgument for one that is there twice, or none."""
+    if text is None:
+        return []
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise BadArgument(f"{option} {text!r}: give names by commas, such as a,b")
+    if twice := [n for n in dict.fromkeys(names) if names.count(n) > 1]:
+        raise BadArgument(f"{option} {text}: {', '.join(twice)} is there twice")
+    return names

@@ -1,0 +1,98 @@
+"""``icequake run``."""
+
+from __future__ import annotations
+
+import random
+import shlex
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.app import app
+from harness.cli.check import _judge
+from harness.cli.crash import details_in
+from harness.cli.options import IcebergOption, StoreOption, _catalog, _external, _overridden, _ports, _release, command
+
+
+@app.command()
+def run(
+    workload: Annotated[str, typer.Argument(help="A workload file, or the name of one of the library (quick).")],
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the operations; the file's, else a new one.")] = None,
+    store: StoreOption = Path("store"),
+    writers: Annotated[int | None, typer.Option(min=1, max=64, help="Instead of the file's.")] = None,
+    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations, instead of the file's.")] = None,
+    time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m), instead of the file's.")] = None,
+    catalog: Annotated[
+        str | None, typer.Option(help="Instead of the file's: of `icequake list catalogs`, or your own, my.yaml.")
+    ] = None,
+    spark: Annotated[str | None, typer.Option(help="A Spark master of yours: spark://host:7077, local[4].")] = None,
+    s3: Annotated[
+        str | None, typer.Option(help="An object store of yours: http://host:9000/bucket\\[/prefix].")
+    ] = None,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Drop the tables at the end, also in your own catalog.")
+    ] = False,
+    iceberg: IcebergOption = None,
+    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Without the file's faults: the control.")] = False,
+    port: Annotated[list[str] | None, typer.Option(help="SERVICE=PORT of the embedded stack.")] = None,
+    fresh: Annotated[bool, typer.Option(help="Do not use the stack that is up.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
+) -> int:
+    """Run one workload, check it, write its page."""
+    from checkers.evidence import runfolder as runs
+    from compose.install import releases
+    from compose.redaction import secrets_of
+    from harness.cli.terminal import Voice
+    from harness.run import standing as kept_stack
+    from harness.run.resolve import read_workload
+    from harness.run.run import Run
+    from harness.run.settings import Settings
+    from workloads.file import workload as schema
+
+    spec = _overridden(read_workload(schema.find(workload)), writers, ops, time, no_nemesis=no_nemesis)
+    if catalog is not None:
+        spec = spec.model_copy(update={"catalog": _catalog(catalog)})
+    ports = _ports(port or [])
+    release = _release(iceberg, spec)
+    if seed is None:
+        seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
+    external = _external(spec.catalog, s3, spark)
+    words = ["run", workload, "--seed", str(seed)]
+    overrides = {"--writers": writers, "--ops": ops, "--time": time, "--catalog": catalog, "--iceberg": iceberg}
+    overrides |= {"--spark": spark, "--s3": s3}
+    for option, value in overrides.items():
+        words += [option, str(value)] if value is not None else []
+    words += ["--no-nemesis"] if no_nemesis else []
+    words += ["--clean"] if clean else []
+    words += ["--store", str(store)] if store != Path("store") else []
+    words += [w for pair in port or () for w in ("--port", pair)]
+    settings = Settings(
+        seed=seed, command=f"{command()} {shlex.join(words)}", ports=ports, external=external, clean=clean
+    )
+    known = (*external.secrets, *secrets_of(spec.catalog_properties))
+    with Voice(quiet=quiet) as voice, details_in(store, known):
+        installation = releases.ensure(release)
+        folder = runs.create(store, spec.workload)
+        voice.say(f"{spec.workload}, seed {seed}: {folder.path}")
+        own_stack = fresh or ports or release != releases.DEFAULT or spec.catalog != "rest" or external
+        with nullcontext() if own_stack else kept_stack.use(installation.home) as standing, details_in(folder.path):
+            one = Run(spec, folder, installation, settings, kept=standing, watcher=voice)
+            try:
+                one.execute()
+            except BaseException:
+                _say_left(external, one.left, error=True)
+                raise
+        voice.say("checking")
+        code = _judge(folder)
+        _say_left(external, one.left)
+        return code
+
+
+def _say_left(external: Any, left: tuple[str, ...], *, error: bool = False) -> None:
+    """What a run leaves in a catalog that is not ours, and how it goes away."""
+    if left:
+        typer.echo(f"  left        in {external.catalog.name}, as evidence (--clean drops it); by SQL:", err=error)
+        for statement in left:
+            typer.echo(f"              {statement};", err=error)

@@ -1,0 +1,98 @@
+"""What a run is asked to do, and who watches it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from checkers.evidence.history import Recorder
+from compose.endpoints import Endpoints
+from compose.external.external import External
+from harness.run.writer_proxies import Fronts
+from harness.tablefiles.follower import Follower
+from harness.writers.slot import WriterSlot
+from workloads import generator
+from workloads.file.workload import Phase, Workload
+from workloads.generator import Planned
+
+T = TypeVar("T")
+
+
+Pointer = Callable[[str, str, float], str | None]
+"""(namespace, table, timeout in s) → location of the current metadata.json."""
+
+
+WRITER_START_S = 240.0
+
+
+POINTER_S = 10.0
+
+
+REPLACE_TRIES = 3
+
+
+class Watcher(Protocol):
+    """Who is told how the run goes on."""
+
+    def say(self, text: str) -> None:
+        """Something happened: one line."""
+
+    def progress(self, done: int, total: int | None) -> None:
+        """``done`` operations completed, of ``total`` when that is known."""
+
+
+class RunError(RuntimeError):
+    """The harness could not do its work; one line with what to do."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run, beside the workload.
+
+    Attributes:
+        seed: of the generator.
+        command: what repeats the run.
+        ports: service name → port that the user wants.
+        spark_workers: Spark worker processes of an embedded stack.
+        capture_interval: seconds between captures of the table log while running.
+        share_final_reads: whether each table is read by one writer at the end, not by all.
+        stop: set by others, it ends the run soon, with what there is.
+        fronts: proxies between the writers and the services; a run with a nemesis makes its own when there are none.
+        proxied: whether a run makes its own also without a nemesis, so that every request is in its proxy log.
+        external: what is not to be started, for it is somebody else's.
+        clean: whether the tables are dropped at the end.
+        operations: (workload, phase, writer, seed) → what the writer does in the phase; the seeded generator's.
+    """
+
+    seed: int
+    command: str
+    ports: Mapping[str, int] = field(default_factory=dict)
+    spark_workers: int = 2
+    capture_interval: float = 10.0
+    fronts: Fronts | None = None
+    proxied: bool = False
+    share_final_reads: bool = False
+    stop: threading.Event = field(default_factory=threading.Event)
+    external: External = field(default_factory=External)
+    clean: bool = False
+    operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A stack that ``icequake up`` keeps: where its services and warm writers (their sockets) are."""
+
+    endpoints: Endpoints
+    sockets: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What every operation of a run needs."""
+
+    recorder: Recorder
+    follower: Follower
+    slots: list[WriterSlot]

@@ -1,0 +1,83 @@
+"""``metadata.json``, read and checked for its shape."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+_SNAP = re.compile(r"snap-(-?\d+)-(\d+)-[^/]*\.avro$")
+
+
+class CorruptFile(ValueError):
+    """A file of the table that is there but cannot be decoded; the message says what is wrong, without the path."""
+
+
+_SNAPSHOT_TYPES: dict[str, type | tuple[type, ...]] = {
+    "snapshot-id": int,
+    "parent-snapshot-id": (int, type(None)),
+    "sequence-number": (int, type(None)),
+    "timestamp-ms": (int, type(None)),
+    "manifest-list": (str, type(None)),
+    "summary": (dict, type(None)),
+}
+
+
+_FIELD_TYPES: dict[str, type | tuple[type, ...]] = {"id": int, "name": str, "type": object}
+
+
+def _check_shape(m: Mapping[str, Any]) -> None:
+    """Raises CorruptFile when something that is read of a metadata.json is not of the type that the spec gives it."""
+
+    def each(what: str, items: Any, types: Mapping[str, type | tuple[type, ...]]) -> None:
+        if not isinstance(items, list):
+            raise CorruptFile(f"not a table's metadata.json: {what} is no list")
+        for item in items:
+            for key, type in types.items():
+                if (
+                    not isinstance(item, dict)
+                    or not isinstance(item.get(key), type)
+                    or (type is object and key not in item)
+                ):
+                    raise CorruptFile(f"not a table's metadata.json: {what} has an entry with a wrong {key}")
+
+    schemas = [*(m.get("schemas") or ()), *([m["schema"]] if "schema" in m else ())]
+    refs = m.get("refs") or {}
+    if not isinstance(refs, dict):
+        raise CorruptFile("not a table's metadata.json: refs is no object")
+    each("snapshots", m.get("snapshots") or [], _SNAPSHOT_TYPES)
+    each("metadata-log", m.get("metadata-log") or [], {"metadata-file": str})
+    each("refs", list(refs.values()), {"snapshot-id": int})
+    each("schemas", schemas, {"fields": list})
+    for schema in schemas:
+        each("a schema", schema["fields"], _FIELD_TYPES)
+
+
+def read_metadata(content: bytes) -> dict[str, Any]:
+    """A metadata.json, plain or gzipped.
+
+    Raises:
+        CorruptFile: not a table's metadata.
+    """
+    try:
+        parsed = orjson.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+    except (ValueError, OSError, EOFError, zlib.error) as e:
+        raise CorruptFile(f"not a metadata.json: {e}") from None
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("location"), str) or "format-version" not in parsed:
+        raise CorruptFile("not a table's metadata.json: format-version or location is missing")
+    _check_shape(parsed)
+    return parsed
+
+
+def attempt_of(manifest_list: str) -> int | None:
+    """The producer's attempt number in a manifest list's name ``snap-<snapshot id>-<attempt>-<uuid>.avro``; None
+    elsewhere.
+
+    Source: Iceberg ``SnapshotProducer.manifestListPath``. PyIceberg writes 0.
+    """
+    m = _SNAP.search(manifest_list)
+    return int(m[2]) if m else None

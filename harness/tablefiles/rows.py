@@ -1,0 +1,161 @@
+"""The rows of data files and delete files."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.tablefiles.metadata_json import CorruptFile
+
+DELETE_FILE_PATH_ID = 2147483546
+"""Field id of ``file_path`` in a position delete file (spec, "Reserved Field IDs")."""
+
+
+DELETE_FILE_POS_ID = 2147483545
+"""Field id of ``pos`` in a position delete file."""
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can carry: dates, times, decimals and UUIDs as text, bytes as hexadecimal, structures as
+    tuples.
+    """
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).hex()
+    if isinstance(value, dict):
+        return tuple((k, plain(v)) for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(plain(v) for v in value)
+    if isinstance(value, (decimal.Decimal, uuid.UUID, datetime.timedelta)):
+        return str(value)
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as a schema has it: what to read for ``name``. ``id`` None: the schema has no such column."""
+
+    name: str
+    id: int | None
+    type: str = ""
+    default: Any = None
+
+
+def projection(schema: Mapping[str, Any], columns: Sequence[str]) -> tuple[Column, ...]:
+    """``columns`` by name in an Iceberg schema (its JSON), as field ids with their initial defaults."""
+    fields = {f["name"]: f for f in schema.get("fields", ())}
+    out = []
+    for name in columns:
+        f = fields.get(name)
+        if f is None:
+            out.append(Column(name, None))
+        else:
+            out.append(Column(name, f["id"], f["type"] if isinstance(f["type"], str) else "", f.get("initial-default")))
+    return tuple(out)
+
+
+@dataclass(frozen=True, slots=True)
+class DataRows:
+    """A Parquet file's rows, as Arrow columns by field id, or by name when the file carries no field ids at all."""
+
+    count: int
+    by_id: dict[int, pa.ChunkedArray]
+    names: dict[str, pa.ChunkedArray]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(c.nbytes for c in (*self.by_id.values(), *self.names.values()))
+
+    def column(self, c: Column) -> list[Any]:
+        """The values of one table column, as plain values, ``count`` of them."""
+        found = self.by_id.get(c.id) if c.id is not None else None
+        if found is None and not self.by_id and c.id is not None:
+            found = self.names.get(c.name)
+        if found is None:
+            return [c.default] * self.count
+        if c.type.startswith("timestamp") and pa.types.is_date(found.type):  # v3 promotes date to timestamp
+            found = found.cast(pa.timestamp("ns" if "_ns" in c.type else "us"))
+        values: list[Any] = found.to_pylist()
+        if pa.types.is_integer(found.type) or pa.types.is_string(found.type) or pa.types.is_large_string(found.type):
+            return values
+        return [plain(v) for v in values]
+
+    def rows(self, columns: Sequence[Column]) -> list[tuple[Any, ...]]:
+        """All rows in file order: the index is the row's position."""
+        if not columns:
+            return [()] * self.count
+        return list(zip(*(self.column(c) for c in columns), strict=True))
+
+
+def _field_id(f: pa.Field) -> int | None:
+    raw = (f.metadata or {}).get(b"PARQUET:field_id")
+    return int(raw) if raw is not None else None
+
+
+def _parquet(content: bytes) -> pa.Table:
+    try:
+        # One thread: files are small and cores are shared with the writers under test.
+        with pq.ParquetFile(pa.BufferReader(content)) as f:
+            table = f.read(use_threads=False)
+            table.validate(full=True)
+            return table
+    except (pa.ArrowException, OSError, ValueError) as e:
+        raise CorruptFile(f"not a readable Parquet file: {' '.join(str(e).split())[:200]}") from None
+
+
+def read_rows(content: bytes, format: str) -> DataRows:
+    """A data file's (or an equality delete file's) rows.
+
+    Raises:
+        CorruptFile: torn, or of a format that is not Parquet.
+    """
+    if format != "parquet":
+        raise CorruptFile(f"format {format} is not supported by this reader")
+    table = _parquet(content)
+    by_id: dict[int, pa.ChunkedArray] = {}
+    names: dict[str, pa.ChunkedArray] = {}
+    for f, column in zip(table.schema, table.columns, strict=True):
+        id = _field_id(f)
+        if id is None:
+            names[f.name] = column
+        else:
+            by_id[id] = column
+    return DataRows(table.num_rows, by_id, names)
+
+
+def read_position_deletes(content: bytes, format: str) -> dict[str, tuple[int, ...]]:
+    """Data file path → deleted positions (spec, "Position Delete Files"); one file may name several data files.
+
+    Raises:
+        CorruptFile: torn, of a format that is not Parquet, or without the two columns.
+    """
+    rows = read_rows(content, format)
+    paths = rows.by_id.get(DELETE_FILE_PATH_ID, rows.names.get("file_path"))
+    positions = rows.by_id.get(DELETE_FILE_POS_ID, rows.names.get("pos"))
+    if paths is None or positions is None:
+        raise CorruptFile("a position delete file without file_path and pos")
+    out: dict[str, list[int]] = {}
+    for path, pos in zip(paths.to_pylist(), positions.to_pylist(), strict=True):
+        out.setdefault(path, []).append(pos)
+    return {path: tuple(found) for path, found in out.items()}
+
+
+def equality_key(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Values as an equality delete compares them: nulls are equal to nulls (spec), NaN to NaN (``StructLikeSet``)."""
+    return tuple("NaN" if isinstance(v, float) and v != v else v for v in values)
+
+
+def equality_keys(rows: DataRows, columns: Sequence[Column]) -> Iterator[tuple[Any, ...]]:
+    """Each row's values in the columns of an equality delete, in file order."""
+    return (equality_key(r) for r in rows.rows(columns))

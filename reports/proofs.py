@@ -1,0 +1,35 @@
+"""What ``icequake prove`` shows: a table of scenarios, the story of each, and its JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+
+from checkers.judge.proof import WORDS, Proof
+from workloads.file.scenario import Scenario
+
+
+def rows(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> list[tuple[str, str, str, str]]:
+    """The table at the end: scenario, what came of it, how often, and what must be seen or why it was not."""
+    out = []
+    for s in scenarios:
+        mine = [p for p in proofs if p.scenario == s.scenario]
+        worst = min(mine, key=lambda p: (p.as_said, p.state != "not run"))
+        said = f"{sum(p.as_said for p in mine)} of {len(mine)}"
+        seen = ", ".join(s.anomalies) or "no anomaly"
+        out.append((s.scenario, WORDS[worst.state], said, "; ".join(worst.why) or seen))
+    return out
+
+
+def story(scenario: Scenario, proof: Proof) -> list[str]:
+    """What a scenario is, what was done and what was found, in full: paragraphs."""
+    out = [scenario.description, f"Affected: {scenario.affected}. {scenario.link}"]
+    out += [f"Struck: {s}" for s in proof.struck]
+    out += [f"{name}: {text}" for name, text in proof.found.items()]
+    return out
+
+
+def to_json(proofs: Sequence[Proof], found: dict[str, str]) -> str:
+    """All proofs as JSON, with the versions that ran."""
+    return json.dumps({"versions": found, "proofs": [asdict(p) for p in proofs]}, indent=1) + "\n"

@@ -1,0 +1,31 @@
+"""The DDL of a table under test: its Iceberg properties, and what follows the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workloads.tables import TableSpec
+
+
+def table_properties(table: TableSpec) -> dict[str, str]:
+    """The Iceberg table properties that a table's dimensions mean; its own ``properties`` come last and win."""
+    properties = {
+        "format-version": str(table.format_version),
+        "write.metadata.previous-versions-max": "1000",
+    }
+    for command in ("delete", "update", "merge"):
+        properties[f"write.{command}.mode"] = table.mode
+        properties[f"write.{command}.isolation-level"] = table.isolation
+    return properties | table.properties
+
+
+def definition(table: TableSpec, *, without: Sequence[str] = ()) -> str:
+    """What follows the columns in the table's DDL; ``without``: properties that are left out."""
+    pairs = [(_quote(k), _quote(v)) for k, v in table_properties(table).items() if k not in without]
+    partitioning = " PARTITIONED BY (part)" if table.partitioned else ""
+    quoted = ", ".join(f"'{k}' = '{v}'" for k, v in pairs)
+    return f"USING iceberg{partitioning} TBLPROPERTIES ({quoted})"
+
+
+def _quote(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'").replace("{", "{{").replace("}", "}}")

@@ -1,0 +1,57 @@
+"""Operations that delete: by key, by predicate, a whole partition."""
+
+from __future__ import annotations
+
+from workloads.operations.kind import Arguments, Draw, Kind, Statement, WriteSet
+from workloads.operations.updates import _ByPredicate
+from workloads.tables import Row, State, TableSpec
+
+
+class Delete(Kind):
+    """``DELETE`` by key."""
+
+    name = "delete"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"ids": draw.ids(1)}
+
+    def where(self, value: Arguments) -> str:
+        """The statement's WHERE condition."""
+        return f"id = {int(value['ids'][0])}"
+
+    def matching(self, state: State, value: Arguments) -> list[Row]:
+        """The rows of ``state`` that the statement's WHERE accepts."""
+        return [r for i in value["ids"] for r in state.by_id(i)]
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement(f"DELETE FROM {{table}} WHERE {self.where(value)}")]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        return WriteSet(sorted(self.matching(state, value)), [])
+
+
+class DeleteWhere(_ByPredicate, Delete):
+    """``DELETE`` by a predicate that depends on what other writers did."""
+
+    name = "delete-where"
+
+
+class DeletePartition(Delete):
+    """``DELETE`` of a whole partition: on a partitioned table a metadata delete, evaluated against the base it commits on."""
+
+    name = "delete-partition"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"part": draw.rng.randrange(draw.table.partitions)}
+
+    def where(self, value: Arguments) -> str:
+        return f"part = {int(value['part'])}"
+
+    def matching(self, state: State, value: Arguments) -> list[Row]:
+        return [r for r in state if r.part == value["part"]]
+
+    def at_commit(self, table: TableSpec) -> bool:
+        return table.partitioned
+
+    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
+        return frozenset([value["part"]])

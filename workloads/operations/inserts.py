@@ -1,0 +1,49 @@
+"""Operations that insert: ``INSERT … VALUES`` and ``INSERT … SELECT``."""
+
+from __future__ import annotations
+
+from workloads.operations.keys import part_of
+from workloads.operations.kind import ROWS, Arguments, Draw, Kind, Statement, WriteSet, _rows, new_rows
+from workloads.tables import Row, State, TableSpec
+
+
+class Insert(Kind):
+    """``INSERT INTO … VALUES``: new rows, also of keys that are there already (Iceberg knows no unique keys)."""
+
+    name = "insert"
+    options = ("rows",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"ids": draw.some_ids()}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement(f"INSERT INTO {{table}} ({ROWS}) VALUES {_rows(new_rows(value, op, table))}")]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        return WriteSet([], sorted(new_rows(value, op, table)))
+
+
+class InsertSelect(Kind):
+    """``INSERT … SELECT`` from the table itself: copies one key's rows to another key. Commits as an unvalidated append."""
+
+    name = "insert-select"
+    blind_append = True
+
+    def arguments(self, draw: Draw) -> Arguments:
+        ids = draw.ids(2)
+        draw.rng.shuffle(ids)
+        return {"from": ids[0], "to": ids[-1]}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        to = int(value["to"])
+        return [
+            Statement(
+                f"INSERT INTO {{table}} ({ROWS}) SELECT {to}L, '{op}', cnt, concat(log, ',{op}'), {part_of(to, table)} "
+                f"FROM {{table}} WHERE id = {int(value['from'])}"
+            )
+        ]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        to = value["to"]
+        added = [Row(to, op, r.cnt, f"{r.log},{op}", part_of(to, table)) for r in state.by_id(value["from"])]
+        return WriteSet([], sorted(added))

@@ -1,0 +1,162 @@
+"""Maintenance: compaction, expiry, removal of orphan files, replacement, rollback."""
+
+from __future__ import annotations
+
+from workloads.ddl import definition
+from workloads.operations.kind import Arguments, Draw, Kind, Statement, WriteSet
+from workloads.tables import State, TableSpec
+
+
+class _Maintenance(Kind):
+    """A procedure that must not change any row."""
+
+    changes_rows = False
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        return WriteSet([], [])
+
+
+class RewriteDataFiles(_Maintenance):
+    """Compaction by the ``rewrite_data_files`` procedure: bin-pack or sort, all files or those that qualify."""
+
+    name = "rewrite-data-files"
+    options = ("strategy", "partial_progress")
+
+    def arguments(self, draw: Draw) -> Arguments:
+        strategy = draw.options.get("strategy") or draw.rng.choice(["binpack", "sort"])
+        value: Arguments = {"strategy": strategy, "all": draw.rng.random() < 0.5}
+        if draw.options.get("partial_progress"):
+            value["partial_progress"] = True
+        return value
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        options = {"rewrite-all": "true"} if value["all"] else {"min-input-files": "2", "delete-file-threshold": "1"}
+        if value.get("partial_progress"):
+            options |= {"partial-progress.enabled": "true", "partial-progress.max-commits": "3"}
+        pairs = ", ".join(f"'{k}', '{v}'" for k, v in options.items())
+        sort = ", strategy => 'sort', sort_order => 'id ASC NULLS LAST'" if value["strategy"] == "sort" else ""
+        return [
+            Statement(
+                f"CALL {{catalog}}.system.rewrite_data_files(table => '{{identifier}}', options => map({pairs}){sort})",
+                result=True,
+            )
+        ]
+
+
+class RewritePositionDeleteFiles(_Maintenance):
+    """Compaction of position delete files, by the procedure of that name."""
+
+    name = "rewrite-position-delete-files"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [
+            Statement(
+                "CALL {catalog}.system.rewrite_position_delete_files(table => '{identifier}', "
+                "options => map('rewrite-all', 'true'))",
+                result=True,
+            )
+        ]
+
+
+class RewriteManifests(_Maintenance):
+    """Regroups manifests, by the procedure of that name."""
+
+    name = "rewrite-manifests"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement("CALL {catalog}.system.rewrite_manifests(table => '{identifier}')", result=True)]
+
+
+class ExpireSnapshots(_Maintenance):
+    """Drops old snapshots and deletes the files that only they need. Leaves no snapshot of its own."""
+
+    name = "expire-snapshots"
+    writes = False
+    options = ("retain_last",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"retain_last": int(draw.options.get("retain_last", 10))}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [
+            Statement(
+                "CALL {catalog}.system.expire_snapshots(table => '{identifier}', "
+                f"older_than => TIMESTAMP '{{older_than}}', retain_last => {int(value['retain_last'])})",
+                result=True,
+            )
+        ]
+
+
+class ReplaceTable(_Maintenance):
+    """``CREATE OR REPLACE TABLE … AS SELECT``: the same rows in a table of the same make; its snapshot has no parent.
+
+    Iceberg replaces whatever is there when it commits by what the statement had read: what others committed meanwhile is gone. A catalog
+    that takes a client's metadata as a whole (JDBC) loses their snapshots, too (apache/iceberg#16232).
+    """
+
+    name = "replace-table"
+    replaces = True
+
+    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
+        return None
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        made = definition(table, without=["format-version"])  # which may be higher by now
+        return [Statement(f"CREATE OR REPLACE TABLE {{table}} {made} AS SELECT * FROM {{table}}")]
+
+
+class RemoveOrphanFiles(_Maintenance):
+    """Deletes files that no snapshot needs and that are older than ``older_than`` seconds (0 … ; a minute).
+
+    By Iceberg's Java action: the procedure refuses less than a day. With a short age it deletes by design what an operation under way has
+    written and not yet committed, and the commit then leaves a table without its files.
+    """
+
+    name = "remove-orphan-files"
+    writes = False
+    options = ("older_than",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"older_than": int(draw.options.get("older_than", 60))}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        action = {"name": "remove-orphan-files", "older_than_s": int(value["older_than"])}
+        return [Statement("{table}", result=True, action=action)]
+
+
+class Rollback(_Maintenance):
+    """``rollback_to_snapshot``: main goes back to its ``back``-th ancestor (the oldest there is); at least one, unless there is none.
+
+    Iceberg validates only that the snapshot is an ancestor still: what was committed meanwhile is taken out with the rest. The result is
+    ``{"snapshot": id, "rows": [...]}``: the snapshot that was asked for, and what the procedure returned.
+    """
+
+    name = "rollback"
+    writes = False
+    sets_back = True
+    options = ("back",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"back": draw.rng.randint(1, max(1, int(draw.options.get("back", 3))))}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [
+            Statement(
+                "SELECT snapshot_id FROM {table}.history WHERE is_current_ancestor GROUP BY snapshot_id "
+                f"ORDER BY max(made_current_at) DESC LIMIT {int(value['back']) + 1}",
+                bind="snapshot",
+            ),
+            Statement(
+                "CALL {catalog}.system.rollback_to_snapshot(table => '{identifier}', snapshot_id => {snapshot})",
+                result=True,
+            ),
+        ]

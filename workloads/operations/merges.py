@@ -1,0 +1,83 @@
+"""Operations that merge: upsert, insert-only, update-only, delete-matched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from workloads.operations.keys import part_of
+from workloads.operations.kind import Arguments, Draw, Kind, Statement, WriteSet, _net, new_row
+from workloads.tables import Row, State, TableSpec
+
+
+def _values(ids: Sequence[int], table: TableSpec) -> str:
+    return ", ".join(f"({int(i)}L, {part_of(i, table)})" for i in ids)
+
+
+class _Merge(Kind):
+    """``MERGE`` from a list of keys; subclasses say what happens to matched and to not matched ones."""
+
+    clauses: ClassVar[str]
+    options = ("rows",)
+    inserts: ClassVar[bool] = False
+    updates: ClassVar[bool] = False
+    deletes: ClassVar[bool] = False
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"ids": draw.some_ids()}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        sql = (
+            f"MERGE INTO {{table}} t USING (SELECT * FROM VALUES {_values(value['ids'], table)} AS v(id, part)) s "
+            f"ON t.id = s.id"
+        )
+        if self.updates:
+            sql += f" WHEN MATCHED THEN UPDATE SET val = '{op}', cnt = t.cnt + 1, log = concat(t.log, ',{op}')"
+        if self.deletes:
+            sql += " WHEN MATCHED THEN DELETE"
+        if self.inserts:
+            sql += f" WHEN NOT MATCHED THEN INSERT (id, val, cnt, log, part) VALUES (s.id, '{op}', 0L, '{op}', s.part)"
+        return [Statement(sql)]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        removed: list[Row] = []
+        added: list[Row] = []
+        for i in value["ids"]:
+            rows = state.by_id(i)
+            if rows and (self.updates or self.deletes):
+                removed += rows
+                if self.updates:
+                    added += [Row(r.id, op, r.cnt + 1, f"{r.log},{op}", r.part) for r in rows]
+            if not rows and self.inserts:
+                added.append(new_row(i, op, table))
+        return _net(removed, added)
+
+
+class MergeUpsert(_Merge):
+    """Updates the keys that are there, inserts the others."""
+
+    name = "merge-upsert"
+    updates = True
+    inserts = True
+
+
+class MergeInsert(_Merge):
+    """Inserts the keys that are not there. Commits as an unvalidated append (apache/iceberg#12653)."""
+
+    name = "merge-insert"
+    inserts = True
+    blind_append = True
+
+
+class MergeUpdate(_Merge):
+    """Updates the keys that are there."""
+
+    name = "merge-update"
+    updates = True
+
+
+class MergeDelete(_Merge):
+    """Deletes the keys that are there."""
+
+    name = "merge-delete"
+    deletes = True

@@ -1,0 +1,66 @@
+"""Operations that overwrite: partitions dynamically, rows that a condition selects."""
+
+from __future__ import annotations
+
+from workloads.operations.keys import part_of
+from workloads.operations.kind import ROWS, Arguments, Draw, Kind, Statement, WriteSet, _net, _rows, new_rows
+from workloads.tables import COLUMNS, State, TableSpec
+
+
+class OverwritePartitions(Kind):
+    """``INSERT OVERWRITE`` in dynamic mode: new rows in place of all that is in their partitions, or in a table without partitions.
+
+    Iceberg validates nothing by default and takes the files to replace from the base that each attempt commits on, so it takes
+    effect there, like a DELETE of a whole partition. On a table without partitions it takes the own keys of all writers, too.
+    """
+
+    name = "overwrite-partitions"
+    overwrites = True
+    options = ("rows",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"ids": draw.some_ids()}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        rows = _rows(new_rows(value, op, table))
+        mode = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+        return [Statement(f"INSERT OVERWRITE {{table}} ({ROWS}) VALUES {rows}", settings=mode)]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        parts = self.whole_parts(value, table)
+        return _net([r for r in state if parts is None or r.part in parts], new_rows(value, op, table))
+
+    def at_commit(self, table: TableSpec) -> bool:
+        return True
+
+    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
+        return frozenset(part_of(i, table) for i in value["ids"]) if table.partitioned else None
+
+
+class OverwriteWhere(OverwritePartitions):
+    """``INSERT OVERWRITE … PARTITION (part = …)``: new rows in place of one partition, or of all rows of a table without partitions.
+
+    The partition may be left with no row at all: ``ids`` may be empty.
+    """
+
+    name = "overwrite-where"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        ids = draw.some_ids()
+        part = part_of(draw.rng.choice(ids), draw.table)
+        return {"part": part, "ids": [i for i in ids if part_of(i, draw.table) == part]}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        rows, part = new_rows(value, op, table), int(value["part"])
+        if any(r.part != part for r in rows):
+            raise ValueError(f"ids must be in partition {part}")
+        mode = {"spark.sql.sources.partitionOverwriteMode": "static"}
+        partition = f" PARTITION (part = {part})" if table.partitioned else ""
+        columns = ", ".join(c for c in COLUMNS if c != "part" or not table.partitioned)
+        source = f"VALUES {_rows(rows)} AS v({ROWS})" if rows else "{table}"
+        nothing = "" if rows else " WHERE false"
+        sql = f"INSERT OVERWRITE {{table}}{partition} ({columns}) SELECT {columns} FROM {source}{nothing}"
+        return [Statement(sql, settings=mode)]
+
+    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
+        return frozenset([value["part"]]) if table.partitioned else None

@@ -1,0 +1,105 @@
+"""Operations on two tables: transfers, and reads of both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from workloads.operations.kind import ROWS, STAGES, Arguments, Draw, Kind, Statement, WriteSet, _in, _net
+from workloads.tables import State, TableSpec
+
+
+class _TwoTables(Kind):
+    """An operation on its own table and on the one that its argument :attr:`names` says."""
+
+    two_tables = True
+    names: ClassVar[str]
+
+    def second(self, value: Arguments) -> str | None:
+        return str(value[self.names])
+
+    def other(self, draw: Draw) -> str:
+        """Draw the second table."""
+        return draw.rng.choice(draw.others) if draw.others else draw.table.name
+
+    def qualified(self, value: Arguments) -> str:
+        """The second table's name in a statement."""
+        return f"{{catalog}}.{{namespace}}.{_table(value[self.names])}"
+
+
+class Transfer(_TwoTables):
+    """Takes ``amount`` off the counter of a key in its own table and adds it to that of the same key in the table ``into``; both or neither.
+
+    Both rows get the operation's id appended to their lists, so that a plain reader sees which transfers a row has. Where the catalog can
+    commit to several tables at once it is one transaction; where it cannot, two statements, one after the other (``harness.writers.two_tables``).
+    The result says which. The tables need the property ``write.wap.enabled``, for what is committed together is staged before.
+    """
+
+    name = "transfer"
+    names = "into"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"ids": draw.ids(1), "into": self.other(draw), "amount": draw.rng.randint(1, 9)}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        amount, where = int(value["amount"]), f"id IN ({_in(value['ids'])})"
+        signs = (("{table}", "-"), (self.qualified(value), "+"))
+        parts = [
+            [into, f"UPDATE {{{{at}}}} SET cnt = cnt {sign} {amount}, log = concat(log, ',{op}') WHERE {where}"]
+            for into, sign in signs
+        ]
+        action = {"name": "transfer", "op": op, "parts": parts, "needs": STAGES}
+        return [Statement("{table}", result=True, action=action)]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        more = value["amount"] if table.name == value["into"] else -value["amount"]
+        old = [r for i in value["ids"] for r in state.by_id(i)]
+        return _net(old, [r._replace(cnt=r.cnt + more, log=f"{r.log},{op}") for r in old])
+
+
+class ReadBoth(_TwoTables):
+    """Reads its own table and the table ``and``, each at the snapshot that it had when it was asked.
+
+    Two tables cannot be read at one moment. So the reader asks its own table for its snapshot, then the other, then its own again: when the
+    answer is the same, both snapshots were current at one moment. The result is ``{"first": id, "second": id, "again": id, "rows": [[side,
+    ...], ...]}``, where side 0 is its own table, 1 the other. To each table alone it is a ``read``.
+    """
+
+    name = "read-both"
+    names = "and"
+    writes = False
+    commits = False
+    changes_rows = False
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"and": self.other(draw)}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        both = self.qualified(value)
+        ask = {"name": "current-snapshot"}
+        return [
+            Statement("{table}", bind="first", action=ask),
+            Statement(both, bind="second", action=ask),
+            Statement("{table}", bind="again", action=ask),
+            Statement(
+                f"SELECT 0 AS side, {ROWS} FROM {{table}} VERSION AS OF {{first}} UNION ALL "
+                f"SELECT 1 AS side, {ROWS} FROM {both} VERSION AS OF {{second}}",
+                result=True,
+            ),
+        ]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        return WriteSet([], [])
+
+    def part(self, value: Arguments, result: Any, second: bool) -> tuple[str, Arguments, Any]:
+        rows = result.get("rows") if isinstance(result, Mapping) else None
+        if isinstance(rows, list) and all(isinstance(r, list | tuple) and r for r in rows):
+            rows = [list(r[1:]) for r in rows if r[0] == int(second)]
+        return "read", {}, rows
+
+
+def _table(text: object) -> str:
+    if not isinstance(text, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", text):
+        raise ValueError(f"expected the name of a table, found {text!r}")
+    return text

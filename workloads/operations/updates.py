@@ -1,0 +1,103 @@
+"""Operations that update: by key and by predicate, of register, counter and list."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from workloads.operations.kind import Arguments, Draw, Kind, Statement, WriteSet, _in, _net
+from workloads.tables import Row, State, TableSpec
+
+
+class _Update(Kind):
+    """``UPDATE … SET``; subclasses say what is set and which rows it is set on."""
+
+    assignment: ClassVar[str]
+
+    @staticmethod
+    @abstractmethod
+    def updated(row: Row, op: str) -> Row:
+        """The row after the update."""
+
+    def matching(self, state: State, value: Arguments) -> list[Row]:
+        """The rows of ``state`` that the statement's WHERE accepts."""
+        return [r for i in value["ids"] for r in state.by_id(i)]
+
+    def where(self, value: Arguments) -> str:
+        """The statement's WHERE condition."""
+        ids = value["ids"]
+        return f"id = {int(ids[0])}" if len(ids) == 1 else f"id IN ({_in(ids)})"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"ids": draw.ids(1)}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement(f"UPDATE {{table}} SET {self.assignment.format(op=op)} WHERE {self.where(value)}")]
+
+    def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
+        old = self.matching(state, value)
+        return _net(old, [self.updated(r, op) for r in old])
+
+
+class UpdateRegister(_Update):
+    """Sets the register of one key to a value that nobody else writes: the operation's id."""
+
+    name = "update-register"
+    assignment = "val = '{op}'"
+
+    @staticmethod
+    def updated(row: Row, op: str) -> Row:
+        return row._replace(val=op)
+
+
+class UpdateCounter(_Update):
+    """Increments the counter of one key: a lost update leaves it too low."""
+
+    name = "update-counter"
+    assignment = "cnt = cnt + 1"
+
+    @staticmethod
+    def updated(row: Row, op: str) -> Row:
+        return row._replace(cnt=row.cnt + 1)
+
+
+class UpdateAppend(_Update):
+    """Appends the operation's id to the list of one key: the list shows the order of all appends that it survived."""
+
+    name = "update-append"
+    assignment = "log = concat(log, ',{op}')"
+
+    @staticmethod
+    def updated(row: Row, op: str) -> Row:
+        return row._replace(log=f"{row.log},{op}")
+
+
+class _ByPredicate(Kind):
+    """Rows chosen by a condition on a counter's parity in one partition, so that what matches depends on other writers."""
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"part": draw.rng.randrange(draw.table.partitions), "parity": draw.rng.randrange(2)}
+
+    def where(self, value: Arguments) -> str:
+        return f"part = {int(value['part'])} AND pmod(cnt, 2) = {int(value['parity'])}"
+
+    def matching(self, state: State, value: Arguments) -> list[Row]:
+        return [r for r in state if r.part == value["part"] and r.cnt % 2 == value["parity"]]
+
+
+class UpdateRegisterWhere(_ByPredicate, UpdateRegister):
+    """Sets the register of all rows that a predicate selects."""
+
+    name = "update-register-where"
+
+
+class UpdateCounterWhere(_ByPredicate, UpdateCounter):
+    """Increments the counter of all rows that a predicate on that counter selects."""
+
+    name = "update-counter-where"
+
+
+class UpdateAppendWhere(_ByPredicate, UpdateAppend):
+    """Appends to the list of all rows that a predicate selects."""
+
+    name = "update-append-where"
