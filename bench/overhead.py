@@ -27,14 +27,14 @@ from compose.install.installation import Installation
 from compose.processes.watchdog import Watchdog
 from compose.stack.stack import Stack
 from harness.run.run import Run
-from harness.run.settings import Kept, Settings
+from harness.run.settings import Settings, StandingStack
 from harness.run.tables import CREATE_NAMESPACE, create_table
 from harness.writers.driver import CATALOG, launcher
 from harness.writers.slot import Writer, request
 from workloads import generator
 from workloads.file import workload as schema
 from workloads.file.workload import Phase, Workload
-from workloads.generator import Planned
+from workloads.generator import PlannedOperation
 from workloads.operations.kinds import KINDS
 
 WRITERS, OPERATIONS, ROUNDS = 2, 120, 8
@@ -64,7 +64,7 @@ def workload() -> Workload:
     )
 
 
-def operations(spec: Workload, phase: Phase, writer: int, seed: int) -> Iterator[Planned]:
+def operations(spec: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
     """What the generator draws, on the writer's own table."""
     for p in generator.operations(spec, phase, writer, seed):
         yield replace(p, table=spec.tables[writer])
@@ -95,7 +95,7 @@ def harness_rate(
     """Operations/s of the main phase of a run."""
     folder = runfolder.create(into, spec.workload)
     settings = Settings(seed=seed, command="bench", operations=operations)
-    Run(spec, folder, installation, settings, kept=Kept(endpoints, sockets), watcher=_Silent()).execute()
+    Run(spec, folder, installation, settings, kept=StandingStack(endpoints, sockets), watcher=_Silent()).execute()
     main = [o for o in history.read(folder.history).operations() if o.invoked.extra.get("phase") == "main"]
     ends = [o.completed.time for o in main if o.completed is not None]
     return len(ends) / ((max(ends) - min(o.start for o in main)) / 1e9)

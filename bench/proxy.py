@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from nemesis.proxy.board import Board
-from nemesis.proxy.connection import Protocol, Proxies
+from nemesis.proxy.connection import Proxies, WireName
 
 REQUEST = b"GET /v1/namespaces/db/tables/t HTTP/1.1\r\nHost: x\r\n\r\n"
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n" + b"x" * 300
@@ -79,7 +79,7 @@ def _peak() -> float:
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
 
 
-def _proxy(at: Connection, port: int, protocol: Protocol) -> None:
+def _proxy(at: Connection, port: int, protocol: WireName) -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with Proxies(Board()) as proxies:
         at.send(proxies.listen("catalog", 0, protocol, "127.0.0.1", port).port)

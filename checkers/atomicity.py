@@ -37,7 +37,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
 from checkers.timeline.timeline import Resolution, Timeline, timelines
-from checkers.timeline.two_tables import part, second_of
+from checkers.timeline.two_tables import second_of, seen_from
 from checkers.verdict import Anomaly, Validity, Verdict
 
 FAR = 200
@@ -67,7 +67,7 @@ class Atomicity:
         if not operations:
             return Verdict(self.name, True, stats={"transfers": {}, "reads": {}})
         found, notes = timelines(evidence)
-        judge = _Judge({t.name: t for t in found}, operations, self.name)
+        judge = _Transfers({t.name: t for t in found}, operations, self.name)
         judge.run()
         notes += [f"{n} {why}" for why, n in sorted((judge.undecided + judge.remarks).items())]
         for name, n in sorted(judge.found.items()):
@@ -106,7 +106,7 @@ class _Transfer:
 
 
 @dataclass
-class _Judge:
+class _Transfers:
     tables: Mapping[str, Timeline]
     operations: list[Operation]
     checker: str
@@ -173,7 +173,7 @@ class _Judge:
             return None
         fates: dict[str, Resolution] = {}
         for name in pair:
-            t, here = self.tables[name], part(o, name)
+            t, here = self.tables[name], seen_from(o, name)
             fates[name] = t.resolve(here)
             dropped = [c for c in t.commits.get(o.op, ()) if c.snapshot_id in t.ever_current]
             if fates[name] == "dropped" and dropped and all(t.rolled_back(c.snapshot_id) for c in dropped):

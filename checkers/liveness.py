@@ -67,7 +67,9 @@ class Liveness:
         events = evidence.history.events
         end = max((e.time for e in events), default=0)
         timeout = self._timeout(evidence)
-        judge = _Judge(evidence, operations, fault_windows.windows(events), int(timeout * S), int(self.slack * S), end)
+        judge = _RunProgress(
+            evidence, operations, fault_windows.windows(events), int(timeout * S), int(self.slack * S), end
+        )
         verdict = _Collected()
         for w in judge.windows:
             if not w.healed:
@@ -147,7 +149,7 @@ class Liveness:
             evidence={"deadline_ms": round(late.deadline / 1e6), "witnesses": len(others)},
         )
 
-    def _stall(self, stall: _Stall, judge: _Judge) -> Anomaly:
+    def _stall(self, stall: _Stall, judge: _RunProgress) -> Anomaly:
         ops = [
             o
             for o in judge.operations
@@ -205,7 +207,7 @@ def _unanswered(o: Operation) -> bool:
 
 
 @dataclass(frozen=True)
-class _Judge:
+class _RunProgress:
     evidence: Evidence
     operations: Sequence[Operation]
     windows: Sequence[fault_windows.Window]

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.paths import normalise
-from checkers.evidence.proxylog import Swap
+from checkers.evidence.proxylog import PointerSwap
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline import explain
 from checkers.verdict import Anomaly, Validity, Verdict
@@ -47,7 +47,7 @@ class Pointer:
         for table, swaps in sorted(evidence.swaps.items()):
             log = evidence.logs[table]
             stats[table] = {"swaps": len(swaps), "compared": sum(s.base is not None or s.names_place for s in swaps)}
-            judge = _Judge(self.name, log, swaps, operations)
+            judge = _TableSwaps(self.name, log, swaps, operations)
             found = [*judge.lost_updates(), *judge.lost_swaps()]
             anomalies += found[:MOST]
             if len(found) > MOST:
@@ -58,8 +58,10 @@ class Pointer:
         return Verdict(self.name, valid, tuple(anomalies), {"tables": stats}, tuple(notes))
 
 
-class _Judge:
-    def __init__(self, checker: str, log: TableLog, swaps: Sequence[Swap], operations: dict[str, Operation]) -> None:
+class _TableSwaps:
+    def __init__(
+        self, checker: str, log: TableLog, swaps: Sequence[PointerSwap], operations: dict[str, Operation]
+    ) -> None:
         self._checker = checker
         self._log = log
         self._swaps = swaps
@@ -72,7 +74,7 @@ class _Judge:
 
     def lost_updates(self) -> Iterator[Anomaly]:
         """Accepted swaps that replaced the same."""
-        rivals: dict[str, list[Swap]] = {}
+        rivals: dict[str, list[PointerSwap]] = {}
         for s in self._swaps:
             place = s.new if s.names_place else s.base
             if place is not None:
@@ -83,7 +85,7 @@ class _Judge:
             self._told |= {normalise(s.new) for s in swaps}
             yield self._lost_update(place, swaps)
 
-    def _lost_update(self, place: str, swaps: list[Swap]) -> Anomaly:
+    def _lost_update(self, place: str, swaps: list[PointerSwap]) -> Anomaly:
         n = self._chain.get(place)
         version = _file(place) if n is None else f"metadata version {n} ({_file(place)})"
         told = explain.listing(f"{self._who(s)}, answered {s.answer} at {explain.ms(s.end)}" for s in swaps)
@@ -141,7 +143,7 @@ class _Judge:
                 files=(s.new,) if s.base is None else (s.base, s.new),
             )
 
-    def _who(self, s: Swap) -> str:
+    def _who(self, s: PointerSwap) -> str:
         o = self._operations.get(s.op or "")
         maker = "a commit of nobody's" if o is None else f"the {explain.operation(o)}"
         return maker if s.names_place else f"{maker} by {_file(s.new)}"

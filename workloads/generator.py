@@ -18,7 +18,7 @@ from workloads.tables import TableSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedOperation:
     """An operation that a writer is to invoke: its kind's name, its table and its arguments."""
 
     f: str
@@ -31,7 +31,7 @@ def share(total: int, writers: int, writer: int) -> int:
     return total // writers + (writer < total % writers)
 
 
-def operations(workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[Planned]:
+def operations(workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
     """The operations of one writer in one resolved phase, in order; without end when the phase's length is a time."""
     assert phase.operations is not None and phase.writers is not None
     rng = Random(f"{seed}/{phase.name}/{writer}")
@@ -47,15 +47,15 @@ def operations(workload: Workload, phase: Phase, writer: int, seed: int) -> Iter
         table = tables[rng.choice(among)]
         others = tuple(t for t in among if t != table.name)
         draw = Draw(rng, keys, writer, table, spec.keys == "own", spec.options(), others)
-        yield Planned(kind, table, KINDS[kind].arguments(draw))
+        yield PlannedOperation(kind, table, KINDS[kind].arguments(draw))
         n += 1
 
 
-def seed_rows(workload: Workload) -> list[Planned]:
+def seed_rows(workload: Workload) -> list[PlannedOperation]:
     """The inserts that fill the tables before the first phase: one a table that has ``seed_rows``."""
-    return [Planned("insert", t, {"ids": list(range(t.seed_rows))}) for t in workload.tables if t.seed_rows]
+    return [PlannedOperation("insert", t, {"ids": list(range(t.seed_rows))}) for t in workload.tables if t.seed_rows]
 
 
-def final_reads(workload: Workload) -> list[Planned]:
+def final_reads(workload: Workload) -> list[PlannedOperation]:
     """The reads that end the run: every table, whole."""
-    return [Planned("read", t, {}) for t in workload.tables]
+    return [PlannedOperation("read", t, {}) for t in workload.tables]

@@ -35,7 +35,7 @@ OVERLAP = "a process invoked an operation before its last one had ended"
 
 
 @dataclass(frozen=True)
-class Part:
+class Shard:
     """One table of one run."""
 
     run: str
@@ -53,9 +53,9 @@ def write(frames: Iterable[tuple[str, Frame]], folder: Path) -> None:
     (folder / PARTS).write_text(json.dumps(parts) + "\n")
 
 
-def parts_of(folder: Path) -> list[Part]:
+def parts_of(folder: Path) -> list[Shard]:
     """The tables of a dataset, by number."""
-    return [Part(p["run"], TableSpec.model_validate(p["spec"])) for p in json.loads((folder / PARTS).read_text())]
+    return [Shard(p["run"], TableSpec.model_validate(p["spec"])) for p in json.loads((folder / PARTS).read_text())]
 
 
 def each(folder: Path) -> Iterator[tuple[str, Frame]]:
@@ -153,7 +153,7 @@ def _verdict(v: Mapping[str, Any]) -> Verdict:
     return Verdict(v["checker"], v["valid"], tuple(anomalies), v["stats"], tuple(v["notes"]))
 
 
-def _distributed_problems(records: DataFrame, parts: Sequence[Part]) -> dict[str, list[str]]:
+def _distributed_problems(records: DataFrame, parts: Sequence[Shard]) -> dict[str, list[str]]:
     """As :func:`problems`, for every run of the dataset."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F

@@ -125,7 +125,7 @@ Against = Literal["first", "better", "worse", "noise", "too few", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Score:
     """A number of a contender; ``spread`` is None where no run of it has it."""
 
     spread: Spread | None
@@ -208,14 +208,14 @@ class Comparison:
                     found[f.key, c] = Spread(values)
         return found
 
-    def cell(self, f: Figure, c: Contender) -> Cell:
+    def cell(self, f: Figure, c: Contender) -> Score:
         """A number, beside that of the first contender."""
         mine, first = self.spreads.get((f.key, c)), self.spreads.get((f.key, self.contenders[0]))
         if mine is None:
-            return Cell(None, "missing")
+            return Score(None, "missing")
         if c == self.contenders[0]:
-            return Cell(mine, "first")
-        return Cell(mine, "missing" if first is None else versus(f, mine, first))
+            return Score(mine, "first")
+        return Score(mine, "missing" if first is None else versus(f, mine, first))
 
     def best(self, f: Figure) -> list[Contender]:
         """Contenders from the best median on; those without the number are left out."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from checkers.evidence.error_chain import family, telling
+from checkers.evidence.error_chain import message_pattern, most_specific
 from checkers.evidence.history import ErrorChain, Operation
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.timeline.metrics import quantile
@@ -102,8 +102,8 @@ def error_groups(operations: Iterable[Operation]) -> list[ErrorGroup]:
         if o.completed is None:
             name, message = "(never completed)", "the run ended first"
         else:
-            name, message = telling(o.error)
-        key = (name, family(message))
+            name, message = most_specific(o.error)
+        key = (name, message_pattern(message))
         g = groups.get(key)
         if g is None:
             g = groups[key] = ErrorGroup(*key, example_op=o.op, example=o.error)

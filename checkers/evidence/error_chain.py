@@ -12,7 +12,7 @@ _NUMBER = re.compile(r"(?<![A-Za-z_])-?\d[\d.]*\b")
 _MANY = re.compile(r"[\[{(](?:[^\[\]{}()]*,)[^\[\]{}()]*[\])}]")
 
 
-def telling(error: ErrorChain | None) -> tuple[str, str]:
+def most_specific(error: ErrorChain | None) -> tuple[str, str]:
     """The (class, message) of a chain that says most: the outermost of Iceberg's own, else the outermost."""
     chain = [(e[0], e[1] if len(e) > 1 else "") for e in error or [] if e]
     for name, message in chain:
@@ -26,7 +26,7 @@ def short_class(name: str) -> str:
     return name.rsplit(".", 1)[-1] or name
 
 
-def family(message: str) -> str:
+def message_pattern(message: str) -> str:
     """A message with ids, numbers, paths and lists replaced by ``…``, its first line only: equal for equal causes."""
     line = next((x.strip() for x in message.splitlines() if x.strip()), "")[:2000]
     for pattern in (_UUID, _URI, _MANY, _NUMBER):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from checkers.evidence.history import History
-from checkers.evidence.proxylog import Swap
+from checkers.evidence.proxylog import PointerSwap
 from checkers.evidence.tablelog import TableLog
 from workloads.tables import TableSpec
 
@@ -23,4 +23,4 @@ class Evidence:
     logs: Mapping[str, TableLog]
     tables: Mapping[str, TableSpec]
     complete: bool = True
-    swaps: Mapping[str, tuple[Swap, ...]] = field(default_factory=dict)
+    swaps: Mapping[str, tuple[PointerSwap, ...]] = field(default_factory=dict)

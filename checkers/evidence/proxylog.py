@@ -19,7 +19,7 @@ _VERSION = re.compile(r"\.metadata\.json(\.gz)?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Swap:
+class PointerSwap:
     """One accepted commit.
 
     Attributes:
@@ -43,7 +43,7 @@ class Swap:
     names_place: bool = False
 
 
-def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Swap, ...]]:
+def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[PointerSwap, ...]]:
     """Table → its accepted commits, by time; empty without a proxy log. Lines that are torn are left out.
 
     A catalog server's request to its database and the writer's request to the server tell the same commit: the two are one swap.
@@ -52,7 +52,7 @@ def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Swap, ...]
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return {}
-    found: dict[str, dict[tuple[str, int | None], Swap]] = {name: {} for name in logs}
+    found: dict[str, dict[tuple[str, int | None], PointerSwap]] = {name: {} for name in logs}
     roots = {name: normalise(log.location).rstrip("/") + "/" for name, log in logs.items() if log.location}
     ops: dict[str, str] = {}
     for line in lines:
@@ -75,7 +75,7 @@ def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Swap, ...]
         # The one that says what it replaces is kept: the request to the database.
         if known is None or (known.base is None and swap.base is not None):
             found[table][key] = swap
-    out: dict[str, tuple[Swap, ...]] = {}
+    out: dict[str, tuple[PointerSwap, ...]] = {}
     for table, swaps in found.items():
         told = [s if s.op is not None else _with_op(s, ops.get(normalise(s.new))) for s in swaps.values()]
         if told:
@@ -83,11 +83,11 @@ def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Swap, ...]
     return out
 
 
-def _with_op(s: Swap, op: str | None) -> Swap:
-    return Swap(s.time, s.end, s.writer, op, s.base, s.new, s.answer, s.names_place)
+def _with_op(s: PointerSwap, op: str | None) -> PointerSwap:
+    return PointerSwap(s.time, s.end, s.writer, op, s.base, s.new, s.answer, s.names_place)
 
 
-def _swap(record: Mapping[str, Any]) -> Swap | None:
+def _swap(record: Mapping[str, Any]) -> PointerSwap | None:
     """A record of an accepted commit that names a metadata file; None for any other."""
     if record.get("kind") != "commit" or not ACCEPTED.fullmatch(str(record.get("status"))):
         return None
@@ -102,7 +102,7 @@ def _swap(record: Mapping[str, Any]) -> Swap | None:
     if not isinstance(time, int) or not isinstance(ms, int | float):
         return None
     op = record.get("op")
-    return Swap(
+    return PointerSwap(
         time,
         time + int(ms * 1e6),
         record.get("writer"),

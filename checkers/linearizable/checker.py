@@ -21,7 +21,7 @@ from checkers.evidence.history import Operation
 from checkers.linearizable.blackbox import searched
 from checkers.linearizable.calls import Call
 from checkers.linearizable.result import KeyResult
-from checkers.linearizable.rows import STRICT, Leniency, Part, Seen, TableRows, Unreadable
+from checkers.linearizable.rows import STRICT, IdGroup, Leniency, SeenRows, TableRows, Unreadable
 from checkers.linearizable.search import Limits, Searched, search
 from checkers.timeline import two_tables
 from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA
@@ -81,7 +81,7 @@ class _Table:
     def __init__(self, spec: TableSpec, operations: list[Operation], limits: Limits, checker: str) -> None:
         self.spec = spec
         self.operations = {o.op: o for o in operations}
-        self.seen = Seen.of(spec, operations)
+        self.seen = SeenRows.of(spec, operations)
         self.limits = limits
         self.checker = checker
         self.anomalies: list[Anomaly] = []
@@ -133,7 +133,7 @@ class _Table:
                 f"{len(self.left_out)} ids have rows that INSERT … SELECT copied from others, too many to be judged together: left out"
             )
 
-    def _judge(self, part: Part) -> None:
+    def _judge(self, part: IdGroup) -> None:
         found = self._decide(part, STRICT)
         if found is None:
             self.guided += len(part.ids)
@@ -148,7 +148,7 @@ class _Table:
             self.undecided += sorted(part.ids)
             self.notes.append(f"id {found.key}: {found.explanation}")
 
-    def _decide(self, part: Part, leniency: Leniency) -> KeyResult | None:
+    def _decide(self, part: IdGroup, leniency: Leniency) -> KeyResult | None:
         """None when an order is found where unknown outcomes happen only if they lead to something that was read."""
         joined = len(part.ids) > 1
         for guide in (all, any):
@@ -165,7 +165,7 @@ class _Table:
         self.steps += found.steps
         return found
 
-    def _anomaly(self, part: Part, found: KeyResult) -> Anomaly:
+    def _anomaly(self, part: IdGroup, found: KeyResult) -> Anomaly:
         ops = [self.operations[op] for op in dict.fromkeys(found.involved) if op in self.operations]
         level = "serializable" if self.spec.isolation == "serializable" else "snapshot isolation"
         ids = sorted(part.ids)
@@ -193,7 +193,7 @@ class _Table:
             },
         )
 
-    def _documented(self, part: Part) -> tuple[str | None, str]:
+    def _documented(self, part: IdGroup) -> tuple[str | None, str]:
         """A link and a sentence when what is documented explains it."""
         has_blind = self.spec.isolation == "serializable" and any(
             not c.reads and c.value.kind.blind_append for c in part.calls
@@ -215,7 +215,7 @@ class _Table:
                     return link, why
         return None, ""
 
-    def _columns(self, part: Part, found: KeyResult) -> list[str]:
+    def _columns(self, part: IdGroup, found: KeyResult) -> list[str]:
         """The columns in which what was read differs from how things can have stood; ``existence`` where there are other rows."""
         call = next(c for c in part.calls if c.op == found.failing)
         if not call.reads:

@@ -75,13 +75,13 @@ class Leniency:
 STRICT = Leniency()
 
 
-class Part(NamedTuple):
+class IdGroup(NamedTuple):
     """Ids that belong together, and the calls on them."""
 
     ids: frozenset[int]
     calls: tuple[Call, ...]
 
-    def lenient(self, leniency: Leniency) -> Part:
+    def lenient(self, leniency: Leniency) -> IdGroup:
         """The same calls, with appends that validate nothing where that is to be forgiven."""
         if not leniency.blind:
             return self
@@ -89,9 +89,9 @@ class Part(NamedTuple):
             replace(c, value=replace(c.value, loose=True)) if not c.reads and c.value.kind.blind_append else c
             for c in self.calls
         )
-        return Part(self.ids, tuple(calls))
+        return IdGroup(self.ids, tuple(calls))
 
-    def alone(self, spec: TableSpec) -> Iterator[Part]:
+    def alone(self, spec: TableSpec) -> Iterator[IdGroup]:
         """Each id by itself that no INSERT … SELECT made a row of: for what reads it, it is as if that had never been."""
         copies = [c for c in self.calls if c.f == "insert-select"]
         for id in sorted(self.ids - {c.value.operation.value["to"] for c in copies}):
@@ -102,7 +102,7 @@ class Part(NamedTuple):
                     calls.append(Call(c.op, c.process, c.f, c.value, mine, True, c.start, c.end))
                 elif not c.reads and c.f != "insert-select" and _concerns(c.value.operation, c.value.kind, id, spec):
                     calls.append(c)
-            yield Part(frozenset((id,)), tuple(calls))
+            yield IdGroup(frozenset((id,)), tuple(calls))
 
 
 class Unreadable(ValueError):
@@ -126,7 +126,7 @@ def rows_of(result: Any) -> Rows | None:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenRows:
     """What clients asked of a table and were told; ``strange``: operations whose arguments or results are of another form."""
 
     spec: TableSpec
@@ -138,7 +138,7 @@ class Seen:
     """Rollbacks that may have taken effect: no state says what they mean."""
 
     @staticmethod
-    def of(spec: TableSpec, operations: Iterable[Operation]) -> Seen:
+    def of(spec: TableSpec, operations: Iterable[Operation]) -> SeenRows:
         """Sorts a table's operations. Those that failed never took effect; maintenance must not change a row."""
         reads: list[tuple[Operation, int | None, Rows]] = []
         writes: list[tuple[Operation, Kind]] = []
@@ -170,9 +170,9 @@ class Seen:
                     strange.append(o.op)
                 else:
                     writes.append((o, kind))
-        return Seen(spec, tuple(reads), tuple(writes), travels, tuple(strange), tuple(set_back))
+        return SeenRows(spec, tuple(reads), tuple(writes), travels, tuple(strange), tuple(set_back))
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[IdGroup]:
         """The ids that any operation names or any read shows, in groups that have nothing to do with each other."""
         groups = _Groups()
         for o, _ in self.writes:
@@ -199,7 +199,7 @@ class Seen:
             for g in calls if key is None else (of[key],):
                 calls[g].append(Call(o.op, o.process, o.f, key, tuple(mine.get(g, ())), True, *bounds(o)))
         for g in sorted(calls, key=min):
-            yield Part(g, tuple(calls[g]))
+            yield IdGroup(g, tuple(calls[g]))
 
     def _loose(self, o: Operation, kind: Kind) -> bool:
         return kind.name != "insert" and isolation(self.spec, o) == "snapshot"
@@ -279,7 +279,7 @@ class TableRows(Model):
 
     name = "rows"
 
-    def __init__(self, spec: TableSpec, part: Part, leniency: Leniency = STRICT, guide: Guide | None = None) -> None:
+    def __init__(self, spec: TableSpec, part: IdGroup, leniency: Leniency = STRICT, guide: Guide | None = None) -> None:
         super().__init__(At(()))
         self.spec = spec
         self.ids = part.ids

@@ -16,7 +16,7 @@ from typing import Any
 
 from checkers.evidence.evidence import Evidence
 from checkers.metadata.files import check_files
-from checkers.metadata.rules import RULES, Finding
+from checkers.metadata.rules import RULES, BrokenRule
 from checkers.metadata.versions import check_versions
 from checkers.timeline import two_tables
 from checkers.timeline.version_order import Chain
@@ -83,7 +83,7 @@ class Metadata:
         valid: Validity = False if anomalies else "unknown" if undecided else True
         return Verdict(self.name, valid, tuple(anomalies), {"tables": stats}, tuple(notes))
 
-    def _anomaly(self, f: Finding, table: str, events: dict[str, tuple[int, ...]]) -> Anomaly:
+    def _anomaly(self, f: BrokenRule, table: str, events: dict[str, tuple[int, ...]]) -> Anomaly:
         rule = RULES[f.name]
         source = f"Iceberg specification, “{rule.section}”" if rule.link else rule.section
         return Anomaly(

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, FileEntry
-from checkers.metadata.rules import RULES, Finding
-from checkers.metadata.versions import Seen
+from checkers.metadata.rules import RULES, BrokenRule
+from checkers.metadata.versions import VersionSeen
 from checkers.timeline import explain
 from checkers.timeline.version_order import Chain
 
@@ -36,14 +36,14 @@ PROBLEM = re.compile(
 MOST_FILES = 50
 
 
-def check_files(chain: Chain, *, complete: bool) -> Seen:
+def check_files(chain: Chain, *, complete: bool) -> VersionSeen:
     """All rules about snapshots' files; ``complete``: the log was read to its end, so it knows which files are missing."""
-    seen = Seen()
+    seen = VersionSeen()
     _unreadable(chain, seen, complete)
     told = _violations(chain, seen)
     _entries(chain, seen)
     _summaries(chain, seen)
-    _Walk(chain, seen, told).run()
+    _FileWalk(chain, seen, told).run()
     return seen
 
 
@@ -58,7 +58,7 @@ class _Lost:
     snapshots: dict[int, None] = field(default_factory=dict)
 
 
-def _unreadable(chain: Chain, seen: Seen, complete: bool) -> None:
+def _unreadable(chain: Chain, seen: VersionSeen, complete: bool) -> None:
     log = chain.log
     listed = set(log.metadata[-1].snapshots) if log.metadata else set()
     added_by = {f.path: c.snapshot_id for c in log.commits for f in c.added_files} | {
@@ -86,7 +86,7 @@ def _unreadable(chain: Chain, seen: Seen, complete: bool) -> None:
             if problem["what"] == "corrupt":
                 owner = chain.snapshots.get(maker)
                 seen.findings.append(
-                    Finding(
+                    BrokenRule(
                         "corrupt-file",
                         f"the {problem['kind']} {problem['file']}, which {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} needs, "
                         f"is corrupt: {problem['why']}.",
@@ -119,7 +119,7 @@ def _explains_itself(problem: str) -> bool:
     )
 
 
-def _missing(chain: Chain, maker: int | None, lost: _Lost) -> Finding:
+def _missing(chain: Chain, maker: int | None, lost: _Lost) -> BrokenRule:
     c = chain.snapshots.get(maker) if maker is not None else None
     files, users = list(lost.files), list(lost.snapshots)
     many = len(files) > 1
@@ -130,7 +130,7 @@ def _missing(chain: Chain, maker: int | None, lost: _Lost) -> Finding:
         ops += [c.op] if c.op is not None else []
     text += f", and {len(users)} listed snapshot{'s' if len(users) > 1 else ''} ({explain.listing(users)}) cannot be read without."
     text += _suspects(chain, c)
-    return Finding("missing-file", text, tuple(ops), tuple(users[:MOST_FILES]), tuple(files[:MOST_FILES]))
+    return BrokenRule("missing-file", text, tuple(ops), tuple(users[:MOST_FILES]), tuple(files[:MOST_FILES]))
 
 
 def _suspects(chain: Chain, c: Commit | None) -> str:
@@ -152,7 +152,7 @@ def _suspects(chain: Chain, c: Commit | None) -> str:
 # --- what the reader saw ----------------------------------------------------------------------------------------------
 
 
-def _violations(chain: Chain, seen: Seen) -> set[tuple[str, int]]:
+def _violations(chain: Chain, seen: VersionSeen) -> set[tuple[str, int]]:
     """The reader's findings, by their codes; returns (name, snapshot) of each."""
     told: set[tuple[str, int]] = set()
     for c in chain.log.commits:
@@ -164,7 +164,7 @@ def _violations(chain: Chain, seen: Seen) -> set[tuple[str, int]]:
                 continue
             told.add((name, c.snapshot_id))
             seen.findings.append(
-                Finding(
+                BrokenRule(
                     name,
                     f"in {explain.snapshot(c)} of {explain.maker(c, chain.by_op)}, {words}.",
                     ops=() if c.op is None else (c.op,),
@@ -178,7 +178,7 @@ def _violations(chain: Chain, seen: Seen) -> set[tuple[str, int]]:
 # --- what a commit's entries say --------------------------------------------------------------------------------------
 
 
-def _entries(chain: Chain, seen: Seen) -> None:
+def _entries(chain: Chain, seen: VersionSeen) -> None:
     for c in chain.log.commits:
         wrong = [
             f
@@ -189,7 +189,7 @@ def _entries(chain: Chain, seen: Seen) -> None:
         ]
         if wrong:
             seen.findings.append(
-                Finding(
+                BrokenRule(
                     "file-sequence-number",
                     f"{explain.snapshot(c)} of {explain.maker(c, chain.by_op)} added "
                     f"{explain.listing(f'{f.path} (file sequence number {f.file_sequence_number})' for f in wrong)}.",
@@ -235,7 +235,7 @@ def _number(summary: Mapping[str, str], key: str) -> int | None:
     return int(text) if isinstance(text, str) and re.fullmatch(r"-?\d{1,18}", text) else None
 
 
-def _summaries(chain: Chain, seen: Seen) -> None:
+def _summaries(chain: Chain, seen: VersionSeen) -> None:
     compared = 0
     for c in chain.log.commits:
         if not c.readable or c.problems:
@@ -256,7 +256,7 @@ def _summaries(chain: Chain, seen: Seen) -> None:
         operation = _contradiction(c, added, removed)
         if operation:
             seen.findings.append(
-                Finding(
+                BrokenRule(
                     "wrong-operation",
                     f"{explain.snapshot(c)} of {explain.maker(c, chain.by_op)} calls itself {c.operation}, yet it {operation}.",
                     ops=() if c.op is None else (c.op,),
@@ -267,8 +267,8 @@ def _summaries(chain: Chain, seen: Seen) -> None:
     seen.count("summary_metrics_compared", compared)
 
 
-def _summary(chain: Chain, c: Commit, wrong: list[str]) -> Finding:
-    return Finding(
+def _summary(chain: Chain, c: Commit, wrong: list[str]) -> BrokenRule:
+    return BrokenRule(
         "summary-count",
         f"the summary of {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} is not what the snapshot did: {'; '.join(wrong)}.",
         ops=() if c.op is None else (c.op,),
@@ -289,10 +289,10 @@ def _contradiction(c: Commit, added: Mapping[str, int], removed: Mapping[str, in
 _Vector = tuple[str, int | None]
 
 
-class _Walk:
+class _FileWalk:
     """The live files of the snapshot at the cursor; one step a commit, undone on the way back."""
 
-    def __init__(self, chain: Chain, seen: Seen, told: set[tuple[str, int]]) -> None:
+    def __init__(self, chain: Chain, seen: VersionSeen, told: set[tuple[str, int]]) -> None:
         self._chain = chain
         self._seen = seen
         self._told = told
@@ -361,7 +361,7 @@ class _Walk:
                     continue
                 self._said.add((name, path))
                 self._seen.findings.append(
-                    Finding(
+                    BrokenRule(
                         name,
                         f"in {explain.snapshot(c)} of {explain.maker(c, self._chain.by_op)}, {words}.",
                         ops=() if c.op is None else (c.op,),

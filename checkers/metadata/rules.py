@@ -226,7 +226,7 @@ RULES: Mapping[str, Rule] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class BrokenRule:
     """A rule that is broken, as the parts of the ``metadata`` checker find it.
 
     ``text`` says what was seen and contradicts the rule; the checker adds the rule itself. The other fields are an anomaly's.

@@ -20,7 +20,7 @@ from typing import Any
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, Metadata
-from checkers.metadata.rules import Finding
+from checkers.metadata.rules import BrokenRule
 from checkers.timeline import explain
 from checkers.timeline.version_order import FOREVER, Chain, Step, place, predecessor
 
@@ -69,10 +69,10 @@ FILE_PROBLEM = re.compile(r"metadata file (?P<file>.+?) is (?P<what>missing|corr
 
 
 @dataclass
-class Seen:
+class VersionSeen:
     """What one part of the checker found on one table."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[BrokenRule] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     undecided: bool = False
     stats: dict[str, int] = field(default_factory=dict)
@@ -88,9 +88,9 @@ class Seen:
         self.stats[name] = self.stats.get(name, 0) + n
 
 
-def check_versions(chain: Chain, *, torn: bool) -> Seen:
+def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
     """All rules about versions; ``torn``: the history may lack its end, so that a loss may have an explanation after all."""
-    seen = Seen()
+    seen = VersionSeen()
     check = _Versions(chain, seen, torn)
     for step in chain.steps:
         check.step(step)
@@ -107,13 +107,13 @@ def check_versions(chain: Chain, *, torn: bool) -> Seen:
 @dataclass
 class _Versions:
     chain: Chain
-    seen: Seen
+    seen: VersionSeen
     torn: bool
     held: dict[str, set[str]] = field(default_factory=dict)
     """Property → the values that it had until now."""
 
     def found(self, name: str, text: str, **more: Any) -> None:
-        self.seen.findings.append(Finding(name, text, **more))
+        self.seen.findings.append(BrokenRule(name, text, **more))
 
     # --- one step
 

@@ -71,7 +71,7 @@ class Reads:
         undecided = bool(notes)
         stats: dict[str, Any] = {"tables": {}}
         for t in found:
-            judge = _Judge(t, self.name)
+            judge = _TableReads(t, self.name)
             judge.run()
             anomalies += judge.anomalies
             notes += [f"{t.name}: {n}" for n in judge.notes()]
@@ -103,7 +103,7 @@ class _Floor:
 
 
 @dataclass
-class _Judge:
+class _TableReads:
     """All reads of one table."""
 
     t: Timeline

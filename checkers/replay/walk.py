@@ -35,7 +35,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
-from checkers.timeline.promise import BLIND_APPEND, REPLACED, ROW_DELTA, _command, isolation
+from checkers.timeline.promise import BLIND_APPEND, REPLACED, ROW_DELTA, command_of, isolation
 from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning, timelines
 from checkers.verdict import Anomaly, Validity, Verdict
 from workloads.operations.kind import Kind
@@ -524,7 +524,9 @@ class _Naming:
         n = min(self.c.metadata, len(t.log.metadata) - 1)
         v2 = t.log.metadata[n].format_version == 2
         mor = t.spec.properties.get("write.delete.mode", t.spec.mode).lower() == "merge-on-read"
-        known = _command(o) == "delete" and isolation(t.spec, o) == "snapshot" and v2 and mor and changed_at is not None
+        known = (
+            command_of(o) == "delete" and isolation(t.spec, o) == "snapshot" and v2 and mor and changed_at is not None
+        )
         return ROW_DELTA if known else None
 
     def lost_update(self, s: _Scan) -> Anomaly | None:

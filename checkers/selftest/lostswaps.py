@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.proxylog import Swap
+from checkers.evidence.proxylog import PointerSwap
 from checkers.selftest.mutation import mutation
 from checkers.selftest.world import Planted, World
 
@@ -23,26 +23,26 @@ SPEC = "https://iceberg.apache.org/spec/#metastore-tables"
 def as_seen(e: Evidence) -> Evidence:
     """The evidence with what proxies before the catalog would have seen of it."""
     operations = {o.op: o for o in e.history.operations()}
-    swaps: dict[str, tuple[Swap, ...]] = {}
+    swaps: dict[str, tuple[PointerSwap, ...]] = {}
     for table, log in e.logs.items():
         made = {c.metadata: c.op for c in log.commits if c.op is not None}
         found = []
         for before, m in pairwise(log.metadata):
             o = operations.get(made.get(m.n, ""))
             time = 0 if o is None else o.start
-            found.append(Swap(time, time, None, made.get(m.n), before.location, m.location, "200"))
+            found.append(PointerSwap(time, time, None, made.get(m.n), before.location, m.location, "200"))
         swaps[table] = tuple(found)
     return replace(e, swaps=swaps)
 
 
-def _chosen(w: World) -> Iterator[tuple[str, int, Swap]]:
+def _chosen(w: World) -> Iterator[tuple[str, int, PointerSwap]]:
     """Accepted swaps of an operation, in a random order: table, number, swap."""
     every = [(t, n, s) for t, swaps in w.evidence.swaps.items() for n, s in enumerate(swaps) if s.op is not None]
     w.rng.shuffle(every)
     yield from every
 
 
-def _with(w: World, swaps: Mapping[str, tuple[Swap, ...]]) -> Evidence:
+def _with(w: World, swaps: Mapping[str, tuple[PointerSwap, ...]]) -> Evidence:
     return replace(w.evidence, swaps={**w.evidence.swaps, **swaps})
 
 
@@ -52,7 +52,7 @@ def _beside(location: str) -> str:
     return f"{folder}/{name.split('-', 1)[0]}-00000000-lost.metadata.json"
 
 
-def _rival(w: World, s: Swap) -> str | None:
+def _rival(w: World, s: PointerSwap) -> str | None:
     """Another acknowledged write of the run, for the swap that is lost."""
     others = [
         o.op for o in w.operations.values() if o.type == "ok" and o.op != s.op and o.f.startswith(("insert", "update"))

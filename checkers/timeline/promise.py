@@ -28,8 +28,8 @@ def isolation(table: TableSpec, o: Operation) -> str:
     kind = kind_of(o)
     if kind is not None and kind.at_commit(table):
         return "serializable"
-    return table.properties.get(f"write.{_command(o)}.isolation-level", table.isolation).lower()
+    return table.properties.get(f"write.{command_of(o)}.isolation-level", table.isolation).lower()
 
 
-def _command(o: Operation) -> str:
+def command_of(o: Operation) -> str:
     return "update" if o.f == "transfer" else o.f.partition("-")[0]

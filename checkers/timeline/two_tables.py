@@ -37,7 +37,7 @@ def tables_of(o: Operation) -> tuple[str, ...]:
     return tuple(t for t in (o.table, second) if t is not None)
 
 
-def part(o: Operation, table: str) -> Operation:
+def seen_from(o: Operation, table: str) -> Operation:
     """An operation as one of its tables saw it."""
     second = second_of(o.f, o.value)
     if second is None:
@@ -48,12 +48,12 @@ def part(o: Operation, table: str) -> Operation:
 
 def of_table(operations: Iterable[Operation], table: str) -> list[Operation]:
     """The operations on a table, in their order, as it saw them."""
-    return [part(o, table) for o in operations if table in tables_of(o)]
+    return [seen_from(o, table) for o in operations if table in tables_of(o)]
 
 
 def seen_by(operations: Iterable[Operation], table: str) -> list[Operation]:
     """All operations, in their order, those on a table as it saw them."""
-    return [part(o, table) if table in tables_of(o) else o for o in operations]
+    return [seen_from(o, table) if table in tables_of(o) else o for o in operations]
 
 
 def by_table(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
@@ -61,7 +61,7 @@ def by_table(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
     out: dict[str, list[Operation]] = {}
     for o in operations:
         for table in dict.fromkeys(tables_of(o)):
-            out.setdefault(table, []).append(part(o, table))
+            out.setdefault(table, []).append(seen_from(o, table))
     return out
 
 

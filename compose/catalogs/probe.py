@@ -32,7 +32,7 @@ START_SECONDS = 60.0
 _PASSED_ON = ("AWS_", "REQUESTS_CA_BUNDLE", "SSL_CERT_")
 
 
-class Unanswered(Exception):
+class ProbeError(Exception):
     """A question without a good answer; the text is what was answered instead, one line.
 
     Attributes:
@@ -44,7 +44,7 @@ class Unanswered(Exception):
         super().__init__(" ".join(text.split()))
 
 
-class Asker:
+class Probe:
     """The child, seen from here; safe to use from several threads, one question at a time. Use in ``with``.
 
     Args:
@@ -67,7 +67,7 @@ class Asker:
         """
         try:
             answer = self.ask({"pointer": [namespace, table]}, timeout)
-        except Unanswered as e:
+        except ProbeError as e:
             raise ServiceError(self._name, f"no metadata location of {namespace}.{table}: {e}") from e
         return None if answer is None else str(answer)
 
@@ -83,12 +83,12 @@ class Asker:
                 answer = self._line(timeout)
             except (OSError, ValueError) as e:
                 self._end()
-                raise Unanswered("other", f"{type(e).__name__}: {e}") from e
+                raise ProbeError("other", f"{type(e).__name__}: {e}") from e
             if answer is None:
                 self._end()
-                raise Unanswered("silent", f"no answer within {timeout:.0f} s")
+                raise ProbeError("silent", f"no answer within {timeout:.0f} s")
         if "error" in answer:
-            raise Unanswered(*answer["error"])
+            raise ProbeError(*answer["error"])
         return answer["ok"]
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class Asker:
     def _start(self, timeout: float) -> None:
         self._end()
         known = {k: v for k, v in os.environ.items() if k.startswith(_PASSED_ON)}
-        environment = {**base_environment(), **known, "PYTHONPATH": str(Path(__file__).parent.parent)}
+        environment = {**base_environment(), **known, "PYTHONPATH": str(Path(__file__).parents[2])}
         self._child = subprocess.Popen(
             [sys.executable, "-m", "compose.catalogs.probe"],
             env=marked_environment(environment, self._run_id) if self._run_id else environment,
@@ -124,10 +124,10 @@ class Asker:
             ready = self._line(timeout)
         except (OSError, ValueError) as e:
             self._end()
-            raise Unanswered("other", f"the process that asks ended at once: {type(e).__name__}: {e}") from e
+            raise ProbeError("other", f"the process that asks ended at once: {type(e).__name__}: {e}") from e
         if ready is None:
             self._end()
-            raise Unanswered("silent", f"the process that asks is not up after {timeout:.0f} s")
+            raise ProbeError("silent", f"the process that asks is not up after {timeout:.0f} s")
 
     def _line(self, timeout: float) -> dict[str, Any] | None:
         """The child's next line; None when it does not come in time. Raises OSError when it has ended."""

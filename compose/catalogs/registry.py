@@ -64,4 +64,8 @@ CATALOGS: Mapping[str, Catalog] = {
 
 def catalog_of(endpoints: Endpoints) -> Catalog:
     """The entry of the catalog that the endpoints lead to: one of ``CATALOGS``, or the user's own."""
-    return CATALOGS[endpoints.catalog] if endpoints.own is None else user.entry(user_file.Own.of(endpoints.own))
+    return (
+        CATALOGS[endpoints.catalog]
+        if endpoints.own is None
+        else user.entry(user_file.UserCatalogFile.of(endpoints.own))
+    )

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from compose.catalogs import hadoop
 from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog
-from compose.catalogs.probe import Asker
-from compose.catalogs.user_file import Own
+from compose.catalogs.probe import Probe
+from compose.catalogs.user_file import UserCatalogFile
 from compose.endpoints import Endpoints
 
 SPARK_NAME = "c"
@@ -20,7 +20,7 @@ _NEEDS_WAREHOUSE = ("hive", "jdbc", "glue", "hadoop", "nessie")
 
 
 @dataclass(frozen=True)
-class OwnCatalog(Catalog):
+class UserCatalog(Catalog):
     """The entry of a catalog that the user described."""
 
     front: str | None = None
@@ -41,7 +41,7 @@ class OwnCatalog(Catalog):
         return replace(seen, catalog_uri=re.sub(r"^https:", "http:", seen.catalog_uri))
 
 
-def entry(own: Own) -> Catalog:
+def entry(own: UserCatalogFile) -> Catalog:
     """The catalog as ``compose.catalogs.registry`` has its own."""
 
     def properties(endpoints: Endpoints) -> Mapping[str, str]:
@@ -63,11 +63,11 @@ def entry(own: Own) -> Catalog:
     def pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
         if own.kind == "hadoop":
             return hadoop.pointer(endpoints, namespace, table, timeout)
-        with asker(own) as asked:
+        with probe(own) as asked:
             return asked.pointer(namespace, table, timeout)
 
     files = own.kind == "hadoop"
-    return OwnCatalog(
+    return UserCatalog(
         name=own.name,
         summary=own.summary or f"from {own.file}",
         promise=f"what its server decides; {own.guard}",
@@ -86,6 +86,6 @@ def entry(own: Own) -> Catalog:
     )
 
 
-def asker(own: Own, run_id: str = "") -> Asker:
+def probe(own: UserCatalogFile, run_id: str = "") -> Probe:
     """A process that asks the catalog for its tables' pointers; not for a Hadoop catalog."""
-    return Asker(own.name, {SPARK_NAME: own.pyiceberg}, run_id=run_id)
+    return Probe(own.name, {SPARK_NAME: own.pyiceberg}, run_id=run_id)

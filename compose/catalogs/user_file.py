@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from compose.catalogs.catalog import Guard, Wire, split
 from compose.redaction import Redaction, forms, is_secret, secrets_of
-from workloads.file.yamlfile import FileError, Path_, line_of, read_text, validated
+from workloads.file.yamlfile import FileError, KeyPath, line_of, read_text, validated
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -66,7 +66,7 @@ class _File(_Model):
 
 
 @dataclass(frozen=True)
-class Own:
+class UserCatalogFile:
     """A catalog that the user described, in plain values.
 
     Attributes:
@@ -112,12 +112,12 @@ class Own:
         return asdict(self)
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> Own:
+    def of(cls, plain: Mapping[str, Any]) -> UserCatalogFile:
         """What ``plain`` gave, also by way of JSON."""
         return cls(**{**plain, "jars": tuple(plain["jars"]), "secrets": tuple(plain["secrets"])})
 
 
-def load(path: Path, environment: Mapping[str, str] | None = None) -> Own:
+def load(path: Path, environment: Mapping[str, str] | None = None) -> UserCatalogFile:
     """Read and validate a catalog's file.
 
     Args:
@@ -133,18 +133,18 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> Own:
         raise FileError(Redaction(secrets).text(str(e))) from None
 
 
-def _load(path: Path, known: Mapping[str, str], secrets: set[str]) -> Own:
+def _load(path: Path, known: Mapping[str, str], secrets: set[str]) -> UserCatalogFile:
     """As :func:`load`; what is secret goes into ``secrets``, the errors are not redacted."""
     where = str(path)
 
-    def filled(data: Any, lines: Mapping[Path_, int]) -> Any:
+    def filled(data: Any, lines: Mapping[KeyPath, int]) -> Any:
         return _filled(data, (), lines, where, known, secrets)
 
     file, lines = validated(
         _File, read_text(path), where, example="docs/own-catalog.md, which has complete examples", prepare=filled
     )
 
-    def fail(location: Path_, message: str) -> None:
+    def fail(location: KeyPath, message: str) -> None:
         raise FileError(f"{where}:{line_of(location, lines)}: {message}")
 
     _check(file, fail)
@@ -160,7 +160,7 @@ def _load(path: Path, known: Mapping[str, str], secrets: set[str]) -> Own:
             pyiceberg = derived(file.spark)
         except ValueError as e:
             fail(("spark",), f"pyiceberg: missing, and cannot be derived from spark: {e}")
-    return Own(
+    return UserCatalogFile(
         name=file.name or re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem),
         file=where,
         summary=file.summary,
@@ -180,7 +180,7 @@ def _load(path: Path, known: Mapping[str, str], secrets: set[str]) -> Own:
 
 
 def _filled(
-    value: Any, at: Path_, lines: Mapping[Path_, int], file: str, known: Mapping[str, str], secrets: set[str]
+    value: Any, at: KeyPath, lines: Mapping[KeyPath, int], file: str, known: Mapping[str, str], secrets: set[str]
 ) -> Any:
     """The value with its variables filled in; what is secret of it goes into ``secrets``."""
     if isinstance(value, dict):

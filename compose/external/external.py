@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from compose.catalogs.user_file import Own
+from compose.catalogs.user_file import UserCatalogFile
 from compose.processes.ports import LOOPBACK
 from compose.redaction import Redaction
 
@@ -88,7 +88,7 @@ class External:
         master: of Spark, such as ``spark://host:7077`` or ``local[4]``.
     """
 
-    catalog: Own | None = None
+    catalog: UserCatalogFile | None = None
     store: Store | None = None
     master: str | None = None
 
@@ -113,7 +113,7 @@ class External:
 
 
 def external(
-    catalog: Own | None, s3: str | None, master: str | None, environment: Mapping[str, str] | None = None
+    catalog: UserCatalogFile | None, s3: str | None, master: str | None, environment: Mapping[str, str] | None = None
 ) -> External:
     """The external parts of a run; the options ``s3`` and ``master`` win over the catalog's file.
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from compose.catalogs import user
-from compose.catalogs.probe import Asker, Unanswered
-from compose.catalogs.user_file import Own
+from compose.catalogs.probe import Probe, ProbeError
+from compose.catalogs.user_file import UserCatalogFile
 from compose.external.external import External, Store, masters
 from compose.processes.service import ServiceError
 from compose.redaction import Redaction
@@ -68,12 +68,12 @@ def preflight(external: External) -> None:
         raise PreflightError(problems)
 
 
-def _catalog(catalog: Own) -> str | None:
+def _catalog(catalog: UserCatalogFile) -> str | None:
     uri = (catalog.pyiceberg or {}).get("uri") or catalog.uri or catalog.kind
-    with user.asker(catalog) as asked:
+    with user.probe(catalog) as asked:
         try:
             asked.ask({"namespaces": True}, ANSWER_SECONDS, start=START_SECONDS)
-        except Unanswered as e:
+        except ProbeError as e:
             remedy = _REMEDIES.get(e.kind, "are the properties right?")
             return f"catalog {catalog.name} at {uri}: asked for its namespaces: {e}; {remedy} (pyiceberg: of {catalog.file})"
     return None
@@ -88,10 +88,10 @@ def _store(store: Store) -> str | None:
         "secret_key": store.secret_key,
         "region": store.region,
     }
-    with Asker("store") as asked:
+    with Probe("store") as asked:
         try:
             asked.ask({"store": question}, ANSWER_SECONDS, start=START_SECONDS)
-        except Unanswered as e:
+        except ProbeError as e:
             remedy = {"missing": f"make the bucket {store.bucket} first"} | _REMEDIES
             return (
                 f"store {store.shown}: a small object written, read and deleted: {e}; "

@@ -39,7 +39,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parent.parent
+CHECKOUT = Path(__file__).resolve().parents[2]
 LOCK = CHECKOUT / "requirements.lock"
 TOOLS = ("icequake", "setup", "python", "pytest", "ruff", "mypy")
 EVERY = 15.0  # seconds between two lines about a long step

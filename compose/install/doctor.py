@@ -21,7 +21,7 @@ from compose.install.ensure import CONFS
 
 State = Literal["ok", "missing", "wrong"]
 
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 GIB = 2**30
 SETUP_SPACE = 6 * GIB  # packages 1.2, jars 0.2, and what building MinIO needs for a few minutes
 STORE_SPACE = 1 * GIB
@@ -30,7 +30,7 @@ OPEN_FILES = 1024
 
 
 @dataclass(frozen=True)
-class Finding:
+class Examined:
     """One part of the machine. ``required`` is False if a run with default settings works without it."""
 
     name: str
@@ -40,10 +40,10 @@ class Finding:
     required: bool = True
 
 
-def examine(*, store: Path = Path("store")) -> list[Finding]:
+def examine(*, store: Path = Path("store")) -> list[Examined]:
     """Look at every part. A part whose examination itself fails is ``wrong``; this never raises."""
     place = home()
-    looks: list[tuple[str, Callable[[], Iterable[Finding]]]] = [
+    looks: list[tuple[str, Callable[[], Iterable[Examined]]]] = [
         ("python", python),
         ("packages", packages),
         ("jdk", java),
@@ -58,12 +58,12 @@ def examine(*, store: Path = Path("store")) -> list[Finding]:
         ("loopback", loopback),
         ("docker", docker),
     ]
-    findings: list[Finding] = []
+    findings: list[Examined] = []
     for name, look in looks:
         try:
             findings += look()
         except Exception as error:
-            findings.append(Finding(name, "wrong", f"could not be examined: {type(error).__name__}: {error}"))
+            findings.append(Examined(name, "wrong", f"could not be examined: {type(error).__name__}: {error}"))
     return findings
 
 
@@ -74,12 +74,12 @@ def setup_command(*confs: str) -> str:
     return " ".join(["python -m compose.install.ensure", *confs])
 
 
-def python() -> Iterator[Finding]:
+def python() -> Iterator[Examined]:
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Finding("python", "ok", f"{version} ({sys.executable})")
+    yield Examined("python", "ok", f"{version} ({sys.executable})")
 
 
-def packages() -> Iterator[Finding]:
+def packages() -> Iterator[Examined]:
     """In a checkout, every installed version against its pin; elsewhere, that the three that matter are there."""
     lock = CHECKOUT / "requirements.lock"
     pins = dict(re.findall(r"^([\w.-]+)==([^\s;]+) \\?$", lock.read_text(), re.MULTILINE)) if lock.is_file() else {}
@@ -94,29 +94,29 @@ def packages() -> Iterator[Finding]:
             differing.append(f"{name} is {version}, pinned {pins[name]}")
     where = sys.prefix if sys.prefix != sys.base_prefix else f"{sys.prefix}, not a venv"
     if differing:
-        yield Finding("packages", "wrong", f"{where}: {'; '.join(differing[:3])}", setup_command())
+        yield Examined("packages", "wrong", f"{where}: {'; '.join(differing[:3])}", setup_command())
     else:
-        yield Finding("packages", "ok", f"{len(pins) or 3} as pinned in {where}" if pins else where)
+        yield Examined("packages", "ok", f"{len(pins) or 3} as pinned in {where}" if pins else where)
 
 
-def java() -> Iterator[Finding]:
+def java() -> Iterator[Examined]:
     try:
         kit = jdk.pick()
     except SetupError as error:
-        yield Finding("jdk", "missing", str(error).split("; get one")[0], jdk.remedy())
+        yield Examined("jdk", "missing", str(error).split("; get one")[0], jdk.remedy())
         return
     if _runs([str(kit.java), "-version"]):
-        yield Finding("jdk", "ok", f"{kit.major} in {kit.home}")
+        yield Examined("jdk", "ok", f"{kit.major} in {kit.home}")
     else:
-        yield Finding("jdk", "wrong", f"{kit.java} does not run", jdk.remedy(kit.major))
+        yield Examined("jdk", "wrong", f"{kit.java} does not run", jdk.remedy(kit.major))
 
 
-def make() -> Iterator[Finding]:
+def make() -> Iterator[Examined]:
     found = shutil.which("make")
-    yield Finding("make", "ok" if found else "missing", found or "only the Makefile needs it", required=False)
+    yield Examined("make", "ok" if found else "missing", found or "only the Makefile needs it", required=False)
 
 
-def jar_configurations(place: Path) -> Iterator[Finding]:
+def jar_configurations(place: Path) -> Iterator[Examined]:
     """One finding for each configuration of the lock; every jar that is there is read and its SHA-256 compared."""
     locked = jars.read_lock()
     for conf in dict.fromkeys(conf for jar in locked for conf in jar.confs):
@@ -129,51 +129,51 @@ def jar_configurations(place: Path) -> Iterator[Finding]:
         name = f"jars: {conf}"
         if wrong:
             detail = f"{', '.join(jar.name for jar in wrong[:3])}: not the SHA-256 of compose/install/jars.lock"
-            yield Finding(name, "wrong", detail, remedy, required)
+            yield Examined(name, "wrong", detail, remedy, required)
         elif len(there) < len(wanted):
             detail = f"{len(wanted) - len(there)} of {len(wanted)} are missing ({size} in all)"
-            yield Finding(name, "missing", detail, remedy, required)
+            yield Examined(name, "missing", detail, remedy, required)
         else:
-            yield Finding(name, "ok", f"{len(wanted)} verified ({size})", required=required)
+            yield Examined(name, "ok", f"{len(wanted)} verified ({size})", required=required)
 
 
-def minio(place: Path) -> Iterator[Finding]:
+def minio(place: Path) -> Iterator[Examined]:
     binary = minio_build.binary(place)
     go = minio_build.go_tool()
     builder = f"with {go}" if go else "with Go from its wheel (no Go 1.24 or newer on PATH)"
     if not binary.is_file():
-        yield Finding("minio", "missing", f"{minio_build.RELEASE} would be built {builder}", setup_command())
+        yield Examined("minio", "missing", f"{minio_build.RELEASE} would be built {builder}", setup_command())
     elif not _runs([str(binary), "--version"]):
-        yield Finding("minio", "wrong", f"{binary} does not run", f"rm {binary} && {setup_command()}")
+        yield Examined("minio", "wrong", f"{binary} does not run", f"rm {binary} && {setup_command()}")
     else:
-        yield Finding("minio", "ok", str(binary))
-    yield Finding("go", "ok" if go else "missing", str(go) if go else "its wheel is used instead", required=False)
+        yield Examined("minio", "ok", str(binary))
+    yield Examined("go", "ok" if go else "missing", str(go) if go else "its wheel is used instead", required=False)
 
 
-def postgres() -> Iterator[Finding]:
+def postgres() -> Iterator[Examined]:
     folder = postgres_files.find()
     user = postgres_files.run_as()
     if folder is None:
-        yield Finding("postgres", "missing", "no programs that can be run by this user", setup_command())
+        yield Examined("postgres", "missing", "no programs that can be run by this user", setup_command())
     elif not all(_runs([str(folder / name), "--version"], user) for name in ("postgres", "initdb")):
-        yield Finding("postgres", "wrong", f"{folder}: postgres does not run", f"rm -r {folder} && {setup_command()}")
+        yield Examined("postgres", "wrong", f"{folder}: postgres does not run", f"rm -r {folder} && {setup_command()}")
     else:
-        yield Finding("postgres", "ok", f"{folder}" + (f", run as uid {user[0]}" if user else ""))
+        yield Examined("postgres", "ok", f"{folder}" + (f", run as uid {user[0]}" if user else ""))
 
 
-def disk(name: str, folder: Path, needed: int) -> Iterator[Finding]:
+def disk(name: str, folder: Path, needed: int) -> Iterator[Examined]:
     existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     free = shutil.disk_usage(existing).free
     detail = f"{free / GIB:.1f} GiB free in {folder}"
     if not os.access(existing, os.W_OK):
-        yield Finding(name, "wrong", f"{existing} cannot be written", "choose another with ICEQUAKE_HOME or --store")
+        yield Examined(name, "wrong", f"{existing} cannot be written", "choose another with ICEQUAKE_HOME or --store")
     elif free < needed:
-        yield Finding(name, "wrong", f"{detail}, needs {needed / GIB:.0f}", "free some space or choose another folder")
+        yield Examined(name, "wrong", f"{detail}, needs {needed / GIB:.0f}", "free some space or choose another folder")
     else:
-        yield Finding(name, "ok", detail)
+        yield Examined(name, "ok", detail)
 
 
-def memory() -> Iterator[Finding]:
+def memory() -> Iterator[Examined]:
     available = psutil.virtual_memory().available
     limit, used = (_number(Path("/sys/fs/cgroup", name)) for name in ("memory.max", "memory.current"))
     if limit is not None:  # a container's own limit
@@ -181,31 +181,31 @@ def memory() -> Iterator[Finding]:
     detail = f"{available / GIB:.1f} GiB available"
     if available < RUN_MEMORY:
         fewer = "run with fewer writers (--writers 2) or free some memory"
-        yield Finding("memory", "wrong", f"{detail}, a run with three writers takes {RUN_MEMORY / GIB:.0f}", fewer)
+        yield Examined("memory", "wrong", f"{detail}, a run with three writers takes {RUN_MEMORY / GIB:.0f}", fewer)
     else:
-        yield Finding("memory", "ok", detail)
+        yield Examined("memory", "ok", detail)
 
 
-def open_files() -> Iterator[Finding]:
+def open_files() -> Iterator[Examined]:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     good = soft == resource.RLIM_INFINITY or soft >= OPEN_FILES
     detail = "no limit" if soft == resource.RLIM_INFINITY else f"at most {soft} a process"
-    yield Finding("open files", "ok" if good else "wrong", detail, "" if good else f"ulimit -n {4 * OPEN_FILES}")
+    yield Examined("open files", "ok" if good else "wrong", detail, "" if good else f"ulimit -n {4 * OPEN_FILES}")
 
 
-def loopback() -> Iterator[Finding]:
+def loopback() -> Iterator[Examined]:
     """Everything we start listens on 127.0.0.1 on ports the system gives out."""
     try:
         with socket.create_server(("127.0.0.1", 0)) as server:
             with socket.create_connection(server.getsockname(), timeout=2), server.accept()[0]:
                 pass
     except OSError as error:
-        yield Finding("loopback", "wrong", f"cannot listen and connect on 127.0.0.1: {error}", "check the firewall")
+        yield Examined("loopback", "wrong", f"cannot listen and connect on 127.0.0.1: {error}", "check the firewall")
         return
-    yield Finding("loopback", "ok", "127.0.0.1 listens and connects")
+    yield Examined("loopback", "ok", "127.0.0.1 listens and connects")
 
 
-def docker() -> Iterator[Finding]:
+def docker() -> Iterator[Examined]:
     """The engine is asked, because a client alone runs nothing."""
     import docker as sdk
     from docker.errors import DockerException
@@ -223,9 +223,9 @@ def docker() -> Iterator[Finding]:
     except (DockerException, OSError) as error:
         reason = f"{address}: {getattr(error, 'strerror', None) or error}"
         detail = f"no engine answers ({reason}); only stacks in containers need one"
-        yield Finding("docker", "missing", detail, required=False)
+        yield Examined("docker", "missing", detail, required=False)
         return
-    yield Finding("docker", "ok", f"engine {version}", required=False)
+    yield Examined("docker", "ok", f"engine {version}", required=False)
 
 
 def _runs(command: list[str], user: tuple[int, int] | None = None) -> bool:

@@ -95,7 +95,7 @@ class Container(LocalProcess):
 
     def environment(self) -> Mapping[str, str]:
         docker = {k: v for k, v in os.environ.items() if k.startswith("DOCKER_")}
-        return {**base_environment(), **docker, "PYTHONPATH": str(Path(__file__).parent.parent)}
+        return {**base_environment(), **docker, "PYTHONPATH": str(Path(__file__).parents[2])}
 
     def prepare(self) -> None:
         client = engine(self.name, self.remedy)

@@ -23,11 +23,11 @@ def table_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: flo
 @contextlib.contextmanager
 def pointers(endpoints: Endpoints, run_id: str) -> Iterator[Callable[[str, str, float], str | None]]:
     """``table_pointer`` of these endpoints for many questions: (namespace, table, timeout in s) → location."""
-    described = None if endpoints.own is None else user_file.Own.of(endpoints.own)
+    described = None if endpoints.own is None else user_file.UserCatalogFile.of(endpoints.own)
     if described is None or described.pyiceberg is None:
         yield partial(table_pointer, endpoints)
         return
-    with user.asker(described, run_id) as asked:
+    with user.probe(described, run_id) as asked:
         yield asked.pointer
 
 

@@ -56,7 +56,7 @@ def spark_conf(
     """
     catalog, entry = f"spark.sql.catalog.{catalog_name}", catalog_of(endpoints)
     jars = [*installation.jars["spark"], *(path for conf in entry.jars for path in ensure.paths(installation, conf))]
-    jars += map(Path, user_file.Own.of(endpoints.own).jars if endpoints.own else ())
+    jars += map(Path, user_file.UserCatalogFile.of(endpoints.own).jars if endpoints.own else ())
     class_path = join_class_path(jars)
     # Where executors are elsewhere, paths of this machine mean nothing: their driver hands them the jars.
     on_executors = (

@@ -10,7 +10,7 @@ import typer
 
 from harness import __version__
 from harness.cli.crash import Crash
-from harness.cli.failures import BAD_INPUT, HARNESS_FAILED, _explain, _fail
+from harness.cli.failures import BAD_INPUT, HARNESS_FAILED, explain, report_failure
 from harness.cli.options import BadArgument, command
 
 TYPER_INTERRUPTED = 130
@@ -77,14 +77,14 @@ def _main() -> int:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("stopped; the run's folder keeps what there is", HARNESS_FAILED)
+        return report_failure("stopped; the run's folder keeps what there is", HARNESS_FAILED)
     except Exception as e:
         if isinstance(e, _TyperError):
             text = str(e.format_message()).rstrip(".")  # type: ignore[attr-defined]
             if not text:  # no command: Typer has shown the help
                 return BAD_INPUT
-            return _fail(f"{text}; see `{command()} --help`", BAD_INPUT)
-        return _explain(e if isinstance(e, Crash) else Crash(e))
+            return report_failure(f"{text}; see `{command()} --help`", BAD_INPUT)
+        return explain(e if isinstance(e, Crash) else Crash(e))
 
 
 if __name__ == "__main__":

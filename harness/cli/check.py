@@ -13,7 +13,7 @@ from harness.cli.crash import details_in
 from harness.cli.options import BadArgument, RunArgument
 
 
-def _judge(folder: Any, engine: str = "auto") -> int:
+def judge(folder: Any, engine: str = "auto") -> int:
     """Check a run's folder, write results, page and JUnit file, print the last lines; the exit code."""
     from checkers.judge.check import ALL, check
     from checkers.judge.runfolder import load_evidence, load_promises, write_results
@@ -56,7 +56,7 @@ def check(
             )
     if engine not in ("auto", "exact", "columns"):
         raise BadArgument(f"--engine {engine}: allowed: auto, exact, columns")
-    return _judge(runs.find(what.parent if what.is_file() else what), engine)
+    return judge(runs.find(what.parent if what.is_file() else what), engine)
 
 
 @app.command()

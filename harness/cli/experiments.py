@@ -17,12 +17,12 @@ from harness.cli.options import (
     BadArgument,
     IcebergOption,
     StoreOption,
-    _catalog,
-    _external,
-    _overridden,
-    _release,
-    _several,
     command,
+    known_catalog,
+    listed,
+    overridden,
+    release_of,
+    user_services,
 )
 from reports import proofs as proofs_module
 
@@ -48,7 +48,7 @@ def prove(
     from workloads.file import scenario
 
     scenarios = [read_scenario(p) for p in scenario.paths(names or [])]
-    release = _release(iceberg)
+    release = release_of(iceberg)
     again = f"{command()} prove" + (f" --iceberg {iceberg}" if iceberg is not None else "")
     with Voice(quiet=quiet) as voice, details_in(store):
         installation = releases.ensure(release)
@@ -94,10 +94,10 @@ def matrix(
             raise BadArgument(f"--only {kind}: allowed: {', '.join(predicted.KINDS)}")
     cells = list(predicted.cells(tuple(k for k in predicted.KINDS if not only or k in only)))[:limit]
     other = None if against is None else _other_matrix(against)
-    release = _release(iceberg)
+    release = release_of(iceberg)
     with Voice(quiet=quiet) as voice, details_in(into):
         installation = releases.ensure(release)
-        whole = measuring.Matrix(cells, into, installation, voice, _catalog(catalog, own_file=False))
+        whole = measuring.Matrix(cells, into, installation, voice, known_catalog(catalog, own_file=False))
         measured = whole.measure()
     found = [] if other is None else measured_module.differences(measured, other)
     for line in page.lines(measured, found, None if other is None else len(other)):
@@ -146,11 +146,11 @@ def compare(
     from reports.compare import page
     from workloads.file import workload as schema
 
-    spec = _overridden(read_workload(schema.find(workload)), writers, ops, time, no_nemesis=no_nemesis)
-    catalogs = [_catalog(c) for c in _several("--catalog", catalog)] or [spec.catalog]
+    spec = overridden(read_workload(schema.find(workload)), writers, ops, time, no_nemesis=no_nemesis)
+    catalogs = [known_catalog(c) for c in listed("--catalog", catalog)] or [spec.catalog]
     for name in catalogs:
-        _external(name, None, None)  # what does not answer is said before hours are spent
-    found = [_release(v).iceberg for v in _several("--iceberg", iceberg)] or [_release(None).iceberg]
+        user_services(name, None, None)  # what does not answer is said before hours are spent
+    found = [release_of(v).iceberg for v in listed("--iceberg", iceberg)] or [release_of(None).iceberg]
     contenders = tuple(Contender(c, v) for c in catalogs for v in found)
     if len(contenders) < 2:
         raise BadArgument("compare: give two catalogs or releases at least, such as --catalog rest,jdbc")

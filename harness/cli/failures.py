@@ -15,12 +15,12 @@ _ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, 
 """A file or folder of ours is not to be had: something else is there, or it belongs to somebody else."""
 
 
-def _fail(message: str, code: int) -> int:
+def report_failure(message: str, code: int) -> int:
     print(f"icequake: {message}", file=sys.stderr)
     return code
 
 
-def _explain(crash: Any) -> int:
+def explain(crash: Any) -> int:
     """Say why a command ended (``harness.cli.crash.Crash``), without secrets; the exit code."""
     from checkers.clients.models import ModelError
     from checkers.conflicts.measured import MatrixError
@@ -35,7 +35,7 @@ def _explain(crash: Any) -> int:
     error = crash.error
 
     def fail(message: str, code: int) -> int:
-        return _fail(crash.redacted(message), code)
+        return report_failure(crash.redacted(message), code)
 
     bad_input = (
         ExternalError | StoreError | HistoryError | TableLogError | ModelError | CompareError | MatrixError | PortInUse
@@ -57,10 +57,10 @@ def _explain(crash: Any) -> int:
     from compose.objectstore import TableReadError
     from compose.processes.service import ServiceError
     from harness.run.settings import RunError
-    from harness.run.standing import KeptError
+    from harness.run.standing import StandingError
     from harness.writers.slot import WriterError
 
-    if isinstance(error, SetupError | ServiceError | KeptError | RunError | WriterError | TableReadError):
+    if isinstance(error, SetupError | ServiceError | StandingError | RunError | WriterError | TableReadError):
         return fail(str(error), HARNESS_FAILED)
     try:
         hint = f"the details are in {crash.write()}"

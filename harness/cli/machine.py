@@ -8,7 +8,7 @@ import typer
 
 from harness.cli.app import app
 from harness.cli.failures import HARNESS_FAILED
-from harness.cli.options import IcebergOption, _release, command
+from harness.cli.options import IcebergOption, command, release_of
 
 
 @app.command()
@@ -34,7 +34,7 @@ def setup(iceberg: IcebergOption = None) -> int:
     """Get everything that a run needs into the cache; `run` does the same by itself."""
     from compose.install import ensure, releases
 
-    if (release := _release(iceberg)) == releases.DEFAULT:
+    if (release := release_of(iceberg)) == releases.DEFAULT:
         return ensure.main([])
     ready = releases.ensure(release)
     ensure.share_class_data(ready)

@@ -26,7 +26,7 @@ def command() -> str:
     return os.environ.get("ICEQUAKE_COMMAND", "icequake")
 
 
-def _ports(pairs: list[str]) -> dict[str, int]:
+def ports_of(pairs: list[str]) -> dict[str, int]:
     from compose.stack.stack import port_names
 
     allowed = port_names()
@@ -39,7 +39,7 @@ def _ports(pairs: list[str]) -> dict[str, int]:
     return ports
 
 
-def _release(iceberg: str | None, workload: Any = None) -> Any:
+def release_of(iceberg: str | None, workload: Any = None) -> Any:
     from compose.install import releases
     from harness.run.versions import cannot_run
 
@@ -53,7 +53,7 @@ def _release(iceberg: str | None, workload: Any = None) -> Any:
     return release
 
 
-def _catalog(name: str, *, own_file: bool = True) -> str:
+def known_catalog(name: str, *, own_file: bool = True) -> str:
     from compose.catalogs import user_file
     from compose.catalogs.registry import CATALOGS
     from workloads.file.yamlfile import suggest
@@ -67,7 +67,7 @@ def _catalog(name: str, *, own_file: bool = True) -> str:
     return name
 
 
-def _external(catalog: str, s3: str | None, spark: str | None) -> Any:
+def user_services(catalog: str, s3: str | None, spark: str | None) -> Any:
     """The parts of a run that are not ours, all of which have answered."""
     from compose.catalogs import user_file
     from compose.catalogs.registry import CATALOGS
@@ -84,7 +84,7 @@ def _external(catalog: str, s3: str | None, spark: str | None) -> Any:
     return found
 
 
-def _overridden(file: Any, writers: int | None, ops: int | None, time: str | None, *, no_nemesis: bool) -> Any:
+def overridden(file: Any, writers: int | None, ops: int | None, time: str | None, *, no_nemesis: bool) -> Any:
     """The workload of a file as the options have it."""
     from nemesis.faults.lengths import seconds
     from workloads.file.workload import Length
@@ -112,7 +112,7 @@ def _overridden(file: Any, writers: int | None, ops: int | None, time: str | Non
 RunArgument = Annotated[Path, typer.Argument(help="A run's folder, or a `latest` link.")]
 
 
-def _several(option: str, text: str | None) -> list[str]:
+def listed(option: str, text: str | None) -> list[str]:
     """The names that an option lists by commas. Raises BadArgument for one that is there twice, or none."""
     if text is None:
         return []

@@ -11,9 +11,18 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.app import app
-from harness.cli.check import _judge
+from harness.cli.check import judge
 from harness.cli.crash import details_in
-from harness.cli.options import IcebergOption, StoreOption, _catalog, _external, _overridden, _ports, _release, command
+from harness.cli.options import (
+    IcebergOption,
+    StoreOption,
+    command,
+    known_catalog,
+    overridden,
+    ports_of,
+    release_of,
+    user_services,
+)
 
 
 @app.command()
@@ -51,14 +60,14 @@ def run(
     from harness.run.settings import Settings
     from workloads.file import workload as schema
 
-    spec = _overridden(read_workload(schema.find(workload)), writers, ops, time, no_nemesis=no_nemesis)
+    spec = overridden(read_workload(schema.find(workload)), writers, ops, time, no_nemesis=no_nemesis)
     if catalog is not None:
-        spec = spec.model_copy(update={"catalog": _catalog(catalog)})
-    ports = _ports(port or [])
-    release = _release(iceberg, spec)
+        spec = spec.model_copy(update={"catalog": known_catalog(catalog)})
+    ports = ports_of(port or [])
+    release = release_of(iceberg, spec)
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
-    external = _external(spec.catalog, s3, spark)
+    external = user_services(spec.catalog, s3, spark)
     words = ["run", workload, "--seed", str(seed)]
     overrides = {"--writers": writers, "--ops": ops, "--time": time, "--catalog": catalog, "--iceberg": iceberg}
     overrides |= {"--spark": spark, "--s3": s3}
@@ -85,7 +94,7 @@ def run(
                 _say_left(external, one.left, error=True)
                 raise
         voice.say("checking")
-        code = _judge(folder)
+        code = judge(folder)
         _say_left(external, one.left)
         return code
 

@@ -20,7 +20,7 @@ from checkers.conflicts import predicted
 from checkers.conflicts.measured import FORMAT, Ended, MatrixError, Measured, read
 from checkers.conflicts.predicted import FILES, Cell
 from checkers.evidence import history, runfolder, tablelog
-from checkers.evidence.error_chain import family, short_class, telling
+from checkers.evidence.error_chain import message_pattern, most_specific, short_class
 from checkers.judge.check import ALL, SAME_AS, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises
 from compose.install.installation import Installation
@@ -28,7 +28,7 @@ from harness.run.bench import Bench
 from harness.run.settings import RunError, Watcher
 from nemesis.proxy.board import Board, Hold
 from workloads.file.workload import Length, Phase, Workload
-from workloads.generator import Planned
+from workloads.generator import PlannedOperation
 from workloads.tables import TableSpec
 
 BATCH = 12
@@ -72,7 +72,7 @@ def workload(cells: Sequence[Cell]) -> Workload:
     )
 
 
-def planned(kind: str, key: int, table: TableSpec) -> Planned:
+def planned(kind: str, key: int, table: TableSpec) -> PlannedOperation:
     """The operation of a kind on a key."""
     value: dict[str, Any] = {"ids": [key]}
     if kind == "delete-partition":
@@ -81,10 +81,10 @@ def planned(kind: str, key: int, table: TableSpec) -> Planned:
         value = {"strategy": "binpack", "all": True}
     elif kind == "rewrite-manifests":
         value = {}
-    return Planned(kind, table, value)
+    return PlannedOperation(kind, table, value)
 
 
-class Script:
+class CellScript:
     """Who does what when, in a run of several cells."""
 
     def __init__(self, cells: Sequence[Cell], board: Board, stop: threading.Event) -> None:
@@ -101,7 +101,7 @@ class Script:
         """Whether the first commit of a cell came and was released by the second's."""
         return self._holds[n].reached.is_set() and self._holds[n].problem is None
 
-    def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[Planned]:
+    def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
         """As :attr:`harness.run.settings.Settings.operations`."""
         if phase.name == "fill":
             yield from self._fill(workload, writer)
@@ -117,7 +117,7 @@ class Script:
             yield planned(cell.second, other, table)
             self._holds[n].release()
 
-    def _fill(self, workload: Workload, writer: int) -> Iterator[Planned]:
+    def _fill(self, workload: Workload, writer: int) -> Iterator[PlannedOperation]:
         """Files A and C by one writer, B by the other, who begins elsewhere so that they rarely meet."""
         tables = list(workload.tables)
         half = len(tables) // 2
@@ -125,7 +125,7 @@ class Script:
             tables = tables[half:] + tables[:half]
         ids = [*FILES["A"], *FILES["C"]] if writer == 0 else [*FILES["B"]]
         for table in tables:
-            yield Planned("insert", table, {"ids": ids})
+            yield PlannedOperation("insert", table, {"ids": ids})
 
     def _wait(self, n: int) -> None:
         """Until the first operation's commit is held, or it ended without one."""
@@ -135,7 +135,7 @@ class Script:
         raise RunError(f"matrix: {self._cells[n].name}: its first operation neither commits nor ends")
 
 
-def judge(cells: Sequence[Cell], script: Script, folder: Path) -> list[Measured]:
+def judge(cells: Sequence[Cell], script: CellScript, folder: Path) -> list[Measured]:
     """What came of the cells of a run that is in ``folder``."""
     results = check(load_evidence(folder), ALL, load_promises(folder))
     told = {o.op: o for o in history.read(folder / "history.jsonl").operations()}
@@ -154,8 +154,8 @@ def judge(cells: Sequence[Cell], script: Script, folder: Path) -> list[Measured]
 def _ended(o: history.Operation, attempts: int | None) -> Ended:
     if o.type == "ok":
         return Ended("committed" if attempts in (None, 1) else "retried", attempts)
-    name, message = telling(o.error)
-    return Ended("aborted" if o.type == "fail" else "unknown", attempts, short_class(name), family(message))
+    name, message = most_specific(o.error)
+    return Ended("aborted" if o.type == "fail" else "unknown", attempts, short_class(name), message_pattern(message))
 
 
 def _found(results: Results, table: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -259,7 +259,7 @@ class Matrix:
         place = Path(tempfile.mkdtemp(prefix=f"run-{group}-", dir=self._folder))
         folder = runfolder.create(place, "matrix")
         board = bench.groups[group].board
-        script = Script(cells, board, self._stop)
+        script = CellScript(cells, board, self._stop)
         try:
             bench.run(
                 workload(cells),

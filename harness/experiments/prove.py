@@ -29,7 +29,7 @@ from harness.writers.slot import WriterError
 from nemesis.proxy.board import Board, Hold
 from workloads.file.scenario import Scenario, Step
 from workloads.file.workload import Phase, Workload
-from workloads.generator import Planned
+from workloads.generator import PlannedOperation
 
 LONGEST_HOLD = 25.0
 """Seconds; below the writers' socket timeout of 30 s, after which they give up a request."""
@@ -44,7 +44,7 @@ FAILURES = (RunError, WriterError, ServiceError, TableReadError, HistoryError, T
 # --- run --------------------------------------------------------------------------------------------------------------
 
 
-class Script:
+class ScenarioScript:
     """The operations of one scenario in their order: who waits for whom, what is held at which gate. Use in ``with``.
 
     Every wait ends after the scenario's ``op_timeout`` with a :class:`RunError`.
@@ -58,7 +58,7 @@ class Script:
         self._stop = threading.Event()
         self._releaser = threading.Thread(target=self._release, name="script", daemon=True)
 
-    def __enter__(self) -> Script:
+    def __enter__(self) -> ScenarioScript:
         for step in self._scenario.operations:
             if step.gated:
                 op = self._scenario.op(step.name)
@@ -83,12 +83,12 @@ class Script:
                 found.append(f"the commit of {name}: {hold.problem}")
         return found
 
-    def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[Planned]:
+    def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
         """What a writer does, as :attr:`harness.run.settings.Settings.operations`: the next one when what it comes after is there."""
         mine = [s for s in self._scenario.operations if s.writer == writer]
         for step in mine:
             self._until(lambda step=step: self._came(step.after), f"{step.name} waits for {step.after}")
-            yield Planned(step.do, self._scenario.table(step), step.value)
+            yield PlannedOperation(step.do, self._scenario.table(step), step.value)
             self._completed[step.name].set()
         for step in mine:
             if step.fault is not None and (hold := self._holds[step.name]).reached.is_set():
@@ -123,7 +123,7 @@ def prove_once(bench: Bench, scenario: Scenario, runs: Path, command: str) -> Pr
     found: dict[str, str] = {}
     struck: list[str] = []
     try:
-        with Script(scenario, bench.groups[0].board) as script:
+        with ScenarioScript(scenario, bench.groups[0].board) as script:
             bench.run(scenario.workload(), folder, script.operations, command=command)
             problems = script.problems()
         results = check(load_evidence(folder.path), ALL, load_promises(folder.path))

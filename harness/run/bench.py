@@ -17,17 +17,17 @@ from compose.install.installation import Installation
 from compose.processes.watchdog import Watchdog
 from compose.stack.stack import Stack
 from harness.run.run import Run
-from harness.run.settings import WRITER_START_S, Kept, Settings, Watcher
+from harness.run.settings import WRITER_START_S, Settings, StandingStack, Watcher
 from harness.run.versions import versions
-from harness.run.writer_proxies import Fronts
+from harness.run.writer_proxies import WriterProxies
 from harness.writers.driver import launcher
 from harness.writers.slot import WriterSlot, renew
 from nemesis.proxy.board import Board
 from nemesis.proxy.connection import Proxies
 from workloads.file.workload import Phase, Workload
-from workloads.generator import Planned
+from workloads.generator import PlannedOperation
 
-Operations = Callable[[Workload, Phase, int, int], Iterable[Planned]]
+Operations = Callable[[Workload, Phase, int, int], Iterable[PlannedOperation]]
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Group:
     """
 
     board: Board
-    fronts: Fronts
+    fronts: WriterProxies
     endpoints: Endpoints
     slots: tuple[WriterSlot, ...]
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> StandingStack:
         """What a run of this group uses."""
-        return Kept(self.endpoints, tuple(slot.socket_path for slot in self.slots))
+        return StandingStack(self.endpoints, tuple(slot.socket_path for slot in self.slots))
 
 
 class Bench:
@@ -94,7 +94,8 @@ class Bench:
             stack.callback(watchdog.close)
             self._logs.mkdir(parents=True, exist_ok=True)
             fronts = [
-                Fronts(stack.enter_context(Proxies(Board())), first=g * self._writers) for g in range(self._count)
+                WriterProxies(stack.enter_context(Proxies(Board())), first=g * self._writers)
+                for g in range(self._count)
             ]
             services = Stack(
                 self._installation,

@@ -17,7 +17,7 @@ import psutil
 from checkers.evidence.history import NEMESIS, Recorder
 from compose.processes.service import ServiceError
 from nemesis.faults.fault import Fault
-from nemesis.faults.schedule import Planned
+from nemesis.faults.schedule import PlannedFault
 from nemesis.processes import ACT_SECONDS, READY_SECONDS, NoTarget, Processes
 from nemesis.proxy.board import Board
 
@@ -41,7 +41,7 @@ class Conductor:
 
     def __init__(
         self,
-        plan: Iterable[Planned],
+        plan: Iterable[PlannedFault],
         board: Board,
         processes: Processes,
         recorder: Recorder,
@@ -101,7 +101,7 @@ class Conductor:
                 return True
         return self._enough.is_set() or self._stopped.is_set()
 
-    def _one(self, planned: Planned) -> None:
+    def _one(self, planned: PlannedFault) -> None:
         fault = planned.fault
         if fault.verb == "maintain":
             self._maintenance(fault)
@@ -114,7 +114,7 @@ class Conductor:
         else:
             self._process(planned)
 
-    def _process(self, planned: Planned) -> None:
+    def _process(self, planned: PlannedFault) -> None:
         fault = planned.fault
         self._begins(fault)
         whom, missed = None, 1

@@ -18,7 +18,7 @@ from workloads.file import scenario
 from workloads.file import workload as schema
 from workloads.file.scenario import Scenario
 from workloads.file.workload import Workload
-from workloads.file.yamlfile import Lines, Path_, Problem, read_text, refuse, suggest
+from workloads.file.yamlfile import KeyPath, Lines, Problem, read_text, refuse, suggest
 
 
 @dataclass(frozen=True)
@@ -73,5 +73,5 @@ def _unknown_anomalies(key: str, names: tuple[str, ...]) -> Iterator[Problem]:
     allowed = sorted(ANOMALIES)
     for i, name in enumerate(names):
         if name not in ANOMALIES:
-            at: Path_ = (key, i)
+            at: KeyPath = (key, i)
             yield at, f"{key}: unknown anomaly {name!r}{suggest(name, allowed)}; allowed: {', '.join(allowed)}"

@@ -40,17 +40,17 @@ from harness.run.settings import (
     POINTER_S,
     REPLACE_TRIES,
     WRITER_START_S,
-    Kept,
     Pointer,
+    RunContext,
     RunError,
     Settings,
+    StandingStack,
     T,
     Watcher,
-    _Context,
 )
-from harness.run.tables import CREATE_NAMESPACE, _drops, create_table
+from harness.run.tables import CREATE_NAMESPACE, create_table, drop_commands
 from harness.run.versions import versions
-from harness.run.writer_proxies import Fronts
+from harness.run.writer_proxies import WriterProxies
 from harness.tablefiles.follower import Follower
 from harness.tablefiles.reader import ObjectStore, TableReader
 from harness.writers.driver import CATALOG, direct, launcher
@@ -62,7 +62,7 @@ from nemesis.proxy.board import Board
 from nemesis.proxy.connection import Proxies
 from workloads import generator
 from workloads.file.workload import Phase, Workload
-from workloads.generator import Planned
+from workloads.generator import PlannedOperation
 from workloads.operations.kind import Draw, Statement
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, TableSpec
@@ -80,7 +80,7 @@ class Run:
         installation: Installation,
         settings: Settings,
         *,
-        kept: Kept | None = None,
+        kept: StandingStack | None = None,
         watcher: Watcher,
     ) -> None:
         self._workload = workload
@@ -168,7 +168,7 @@ class Run:
             board = Board(self._settings.seed)
             stack.callback(board.close)
             board.remembers = nemesis is not None and any(f.verb == "stale" for f in nemesis.all())
-            self._fronts = Fronts(stack.enter_context(Proxies(board)))
+            self._fronts = WriterProxies(stack.enter_context(Proxies(board)))
         with self._timed("stack"):
             if self._kept is None:
                 services = Stack(
@@ -218,7 +218,7 @@ class Run:
         stack.callback(follower.stop)
         self._timings["first operation"] = sum(self._timings.values())
         with follower:
-            phase = _Context(recorder, follower, slots)
+            phase = RunContext(recorder, follower, slots)
             with self._timed("seed"):
                 self._everybody(phase, self._split(generator.seed_rows(self._workload)), "setup")
             conductor = self._conductor(phase)
@@ -350,7 +350,7 @@ class Run:
         """The namespace, by one writer; then all tables, shared out: a driver's first statements are slow, so they warm together."""
         self._define(slots[0], "namespace " + self._namespace, CREATE_NAMESPACE, table="")
         if self._external.catalog is not None:
-            self.left = _drops(self._external.catalog.name, self._namespace, self._workload)
+            self.left = drop_commands(self._external.catalog.name, self._namespace, self._workload)
         with ThreadPoolExecutor(len(slots)) as pool:
             shares = self._split(list(self._workload.tables))
             for done in [pool.submit(self._create, slot, tables) for slot, tables in zip(slots, shares, strict=False)]:
@@ -425,7 +425,7 @@ class Run:
             self._settings.capture_interval,
         )
 
-    def _conductor(self, context: _Context) -> Conductor | None:
+    def _conductor(self, context: RunContext) -> Conductor | None:
         """Who carries out ``nemesis:``; None when there is none."""
         nemesis = self._workload.nemesis
         if nemesis is None or self._fronts is None:
@@ -442,7 +442,7 @@ class Run:
             self._workload.op_timeout + REPLACE_TRIES * WRITER_START_S if self._maintainers else 0.0,
         )
 
-    def _maintainer(self, context: _Context) -> Callable[[Fault], str | None] | None:
+    def _maintainer(self, context: RunContext) -> Callable[[Fault], str | None] | None:
         if not self._maintainers:
             return None
         n = self._workload.writers
@@ -453,18 +453,18 @@ class Run:
             table = rng.choice(self._workload.tables)
             draw = Draw(rng, self._workload.keys.keys(), n, table, True, {})
             value = fault.value or KINDS[fault.do].arguments(draw)
-            return self._perform(context, n, Planned(fault.do, table, value), "nemesis")
+            return self._perform(context, n, PlannedOperation(fault.do, table, value), "nemesis")
 
         return maintain
 
     def _split(self, items: list[T]) -> list[list[T]]:
         return [items[n :: self._workload.writers] for n in range(self._workload.writers)]
 
-    def _phase(self, context: _Context, phase: Phase) -> None:
+    def _phase(self, context: RunContext, phase: Phase) -> None:
         assert phase.writers is not None
         goal = f"{phase.length.ops} operations" if phase.length.ops else f"{phase.length.time:g} s"
         self._say(f"phase {phase.name}: {goal}, {phase.writers} writers")
-        streams: list[Iterable[Planned]] = [
+        streams: list[Iterable[PlannedOperation]] = [
             self._settings.operations(self._workload, phase, n, self._settings.seed) for n in range(phase.writers)
         ]
         deadline = None if phase.length.time is None else time.monotonic() + phase.length.time
@@ -473,8 +473,8 @@ class Run:
 
     def _everybody(
         self,
-        context: _Context,
-        streams: list[Iterable[Planned]] | list[list[Planned]],
+        context: RunContext,
+        streams: list[Iterable[PlannedOperation]] | list[list[PlannedOperation]],
         name: str,
         *,
         deadline: float | None = None,
@@ -482,7 +482,7 @@ class Run:
     ) -> None:
         """Run one stream of operations a writer, each in its thread, and wait for all."""
 
-        def work(n: int, stream: Iterable[Planned]) -> None:
+        def work(n: int, stream: Iterable[PlannedOperation]) -> None:
             rng = random.Random(f"{self._settings.seed}/{name}/{n}/pace")
             next_at = time.monotonic()
             try:
@@ -521,7 +521,7 @@ class Run:
         if self._errors:
             raise self._errors[0]
 
-    def _perform(self, context: _Context, n: int, planned: Planned, phase: str) -> str | None:
+    def _perform(self, context: RunContext, n: int, planned: PlannedOperation, phase: str) -> str | None:
         """One operation: record the invocation, have it executed, record the completion.
 
         Returns:

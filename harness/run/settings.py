@@ -11,12 +11,12 @@ from typing import Protocol, TypeVar
 from checkers.evidence.history import Recorder
 from compose.endpoints import Endpoints
 from compose.external.external import External
-from harness.run.writer_proxies import Fronts
+from harness.run.writer_proxies import WriterProxies
 from harness.tablefiles.follower import Follower
 from harness.writers.slot import WriterSlot
 from workloads import generator
 from workloads.file.workload import Phase, Workload
-from workloads.generator import Planned
+from workloads.generator import PlannedOperation
 
 T = TypeVar("T")
 
@@ -72,17 +72,17 @@ class Settings:
     ports: Mapping[str, int] = field(default_factory=dict)
     spark_workers: int = 2
     capture_interval: float = 10.0
-    fronts: Fronts | None = None
+    fronts: WriterProxies | None = None
     proxied: bool = False
     share_final_reads: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     external: External = field(default_factory=External)
     clean: bool = False
-    operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations
+    operations: Callable[[Workload, Phase, int, int], Iterable[PlannedOperation]] = generator.operations
 
 
 @dataclass(frozen=True)
-class Kept:
+class StandingStack:
     """A stack that ``icequake up`` keeps: where its services and warm writers (their sockets) are."""
 
     endpoints: Endpoints
@@ -90,7 +90,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class _Context:
+class RunContext:
     """What every operation of a run needs."""
 
     recorder: Recorder

@@ -31,7 +31,7 @@ from compose.endpoints import Endpoints
 from compose.install.ensure import ensure
 from compose.processes.watchdog import Watchdog
 from compose.stack.stack import Stack
-from harness.run.settings import WRITER_START_S, Kept
+from harness.run.settings import WRITER_START_S, StandingStack
 from harness.writers.driver import launcher
 from harness.writers.slot import WriterError, WriterSlot, renew
 
@@ -41,7 +41,7 @@ RENEW_S = 0.5
 """Seconds between looks whether a driver has ended."""
 
 
-class KeptError(RuntimeError):
+class StandingError(RuntimeError):
     """A kept stack that cannot be started, used or ended; one line with what to do."""
 
 
@@ -61,7 +61,7 @@ def _read(home: Path) -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
-def use(home: Path) -> Iterator[Kept | None]:
+def use(home: Path) -> Iterator[StandingStack | None]:
     """The kept stack, reserved for the caller; None when there is none or another run is using it."""
     record = _read(home)
     if record is None or record.get("state") != "up":
@@ -77,7 +77,7 @@ def use(home: Path) -> Iterator[Kept | None]:
         if record is None or record.get("state") != "up":
             yield None
             return
-        yield Kept(Endpoints.from_json(record["endpoints"]), tuple(Path(s) for s in record["sockets"]))
+        yield StandingStack(Endpoints.from_json(record["endpoints"]), tuple(Path(s) for s in record["sockets"]))
 
 
 def up(home: Path, writers: int) -> dict[str, Any]:
@@ -96,8 +96,10 @@ def up(home: Path, writers: int) -> dict[str, Any]:
         except OSError:
             record = _read(home) or {}
             if record.get("state") == "up":
-                raise KeptError(f"a stack is up already (process {record['pid']}); `icequake down` ends it") from None
-            raise KeptError(
+                raise StandingError(
+                    f"a stack is up already (process {record['pid']}); `icequake down` ends it"
+                ) from None
+            raise StandingError(
                 "another `icequake up` is starting a stack; wait for it, or end it by `icequake down`"
             ) from None
         return _start(home, writers, lock.fileno())
@@ -122,12 +124,12 @@ def _start(home: Path, writers: int, lock: int) -> dict[str, Any]:
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 text = (logs / "keeper.log").read_text(errors="replace").strip().splitlines()
-                raise KeptError(f"the stack did not come up: {text[-1] if text else 'no reason given'}; see {logs}")
+                raise StandingError(f"the stack did not come up: {text[-1] if text else 'no reason given'}; see {logs}")
             record = _read(home)
             if record is not None and record.get("state") == "up":
                 return record
             time.sleep(0.2)  # polling a file that the keeper writes when its services have answered
-        raise KeptError(f"the stack is not up after {UP_S:.0f} s; see {logs}")
+        raise StandingError(f"the stack is not up after {UP_S:.0f} s; see {logs}")
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
@@ -151,7 +153,7 @@ def down(home: Path) -> bool:
     try:
         keeper.wait(DOWN_S)
     except psutil.TimeoutExpired:
-        raise KeptError(f"process {record['pid']} does not end; kill -9 it, its watchdog does the rest") from None
+        raise StandingError(f"process {record['pid']} does not end; kill -9 it, its watchdog does the rest") from None
     return True
 
 

@@ -15,7 +15,7 @@ def create_table(table: TableSpec) -> list[Statement]:
     return [Statement(f"CREATE TABLE {{table}} ({SQL_COLUMNS}) {definition(table)}")]
 
 
-def _drops(catalog: str, namespace: str, workload: Workload) -> tuple[str, ...]:
+def drop_commands(catalog: str, namespace: str, workload: Workload) -> tuple[str, ...]:
     """The statements that drop what a run has made."""
     catalog = catalog if catalog.isidentifier() else f"`{catalog}`"
     tables = [f"DROP TABLE {catalog}.{namespace}.{t.name} PURGE" for t in workload.tables]

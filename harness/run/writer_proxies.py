@@ -9,10 +9,10 @@ from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
 from nemesis.faults.fault import Service
 from nemesis.proxy.board import Board
-from nemesis.proxy.connection import Listener, Protocol, Proxies
+from nemesis.proxy.connection import Listener, Proxies, WireName
 
 
-class Fronts:
+class WriterProxies:
     """Listeners, made when a writer is first launched and kept for its replacements.
 
     Args:
@@ -73,7 +73,7 @@ class Fronts:
         listener = self._proxies.listen("database", None, "postgres", host, port)
         return listener.host, listener.port
 
-    def _listener(self, service: Service, writer: int | None, protocol: Protocol, host: str, port: int) -> Listener:
+    def _listener(self, service: Service, writer: int | None, protocol: WireName, host: str, port: int) -> Listener:
         key = (service, writer)
         if key not in self._made:
             self._made[key] = self._proxies.listen(service, writer, protocol, host, port)

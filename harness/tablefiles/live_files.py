@@ -63,7 +63,7 @@ def in_scope(d: Entry, f: Entry) -> bool:
     return f.data_sequence_number <= d.data_sequence_number and d.scope == f.scope
 
 
-class State:
+class LiveFiles:
     """The live files of the snapshot at the cursor, indexed by what deletes apply to what. Mutable."""
 
     def __init__(self, files: TableFiles) -> None:

@@ -37,7 +37,7 @@ from itertools import chain
 
 from checkers.evidence.tablelog import Row, RowChange
 from harness.tablefiles.decoded import TableFiles, Unknown
-from harness.tablefiles.live_files import Delta, Live, State, ordered
+from harness.tablefiles.live_files import Delta, Live, LiveFiles, ordered
 from harness.tablefiles.manifests import ADDED, DELETED, EXISTING, Entry, ManifestFile
 from harness.tablefiles.rows import Column
 
@@ -80,7 +80,7 @@ class SnapshotTree:
     def __init__(self, files: TableFiles, column_of: Callable[[int], Column]) -> None:
         self._files = files
         self._column_of = column_of
-        self._state = State(files)
+        self._state = LiveFiles(files)
         self._nodes: dict[int, _Node] = {}
         self._cursor: int | None = None
         self._judged: set[ManifestFile] = set()

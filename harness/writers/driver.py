@@ -56,7 +56,7 @@ class Driver(LocalProcess):
         return [str(self._python), "-m", "harness.writers.session", str(self.folder / "conf.json"), str(self.socket)]
 
     def environment(self) -> Mapping[str, str]:
-        return self._environment | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+        return self._environment | {"PYTHONPATH": str(Path(__file__).parents[2])}
 
     def prepare(self) -> None:
         conf = self.folder / "conf.json"

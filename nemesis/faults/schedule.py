@@ -11,7 +11,7 @@ from workloads.file.workload import Nemesis
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedFault:
     """A fault of the schedule.
 
     Attributes:
@@ -24,7 +24,7 @@ class Planned:
     duration: float
 
 
-def schedule(nemesis: Nemesis, writers: int, seed: int) -> Iterator[Planned]:
+def schedule(nemesis: Nemesis, writers: int, seed: int) -> Iterator[PlannedFault]:
     """Its faults, without end."""
     faults = nemesis.all()
     rng = Random(f"{seed}/nemesis")
@@ -36,4 +36,4 @@ def schedule(nemesis: Nemesis, writers: int, seed: int) -> Iterator[Planned]:
         one = rng.randrange(writers)  # drawn for every fault: the draws of others do not depend on it
         if fault.whose == "one" and fault.writers is None:
             fault = fault.model_copy(update={"writers": (one,)})
-        yield Planned(pause, fault, duration)
+        yield PlannedFault(pause, fault, duration)

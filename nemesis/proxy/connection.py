@@ -20,8 +20,8 @@ from nemesis.wires.postgres import Postgres
 from nemesis.wires.thrift import Thrift
 from nemesis.wires.wire import NotSpoken, Reply, Request, Wire
 
-Protocol = Literal["http", "aws", "s3", "postgres", "thrift", "tcp"]
-WIRES: dict[Protocol, Callable[[], Wire] | None] = {
+WireName = Literal["http", "aws", "s3", "postgres", "thrift", "tcp"]
+WIRES: dict[WireName, Callable[[], Wire] | None] = {
     "http": CatalogHttp,
     "aws": AwsJson,
     "s3": StoreHttp,
@@ -559,12 +559,12 @@ class Listener:
     """A port on loopback that stands for a service, for one writer (None: for a catalog server, before its database)."""
 
     def __init__(
-        self, board: Board, service: Service, writer: int | None, protocol: Protocol, upstream: tuple[str, int]
+        self, board: Board, service: Service, writer: int | None, protocol: WireName, upstream: tuple[str, int]
     ) -> None:
         self.board = board
         self.service: Service = service
         self.writer = writer
-        self.protocol: Protocol = protocol
+        self.protocol: WireName = protocol
         self.upstream = upstream
         self.port = 0
         self._server: asyncio.Server | None = None
@@ -674,7 +674,7 @@ class Proxies:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
 
-    def listen(self, service: Service, writer: int | None, protocol: Protocol, host: str, port: int) -> Listener:
+    def listen(self, service: Service, writer: int | None, protocol: WireName, host: str, port: int) -> Listener:
         """A new listener before ``host:port``. Raises OSError when no port can be had."""
         listener = Listener(self.board, service, writer, protocol, (host, port))
         asyncio.run_coroutine_threadsafe(listener.start(), self._loop).result(10)

@@ -40,7 +40,7 @@ def classify(procedure: str) -> RequestKind:
     return next((kind for start, kind in _KINDS if procedure.startswith(start)), "other")
 
 
-class _Walk:
+class _ThriftReader:
     """Reads one message and keeps its bytes as they came, and the strings among the fields at its top."""
 
     def __init__(self, pipe: Pipe) -> None:
@@ -119,8 +119,8 @@ class Thrift(Wire):
     def __init__(self) -> None:
         self._procedure, self._sequence, self._oneway = b"", 0, False
 
-    async def _message(self, pipe: Pipe) -> tuple[_Walk, int]:
-        walk = _Walk(pipe)
+    async def _message(self, pipe: Pipe) -> tuple[_ThriftReader, int]:
+        walk = _ThriftReader(pipe)
         try:
             version = await walk.number()
             if version & 0xFFFF0000 != VERSION_1:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 from rich.table import Table
 
-from checkers.costs.comparison import Cell, Comparison, Contender, Ran, Spread, requests, summed
+from checkers.costs.comparison import Comparison, Contender, Ran, Score, Spread, requests, summed
 from checkers.costs.measures import FIGURES, Figure
 from checkers.evidence.runfolder import replace_file
 from checkers.timeline.metrics import quantile
@@ -75,7 +75,7 @@ class Shown:
     sort: float | None
 
 
-def _shown(f: Figure, cell: Cell) -> Shown:
+def _shown(f: Figure, cell: Score) -> Shown:
     if cell.spread is None:
         return Shown("–", "", "missing", "", f.missing, None)
     s = cell.spread

@@ -145,7 +145,7 @@ def op_row(o: Operation, commits: Sequence[tuple[str, Commit]], resolution: str 
     made = [f"seq {c.sequence_number}" + (f", attempt {c.attempt}" if (c.attempt or 1) > 1 else "") for _, c in commits]
     error = ""
     if o.error:
-        name, message = error_chain.telling(o.error)
+        name, message = error_chain.most_specific(o.error)
         first = next((x.strip() for x in message.splitlines() if x.strip()), "")
         error = words.shorten(f"{error_chain.short_class(name)}: {first}", 240)
     return OpRow(

@@ -34,14 +34,14 @@ from reports.run.banner import SYMBOLS, banner
 from reports.run.plan_view import (
     MOST_KINDS,
     MOST_TABLES,
-    _cell,
-    _mix,
-    _phases,
-    _plan_rest,
-    _run_rest,
-    _table_of,
-    _timings,
+    cell,
+    mix_of,
+    phases_of,
+    plan_rest,
+    run_rest,
+    table_of,
     table_specs,
+    timings_of,
 )
 from reports.run.stored import Stored
 
@@ -93,7 +93,7 @@ def _conflicts(run: Stored, by_table: list[figures_module.Attempts]) -> dict[str
             if conflict is not None:
                 aborted[conflict] += 1
             else:
-                otherwise[error_chain.short_class(error_chain.telling(o.error)[0])] += 1
+                otherwise[error_chain.short_class(error_chain.most_specific(o.error)[0])] += 1
     return {
         "writes": len(writes),
         "aborted": aborted.total(),
@@ -138,15 +138,15 @@ def statistics(stats: Mapping[str, Any]) -> Statistics:
         inner = list(value.values()) if isinstance(value, Mapping) else []
         if inner and all(isinstance(v, Mapping) for v in inner):
             columns = list(dict.fromkeys(str(c) for v in inner for c in v))[:16]
-            rows = [(_name(k), *(_cell(v.get(c)) for c in columns)) for k, v in list(value.items())[:MOST_TABLES]]
+            rows = [(_name(k), *(cell(v.get(c)) for c in columns)) for k, v in list(value.items())[:MOST_TABLES]]
             tables.append((_name(key), tuple(_name(c) for c in columns), tuple(rows)))
         elif inner and all(isinstance(v, str) for v in inner):
             counts = Counter(inner).most_common(8)
             figures.append((_name(key), ", ".join(f"{words.shorten(k, 60)} {words.grouped(n)}" for k, n in counts)))
         elif 0 < len(inner) <= 12:
-            figures += [(f"{_name(key)}: {_name(k)}", _cell(v)) for k, v in value.items()]
+            figures += [(f"{_name(key)}: {_name(k)}", cell(v)) for k, v in value.items()]
         else:
-            figures.append((_name(key), _cell(value)))
+            figures.append((_name(key), cell(value)))
     return Statistics(tuple(figures[:MOST_STATS]), tuple(tables[:8]), max(0, len(figures) - MOST_STATS))
 
 
@@ -226,7 +226,7 @@ def view(run: Stored) -> dict[str, Any]:
         "symbols": SYMBOLS,
         "names": names,
         "description": str(run.plan.get("description") or ""),
-        "catalog": _cell(catalog) if catalog else None,
+        "catalog": cell(catalog) if catalog else None,
         "seed": None if seed is None else str(seed),
         "started": words.when(run.started),
         "lasted": words.duration(end_s * 1000) if run.events else None,
@@ -237,14 +237,14 @@ def view(run: Stored) -> dict[str, Any]:
         "found": len(found),
         "not_shown": stored.anomaly_names(a for a in found if not any(c.anomaly is a for c in cards)),
         "shown_ops": {b.op for b in lanes.boxes} if lanes else set(),
-        "versions": [(str(k), _cell(v)) for k, v in versions.items()] if isinstance(versions, Mapping) else [],
-        "tables": _table_of(specs),
+        "versions": [(str(k), cell(v)) for k, v in versions.items()] if isinstance(versions, Mapping) else [],
+        "tables": table_of(specs),
         "table_count": max(len(specs), len(run.logs)),
-        "mix": _mix(run),
-        "phases": _phases(run),
-        "plan_rest": _plan_rest(run),
-        "timings": _timings(run),
-        "run_rest": _run_rest(run),
+        "mix": mix_of(run),
+        "phases": phases_of(run),
+        "plan_rest": plan_rest(run),
+        "timings": timings_of(run),
+        "run_rest": run_rest(run),
         "by_kind": sorted(figures_module.tallies(run.operations, lambda o: o.f), key=lambda t: t.name)[:MOST_KINDS],
         "by_table": sorted(figures_module.tallies(run.operations, lambda o: o.table or "(none)"), key=lambda t: t.name)[
             :MOST_TABLES

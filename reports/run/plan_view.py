@@ -27,7 +27,7 @@ def table_specs(run: Stored) -> list[dict[str, Any]]:
     )
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None or value in ({}, [], ()):
@@ -39,11 +39,11 @@ def _cell(value: Any) -> str:
     return words.grouped(value) if isinstance(value, int | float) else words.compact(value, 240).strip('"')
 
 
-def _table_of(items: list[dict[str, Any]]) -> dict[str, Any] | None:
+def table_of(items: list[dict[str, Any]]) -> dict[str, Any] | None:
     columns = list(dict.fromkeys(k for item in items for k in item))[:16]
     if not columns:
         return None
-    rows = [[_cell(item.get(c)) for c in columns] for item in items[:MOST_TABLES]]
+    rows = [[cell(item.get(c)) for c in columns] for item in items[:MOST_TABLES]]
     return {"columns": [c.replace("_", " ") for c in columns], "rows": rows, "more": max(0, len(items) - MOST_TABLES)}
 
 
@@ -51,7 +51,7 @@ def _weights(mix: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(kind): spec.get("weight", 1) if isinstance(spec, Mapping) else spec for kind, spec in mix.items()}
 
 
-def _mix(run: Stored) -> list[dict[str, str]]:
+def mix_of(run: Stored) -> list[dict[str, str]]:
     phases = run.plan.get("phases")
     mixes = [p.get("operations") for p in phases if isinstance(p, Mapping)] if isinstance(phases, list) else []
     mix = run.plan.get("operations") or next((m for m in mixes if m), None)
@@ -75,7 +75,7 @@ def _mix(run: Stored) -> list[dict[str, str]]:
     return out
 
 
-def _phases(run: Stored) -> dict[str, Any] | None:
+def phases_of(run: Stored) -> dict[str, Any] | None:
     phases = run.plan.get("phases")
     if not isinstance(phases, list):
         return None
@@ -89,7 +89,7 @@ def _phases(run: Stored) -> dict[str, Any] | None:
                 first = first or mix
                 item["operations"] = "the mix below" if mix == first else words.arguments(_weights(mix), 240)
             items.append(item)
-    return _table_of(items)
+    return table_of(items)
 
 
 _SHOWN_ELSEWHERE = frozenset(
@@ -116,15 +116,15 @@ def _without_secrets(key: str, value: Any) -> Any:
     return masked({str(k): str(v) for k, v in value.items()})
 
 
-def _plan_rest(run: Stored) -> list[tuple[str, str]]:
+def plan_rest(run: Stored) -> list[tuple[str, str]]:
     return [
-        (k.replace("_", " "), _cell(_without_secrets(k, v)))
+        (k.replace("_", " "), cell(_without_secrets(k, v)))
         for k, v in list(run.plan.items())[:40]
         if k not in _SHOWN_ELSEWHERE and v not in (None, {}, [])
     ]
 
 
-def _timings(run: Stored) -> list[dict[str, Any]]:
+def timings_of(run: Stored) -> list[dict[str, Any]]:
     timings = run.run.get("timings")
     if not isinstance(timings, Mapping):
         return []
@@ -145,7 +145,7 @@ def _timings(run: Stored) -> list[dict[str, Any]]:
     ]
 
 
-def _run_rest(run: Stored) -> list[tuple[str, str]]:
+def run_rest(run: Stored) -> list[tuple[str, str]]:
     out = []
     for key, value in list(run.run.items())[:40]:
         if key in ("started", "timings", "command", "operations", "pid", "pid_started"):
@@ -155,5 +155,5 @@ def _run_rest(run: Stored) -> list[tuple[str, str]]:
         elif key.endswith(("_seconds", "_s")) and isinstance(value, int | float):
             out.append((key.rsplit("_", 1)[0].replace("_", " "), words.duration(float(value) * 1000)))
         else:
-            out.append((key.replace("_", " "), words.shorten(_cell(value), 600)))
+            out.append((key.replace("_", " "), words.shorten(cell(value), 600)))
     return out

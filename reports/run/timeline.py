@@ -137,7 +137,7 @@ def _second(o: Operation) -> str:
     took = figures.latency_ms(o)
     parts = [o.op, o.table or "", "never completed" if took is None else words.duration(took)]
     if o.type != "ok" and o.error:
-        parts.append(error_chain.short_class(error_chain.telling(o.error)[0]))
+        parts.append(error_chain.short_class(error_chain.most_specific(o.error)[0]))
     return words.shorten(" · ".join(p for p in parts if p), 90)
 
 
@@ -155,6 +155,6 @@ def _title(o: Operation, commits: Sequence[tuple[str, Commit]]) -> str:
     for table, c in commits[:3]:
         lines.append(f"{table}: snapshot {c.snapshot_id}, sequence number {c.sequence_number}, attempt {c.attempt}")
     if o.error:
-        name, message = error_chain.telling(o.error)
+        name, message = error_chain.most_specific(o.error)
         lines.append(words.shorten(f"{error_chain.short_class(name)}: {' '.join(message.split())}", 200))
     return "\n".join(words.shorten(line, 200) for line in lines)

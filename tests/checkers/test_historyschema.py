@@ -23,7 +23,7 @@ from tests.checkers.test_metadata import stored_runs
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = json.loads((DOCS / "history.schema.json").read_text())
 TYPES = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "null": type(None)}
 SAYS_NOTHING = {"$schema", "$id", "$defs", "title", "description", "additionalProperties"}

@@ -14,7 +14,7 @@ from checkers.evidence.history import Event, History
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Promises
 from checkers.linearizable import Limits, Linearizable
-from checkers.linearizable.rows import Seen, rows_of
+from checkers.linearizable.rows import SeenRows, rows_of
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Verdict
 from tests.checkers.test_clean_histories import tables
@@ -543,6 +543,6 @@ def test_ids_that_copies_join_are_judged_together_or_left_out() -> None:
     t.did("c", "insert-select", **{"from": 1, "to": 2})
     t.read("r", row(1, "s"), row(2, "s"), row(2, "c", 0, "s,c"), row(3, "s"))
     assert t.verdict().valid is True
-    parts = list(Seen.of(t.spec, History({}, tuple(t.events)).operations()).parts())
+    parts = list(SeenRows.of(t.spec, History({}, tuple(t.events)).operations()).parts())
     assert [sorted(p.ids) for p in parts] == [[1, 2], [3]]
     assert [sorted(p.ids) for p in parts[0].alone(t.spec)] == [[1]]

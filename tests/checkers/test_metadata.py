@@ -1032,7 +1032,7 @@ def test_simulated_runs_are_silent() -> None:
 
 def stored_runs() -> list[Path]:
     """Complete runs in this checkout's store, if there are any."""
-    store = Path(__file__).parent.parent / "store"
+    store = Path(__file__).parents[2] / "store"
     return [p.parent for p in sorted(store.glob("*/2*/run.json")) if '"complete"' in p.read_text()]
 
 

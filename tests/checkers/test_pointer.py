@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from checkers.evidence import proxylog
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.proxylog import Swap
+from checkers.evidence.proxylog import PointerSwap
 from checkers.evidence.tablelog import TableLog
 from checkers.judge.check import check
 from checkers.pointer import Pointer
@@ -34,12 +34,13 @@ def clean(seed: int = 0) -> Evidence:
     log = evidence.logs["t"]
     made = {c.metadata: c.op for c in log.commits}
     accepted = tuple(
-        Swap(m.n, m.n, 0, made.get(m.n), before.location, m.location, "200") for before, m in pairwise(log.metadata)
+        PointerSwap(m.n, m.n, 0, made.get(m.n), before.location, m.location, "200")
+        for before, m in pairwise(log.metadata)
     )
     return replace(evidence, swaps={"t": accepted})
 
 
-def with_swaps(e: Evidence, accepted: Sequence[Swap]) -> Evidence:
+def with_swaps(e: Evidence, accepted: Sequence[PointerSwap]) -> Evidence:
     return replace(e, swaps={"t": tuple(accepted)})
 
 
@@ -91,7 +92,9 @@ def test_a_lost_commit_says_why_it_is_lost() -> None:
 def test_an_accepted_swap_that_the_history_does_not_have_is_lost() -> None:
     e = clean()
     log = e.logs["t"]
-    lost = Swap(5, 6, 1, "w1-1", "s3://elsewhere/v.metadata.json", log.location + "/metadata/lost.metadata.json", "ok")
+    lost = PointerSwap(
+        5, 6, 1, "w1-1", "s3://elsewhere/v.metadata.json", log.location + "/metadata/lost.metadata.json", "ok"
+    )
     verdict = Pointer().check(with_swaps(e, [*e.swaps["t"], lost]))
     (a,) = verdict.anomalies
     assert a.name == "lost-swap" and a.ops == ("w1-1",) and "lost.metadata.json" in a.explanation
@@ -101,7 +104,7 @@ def test_a_swap_that_was_answered_after_the_last_capture_is_not_missed() -> None
     e = clean()
     log = e.logs["t"]
     assert log.captured_until is not None
-    late = Swap(0, log.captured_until, 1, "w1-1", None, log.location + "/metadata/late.metadata.json", "ok")
+    late = PointerSwap(0, log.captured_until, 1, "w1-1", None, log.location + "/metadata/late.metadata.json", "ok")
     assert names(with_swaps(e, [*e.swaps["t"], late])) == []
     assert names(with_swaps(e, [*e.swaps["t"], replace(late, end=late.end - 1)])) == ["lost-swap"]
 
@@ -119,14 +122,14 @@ def test_a_swap_that_was_answered_after_the_last_capture_is_not_missed() -> None
 def test_a_history_with_gaps_proves_no_loss(change: Any) -> None:
     e = clean()
     log: TableLog = change(e.logs["t"])
-    lost = Swap(5, 6, 1, "w1-1", None, log.location + "/metadata/lost.metadata.json", "ok")
+    lost = PointerSwap(5, 6, 1, "w1-1", None, log.location + "/metadata/lost.metadata.json", "ok")
     assert names(replace(with_swaps(e, [lost]), logs={"t": log})) == []
 
 
 def test_two_writers_who_wrote_the_same_version_file() -> None:
     e = clean()
     place = e.logs["t"].metadata[3].location
-    both = [Swap(1, 2, n, f"w{n}-0", None, place, "200", names_place=True) for n in (0, 1)]
+    both = [PointerSwap(1, 2, n, f"w{n}-0", None, place, "200", names_place=True) for n in (0, 1)]
     assert names(with_swaps(e, both)) == ["lost-update"]
     both[0] = replace(both[0], end=9)
     (a,) = Pointer().check(with_swaps(e, both)).anomalies
@@ -145,7 +148,7 @@ def test_as_brute_force_says(seed: int, data: st.DataObject) -> None:
     drawn = data.draw(
         st.lists(st.tuples(st.sampled_from(known), st.sampled_from(known + unknown)), unique=True, max_size=6)
     )
-    accepted = [Swap(n, n, 0, f"o{n}", base, new, "ok") for n, (base, new) in enumerate(drawn)]
+    accepted = [PointerSwap(n, n, 0, f"o{n}", base, new, "ok") for n, (base, new) in enumerate(drawn)]
     shared = {b for b, _ in drawn if sum(x == b for x, _ in drawn) > 1}
     told = {new for b, new in drawn if b in shared}
     lone = [new for _, new in drawn if new in unknown and new not in told]
@@ -162,7 +165,7 @@ def log_at(location: str) -> TableLog:
     return replace(simulate(0, SPECS).logs["t"], location=location)
 
 
-def read(tmp_path: Path, *records: dict[str, Any]) -> tuple[Swap, ...]:
+def read(tmp_path: Path, *records: dict[str, Any]) -> tuple[PointerSwap, ...]:
     path = tmp_path / "proxy.jsonl"
     base = {"time": 1_000_000, "ms": 2.5, "kind": "commit", "service": "catalog", "writer": 0, "op": "w0-1"}
     path.write_text("".join(json.dumps({**base, **r}) + "\n" for r in records) + '{"kind":"commit","torn')

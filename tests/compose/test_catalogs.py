@@ -38,7 +38,7 @@ ENDPOINTS = Endpoints(
 def test_an_entry_says_all_that_is_asked_of_it(entry: Any) -> None:
     assert entry.summary and entry.promise and entry.guard in ("compare-and-swap", "lock", "none")
     assert all(name == "postgres" or name in SERVERS for name in entry.services)
-    assert (Path(__file__).parent.parent / entry.page).is_file(), f"{entry.page} explains the catalog"
+    assert (Path(__file__).parents[2] / entry.page).is_file(), f"{entry.page} explains the catalog"
 
 
 @pytest.mark.parametrize("name", [n for n, c in CATALOGS.items() if c.wire not in (None, "s3")])

@@ -20,7 +20,7 @@ from compose.install import bootstrap, cache, doctor, ensure, installation, jars
 from compose.install.cache import SetupError
 from compose.install.progress import Lines, Step, for_stream
 
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 SPARKS = [f"compose/{lock.name}" for lock in sorted((CHECKOUT / "compose").glob("pyspark-*.lock"))]
 
 
@@ -577,7 +577,7 @@ def test_the_doctor_finds_a_damaged_jar(home: Path, silent: Lines, monkeypatch: 
 
 @pytest.mark.usefixtures("no_jdk", "home")
 def test_the_doctor_goes_on_when_a_part_cannot_be_examined(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> list[doctor.Finding]:
+    def broken() -> list[doctor.Examined]:
         raise OSError("no such device")
 
     monkeypatch.setattr(doctor, "memory", broken)

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from compose.catalogs import user, user_file
-from compose.catalogs.probe import Asker, Unanswered
+from compose.catalogs.probe import Probe, ProbeError
 from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
 from compose.external.external import External, ExternalError, Store, driver_host, external, masters, store
@@ -45,7 +45,7 @@ BOUND = 30.0
 """Seconds within which a part that does not do is said."""
 
 
-def described(tmp_path: Path, text: str, **variables: str) -> user_file.Own:
+def described(tmp_path: Path, text: str, **variables: str) -> user_file.UserCatalogFile:
     file = tmp_path / "my.yaml"
     file.write_text(text)
     return user_file.load(file, {"MY_SECRET": SECRET, **variables})
@@ -135,7 +135,7 @@ def test_what_pyiceberg_cannot_be_told_is_asked_for(spark: dict[str, str]) -> No
 # --- what becomes of it -----------------------------------------------------------------------------------------------
 
 
-def endpoints(catalog: user_file.Own) -> Endpoints:
+def endpoints(catalog: user_file.UserCatalogFile) -> Endpoints:
     return Endpoints(
         s3="http://store:9000",
         access_key="a",
@@ -464,16 +464,16 @@ def test_the_pointer_is_what_the_catalog_says_though_its_file_cannot_be_read(tmp
     database.close()
     mine = described(tmp_path, f'spark: {{type: jdbc, uri: "jdbc:sqlite:{file}"}}')
     preflight(External(catalog=mine))
-    with user.asker(mine) as asked:
+    with user.probe(mine) as asked:
         assert asked.pointer("ns", "t", 20) == "s3://nowhere/metadata/7.json"
         assert asked.pointer("ns", "u", 20) is None and asked.pointer("other", "t", 20) is None
     assert table_pointer(endpoints(mine), "ns", "t") == "s3://nowhere/metadata/7.json"
 
 
 def test_an_asker_that_was_ended_asks_anew(tmp_path: Path) -> None:
-    with black_hole() as port, Asker("x", {"c": {"type": "rest", "uri": f"http://127.0.0.1:{port}"}}) as asked:
+    with black_hole() as port, Probe("x", {"c": {"type": "rest", "uri": f"http://127.0.0.1:{port}"}}) as asked:
         for _ in range(2):
-            with pytest.raises(Unanswered) as e:
+            with pytest.raises(ProbeError) as e:
                 asked.ask({"namespaces": True}, 0.5)
             assert e.value.kind == "silent"
     assert not children()
@@ -481,8 +481,8 @@ def test_an_asker_that_was_ended_asks_anew(tmp_path: Path) -> None:
 
 def test_an_asker_ends_with_its_input_also_in_the_middle_of_a_question() -> None:
     with black_hole() as port:
-        asked = Asker("x", {"c": {"type": "rest", "uri": f"http://127.0.0.1:{port}"}})
-        with pytest.raises(Unanswered):
+        asked = Probe("x", {"c": {"type": "rest", "uri": f"http://127.0.0.1:{port}"}})
+        with pytest.raises(ProbeError):
             asked.ask({"pointer": ["no"]}, 20)  # it is up
         child = asked._child
         assert child is not None and child.stdin is not None

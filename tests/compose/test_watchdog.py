@@ -18,7 +18,7 @@ import pytest
 from compose.processes import watchdog as watchdog_module
 from compose.processes.watchdog import Watchdog, marked_environment, of_run
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SLEEP = "import time; time.sleep(120)"
 
 # A harness with one process of every kind that is hard to end. It prints their pids, and waits to be told how to end.

@@ -18,9 +18,9 @@ def test_a_stack_that_another_is_starting_is_left_alone(tmp_path: Path, monkeypa
     log.write_text("the first one's")
     with (tmp_path / "stack.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(standing.KeptError, match="another `icequake up` is starting a stack"):
+        with pytest.raises(standing.StandingError, match="another `icequake up` is starting a stack"):
             standing.up(tmp_path, 2)
     assert log.read_text() == "the first one's"
     for _ in range(2):  # and one that failed is in nobody's way
-        with pytest.raises(standing.KeptError, match="did not come up"):
+        with pytest.raises(standing.StandingError, match="did not come up"):
             standing.up(tmp_path, 2)

@@ -23,7 +23,7 @@ from harness.cli.crash import Crash, details_in
 from harness.experiments.compare import Order, _written_down
 from harness.run import standing
 from harness.run.run import Run
-from harness.run.settings import Kept, Settings
+from harness.run.settings import Settings, StandingStack
 from reports.run import page
 from tests.compose.test_own_catalog import nobody
 from tests.harness.test_cli import SMALL, last_line
@@ -39,7 +39,7 @@ ADDRESSES = (
 )
 
 
-def described(folder: Path, uri: str, more: str = "") -> user_file.Own:
+def described(folder: Path, uri: str, more: str = "") -> user_file.UserCatalogFile:
     file = folder / "mine.yaml"
     file.write_text(f'spark: {{type: jdbc, uri: "{uri}", warehouse: "s3://b/w"}}\n{more}')
     return user_file.load(file, {})
@@ -109,7 +109,7 @@ def failed(spec: schema.Workload, into: Path, text: str, found: External) -> byt
     endpoints = Endpoints("http://h:1", "a", "b", "r", "bucket", "rest", "http://h:2", "s3://bucket/w", "local[1]")
     settings = Settings(seed=1, command="icequake run small", external=found)
     with pytest.raises(RuntimeError):
-        Run(spec, folder, installation, settings, kept=Kept(endpoints), watcher=Failing(text)).execute()
+        Run(spec, folder, installation, settings, kept=StandingStack(endpoints), watcher=Failing(text)).execute()
     assert folder.state()["state"] == "failed" and "RuntimeError" in folder.state()["error"]
     return b"".join(p.read_bytes() for p in folder.path.rglob("*") if p.is_file())
 

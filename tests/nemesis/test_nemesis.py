@@ -23,7 +23,7 @@ from compose.processes.service import ServiceError
 from harness.run.conductor import Conductor
 from nemesis.faults.fault import Fault
 from nemesis.faults.packages import PACKAGES
-from nemesis.faults.schedule import Planned, schedule
+from nemesis.faults.schedule import PlannedFault, schedule
 from nemesis.processes import NoTarget, Processes
 from nemesis.proxy.board import Armed, Board
 from nemesis.wires.wire import Message, Request
@@ -124,7 +124,7 @@ def test_an_error_in_a_schedule_names_line_key_and_remedy(change: tuple[str, str
 # --- the schedule -----------------------------------------------------------------------------------------------------
 
 
-def first(n: int, spec: Nemesis, seed: int, writers: int = 4) -> list[Planned]:
+def first(n: int, spec: Nemesis, seed: int, writers: int = 4) -> list[PlannedFault]:
     return list(itertools.islice(schedule(spec, writers, seed), n))
 
 
@@ -277,8 +277,8 @@ def conducted(
     path = tmp_path / "history.jsonl"
     over = threading.Event()  # also set by an error
 
-    def planned() -> Iterator[Planned]:
-        yield from (Planned(0.0, f, 0.01) for f in plan)
+    def planned() -> Iterator[PlannedFault]:
+        yield from (PlannedFault(0.0, f, 0.01) for f in plan)
         over.set()
 
     with Recorder(path, {}) as recorder:
@@ -318,7 +318,7 @@ def test_what_does_not_come_back_is_an_error(tmp_path: Path) -> None:
 
 def test_heal_waits_as_long_as_the_end_of_the_last_fault_may_take(tmp_path: Path) -> None:
     store = Server("minio", comes_back=False)
-    plan, processes = [Planned(0.0, Fault(verb="kill", target="store"), 0.0)], Processes({"minio": store}, [], 0)  # type: ignore[dict-item]
+    plan, processes = [PlannedFault(0.0, Fault(verb="kill", target="store"), 0.0)], Processes({"minio": store}, [], 0)  # type: ignore[dict-item]
     over = threading.Event()
     with Recorder(tmp_path / "history.jsonl", {}) as recorder:
         conductor = Conductor(plan, Board(), processes, recorder, lambda _: None, None, over)
@@ -338,7 +338,7 @@ def test_heal_ends_the_fault_that_is_on(tmp_path: Path) -> None:
     arm = board.arm
     board.arm = lambda fault: seen.append(arm(fault)) or seen[-1]  # type: ignore[method-assign,func-returns-value]
     with Recorder(tmp_path / "history.jsonl", {}) as recorder:
-        plan = [Planned(0.0, Fault(verb="partition", request="any"), 600.0)]
+        plan = [PlannedFault(0.0, Fault(verb="partition", request="any"), 600.0)]
         conductor = Conductor(plan, board, Processes({}, [], 0), recorder, lambda _: None, None, threading.Event())
         conductor.start()
         until(lambda: bool(seen))

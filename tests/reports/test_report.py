@@ -609,7 +609,7 @@ def test_few_operations_are_all_drawn() -> None:
     ],
 )
 def test_messages_of_one_family_are_grouped(a: str, b: str) -> None:
-    assert error_chain.family(a) == error_chain.family(b)
+    assert error_chain.message_pattern(a) == error_chain.message_pattern(b)
 
 
 def test_the_telling_exception_is_icebergs_own() -> None:
@@ -617,9 +617,12 @@ def test_the_telling_exception_is_icebergs_own() -> None:
         ["org.apache.spark.SparkException", "aborted"],
         ["org.apache.iceberg.exceptions.CommitFailedException", "no"],
     ]
-    assert error_chain.telling(chain) == ("org.apache.iceberg.exceptions.CommitFailedException", "no")
-    assert error_chain.telling([["java.net.ConnectException", "refused"]]) == ("java.net.ConnectException", "refused")
-    assert error_chain.telling(None)[0] == "(no error recorded)"
+    assert error_chain.most_specific(chain) == ("org.apache.iceberg.exceptions.CommitFailedException", "no")
+    assert error_chain.most_specific([["java.net.ConnectException", "refused"]]) == (
+        "java.net.ConnectException",
+        "refused",
+    )
+    assert error_chain.most_specific(None)[0] == "(no error recorded)"
 
 
 def nemesis_events(*moves: tuple[float, str, str]) -> list[Event]:

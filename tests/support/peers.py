@@ -14,7 +14,7 @@ from typing import Any
 
 from nemesis.faults.fault import Service
 from nemesis.proxy.board import Board
-from nemesis.proxy.connection import Listener, Protocol, Proxies
+from nemesis.proxy.connection import Listener, Proxies, WireName
 
 PATIENCE = 5.0
 """Seconds after which a part that gets stuck fails."""
@@ -98,7 +98,7 @@ def pieces(data: bytes, cuts: Sequence[int]) -> list[bytes]:
 class Rig:
     """A proxy between this test's client and its service, which is a listening socket; use in ``with``."""
 
-    def __init__(self, protocol: Protocol, log: Path | None = None, *, service: Service = "catalog", writer: int = 0):
+    def __init__(self, protocol: WireName, log: Path | None = None, *, service: Service = "catalog", writer: int = 0):
         self.board = Board()
         self.board.begin(time.monotonic_ns, log)
         self._log = log
@@ -124,7 +124,7 @@ class Rig:
             self._proxies.__exit__()
             self.board.close()
 
-    def listen(self, protocol: Protocol, service: Service = "catalog", writer: int = 0) -> Listener:
+    def listen(self, protocol: WireName, service: Service = "catalog", writer: int = 0) -> Listener:
         """Another listener before the same service."""
         return self._proxies.listen(service, writer, protocol, "127.0.0.1", self._upstream.getsockname()[1])
 

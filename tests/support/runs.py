@@ -13,12 +13,12 @@ from checkers.evidence.runfolder import RunFolder
 from compose.endpoints import Endpoints
 from compose.install.installation import Installation
 from harness.run.run import Run
-from harness.run.settings import Kept, Settings
+from harness.run.settings import Settings, StandingStack
 from workloads import generator
 from workloads.file.workload import Phase, Workload
-from workloads.generator import Planned
+from workloads.generator import PlannedOperation
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 class Silent:
@@ -57,10 +57,10 @@ def execute(
     endpoints: Endpoints,
     *,
     seed: int = 1,
-    operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations,
+    operations: Callable[[Workload, Phase, int, int], Iterable[PlannedOperation]] = generator.operations,
 ) -> RunFolder:
     """A run with writers of its own on a stack that is there; its folder in the store ``into``."""
     folder = runfolder.create(into, workload.workload)
     settings = Settings(seed=seed, command="icequake run", operations=operations)
-    Run(workload, folder, installation, settings, kept=Kept(endpoints), watcher=Silent()).execute()
+    Run(workload, folder, installation, settings, kept=StandingStack(endpoints), watcher=Silent()).execute()
     return folder

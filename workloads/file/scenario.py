@@ -19,7 +19,7 @@ from nemesis.faults.fault import Fault, RequestKind, Service
 from nemesis.faults.lengths import Seconds
 from workloads.file import workload as schema
 from workloads.file.workload import Length, OperationSpec, Workload, WorkloadError
-from workloads.file.yamlfile import Lines, Path_, Problem, read_text, refuse, suggest, validated
+from workloads.file.yamlfile import KeyPath, Lines, Problem, read_text, refuse, suggest, validated
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
@@ -189,7 +189,7 @@ def problems(s: Scenario) -> Iterator[Problem]:
         if name in names[:i]:
             yield (("operations", i, "name"), f"operation {name!r} is there twice; give each its own name")
     for i, o in enumerate(s.operations):
-        at: Path_ = ("operations", i)
+        at: KeyPath = ("operations", i)
         if o.do not in KINDS:
             yield ((*at, "do"), f"do: unknown operation {o.do!r}{suggest(o.do, KINDS)}; allowed: {', '.join(KINDS)}")
             continue
@@ -223,7 +223,7 @@ def _wait_problems(s: Scenario) -> Iterator[Problem]:
     names = [o.name for o in s.operations]
     gated = [o.name for o in s.operations if o.gated]
     for i, o in enumerate(s.operations):
-        at: Path_ = ("operations", i)
+        at: KeyPath = ("operations", i)
         for key, when in (("after", o.after), ("hold", o.hold)):
             for other, moment in (when or {}).items():
                 itself = other == o.name and not (key == "hold" and o.late)

@@ -19,7 +19,7 @@ from nemesis.faults.fault import Fault
 from nemesis.faults.lengths import Seconds
 from nemesis.faults.packages import PACKAGES
 from workloads.file.assertions import METRICS, assertion
-from workloads.file.yamlfile import FileError, Lines, Path_, Problem, read_text, refuse, suggest, validated
+from workloads.file.yamlfile import FileError, KeyPath, Lines, Problem, read_text, refuse, suggest, validated
 from workloads.operations.keys import Keys
 from workloads.operations.kind import STAGES
 from workloads.operations.kinds import KINDS
@@ -188,7 +188,7 @@ def problems(w: Workload, file: str) -> Iterator[Problem]:
     for i, name in enumerate(names):
         if name in names[:i]:
             yield (("tables", i, "name"), f"table {name!r} is there twice; give each its own name")
-    mixes: list[tuple[Path_, Mix, tuple[str, ...] | None]] = [(("operations",), w.operations, None)]
+    mixes: list[tuple[KeyPath, Mix, tuple[str, ...] | None]] = [(("operations",), w.operations, None)]
     mixes += [
         (("phases", i, "operations"), p.operations, p.tables)
         for i, p in enumerate(w.phases)
@@ -271,7 +271,7 @@ def _nemesis_problems(w: Workload) -> Iterator[Problem]:
             allowed = ", ".join(PACKAGES)
             yield (("nemesis", "packages", i), f"unknown package {name!r}{suggest(name, PACKAGES)}; allowed: {allowed}")
     for i, fault in enumerate(w.nemesis.faults):
-        at: Path_ = ("nemesis", "faults", i)
+        at: KeyPath = ("nemesis", "faults", i)
         for n in fault.writers or ():
             if n >= w.writers:
                 yield ((*at, "writers"), f"writers: there is no writer {n}; the workload has {w.writers}, from 0")
@@ -282,7 +282,7 @@ def _nemesis_problems(w: Workload) -> Iterator[Problem]:
             )
 
 
-LIBRARY = Path(__file__).parent
+LIBRARY = Path(__file__).parents[1]
 """Where the workload files that come with icequake are."""
 
 

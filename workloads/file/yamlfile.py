@@ -19,10 +19,10 @@ class FileError(ValueError):
     """A file that cannot be used; for each thing that is wrong a line: file, line, key, what is wrong and what is allowed."""
 
 
-Path_ = tuple[Hashable, ...]
-Lines = Mapping[Path_, int]
+KeyPath = tuple[Hashable, ...]
+Lines = Mapping[KeyPath, int]
 """The path of every key in a file → its line, from 1."""
-Problem = tuple[Path_, str]
+Problem = tuple[KeyPath, str]
 """Where something is wrong, and what."""
 
 
@@ -38,7 +38,7 @@ def refuse(problems: Iterable[Problem], lines: Lines, file: str) -> None:
 
 
 def _plain(
-    node: yaml.Node, loader: yaml.SafeLoader, at: Path_, lines: dict[Path_, int], wrong: list[tuple[int, str]]
+    node: yaml.Node, loader: yaml.SafeLoader, at: KeyPath, lines: dict[KeyPath, int], wrong: list[tuple[int, str]]
 ) -> Any:
     lines[at] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
@@ -69,8 +69,8 @@ def _plain(
         return node.value
 
 
-def _parse_yaml(text: str, file: str, example: str) -> tuple[Any, dict[Path_, int]]:
-    lines: dict[Path_, int] = {}
+def _parse_yaml(text: str, file: str, example: str) -> tuple[Any, dict[KeyPath, int]]:
+    lines: dict[KeyPath, int] = {}
     try:
         loader = yaml.SafeLoader(text)
     except yaml.YAMLError as e:  # a character that YAML does not allow
@@ -95,7 +95,7 @@ def _parse_yaml(text: str, file: str, example: str) -> tuple[Any, dict[Path_, in
         loader.dispose()
 
 
-def _allowed_keys(location: Path_, root: type[BaseModel]) -> list[str]:
+def _allowed_keys(location: KeyPath, root: type[BaseModel]) -> list[str]:
     """The keys that the mapping at ``location`` of a ``root`` may have, found by walking the models; empty when it is none."""
     model: Any = root
     for step in location:
@@ -140,7 +140,7 @@ def suggest(word: object, allowed: Mapping[str, Any] | list[str]) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def _message(error: ErrorDetails, location: Path_, root: type[BaseModel]) -> str:
+def _message(error: ErrorDetails, location: KeyPath, root: type[BaseModel]) -> str:
     key = location[-1] if location else None
     kind = error["type"]
     if kind == "extra_forbidden":
@@ -164,7 +164,7 @@ def _message(error: ErrorDetails, location: Path_, root: type[BaseModel]) -> str
     return f"{name}{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}"
 
 
-def _true_for(number: type, data: Any, root: Any, at: Path_ = ()) -> Iterator[Problem]:
+def _true_for(number: type, data: Any, root: Any, at: KeyPath = ()) -> Iterator[Problem]:
     """Every yes or no that stands for a number of this type: pydantic would take ``true`` for 1."""
     if isinstance(data, bool):
         if _unwrap(root) is number:
@@ -178,7 +178,7 @@ def _true_for(number: type, data: Any, root: Any, at: Path_ = ()) -> Iterator[Pr
             yield from _true_for(number, value, below, (*at, key))
 
 
-def _known(location: Path_, lines: Lines) -> Path_:
+def _known(location: KeyPath, lines: Lines) -> KeyPath:
     """The part of pydantic's location that is in the file: it adds the member of a union, and ``[key]`` of a mapping's key."""
     return next((location[:n] for n in range(len(location), 0, -1) if location[:n] in lines), ())
 
@@ -192,9 +192,9 @@ def _problems(errors: list[ErrorDetails], root: type[BaseModel], lines: Lines) -
             *above, key = e["loc"]
             meant |= {(*above, k) for k in difflib.get_close_matches(str(key), _allowed_keys(tuple(above), root), n=1)}
     everywhere = {_known(tuple(e["loc"]), lines) for e in errors}
-    told: set[Path_] = set()
+    told: set[KeyPath] = set()
     for e in errors:
-        location: Path_ = tuple(e["loc"])
+        location: KeyPath = tuple(e["loc"])
         if e["type"] == "missing":
             if location not in meant:
                 yield location, _message(e, location, root)
@@ -207,7 +207,7 @@ def _problems(errors: list[ErrorDetails], root: type[BaseModel], lines: Lines) -
             yield place, _message(e, location if is_key else place, root)
 
 
-def line_of(location: Path_, lines: Lines) -> int:
+def line_of(location: KeyPath, lines: Lines) -> int:
     """The line of a key, or of what is nearest above it."""
     for n in range(len(location), -1, -1):
         if location[:n] in lines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workloads.operations.keys import part_of
-from workloads.operations.kind import ROWS, Arguments, Draw, Kind, Statement, WriteSet, _rows, new_rows
+from workloads.operations.kind import ROWS, Arguments, Draw, Kind, Statement, WriteSet, new_rows, row_values
 from workloads.tables import Row, State, TableSpec
 
 
@@ -17,7 +17,7 @@ class Insert(Kind):
         return {"ids": draw.some_ids()}
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
-        return [Statement(f"INSERT INTO {{table}} ({ROWS}) VALUES {_rows(new_rows(value, op, table))}")]
+        return [Statement(f"INSERT INTO {{table}} ({ROWS}) VALUES {row_values(new_rows(value, op, table))}")]
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         return WriteSet([], sorted(new_rows(value, op, table)))

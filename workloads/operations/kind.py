@@ -78,7 +78,7 @@ class Draw:
         return self.ids(self.rng.randint(1, int(self.options.get("rows", 3))))
 
 
-def _in(ids: Iterable[int]) -> str:
+def id_list(ids: Iterable[int]) -> str:
     return ", ".join(str(int(i)) for i in ids)
 
 
@@ -92,7 +92,7 @@ def new_rows(value: Arguments, op: str, table: TableSpec) -> list[Row]:
     return [new_row(i, op, table) for i in value["ids"]]
 
 
-def _rows(rows: Iterable[Row]) -> str:
+def row_values(rows: Iterable[Row]) -> str:
     return ", ".join(f"({r.id}L, '{r.val}', {r.cnt}L, '{r.log}', {r.part})" for r in rows)
 
 
@@ -152,7 +152,7 @@ class Kind(ABC):
         return frozenset()
 
 
-def _net(removed: Iterable[Row], added: Iterable[Row]) -> WriteSet:
+def net(removed: Iterable[Row], added: Iterable[Row]) -> WriteSet:
     out, plus = Counter(removed), Counter(added)
     return WriteSet(sorted((out - plus).elements()), sorted((plus - out).elements()))
 

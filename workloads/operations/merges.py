@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from workloads.operations.keys import part_of
-from workloads.operations.kind import Arguments, Draw, Kind, Statement, WriteSet, _net, new_row
+from workloads.operations.kind import Arguments, Draw, Kind, Statement, WriteSet, net, new_row
 from workloads.tables import Row, State, TableSpec
 
 
@@ -50,7 +50,7 @@ class _Merge(Kind):
                     added += [Row(r.id, op, r.cnt + 1, f"{r.log},{op}", r.part) for r in rows]
             if not rows and self.inserts:
                 added.append(new_row(i, op, table))
-        return _net(removed, added)
+        return net(removed, added)
 
 
 class MergeUpsert(_Merge):

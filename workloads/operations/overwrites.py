@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workloads.operations.keys import part_of
-from workloads.operations.kind import ROWS, Arguments, Draw, Kind, Statement, WriteSet, _net, _rows, new_rows
+from workloads.operations.kind import ROWS, Arguments, Draw, Kind, Statement, WriteSet, net, new_rows, row_values
 from workloads.tables import COLUMNS, State, TableSpec
 
 
@@ -22,13 +22,13 @@ class OverwritePartitions(Kind):
         return {"ids": draw.some_ids()}
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
-        rows = _rows(new_rows(value, op, table))
+        rows = row_values(new_rows(value, op, table))
         mode = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
         return [Statement(f"INSERT OVERWRITE {{table}} ({ROWS}) VALUES {rows}", settings=mode)]
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         parts = self.whole_parts(value, table)
-        return _net([r for r in state if parts is None or r.part in parts], new_rows(value, op, table))
+        return net([r for r in state if parts is None or r.part in parts], new_rows(value, op, table))
 
     def at_commit(self, table: TableSpec) -> bool:
         return True
@@ -57,7 +57,7 @@ class OverwriteWhere(OverwritePartitions):
         mode = {"spark.sql.sources.partitionOverwriteMode": "static"}
         partition = f" PARTITION (part = {part})" if table.partitioned else ""
         columns = ", ".join(c for c in COLUMNS if c != "part" or not table.partitioned)
-        source = f"VALUES {_rows(rows)} AS v({ROWS})" if rows else "{table}"
+        source = f"VALUES {row_values(rows)} AS v({ROWS})" if rows else "{table}"
         nothing = "" if rows else " WHERE false"
         sql = f"INSERT OVERWRITE {{table}}{partition} ({columns}) SELECT {columns} FROM {source}{nothing}"
         return [Statement(sql, settings=mode)]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from workloads.operations.kind import ROWS, STAGES, Arguments, Draw, Kind, Statement, WriteSet, _in, _net
+from workloads.operations.kind import ROWS, STAGES, Arguments, Draw, Kind, Statement, WriteSet, id_list, net
 from workloads.tables import State, TableSpec
 
 
@@ -43,7 +43,7 @@ class Transfer(_TwoTables):
         return {"ids": draw.ids(1), "into": self.other(draw), "amount": draw.rng.randint(1, 9)}
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
-        amount, where = int(value["amount"]), f"id IN ({_in(value['ids'])})"
+        amount, where = int(value["amount"]), f"id IN ({id_list(value['ids'])})"
         signs = (("{table}", "-"), (self.qualified(value), "+"))
         parts = [
             [into, f"UPDATE {{{{at}}}} SET cnt = cnt {sign} {amount}, log = concat(log, ',{op}') WHERE {where}"]
@@ -55,7 +55,7 @@ class Transfer(_TwoTables):
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         more = value["amount"] if table.name == value["into"] else -value["amount"]
         old = [r for i in value["ids"] for r in state.by_id(i)]
-        return _net(old, [r._replace(cnt=r.cnt + more, log=f"{r.log},{op}") for r in old])
+        return net(old, [r._replace(cnt=r.cnt + more, log=f"{r.log},{op}") for r in old])
 
 
 class ReadBoth(_TwoTables):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from workloads.operations.kind import Arguments, Draw, Kind, Statement, WriteSet, _in, _net
+from workloads.operations.kind import Arguments, Draw, Kind, Statement, WriteSet, id_list, net
 from workloads.tables import Row, State, TableSpec
 
 
@@ -26,7 +26,7 @@ class _Update(Kind):
     def where(self, value: Arguments) -> str:
         """The statement's WHERE condition."""
         ids = value["ids"]
-        return f"id = {int(ids[0])}" if len(ids) == 1 else f"id IN ({_in(ids)})"
+        return f"id = {int(ids[0])}" if len(ids) == 1 else f"id IN ({id_list(ids)})"
 
     def arguments(self, draw: Draw) -> Arguments:
         return {"ids": draw.ids(1)}
@@ -36,7 +36,7 @@ class _Update(Kind):
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         old = self.matching(state, value)
-        return _net(old, [self.updated(r, op) for r in old])
+        return net(old, [self.updated(r, op) for r in old])
 
 
 class UpdateRegister(_Update):
