@@ -1,8 +1,8 @@
 """The ``atomicity`` checker: is a transfer in both of its tables or in neither, and does nobody ever see half of one?
 
-A transfer (``workloads.operations.two_tables.Transfer``) is one operation with a commit in each of two tables. Each table's log says by itself whether
-it has its part: the snapshot that names the operation is in main's ancestry or not. So half of one that stays (``half-transaction``) is a
-comparison of two logs, whatever the writer was told: both or neither is right for every outcome.
+A transfer (``workloads.operations.two_tables.Transfer``) is one operation with a commit in each of two tables. Each
+table's log says by itself whether it has its part: the snapshot that names the operation is in main's ancestry or not. So half of one
+that stays (``half-transaction``) is a comparison of two logs, whatever the writer was told: both or neither is right for every outcome.
 
 **Readers.** Nothing reads two tables at one moment, and what two reads at two moments show proves nothing. ``ReadBoth`` asks for the snapshot
 of its own table x, then of y, then of x again::

@@ -19,7 +19,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.isolation import Isolation
 from checkers.judge import minimal, trail
 from checkers.judge.assertions import Assertions
-from checkers.judge.runfolder import Promises, Results
+from checkers.judge.runfolder import NO_PROMISES, Promises, Results
 from checkers.linearizable import Linearizable
 from checkers.liveness import Liveness
 from checkers.metadata.checker import Metadata
@@ -64,7 +64,7 @@ LONG = 50_000
 def check(
     evidence: Evidence,
     checkers: Sequence[Checker] = ALL,
-    promises: Promises = Promises(),
+    promises: Promises = NO_PROMISES,
     *,
     engine: Engine = "auto",
 ) -> Results:

@@ -44,6 +44,10 @@ class Promises:
     thresholds: Mapping[str, str] = field(default_factory=dict)
 
 
+NO_PROMISES = Promises()
+"""The workload expects and asserts nothing."""
+
+
 def load_evidence(folder: Path) -> Evidence:
     """Read a run's folder: history, table logs, what the plan says of the tables, and whether the run came to its end.
 

@@ -4,9 +4,9 @@ Other checkers ask what clients saw. This one asks the table's own files, of *ev
 not only of the last: a version that was wrong for a second misled whoever read it then, and later versions may show no trace of it.
 
 Three parts look at a table's log, each with its own subject: ``checkers.metadata.versions`` (versions, and what vanished from one to the
-next), ``checkers.metadata.files`` (files, manifests, summaries), on the chain that ``checkers.timeline.version_order`` makes of the versions. The
-rules, each with the section of the specification that it is from, are a table: ``checkers.metadata.rules``. It knows nothing of the
-workload's meanings, so it also judges tables that other engines wrote.
+next), ``checkers.metadata.files`` (files, manifests, summaries), on the chain that ``checkers.timeline.version_order``
+makes of the versions. The rules, each with the section of the specification that it is from, are a table: ``checkers.metadata.rules``.
+It knows nothing of the workload's meanings, so it also judges tables that other engines wrote.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ class Timeline:
     Attributes:
         spec: what the table promises.
         log: what its files say.
-        everything: all operations of the history by id, of whatever table; those on two tables as this one saw them (``checkers.timeline.two_tables``).
+        everything: all operations of the history by id, of whatever table; those on two tables as this one saw them
+            (``checkers.timeline.two_tables``).
         ops: this table's operations in invocation order.
         complete: whether the run came to its end.
     """

@@ -20,7 +20,7 @@ from compose.catalogs.sqlite import JDBC_SQLITE
 from compose.endpoints import Endpoints
 from compose.processes.process import LocalProcess
 
-__all__ = ["CATALOGS", "JDBC_TABLES", "SERVERS", "Catalog", "catalog_of"]
+__all__ = ["CATALOGS", "SERVERS", "Catalog", "catalog_of"]
 
 
 SERVERS: Mapping[str, Callable[[Site], LocalProcess]] = {

@@ -1,6 +1,7 @@
 """``icequake matrix``: the conflict matrix, measured. Two operations, one after the other in the middle of the first.
 
-Every cell (``checkers.conflicts.predicted``) is a table of its own. The first operation scans and writes its files; its commit is held while the second
+Every cell (``checkers.conflicts.predicted``) is a table of its own. The first operation scans and writes its files;
+its commit is held while the second
 commits; then it is let go. Several cells make one run, two runs go on at the same time, and every run is judged by all checkers. What came of
 each cell is appended to ``cells.jsonl`` when its run has been judged, so a matrix that was stopped goes on where it was.
 """

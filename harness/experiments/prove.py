@@ -1,7 +1,8 @@
 """``icequake prove``: every known defect as one command, shown again on real Spark, and judged by the checkers.
 
 One stack with warm writers serves all scenarios; each is a run of its own, in a namespace of its own, with a folder in the store that
-``icequake check`` judges again. Every writer reaches catalog and store through proxies of its own (``nemesis.proxy.connection``). What is decided is
+``icequake check`` judges again. Every writer reaches catalog and store through proxies of its own
+(``nemesis.proxy.connection``). What is decided is
 told in full: how each operation ended, which anomalies the checkers found, and the rows that are left, each beside what the scenario says.
 """
 

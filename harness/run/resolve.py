@@ -1,7 +1,7 @@
 """Workload and scenario files with every name in them looked up, those of anomalies, too.
 
-``workloads.file.workload`` and ``workloads.file.scenario`` know the names of operations, tables and faults. What an anomaly is called only the checkers
-know, and they stand above those files. So it is looked up here, and all that is wrong with a file is said at once.
+``workloads.file.workload`` and ``workloads.file.scenario`` know the names of operations, tables and faults. Only the checkers
+know the names of anomalies, and they stand above those files. So it is looked up here, and all that is wrong with a file is said at once.
 
 The command line can change what a file says. A clock or a fault of a writer that is no longer there after ``--writers`` would do nothing,
 so the names of such a changed workload are looked up again.

@@ -1,4 +1,5 @@
-"""Faults as plain values: what goes wrong, where, and how often. What carries them out is ``nemesis.proxy.connection`` and ``nemesis.processes``.
+"""Faults as plain values: what goes wrong, where, and how often. ``nemesis.proxy`` and ``nemesis.processes``
+carry them out.
 
 A fault of a *connection* names a verb, whose connection it is (``writers``), to which ``service``, and at which requests it
 strikes. The verbs and what the writer sees of them:

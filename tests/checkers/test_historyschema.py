@@ -1,4 +1,5 @@
-"""``docs/history.schema.json`` says what ``checkers.evidence.history`` accepts, no more and no less, and ``docs/history.md`` shows what is true.
+"""``docs/history.schema.json`` says what ``checkers.evidence.history`` accepts, no more and no less, and
+``docs/history.md`` shows what is true.
 
 The schema uses few keywords of JSON Schema; :func:`complaints` knows just those, and refuses a schema with any other, so that no
 validator is needed that icequake does not need itself.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from checkers.evidence import history, runfolder
-from checkers.judge import runfolder
+from checkers.judge.runfolder import load_evidence
 from compose.catalogs.registry import CATALOGS
 from tests.support.runs import icequake
 
@@ -49,7 +49,7 @@ def test_a_catalog_keeps_what_it_promises_while_its_server_is_killed(tmp_path: P
     assert len(told) > 36 and all(o.completed is not None for o in told)
     last = [o for o in told if o.invoked.extra.get("phase") == "final-reads"]
     assert last and all(o.type == "ok" for o in last), "its server is back, with its data"
-    evidence = runfolder.load_evidence(folder.path)
+    evidence = load_evidence(folder.path)
     assert all(log.complete and not log.missing_files for log in evidence.logs.values())
     # While the server is down operations fail at once, so how many get through is a matter of speed; the seeds are from before.
     assert all(log.main() for log in evidence.logs.values())

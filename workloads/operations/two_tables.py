@@ -32,7 +32,8 @@ class Transfer(_TwoTables):
     """Takes ``amount`` off the counter of a key in its own table and adds it to that of the same key in the table ``into``; both or neither.
 
     Both rows get the operation's id appended to their lists, so that a plain reader sees which transfers a row has. Where the catalog can
-    commit to several tables at once it is one transaction; where it cannot, two statements, one after the other (``harness.writers.two_tables``).
+    commit to several tables at once it is one transaction; where it cannot, two statements, one after the other
+    (``harness.writers.two_tables``).
     The result says which. The tables need the property ``write.wap.enabled``, for what is committed together is staged before.
     """
 

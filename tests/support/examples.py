@@ -1,0 +1,28 @@
+"""The example files of ``docs/extending.md``: the tests run what the page shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+_BLOCK = re.compile(r"^```\w+\n# (?P<name>\S+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def example(name: str) -> str:
+    """The text of the block whose first line is ``# name``.
+
+    Raises:
+        LookupError: the page has no such block, or several.
+    """
+    found = [m["text"] for m in _BLOCK.finditer(PAGE.read_text(encoding="utf-8")) if m["name"] == name]
+    if len(found) != 1:
+        raise LookupError(f"{PAGE.name}: {len(found)} blocks begin with `# {name}`; there must be one")
+    return found[0]
+
+
+def write_example(name: str, folder: Path) -> Path:
+    """Write the file of that name into ``folder``; its path."""
+    path = folder / name
+    path.write_text(example(name), encoding="utf-8")
+    return path
