@@ -55,11 +55,12 @@ def execute(
     installation: Installation,
     endpoints: Endpoints,
     *,
+    warm: tuple[Path, ...] = (),
     seed: int = 1,
     operations: Callable[[Workload, Phase, int, int], Iterable[Planned]] = generator.operations,
 ) -> RunFolder:
-    """A run with writers of its own on a stack that is there; its folder in the store ``into``."""
+    """A run on a stack that is there, with ``warm`` writers or its own; its folder in the store ``into``."""
     folder = store.create(into, workload.workload)
-    settings = Settings(seed=seed, command="icequake run", operations=operations)
+    settings = Settings(seed=seed, command="icequake run", operations=operations, warm=warm)
     Run(workload, folder, installation, settings, kept=Kept(endpoints), watcher=Silent()).execute()
     return folder
