@@ -21,8 +21,8 @@ run: setup ## Run one workload: make run WORKLOAD=workloads/mixed.yaml
 	@$(BOOTSTRAP) icequake run $(WORKLOAD)
 
 test: setup ## All tests; those on a real Spark cluster one after another
-	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS)
-	@$(BOOTSTRAP) pytest -m spark
+	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS) --durations=20
+	@$(BOOTSTRAP) pytest -m spark --durations=20
 
 test-fast: ## The tests that need no Spark
 	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS)

@@ -283,16 +283,25 @@ class Matrix:
 
     Args:
         cells: in the order in which they are measured.
+        on: a bench whose object store, Spark cluster and writers are used.
     """
 
     def __init__(
-        self, cells: Sequence[Cell], folder: Path, installation: Installation, watcher: Watcher, catalog: str = "rest"
+        self,
+        cells: Sequence[Cell],
+        folder: Path,
+        installation: Installation,
+        watcher: Watcher,
+        catalog: str = "rest",
+        *,
+        on: Bench | None = None,
     ) -> None:
         self._cells = cells
         self._folder = folder
         self._installation = installation
         self._watcher = watcher
         self._catalog = catalog
+        self._on = on
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._done: list[Measured] = []
@@ -314,7 +323,13 @@ class Matrix:
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         with Bench(
-            self._installation, 2, self._folder / "logs", self._watcher, catalog=self._catalog, groups=GROUPS
+            self._installation,
+            2,
+            self._folder / "logs",
+            self._watcher,
+            catalog=self._catalog,
+            groups=GROUPS,
+            on=self._on,
         ) as bench:
             self._begin(bench.versions)
             known = {m.cell for m in self._done}

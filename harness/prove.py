@@ -347,7 +347,7 @@ def prove(
                             runs / "prove-logs",
                             watcher,
                             catalog=catalog,
-                            groups=min(GROUPS if many else 1, len(on.groups) if on else GROUPS),
+                            groups=GROUPS if many and (on is None or len(on.groups) >= GROUPS) else 1,
                             on=on,
                         )
                         (one if on else whole).enter_context(bench)

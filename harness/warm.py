@@ -84,7 +84,7 @@ class Bench:
         self._jars: set[str] = {*CATALOGS[catalog].jars, *(on._jars if on else ())}
         self.groups: list[Group] = []
         self.versions = versions(installation)
-        if on is not None and (writers > on.writers or groups > len(on.groups)):
+        if on is not None and writers * groups > len(on.slots):
             raise ValueError(f"{groups} groups of {writers} writers are more than the other bench has")
 
     def __enter__(self) -> Bench:
@@ -92,7 +92,7 @@ class Bench:
             data = Path(tempfile.mkdtemp(prefix="icequake-"))
             data.chmod(0o755)  # PostgreSQL of a root user runs under another uid
             stack.callback(shutil.rmtree, data, ignore_errors=True)
-            run_id = secrets.token_hex(6)
+            self.run_id = run_id = secrets.token_hex(6)
             watchdog = Watchdog(run_id, remove=[data])
             watchdog.start()
             stack.callback(watchdog.close)
@@ -116,7 +116,7 @@ class Bench:
             self.stack = services
             self.endpoints = replace(services.endpoints, ship_jars=False)  # the cluster is on this machine
             if self._on is not None and self._jars == self._on._jars:
-                slots = [slot for group in self._on.groups[: self._count] for slot in group.slots[: self.writers]]
+                slots = list(self._on.slots[: self.writers * self._count])
             else:
                 slots = self._launch(stack, run_id, data)
             for g, f in enumerate(fronts):
@@ -137,11 +137,15 @@ class Bench:
             slot.close()
         return slots
 
+    @property
+    def slots(self) -> tuple[WriterSlot, ...]:
+        """The writers of all groups."""
+        return tuple(slot for group in self.groups for slot in group.slots)
+
     def sockets(self) -> tuple[Path, ...]:
         """Of all writers, for a run that is not one of the bench's (``harness.run.Settings.warm``). Raises WriterError."""
-        slots = [slot for group in self.groups for slot in group.slots]
-        renew(slots)
-        return tuple(slot.socket_path for slot in slots)
+        renew(self.slots)
+        return tuple(slot.socket_path for slot in self.slots)
 
     @property
     def shared(self) -> External:
