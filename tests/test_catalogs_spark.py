@@ -29,7 +29,7 @@ tables:
   - {{name: b, mode: copy-on-write}}
 writers: 2
 keys: {{space: 8}}
-phases: [{{name: main, length: {{ops: 36}}, rate: 3}}]
+phases: [{{name: main, length: {{ops: 24}}, rate: 3}}]
 op_timeout: 90s
 operations: {{insert: 6, update-append: 3, delete: 2, merge-upsert: 2, read: 1, set-property: 1}}
 nemesis:
@@ -60,7 +60,7 @@ def test_a_catalog_shows_its_scenarios_and_keeps_what_it_promises_while_its_serv
     assert exit_code(results.valid) in ((0,) if entry.guard != "none" else (0, 1)), results
     whole = history.read(folder.history)
     told = whole.operations()
-    assert len(told) > 36 and all(o.completed is not None for o in told)
+    assert len(told) > 24 and all(o.completed is not None for o in told)
     last = [o for o in told if o.invoked.extra.get("phase") == "final-reads"]
     assert last and all(o.type == "ok" for o in last), "its server is back, with its data"
     evidence = check.load_evidence(folder.path)

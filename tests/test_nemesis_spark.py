@@ -107,6 +107,9 @@ def test_a_few_cells_of_the_matrix_are_measured_and_an_interrupted_one_goes_on(
     assert matrix.read(tmp_path / "matrix" / "cells.jsonl")[1] == found
     assert len(found) == 4 and all(m.held and m.as_predicted for m in found)
     before = (tmp_path / "matrix" / "cells.jsonl").read_text()
+    more = list(conflicts.cells(tuple(k for k in conflicts.KINDS if k in chosen)))[:6]
+    found = matrix.Matrix(more, tmp_path / "matrix", installation, Silent(), on=bench).measure()
+    assert len(found) == 6 and found[:4] == matrix.read(tmp_path / "matrix" / "cells.jsonl")[1][:4]
     again = icequake(*chosen, "--limit", 6, "--against", tmp_path / "matrix")
     assert again.returncode == 0, again.stdout + again.stderr
     after = (tmp_path / "matrix" / "cells.jsonl").read_text()
