@@ -21,11 +21,11 @@ run: setup ## Run one workload: make run WORKLOAD=workloads/mixed.yaml
 	@$(BOOTSTRAP) icequake run $(WORKLOAD)
 
 test: setup ## All tests; those on a real Spark cluster one after another
-	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS) --durations=20
+	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS) --dist worksteal --durations=20
 	@$(BOOTSTRAP) pytest -m spark --durations=20
 
 test-fast: ## The tests that need no Spark
-	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS)
+	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS) --dist worksteal
 
 test-spark: setup ## The tests on a real Spark cluster
 	@$(BOOTSTRAP) pytest -m spark
