@@ -9,7 +9,8 @@ PYTHON ?= $(or $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done),python3)
 BOOTSTRAP := $(PYTHON) harness/bootstrap.py
 WORKLOAD ?= workloads/quick.yaml
-JOBS ?= auto
+# One test process more than there are cores: some tests wait for an answer that never comes.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

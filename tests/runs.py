@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+
+import pytest
 
 from compose.endpoints import Endpoints
 from compose.install import Installation
-from harness import store
+from harness import cli, store
 from harness.run import Kept, Run, Settings
 from harness.store import RunFolder
 from workloads import generator
@@ -47,6 +51,16 @@ def icequake(
     return subprocess.run(
         command(*arguments), capture_output=True, text=True, timeout=timeout, env=env or environment(), cwd=cwd
     )
+
+
+def inside(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, which has all that it imports: for what ends before anything is started."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["icequake", *map(str, arguments)])
+        patch.chdir(cwd)
+        code = cli._main()
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 def execute(
