@@ -165,10 +165,11 @@ def _final(scenario: Scenario, told: history.History) -> Iterator[str]:
 class Script:
     """The operations of one scenario in their order: who waits for whom, what is held at which gate. Use in ``with``.
 
-    Every wait ends after the scenario's ``op_timeout`` with a :class:`RunError`.
+    Every wait ends after the scenario's ``op_timeout``, or when ``stopped`` is set, with a :class:`RunError`.
     """
 
-    def __init__(self, scenario: Scenario, board: Board) -> None:
+    def __init__(self, scenario: Scenario, board: Board, stopped: threading.Event | None = None) -> None:
+        self._stopped = stopped or threading.Event()
         self._scenario = scenario
         self._board = board
         self._completed = {s.name: threading.Event() for s in scenario.operations}
@@ -221,6 +222,8 @@ class Script:
     def _until(self, condition: Any, what: str) -> None:
         ends = time.monotonic() + self._scenario.op_timeout
         while not condition():
+            if self._stopped.is_set():
+                raise RunError(f"{self._scenario.scenario} was stopped: {what}")
             if self._stop.wait(0.01) or time.monotonic() > ends:
                 raise RunError(f"{self._scenario.scenario}: {what}, for {self._scenario.op_timeout:.0f} s")
 
@@ -250,11 +253,12 @@ def prove_once(
     from reports import page, stored
 
     began = time.monotonic()
+    stop = stop or threading.Event()
     folder = store.create(runs, scenario.scenario)
     found: dict[str, str] = {}
     struck: list[str] = []
     try:
-        with Script(scenario, bench.groups[group].board) as script:
+        with Script(scenario, bench.groups[group].board, stop) as script:
             bench.run(
                 scenario.workload(),
                 folder,
