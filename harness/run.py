@@ -89,6 +89,8 @@ class Settings:
         share_final_reads: whether each table is read by one writer at the end, not by all.
         stop: set by others, it ends the run soon, with what there is.
         fronts: proxies between the writers and the services; a run with a nemesis makes its own when there are none.
+        warm: sockets of drivers that the writers are to use, each in a session with this run's catalog; they have the jars that it needs,
+            and whoever gives them keeps them from others meanwhile.
         proxied: whether a run makes its own also without a nemesis, so that every request is in its proxy log.
         external: what is not to be started, for it is somebody else's.
         clean: whether the tables are dropped at the end.
@@ -101,6 +103,7 @@ class Settings:
     spark_workers: int = 2
     capture_interval: float = 10.0
     fronts: Fronts | None = None
+    warm: tuple[Path, ...] = ()
     proxied: bool = False
     share_final_reads: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
@@ -111,10 +114,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class Kept:
-    """A stack that ``icequake up`` keeps: where its services and warm writers (their sockets) are."""
+    """A stack that is there already: where its services and warm writers (their sockets) are.
+
+    Attributes:
+        services: that faults of processes can strike: those that this process has started.
+    """
 
     endpoints: Endpoints
     sockets: tuple[Path, ...] = ()
+    services: Mapping[str, Service] = field(default_factory=dict)
 
 
 CREATE_NAMESPACE = [Statement("CREATE NAMESPACE IF NOT EXISTS {catalog}.{namespace}")]
@@ -245,7 +253,7 @@ class Run:
                 endpoints = services.endpoints
                 self._services = services.services
             else:
-                endpoints = self._kept.endpoints
+                endpoints, self._services = self._kept.endpoints, self._kept.services
                 self._say("using the stack that is up")
         endpoints = replace(endpoints, catalog_properties=self._workload.catalog_properties)
         for problem in self._fronts.blind(endpoints) if self._fronts is not None and nemesis is not None else ():
@@ -383,6 +391,7 @@ class Run:
             logs=self._folder.logs,
             front=self._fronts or direct,
             warm=self._warm(),
+            new_sessions=bool(self._settings.warm),
             clocks=self._workload.clocks,
         )
         slots = []
@@ -395,7 +404,9 @@ class Run:
         return slots
 
     def _warm(self) -> tuple[Path, ...]:
-        """The kept writers that this run may use: they have what they were started with."""
+        """The warm writers that this run may use; kept ones have what they were started with."""
+        if self._settings.warm:
+            return () if self._workload.clocks else self._settings.warm
         if self._kept is None or self._fronts is not self._settings.fronts:
             return ()
         own = self._workload.clocks or (self._workload.catalog_properties and self._settings.fronts is None)

@@ -22,7 +22,7 @@ from harness.history import Event, History
 from harness.measures import FIGURES, FaultMeasured, Measures, measure
 from reports import compare as page
 from reports import comparewords
-from tests.runs import ROOT, Silent, icequake
+from tests.runs import ROOT, Silent, icequake, inside
 from tests.test_cli import last_line
 from tests.test_report import HOSTILE, commit, log_of
 from workloads.schema import Workload
@@ -539,7 +539,7 @@ def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> Non
 )
 def test_bad_arguments_are_one_line_and_254(arguments: list[str], says: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = icequake("compare", *arguments, cwd=tmp_path)
+    done = inside("compare", *arguments, cwd=tmp_path)
     assert done.returncode == 254, done.stdout + done.stderr
     assert says in last_line(done.stderr)
     assert not (tmp_path / "store").exists()

@@ -16,12 +16,12 @@ import pytest
 from checkers.check import check, load_evidence
 from checkers.verdict import Evidence
 from compose.install import Installation
-from compose.stack import Stack
 from harness import history, tablelog
 from harness.history import Event, History
 from harness.outcome import conflict
 from harness.store import RunFolder
 from harness.tablelog import Commit, TableLog
+from harness.warm import Bench
 from tests.runs import ROOT, environment, execute, icequake
 from workloads import schema
 
@@ -31,10 +31,11 @@ OPERATIONS = 200
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory, installation: Installation, stack: Stack) -> RunFolder:
+def recorded(tmp_path_factory: pytest.TempPathFactory, installation: Installation, bench: Bench) -> RunFolder:
     """A good run of the quick workload, judged by the command line."""
     quick = schema.load(schema.find("quick")).model_copy(update={"length": schema.Length(ops=OPERATIONS)})
-    folder = execute(quick, tmp_path_factory.mktemp("store"), installation, stack.endpoints, seed=5)
+    into = tmp_path_factory.mktemp("store")
+    folder = execute(quick, into, installation, bench.endpoints, warm=bench.sockets(), seed=5)
     judged = icequake("check", folder.path)
     assert judged.returncode == 0, judged.stdout + judged.stderr
     return folder
@@ -91,12 +92,12 @@ def test_check_needs_no_spark_and_gives_the_same_bytes_again(recorded: RunFolder
 
 
 def test_two_runs_of_a_seed_invoke_the_same_operations(
-    tmp_path: Path, installation: Installation, stack: Stack
+    tmp_path: Path, installation: Installation, bench: Bench
 ) -> None:
     quick = schema.load(schema.find("quick")).model_copy(update={"length": schema.Length(ops=24), "writers": 2})
 
     def invoked(n: int) -> dict[str, list[object]]:
-        folder = execute(quick, tmp_path / str(n), installation, stack.endpoints, seed=77)
+        folder = execute(quick, tmp_path / str(n), installation, bench.endpoints, warm=bench.sockets(), seed=77)
         by_writer: dict[str, list[object]] = {}
         for e in history.read(folder.history).events:
             if e.type == "invoke" and e.op is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 from checkers.check import Results
 from checkers.verdict import Anomaly, Validity, Verdict
 from harness.history import History, Recorder, read
-from harness.prove import Proof, decide, newer, rows
+from harness.prove import Proof, Script, alone, decide, newer, rows
+from harness.run import RunError
 from nemesis import scenario
+from nemesis.board import Board
 from nemesis.scenario import Scenario
 from workloads.schema import WorkloadError
 
@@ -221,3 +224,19 @@ def test_the_table_counts_and_shows_the_worst() -> None:
     proofs = [Proof("undelete", "reproduced"), Proof("undelete", "not reproduced", ("because",))]
     assert rows([s], proofs) == [("undelete", "not reproduced", "1 of 2", "because")]
     assert rows([s], proofs[:1]) == [("undelete", "reproduced", "1 of 1", "undelete")]
+
+
+def test_a_wait_of_a_script_ends_when_all_are_stopped() -> None:
+    (one,) = scenario.find(["undelete"])
+    stopped = threading.Event()
+    with Script(one, Board(), stopped) as script:
+        waiting = next(s for s in one.operations if s.after)
+        stream = script.operations(one.workload(), one.workload().resolved_phases()[0], waiting.writer, 0)
+        stopped.set()
+        with pytest.raises(RunError, match=f"undelete was stopped: {waiting.name} waits for"):
+            next(stream)
+
+
+def test_what_concerns_a_servers_database_has_it_to_itself() -> None:
+    names = {s.scenario for s in scenario.find([]) if alone(s)}
+    assert {"rest-database-lost-ack", "rest-half-transaction"} <= names and "undelete" not in names
