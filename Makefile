@@ -9,7 +9,8 @@ PYTHON ?= $(or $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done),python3)
 BOOTSTRAP := $(PYTHON) compose/install/bootstrap.py
 WORKLOAD ?= workloads/quick.yaml
-JOBS ?= auto
+# One test process more than there are cores: some tests wait for an answer that never comes.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,11 +24,11 @@ run: ## Run one workload: make run WORKLOAD=workloads/mixed.yaml
 		test $$code -ge 128 || $(BOOTSTRAP) setup --class-data-after; exit $$code
 
 test: setup ## All tests; those on a real Spark cluster one after another
-	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS)
-	@$(BOOTSTRAP) pytest -m spark
+	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS) --dist worksteal --durations=20
+	@$(BOOTSTRAP) pytest -m spark --durations=20
 
 test-fast: ## The tests that need no Spark
-	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS)
+	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS) --dist worksteal
 
 test-spark: setup ## The tests on a real Spark cluster
 	@$(BOOTSTRAP) pytest -m spark

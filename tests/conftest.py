@@ -18,9 +18,10 @@ from compose.install import jdk
 from compose.install.cache import SetupError
 from compose.install.ensure import ensure
 from compose.install.installation import Installation
-from compose.processes.watchdog import Watchdog
 from compose.stack.sparkconf import spark_conf, writer_environment
 from compose.stack.stack import Stack
+from harness.run.bench import Bench
+from tests.support.runs import Silent
 
 # The same examples each time, so that a run of the tests says something of the code; ICEQUAKE_EXPLORE=1 looks for new ones.
 settings.register_profile("steady", derandomize=True, deadline=None)  # a loaded machine is slow, and no wrong
@@ -49,15 +50,16 @@ def installation() -> Installation:
 
 
 @pytest.fixture(scope="session")
-def stack(installation: Installation) -> Iterator[Stack]:
-    """A running stack: MinIO, PostgreSQL, REST catalog, Spark master and one worker."""
-    data = Path(tempfile.mkdtemp(prefix="icequake-test-"))
-    data.chmod(0o755)
-    run_id = data.name
-    with Watchdog(run_id, remove=[data]):
-        with Stack(installation, run_id=run_id, data=data / "services", logs=data / "logs", workers=1) as running:
-            yield running
-    shutil.rmtree(data, ignore_errors=True)
+def bench(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A running stack with four warm writers: for every test that is not about the start or the end of a stack."""
+    with Bench(installation, 2, tmp_path_factory.mktemp("bench"), Silent(), groups=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def stack(bench: Bench) -> Stack:
+    """The bench's stack: MinIO, PostgreSQL, REST catalog, Spark master and one worker."""
+    return bench.stack
 
 
 @pytest.fixture(scope="session")

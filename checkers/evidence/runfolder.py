@@ -11,6 +11,7 @@ import json
 import os
 import re
 import secrets
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -190,7 +191,7 @@ def create(store: Path, workload: str) -> RunFolder:
 
 
 def _link(link: Path, target: Path) -> None:
-    new = link.with_name(f".{link.name}.{os.getpid()}")
+    new = link.with_name(f".{link.name}.{os.getpid()}.{threading.get_ident()}")
     with contextlib.suppress(FileNotFoundError):
         new.unlink()
     new.symlink_to(target)

@@ -27,6 +27,7 @@ from checkers.judge.runfolder import Results, load_evidence, load_promises
 from compose.install.installation import Installation
 from harness.run.bench import Bench
 from harness.run.settings import RunError, Watcher
+from harness.run.versions import versions
 from nemesis.proxy.board import Board, Hold
 from workloads.file.workload import Length, Phase, Workload
 from workloads.generator import PlannedOperation
@@ -178,16 +179,25 @@ class Matrix:
 
     Args:
         cells: in the order in which they are measured.
+        on: a bench whose object store, Spark cluster and writers are used.
     """
 
     def __init__(
-        self, cells: Sequence[Cell], folder: Path, installation: Installation, watcher: Watcher, catalog: str = "rest"
+        self,
+        cells: Sequence[Cell],
+        folder: Path,
+        installation: Installation,
+        watcher: Watcher,
+        catalog: str = "rest",
+        *,
+        on: Bench | None = None,
     ) -> None:
         self._cells = cells
         self._folder = folder
         self._installation = installation
         self._watcher = watcher
         self._catalog = catalog
+        self._on = on
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._done: list[Measured] = []
@@ -198,7 +208,7 @@ class Matrix:
         return self._folder / "cells.jsonl"
 
     def measure(self) -> list[Measured]:
-        """Measure what has not been measured yet.
+        """Measure what has not been measured yet; nothing is started when that is nothing.
 
         Returns:
             All cells, measured now or before.
@@ -208,12 +218,20 @@ class Matrix:
             RunError, ServiceError, WriterError, TableReadError: a run failed; what was measured is kept.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._begin(versions(self._installation))
+        known = {m.cell for m in self._done}
+        left = [c for c in self._cells if c not in known]
+        if not left:
+            return self._done
         with Bench(
-            self._installation, 2, self._folder / "logs", self._watcher, catalog=self._catalog, groups=GROUPS
+            self._installation,
+            2,
+            self._folder / "logs",
+            self._watcher,
+            catalog=self._catalog,
+            groups=GROUPS,
+            on=self._on,
         ) as bench:
-            self._begin(bench.versions)
-            known = {m.cell for m in self._done}
-            left = [c for c in self._cells if c not in known]
             batches = [left[n : n + BATCH] for n in range(0, len(left), BATCH)]
             turn = iter(batches)
             self._watcher.progress(len(self._done), len(self._cells))

@@ -1,16 +1,19 @@
 """``icequake prove``: every known defect as one command, shown again on real Spark, and judged by the checkers.
 
-One stack with warm writers serves all scenarios; each is a run of its own, in a namespace of its own, with a folder in the store that
-``icequake check`` judges again. Every writer reaches catalog and store through proxies of its own
-(``nemesis.proxy.connection``). What is decided is
-told in full: how each operation ended, which anomalies the checkers found, and the rows that are left, each beside what the scenario says.
+One stack with warm writers serves all scenarios of a catalog, two at a time when they are many; each is a run of its own, in a
+namespace of its own, with a folder in the store that ``icequake check`` judges again. Every writer reaches catalog and store through
+proxies of its own (``nemesis.proxy.connection``). What is decided is told in full: how each operation ended, which anomalies the checkers found,
+and the rows that are left, each beside what the scenario says.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,11 @@ from workloads.generator import PlannedOperation
 LONGEST_HOLD = 25.0
 """Seconds; below the writers' socket timeout of 30 s, after which they give up a request."""
 
+GROUPS = 2
+"""Scenarios that run at the same time."""
+MANY = 8
+"""From which number of scenarios on; for fewer the start of more writers takes longer than it saves."""
+
 FAILURES = (RunError, WriterError, ServiceError, TableReadError, HistoryError, TableLogError)
 """What a scenario could not run or be judged for, as opposed to what it did not show."""
 
@@ -48,10 +56,11 @@ FAILURES = (RunError, WriterError, ServiceError, TableReadError, HistoryError, T
 class ScenarioScript:
     """The operations of one scenario in their order: who waits for whom, what is held at which gate. Use in ``with``.
 
-    Every wait ends after the scenario's ``op_timeout`` with a :class:`RunError`.
+    Every wait ends after the scenario's ``op_timeout``, or when ``stopped`` is set, with a :class:`RunError`.
     """
 
-    def __init__(self, scenario: Scenario, board: Board) -> None:
+    def __init__(self, scenario: Scenario, board: Board, stopped: threading.Event | None = None) -> None:
+        self._stopped = stopped or threading.Event()
         self._scenario = scenario
         self._board = board
         self._completed = {s.name: threading.Event() for s in scenario.operations}
@@ -104,6 +113,8 @@ class ScenarioScript:
     def _until(self, condition: Any, what: str) -> None:
         ends = time.monotonic() + self._scenario.op_timeout
         while not condition():
+            if self._stopped.is_set():
+                raise RunError(f"{self._scenario.scenario} was stopped: {what}")
             if self._stop.wait(0.01) or time.monotonic() > ends:
                 raise RunError(f"{self._scenario.scenario}: {what}, for {self._scenario.op_timeout:.0f} s")
 
@@ -115,17 +126,39 @@ class ScenarioScript:
                 left.remove(step)
 
 
-def prove_once(bench: Bench, scenario: Scenario, runs: Path, command: str) -> Proof:
-    """Run a scenario once, judge it, write its verdicts and its page into the store ``runs``."""
+def prove_once(
+    bench: Bench,
+    scenario: Scenario,
+    runs: Path,
+    command: str,
+    *,
+    group: int = 0,
+    stop: threading.Event | None = None,
+) -> Proof:
+    """Run a scenario once, judge it, write its verdicts and its page into the store ``runs``.
+
+    Args:
+        group: of the bench.
+        stop: ends it soon, set by another thread.
+    """
     from reports.run import page, stored
 
     began = time.monotonic()
+    stop = stop or threading.Event()
     folder = runfolder.create(runs, scenario.scenario)
     found: dict[str, str] = {}
     struck: list[str] = []
     try:
-        with ScenarioScript(scenario, bench.groups[0].board) as script:
-            bench.run(scenario.workload(), folder, script.operations, command=command)
+        with ScenarioScript(scenario, bench.groups[group].board, stop) as script:
+            bench.run(
+                scenario.workload(),
+                folder,
+                script.operations,
+                command=command,
+                group=group,
+                progress=len(bench.groups) == 1,
+                stop=stop,
+            )
             problems = script.problems()
         results = check(load_evidence(folder.path), ALL, load_promises(folder.path))
         write_results(results, folder.results)
@@ -147,6 +180,11 @@ def prove_once(bench: Bench, scenario: Scenario, runs: Path, command: str) -> Pr
 # --- tell -------------------------------------------------------------------------------------------------------------
 
 
+def alone(scenario: Scenario) -> bool:
+    """Whether no other may run beside it: to a catalog server's database all operations look alike."""
+    return any(s.service == "database" for s in scenario.operations)
+
+
 def prove(
     scenarios: Sequence[Scenario],
     installation: Installation,
@@ -155,53 +193,83 @@ def prove(
     *,
     times: int = 1,
     command: str = "icequake prove",
+    on: Bench | None = None,
 ) -> tuple[list[Proof], dict[str, str]]:
-    """Run every scenario ``times`` times, those of one catalog on one stack.
+    """Run every scenario ``times`` times, those of one catalog together; all catalogs share the object store, Spark and the writers.
+
+    Args:
+        on: a bench that is there.
 
     Returns:
-        The proofs in the order of the runs, and the versions that ran.
+        The proofs, those of one catalog together, and the versions that ran.
     """
     proofs: list[Proof] = []
-
-    def bench(s: Scenario) -> tuple[str, tuple[tuple[str, str], ...]]:
-        return s.catalog, tuple(sorted(s.catalog_properties.items()))
-
-    for which in dict.fromkeys(map(bench, scenarios)):
-        proofs += _on_one([s for s in scenarios if bench(s) == which], installation, runs, watcher, times, command)
+    with contextlib.ExitStack() as whole:
+        for catalog in dict.fromkeys(s.catalog for s in scenarios):
+            mine = [s for s in scenarios if s.catalog == catalog]
+            try:
+                with contextlib.ExitStack() as one:
+                    if on is None or on.catalog != catalog:
+                        many = sum(times for s in mine if not alone(s)) >= MANY
+                        bench = Bench(
+                            installation,
+                            max(s.writers for s in (mine if on else scenarios)),
+                            runs / "prove-logs",
+                            watcher,
+                            catalog=catalog,
+                            groups=GROUPS if many and (on is None or len(on.groups) >= GROUPS) else 1,
+                            on=on,
+                        )
+                        (one if on else whole).enter_context(bench)
+                        on = on or bench
+                    else:
+                        bench = on
+                    proofs += _on_one(bench, mine, runs, watcher, times, command)
+            except FAILURES as e:  # of the stack: nothing can run that has not
+                done = {p.scenario for p in proofs}
+                proofs += [Proof(s.scenario, "not run", (str(e),)) for s in mine if s.scenario not in done]
+                watcher.say(f"the stack failed: {e}")
     return proofs, versions(installation)
 
 
 def _on_one(
-    scenarios: Sequence[Scenario],
-    installation: Installation,
-    runs: Path,
-    watcher: Watcher,
-    times: int,
-    command: str,
+    bench: Bench, scenarios: Sequence[Scenario], runs: Path, watcher: Watcher, times: int, command: str
 ) -> list[Proof]:
-    """The scenarios of one catalog with the same properties, on one stack."""
-    proofs: list[Proof] = []
-    try:
-        writers = max(s.writers for s in scenarios)
-        first = scenarios[0]
-        with Bench(
-            installation,
-            writers,
-            runs / "prove-logs",
-            watcher,
-            catalog=first.catalog,
-            catalog_properties=first.catalog_properties,
-        ) as bench:
-            for scenario in scenarios:
-                for n in range(times):
-                    proof = prove_once(bench, scenario, runs, f"{command} {scenario.scenario}")
-                    proofs.append(proof)
-                    count = f" ({n + 1} of {times})" if times > 1 else ""
-                    watcher.say(f"{scenario.scenario}{count}: {WORDS[proof.state]}, {proof.seconds:.0f} s")
-                    for reason in proof.why:
-                        watcher.say(f"  {reason}")
-    except FAILURES as e:  # of the stack: nothing can run that has not
-        done = {p.scenario for p in proofs}
-        proofs += [Proof(s.scenario, "not run", (str(e),)) for s in scenarios if s.scenario not in done]
-        watcher.say(f"the stack failed: {e}")
-    return proofs
+    """The scenarios of one catalog: as many at a time as the bench has groups, then those that must be alone."""
+    found: dict[tuple[str, int], Proof] = {}
+    stopped = threading.Event()
+    stops: set[threading.Event] = set()
+
+    def work(turn: deque[tuple[Scenario, int]], group: int) -> None:
+        while True:
+            try:
+                scenario, n = turn.popleft()
+            except IndexError:
+                return
+            stop = threading.Event()
+            stops.add(stop)
+            if stopped.is_set():
+                return
+            proof = prove_once(bench, scenario, runs, f"{command} {scenario.scenario}", group=group, stop=stop)
+            stops.discard(stop)
+            if stopped.is_set():  # it was cut short
+                return
+            found[scenario.scenario, n] = proof
+            count = f" ({n + 1} of {times})" if times > 1 else ""
+            watcher.say(f"{scenario.scenario}{count}: {WORDS[proof.state]}, {proof.seconds:.0f} s")
+            for reason in proof.why:
+                watcher.say(f"  {reason}")
+
+    everything = [(s, n) for s in scenarios for n in range(times)]
+    with ThreadPoolExecutor(len(bench.groups)) as pool:
+        try:
+            beside = deque(x for x in everything if not alone(x[0]))
+            for done in [pool.submit(work, beside, g) for g in range(len(bench.groups))]:
+                done.result()
+            pool.submit(work, deque(x for x in everything if alone(x[0])), 0).result()
+        except BaseException:
+            stopped.set()
+            for stop in list(stops):
+                stop.set()
+            raise
+    return [found[s.scenario, n] for s, n in everything]

@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checkers.evidence.runfolder import RunFolder
+from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
+from compose.external.external import External, Store
 from compose.install.installation import Installation
+from compose.processes.service import Service
 from compose.processes.watchdog import Watchdog
 from compose.stack.stack import Stack
 from harness.run.run import Run
@@ -37,17 +40,14 @@ class Group:
     Attributes:
         board: of the proxies of this group alone.
         slots: the warm writers; their drivers go on from run to run.
+        services: that the bench has started.
     """
 
     board: Board
     fronts: WriterProxies
     endpoints: Endpoints
     slots: tuple[WriterSlot, ...]
-
-    @property
-    def kept(self) -> StandingStack:
-        """What a run of this group uses."""
-        return StandingStack(self.endpoints, tuple(slot.socket_path for slot in self.slots))
+    services: Mapping[str, Service]
 
 
 class Bench:
@@ -56,6 +56,8 @@ class Bench:
     Args:
         writers: of one group.
         groups: that work at the same time, each run in a thread of its own.
+        on: another bench, whose object store, Spark cluster and writers this one uses; while this one runs something, that one must
+            not. Only the servers of the catalog are started, and drivers if the catalog needs jars that those there do not have.
 
     Raises (on entry):
         ServiceError, WriterError: something does not come up.
@@ -69,68 +71,89 @@ class Bench:
         watcher: Watcher,
         *,
         catalog: str = "rest",
-        catalog_properties: Mapping[str, str] | None = None,
         groups: int = 1,
+        on: Bench | None = None,
     ) -> None:
         self._installation = installation
-        self._catalog = catalog
-        self._properties = dict(catalog_properties or {})
-        self._writers = writers
+        self.catalog = catalog
+        self.writers = writers
         self._count = groups
         self._logs = logs
         self._watcher = watcher
+        self._on = on
         self._inside = contextlib.ExitStack()
+        self._jars: set[str] = {*CATALOGS[catalog].jars, *(on._jars if on else ())}
         self.groups: list[Group] = []
         self.versions = versions(installation)
+        if on is not None and writers * groups > len(on.slots):
+            raise ValueError(f"{groups} groups of {writers} writers are more than the other bench has")
 
     def __enter__(self) -> Bench:
         with contextlib.ExitStack() as stack:
             data = Path(tempfile.mkdtemp(prefix="icequake-"))
             data.chmod(0o755)  # PostgreSQL of a root user runs under another uid
             stack.callback(shutil.rmtree, data, ignore_errors=True)
-            run_id = secrets.token_hex(6)
+            self.run_id = run_id = secrets.token_hex(6)
             watchdog = Watchdog(run_id, remove=[data])
             watchdog.start()
             stack.callback(watchdog.close)
             self._logs.mkdir(parents=True, exist_ok=True)
-            fronts = [
-                WriterProxies(stack.enter_context(Proxies(Board())), first=g * self._writers)
-                for g in range(self._count)
-            ]
+            fronts = [WriterProxies(stack.enter_context(Proxies(Board()))) for _ in range(self._count)]
             services = Stack(
                 self._installation,
                 run_id=run_id,
                 data=data / "services",
                 logs=self._logs,
                 workers=1,
-                worker_cores=max(2, self._writers * self._count),
+                worker_cores=max(8, 3 * self.writers * self._count),
                 on_event=self._watcher.say,
-                catalog=self._catalog,
+                catalog=self.catalog,
                 before_database=fronts[0].database,
                 before_store=fronts[0].store,
+                external=None if self._on is None else self._on.shared,
             )
             services.start()
             stack.callback(services.stop)
-
-            def front(writer: str, endpoints: Endpoints) -> Endpoints:
-                seen = fronts[int(writer.removeprefix("w")) // self._writers](writer, endpoints)
-                return replace(seen, catalog_properties=self._properties)
-
-            launch = launcher(
-                self._installation, services.endpoints, run_id=run_id, data=data, logs=self._logs, front=front
-            )
-            slots = []
-            for n in range(self._writers * self._count):
-                slots.append(slot := WriterSlot(f"w{n}", launch, WRITER_START_S))
-                stack.callback(slot.kill)
-            for slot in slots:
-                slot.connect()
-                slot.close()
+            self.stack = services
+            self.endpoints = replace(services.endpoints, ship_jars=False)  # the cluster is on this machine
+            if self._on is not None and self._jars == self._on._jars:
+                slots = list(self._on.slots[: self.writers * self._count])
+            else:
+                slots = self._launch(stack, run_id, data)
             for g, f in enumerate(fronts):
-                mine = slots[g * self._writers : (g + 1) * self._writers]
-                self.groups.append(Group(f.board, f, services.endpoints, tuple(mine)))
+                mine = slots[g * self.writers : (g + 1) * self.writers]
+                self.groups.append(Group(f.board, f, self.endpoints, tuple(mine), services.services))
             self._inside = stack.pop_all()
         return self
+
+    def _launch(self, stack: contextlib.ExitStack, run_id: str, data: Path) -> list[WriterSlot]:
+        """Drivers; each run gives them a session with proxies."""
+        launch = launcher(self._installation, self.endpoints, run_id=run_id, data=data, logs=self._logs)
+        slots = []
+        for n in range(self.writers * self._count):
+            slots.append(slot := WriterSlot(f"w{n}", launch, WRITER_START_S))
+            stack.callback(slot.kill)
+        for slot in slots:
+            slot.connect()
+            slot.close()
+        return slots
+
+    @property
+    def slots(self) -> tuple[WriterSlot, ...]:
+        """The writers of all groups."""
+        return tuple(slot for group in self.groups for slot in group.slots)
+
+    def sockets(self) -> tuple[Path, ...]:
+        """Of all writers, for a run that is not one of the bench's (``harness.run.settings.Settings.warm``). Raises WriterError."""
+        renew(self.slots)
+        return tuple(slot.socket_path for slot in self.slots)
+
+    @property
+    def shared(self) -> External:
+        """What another bench uses of this one."""
+        e = self.endpoints
+        store = Store(e.s3, e.bucket, f"bench-{secrets.token_hex(4)}", e.access_key, e.secret_key, e.region)
+        return External(store=store, master=e.spark_master)
 
     def __exit__(self, *_: object) -> None:
         self._inside.close()
@@ -142,6 +165,7 @@ class Bench:
         operations: Operations,
         *,
         command: str,
+        seed: int = 0,
         group: int = 0,
         share_final_reads: bool = False,
         progress: bool = True,
@@ -158,9 +182,10 @@ class Bench:
         g = self.groups[group]
         renew(g.slots)
         settings = Settings(
-            seed=0,
+            seed=seed,
             command=command,
             fronts=g.fronts,
+            warm=tuple(slot.socket_path for slot in g.slots),
             operations=operations,
             share_final_reads=share_final_reads,
             stop=stop or threading.Event(),
@@ -170,7 +195,7 @@ class Bench:
             folder,
             self._installation,
             settings,
-            kept=g.kept,
+            kept=StandingStack(g.endpoints, services=g.services),
             watcher=Quietly(self._watcher if progress else None),
         ).execute()
 

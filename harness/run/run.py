@@ -190,7 +190,7 @@ class Run:
                 endpoints = services.endpoints
                 self._services = services.services
             else:
-                endpoints = self._kept.endpoints
+                endpoints, self._services = self._kept.endpoints, self._kept.services
                 self._say("using the stack that is up")
         endpoints = replace(endpoints, catalog_properties=self._workload.catalog_properties)
         for problem in self._fronts.blind(endpoints) if self._fronts is not None and nemesis is not None else ():
@@ -328,6 +328,7 @@ class Run:
             logs=self._folder.logs,
             front=self._fronts or direct,
             warm=self._warm(),
+            new_sessions=bool(self._settings.warm),
             clocks=self._workload.clocks,
         )
         slots = []
@@ -340,7 +341,9 @@ class Run:
         return slots
 
     def _warm(self) -> tuple[Path, ...]:
-        """The kept writers that this run may use: they have what they were started with."""
+        """The warm writers that this run may use; kept ones have what they were started with."""
+        if self._settings.warm:
+            return () if self._workload.clocks else self._settings.warm
         if self._kept is None or self._fronts is not self._settings.fronts:
             return ()
         user_file = self._workload.clocks or (self._workload.catalog_properties and self._settings.fronts is None)

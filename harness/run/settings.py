@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 from checkers.evidence.history import Recorder
 from compose.endpoints import Endpoints
 from compose.external.external import External
+from compose.processes.service import Service
 from harness.run.writer_proxies import WriterProxies
 from harness.tablefiles.follower import Follower
 from harness.writers.slot import WriterSlot
@@ -61,6 +62,8 @@ class Settings:
         share_final_reads: whether each table is read by one writer at the end, not by all.
         stop: set by others, it ends the run soon, with what there is.
         fronts: proxies between the writers and the services; a run with a nemesis makes its own when there are none.
+        warm: sockets of drivers that the writers are to use, each in a session with this run's catalog; they have the jars that it needs,
+            and whoever gives them keeps them from others meanwhile.
         proxied: whether a run makes its own also without a nemesis, so that every request is in its proxy log.
         external: what is not to be started, for it is somebody else's.
         clean: whether the tables are dropped at the end.
@@ -73,6 +76,7 @@ class Settings:
     spark_workers: int = 2
     capture_interval: float = 10.0
     fronts: WriterProxies | None = None
+    warm: tuple[Path, ...] = ()
     proxied: bool = False
     share_final_reads: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
@@ -83,10 +87,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class StandingStack:
-    """A stack that ``icequake up`` keeps: where its services and warm writers (their sockets) are."""
+    """A stack that is there already: where its services and warm writers (their sockets) are.
+
+    Attributes:
+        services: that faults of processes can strike: those that this process has started.
+    """
 
     endpoints: Endpoints
     sockets: tuple[Path, ...] = ()
+    services: Mapping[str, Service] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -17,20 +17,18 @@ class WriterProxies:
 
     Args:
         proxies: running.
-        first: number of the writer that is the board's writer 0.
         store: whether the object store is fronted too; a listener of its own costs every byte of data a way through this process.
     """
 
-    def __init__(self, proxies: Proxies, *, store: bool = True, first: int = 0) -> None:
+    def __init__(self, proxies: Proxies, *, store: bool = True) -> None:
         self.board: Board = proxies.board
         self._proxies = proxies
         self._store = store
-        self._first = first
         self._made: dict[tuple[Service, int | None], Listener] = {}
 
     def __call__(self, writer: str, endpoints: Endpoints) -> Endpoints:
         """The endpoints as the writer of that name (``w0`` …) is to see them."""
-        n = int(writer.removeprefix("w")) - self._first
+        n = int(writer.removeprefix("w"))
         catalog, seen = catalog_of(endpoints), endpoints
         if catalog.wire not in (None, "s3"):
             listener = self._listener("catalog", n, catalog.wire, *catalog.address(endpoints))

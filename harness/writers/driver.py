@@ -72,6 +72,13 @@ class Driver(LocalProcess):
         return self.running
 
 
+def session_properties(conf: Mapping[str, str]) -> dict[str, str]:
+    """Of all Spark properties of a driver those by which its catalog is reached, as a session of another driver can have them."""
+    hadoop, catalogs = "spark.hadoop.", "spark.sql.catalog."
+    own = {f"{catalogs}{CATALOG}.hadoop.{k.removeprefix(hadoop)}": v for k, v in conf.items() if k.startswith(hadoop)}
+    return own | {k: v for k, v in conf.items() if k.startswith(catalogs)}
+
+
 FAKETIME = (
     "/usr/lib/*/faketime/libfaketimeMT.so.1",
     "/usr/lib*/faketime/libfaketimeMT.so.1",
@@ -104,6 +111,7 @@ def launcher(
     logs: Path,
     front: Callable[[str, Endpoints], Endpoints] = direct,
     warm: tuple[Path, ...] = (),
+    new_sessions: bool = False,
     clocks: Mapping[int, str] | None = None,
 ) -> Launch:
     """A function that launches the driver process of a writer (or, first, hands out a warm one).
@@ -115,14 +123,17 @@ def launcher(
         front: the endpoints as a writer of that name is to see them, such as through proxies.
         clocks: writer → how far its clock is off, such as ``-2h``; raises ServiceError where that cannot be done.
         warm: sockets of writers that are up already; the n-th belongs to writer ``wn``. One that is gone or busy is not handed out.
+        new_sessions: whether a warm one gets a session of these endpoints first; otherwise it has one of them already.
     """
 
     def launch(name: str, generation: int) -> Writer:
         n = int(name.removeprefix("w"))
-        if generation == 0 and n < len(warm) and (taken := Writer(name, None, warm[n])).take():
-            return taken
         tag = name if generation == 0 else f"{name}.{generation}"
         conf = spark_conf(installation, front(name, endpoints), scratch=data / tag, catalog_name=CATALOG)
+        if generation == 0 and n < len(warm):
+            taken = Writer(name, None, warm[n])
+            if taken.take(session_properties(conf) if new_sessions else None):
+                return taken
         driver = Driver(
             tag,
             run_id=run_id,

@@ -9,6 +9,8 @@ and answers are lines of JSON:
   snapshot the statements make carries ``icequake-op = op`` (``EnvironmentContext``: the one way that marks DML, metadata deletes and
   procedures alike).
 * ``{"hello": true}`` → ``{"ok": true, "pid": n}``, if the session can be used: whoever takes over a warm writer asks this first.
+* ``{"session": {property: value}}`` → ``{"ok": true}``: from now on a new session with these properties of catalogs in place of those
+  that the driver was started with. A warm writer so serves one catalog after the other.
 * ``{"loop": [request, ...]}`` → ``{"ok": true, "seconds": s, "failed": n}``: the requests back to back, nothing recorded;
   what the harness is measured against.
 
@@ -38,6 +40,8 @@ from typing import Any
 from harness.writers import two_tables
 
 SUMMARY_KEY = "icequake-op"
+CATALOGS = "spark.sql.catalog."
+"""Before the properties of the session's catalogs."""
 MAX_CAUSES = 30
 NOISE = "org.apache.spark.util.Utils$OriginalTryStackTraceException"
 """Suppressed into every exception that crosses a Spark ``Try``; says nothing that its owner does not say."""
@@ -77,6 +81,7 @@ class Session:
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
+        self._catalogs: dict[str, str] | None = None
         self._context = spark._jvm.org.apache.iceberg.EnvironmentContext
 
     def execute(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -145,6 +150,19 @@ class Session:
             return not self._spark.sparkContext._jsc.sc().isStopped()
         except Exception:
             return False
+
+    def renew(self, properties: dict[str, str]) -> dict[str, Any]:
+        """Go on with a new session whose catalogs are these, unless they are those of the session."""
+        if properties == self._catalogs:
+            return {"ok": True}
+        fresh = self._spark.newSession()
+        for key in fresh.conf.getAll:
+            if key.startswith(CATALOGS):
+                fresh.conf.unset(key)
+        for key, value in properties.items():
+            fresh.conf.set(key, value)
+        self._spark, self._catalogs = fresh, properties
+        return {"ok": True}
 
     def loop(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
         """Run requests back to back; seconds that took, and how many failed."""
@@ -233,6 +251,8 @@ def serve(session: Session, listener: socket.socket, end: Callable[[], None] = e
 def _answer(session: Session, request: dict[str, Any]) -> dict[str, Any]:
     if "hello" in request:
         return {"ok": True, "pid": os.getpid()} if session.alive() else {"ok": False, "error": [["", "no session"]]}
+    if "session" in request:
+        return session.renew(request["session"])
     return session.loop(request["loop"]) if "loop" in request else session.execute(request)
 
 

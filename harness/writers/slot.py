@@ -22,6 +22,8 @@ from workloads.operations.kinds import KINDS
 
 HELLO_S = 5.0
 """Seconds in which a free warm driver answers."""
+SESSION_S = 60.0
+"""Seconds in which it makes a new session."""
 END_S = 10.0
 """Seconds in which a killed driver is gone."""
 
@@ -109,8 +111,12 @@ class Writer:
         """The driver process, when it is ours."""
         return self._process
 
-    def take(self) -> bool:
-        """Connect to a warm driver; false when it is gone, or busy with an operation whose answer nobody waits for any more."""
+    def take(self, session: Mapping[str, str] | None = None) -> bool:
+        """Connect to a warm driver; false when it is gone, or busy with an operation whose answer nobody waits for any more.
+
+        Args:
+            session: properties of the catalogs of a new session; None: the driver goes on with the one that it has.
+        """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(HELLO_S)
         try:
@@ -122,8 +128,10 @@ class Writer:
         try:
             answer = self.call({"hello": True}, HELLO_S)
             self._warm = psutil.Process(answer["pid"])
+            if session is not None:
+                self.call({"session": dict(session)}, SESSION_S)
         except (WriterDied, WriterTimeout, KeyError, psutil.Error):
-            self.close()
+            self.kill()
             return False
         return True
 

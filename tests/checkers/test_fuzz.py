@@ -96,6 +96,12 @@ def changed(text: bytes, rng: Random) -> bytes:
     return text
 
 
+def anew(file: Path, content: bytes) -> None:
+    """Write a file as a new one: ext4 puts a file that was cut to nothing and written again on the disk at once, for milliseconds each."""
+    file.unlink(missing_ok=True)
+    file.write_bytes(content)
+
+
 def tried(
     name: str, block: int, n: int, text: bytes, read: Callable[[bytes], object], errors: tuple[type[Exception], ...]
 ) -> None:
@@ -116,7 +122,7 @@ def test_edn(block: int, tmp_path: Path) -> None:
     file = tmp_path / "broken.edn"
 
     def read(text: bytes) -> None:
-        file.write_bytes(text)
+        anew(file, text)
         h = jepsen.load(file)
         if len(text) % 3 == 0:
             try:
@@ -148,7 +154,7 @@ def test_own_histories(block: int, tmp_path: Path) -> None:
     text = b"\n".join(folder.history.read_bytes().split(b"\n")[:16]) + b"\n"
 
     def read(text: bytes) -> None:
-        file.write_bytes(text)
+        anew(file, text)
         h = history.read(file)
         try:
             h.operations()
@@ -165,7 +171,7 @@ def test_table_logs(block: int, tmp_path: Path) -> None:
     text = b"\n".join((folder.tablelog / "a.jsonl").read_bytes().split(b"\n")[:8]) + b"\n"
 
     def read(text: bytes) -> None:
-        file.write_bytes(text)
+        anew(file, text)
         tablelog.read(file)
 
     tried("tablelog", block, 5_000, text, read, (TableLogError,))
@@ -197,7 +203,7 @@ def test_runs_are_judged_or_refused_and_never_wrongly_true(block: int, tmp_path:
             broken = b"\n".join([*lines[:a], lines[a], *lines[a:]])
         if broken.rstrip(b"\n") == whole[path].rstrip(b"\n"):
             continue
-        path.write_bytes(broken)
+        anew(path, broken)
         try:
             valid = check(load_evidence(folder.path)).valid
         except (HistoryError, TableLogError, StoreError) as e:
@@ -207,5 +213,5 @@ def test_runs_are_judged_or_refused_and_never_wrongly_true(block: int, tmp_path:
             assert valid is not True, (seed, path, kind)
             told["false" if valid is False else "unknown"] += 1
         finally:
-            path.write_bytes(whole[path])
+            anew(path, whole[path])
     assert all(told.values()), told

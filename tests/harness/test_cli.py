@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from checkers.evidence.runfolder import RunFolder
 from harness import __version__
 from harness.cli.app import app
-from tests.support.runs import ROOT, environment, icequake
+from tests.support.runs import ROOT, environment, icequake, inside
 from workloads.file import scenario
 
 SMALL = "workload: small\ntables: [{name: t}]\nlength: {ops: 3}\noperations: {insert: 1}\n"
@@ -53,9 +53,14 @@ def last_line(stderr: str) -> str:
     ],
 )
 def test_bad_arguments_are_one_line_and_254(arguments: list[str], says: str, tmp_path: Path) -> None:
-    done = icequake(*arguments, cwd=tmp_path)
+    done = inside(*arguments, cwd=tmp_path)
     assert done.returncode == 254, done.stdout + done.stderr
     assert says in last_line(done.stderr)
+
+
+def test_bad_arguments_end_the_process_with_254(tmp_path: Path) -> None:
+    done = icequake("run", "quik", cwd=tmp_path)
+    assert done.returncode == 254 and "did you mean quick?" in last_line(done.stderr)
 
 
 @pytest.mark.parametrize(

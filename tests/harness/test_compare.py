@@ -25,7 +25,7 @@ from harness.experiments import compare
 from reports.compare import page, words
 from tests.harness.test_cli import last_line
 from tests.reports.test_report import HOSTILE, commit, log_of
-from tests.support.runs import ROOT, Silent, icequake
+from tests.support.runs import ROOT, Silent, icequake, inside
 from workloads.file.workload import Workload
 from workloads.tables import TableSpec
 
@@ -540,7 +540,7 @@ def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> Non
 )
 def test_bad_arguments_are_one_line_and_254(arguments: list[str], says: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = icequake("compare", *arguments, cwd=tmp_path)
+    done = inside("compare", *arguments, cwd=tmp_path)
     assert done.returncode == 254, done.stdout + done.stderr
     assert says in last_line(done.stderr)
     assert not (tmp_path / "store").exists()

@@ -1,4 +1,5 @@
-"""Every catalog on real Spark: what it promises it keeps while its server is killed, and its log and its proxies tell what happened."""
+"""Every catalog on real Spark: its scenarios are shown, what it promises it keeps while its server is killed, and its log and its
+proxies tell what happened. Each starts its own servers; the object store, Spark and the writers are those of the test session."""
 
 from __future__ import annotations
 
@@ -8,9 +9,17 @@ from pathlib import Path
 import pytest
 
 from checkers.evidence import history, runfolder
-from checkers.judge.runfolder import load_evidence
+from checkers.judge import check
+from checkers.judge.runfolder import load_evidence, load_promises
+from checkers.verdict import exit_code
 from compose.catalogs.registry import CATALOGS
-from tests.support.runs import icequake
+from compose.install.installation import Installation
+from harness.experiments.prove import prove
+from harness.run.bench import Bench
+from tests.support.runs import Silent
+from workloads import generator
+from workloads.file import scenario
+from workloads.file import workload as schema
 
 pytestmark = pytest.mark.spark
 
@@ -22,7 +31,7 @@ tables:
   - {{name: b, mode: copy-on-write}}
 writers: 2
 keys: {{space: 8}}
-phases: [{{name: main, length: {{ops: 36}}, rate: 3}}]
+phases: [{{name: main, length: {{ops: 24}}, rate: 3}}]
 op_timeout: 90s
 operations: {{insert: 6, update-append: 3, delete: 2, merge-upsert: 2, read: 1, set-property: 1}}
 nemesis:
@@ -33,20 +42,27 @@ nemesis:
 """
 
 COVERED = ("rest", "jdbc")
-"""In test_nemesis_spark."""
+"""By the tests of faults and of scenarios."""
 
 
 @pytest.mark.parametrize("catalog", [n for n, c in CATALOGS.items() if n not in COVERED and n != "polaris"])
-def test_a_catalog_keeps_what_it_promises_while_its_server_is_killed(tmp_path: Path, catalog: str) -> None:
+def test_a_catalog_shows_its_scenarios_and_keeps_what_it_promises_while_its_server_is_killed(
+    tmp_path: Path, catalog: str, installation: Installation, bench: Bench
+) -> None:
     entry = CATALOGS[catalog]
-    (tmp_path / "small.yaml").write_text(WORKLOAD.format(catalog=catalog))
-    done = icequake("run", tmp_path / "small.yaml", "--seed", 3, "--store", tmp_path / "store")
+    mine = [s for s in scenario.find([]) if s.catalog == catalog]
+    workload = schema.parse(WORKLOAD.format(catalog=catalog))
+    with Bench(installation, 2, tmp_path / "logs", Silent(), catalog=catalog, on=bench) as own:
+        proofs, _ = prove(mine, installation, tmp_path / "scenarios", Silent(), on=own)
+        folder = runfolder.create(tmp_path / "store", "small")
+        own.run(workload, folder, generator.operations, command="icequake run", seed=3)
+    assert [(p.scenario, p.state, p.why) for p in proofs] == [(s.scenario, "reproduced", ()) for s in mine]
+    results = check.check(load_evidence(folder.path), check.ALL, load_promises(folder.path))
     # Of one that promises nothing a short run may find it or not; both are definite.
-    assert done.returncode in ((0,) if entry.guard != "none" else (0, 1)), done.stdout + done.stderr
-    folder = runfolder.find(tmp_path / "store" / "latest")
+    assert exit_code(results.valid) in ((0,) if entry.guard != "none" else (0, 1)), results
     whole = history.read(folder.history)
     told = whole.operations()
-    assert len(told) > 36 and all(o.completed is not None for o in told)
+    assert len(told) > 24 and all(o.completed is not None for o in told)
     last = [o for o in told if o.invoked.extra.get("phase") == "final-reads"]
     assert last and all(o.type == "ok" for o in last), "its server is back, with its data"
     evidence = load_evidence(folder.path)

@@ -28,7 +28,7 @@ operations: {insert: 2, update-append: 3, read: 1}
 def test_two_catalogs_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     where = ("--store", tmp_path / "store", "--into", tmp_path / "c", "--json", tmp_path / "all.json")
-    arguments = ("compare", tmp_path / "small.yaml", "--catalog", "rest,jdbc", "--seed", 3, *where)
+    arguments = ("compare", tmp_path / "small.yaml", "--catalog", "rest,jdbc", "--seed", 3, "--parallel", 2, *where)
     done = icequake(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "all.json").read_text())

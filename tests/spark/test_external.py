@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,11 +12,11 @@ import pytest
 
 from checkers.evidence import history, tablelog
 from checkers.evidence.runfolder import RunFolder, find
-from compose.install.installation import Installation
 from compose.objectstore import ObjectStore
-from compose.processes.watchdog import MARK, Watchdog
+from compose.processes.watchdog import MARK
 from compose.stack.pointers import table_pointer
 from compose.stack.stack import Stack
+from harness.run.bench import Bench
 from tests.support.runs import environment, icequake
 
 pytestmark = pytest.mark.spark
@@ -44,6 +41,7 @@ class World:
     """What is outside, and the file that describes its catalog."""
 
     stack: Stack
+    run_id: str
     folder: Path
 
     @property
@@ -59,18 +57,14 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(installation: Installation) -> Iterator[World]:
-    """A stack of its own; the run must not take its services for its own."""
-    data = Path(tempfile.mkdtemp(prefix="icequake-world-"))
-    data.chmod(0o755)
+def world(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """The test session's stack, which is not the runs': they must not take its services for their own."""
+    data = tmp_path_factory.mktemp("world")
     (data / "my.yaml").write_text(
         'name: theirs\nspark: {type: rest, uri: "${MY_URI}", header.x-mine: "${MY_TOKEN}"}\ncommit: {wire: http}\n'
     )
     (data / "lost.yaml").write_text(LOST)
-    with Watchdog(data.name, remove=[data]):
-        with Stack(installation, run_id=data.name, data=data / "services", logs=data / "logs", workers=1) as running:
-            yield World(running, data)
-    shutil.rmtree(data, ignore_errors=True)
+    return World(bench.stack, bench.run_id, data)
 
 
 def pids(world: World) -> dict[str, int | None]:
@@ -98,7 +92,7 @@ def only_theirs(world: World, folder: RunFolder) -> None:
     """Of the run nothing is left, and it started no service: it has the logs of writers alone."""
     assert {p.name.partition("-")[0] for p in folder.logs.iterdir()} == {"writer"}
     alive = marked()
-    mine = {pid for pid, run in alive.items() if run == world.folder.name}
+    mine = {pid for pid, run in alive.items() if run == world.run_id}
     assert {pid for pid in pids(world).values() if pid} <= mine, "what is theirs still runs"
     namespace = folder.read_plan()["namespace"]
     assert namespace.removeprefix("iq_") not in set(alive.values())

@@ -57,9 +57,9 @@ def wait_for(path: Path, text: str, process: subprocess.Popen[str], seconds: flo
     raise AssertionError(f"{path} never said {text!r}")
 
 
-def start(store: Path, *more: str) -> subprocess.Popen[str]:
+def start(store: Path, *more: str, writers: int = 2) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command("run", "quick", "--seed", "3", "--fresh", "--writers", "2", "--store", store, *more),
+        command("run", "quick", "--seed", "3", "--fresh", "--writers", str(writers), "--store", store, *more),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -70,7 +70,7 @@ def start(store: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def test_a_killed_run_leaves_no_process_and_what_it_recorded_is_judged_as_incomplete(tmp_path: Path) -> None:
-    process = start(tmp_path)
+    process = start(tmp_path, writers=1)
     try:
         wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w0-9"', process, 240)
         folder = (tmp_path / "latest").resolve()
@@ -125,7 +125,7 @@ def test_a_full_disk_for_the_store_is_said_and_nothing_is_left_running(tmp_path:
     store = tmp_path / "full"
     store.mkdir()
     script = f'mount -t tmpfs -o size=96k icequake "{store}" && exec "$@"'
-    run = command("run", "quick", "--seed", "3", "--fresh", "--writers", "2", "--store", store)
+    run = command("run", "quick", "--seed", "3", "--fresh", "--writers", "1", "--store", store)
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, "sh", *run],
         capture_output=True,

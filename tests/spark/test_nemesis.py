@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from checkers.conflicts import measured
+from checkers.conflicts import measured, predicted
 from checkers.evidence import history, runfolder
 from checkers.timeline import fault_windows
-from tests.support.runs import icequake
+from compose.install.installation import Installation
+from harness.experiments import matrix
+from harness.run.bench import Bench
+from nemesis.faults.schedule import schedule
+from tests.support.runs import Silent, icequake
+from workloads import generator
+from workloads.file import workload as schema
 
 pytestmark = pytest.mark.spark
 
@@ -24,7 +31,7 @@ tables:
   - {{name: b, format_version: 3, mode: merge-on-read}}
 writers: 2
 keys: {{space: 8}}
-length: {{time: 35s}}
+length: {{time: 26s}}
 op_timeout: 40s
 operations: {{insert: 4, update-append: 3, delete: 2, merge-upsert: 2, read: 2}}
 nemesis:
@@ -45,10 +52,22 @@ nemesis:
 """
 
 
+SEED = 9588
+"""The first eleven faults of its schedule are the eleven above, in 21 s."""
+
+
+def test_the_schedule_of_harmless_faults_has_every_one_of_them_in_the_time_of_the_run() -> None:
+    workload = schema.parse(HARMLESS.format(catalog="rest"))
+    assert workload.nemesis is not None and workload.length is not None and workload.length.time is not None
+    first = list(islice(schedule(workload.nemesis, workload.writers, SEED), 11))
+    assert len({p.fault.name for p in first}) == len(workload.nemesis.faults) == 11
+    assert sum(p.pause + p.duration for p in first) < workload.length.time
+
+
 @pytest.mark.parametrize("catalog", ["rest", "jdbc"])
 def test_under_harmless_faults_every_promise_is_kept(tmp_path: Path, catalog: str) -> None:
     (tmp_path / "harmless.yaml").write_text(HARMLESS.format(catalog=catalog))
-    done = icequake("run", tmp_path / "harmless.yaml", "--seed", 4, "--store", tmp_path / "store")
+    done = icequake("run", tmp_path / "harmless.yaml", "--seed", SEED, "--store", tmp_path / "store")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "  faults  " in done.stdout
     folder = runfolder.find(tmp_path / "store" / "latest")
@@ -68,20 +87,32 @@ def test_under_harmless_faults_every_promise_is_kept(tmp_path: Path, catalog: st
     assert {r["table"] for r in commits} == {"a", "b"} and all(r["op"] and r["new"] for r in commits if "base" in r)
 
 
-def test_lost_acknowledgements_on_jdbc_are_found_without_a_script(tmp_path: Path) -> None:
-    done = icequake("run", "lost-acks-jdbc", "--seed", 1, "--time", "45s", "--store", tmp_path / "store")
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "false-failure" in done.stdout or "lost-commit" in done.stdout
-    assert "missing-file" in done.stdout or "lost-commit" in done.stdout
+def test_lost_acknowledgements_on_jdbc_are_found_without_a_script(
+    tmp_path: Path, installation: Installation, bench: Bench
+) -> None:
+    whole = schema.load(schema.find("lost-acks-jdbc"))
+    workload = whole.model_copy(update={"length": schema.Length(time=45)})
+    folder = runfolder.create(tmp_path / "store", workload.workload)
+    with Bench(installation, workload.writers, tmp_path / "logs", Silent(), catalog="jdbc", on=bench) as jdbc:
+        jdbc.run(workload, folder, generator.operations, command="icequake run", seed=1)
+    judged = icequake("check", folder.path)
+    assert judged.returncode == 1, judged.stdout + judged.stderr
+    assert "false-failure" in judged.stdout or "lost-commit" in judged.stdout
+    assert "missing-file" in judged.stdout or "lost-commit" in judged.stdout
 
 
-def test_a_few_cells_of_the_matrix_are_measured_and_an_interrupted_one_goes_on(tmp_path: Path) -> None:
+def test_a_few_cells_of_the_matrix_are_measured_and_an_interrupted_one_goes_on(
+    tmp_path: Path, installation: Installation, bench: Bench
+) -> None:
     chosen = ("matrix", "--only", "delete", "--only", "update-register", "--into", tmp_path / "matrix")
-    done = icequake(*chosen, "--limit", 4)
-    assert done.returncode == 0, done.stdout + done.stderr
-    _, found = measured.read(tmp_path / "matrix" / "cells.jsonl")
+    cells = list(predicted.cells(tuple(k for k in predicted.KINDS if k in chosen)))[:4]
+    found = matrix.Matrix(cells, tmp_path / "matrix", installation, Silent(), on=bench).measure()
+    assert measured.read(tmp_path / "matrix" / "cells.jsonl")[1] == found
     assert len(found) == 4 and all(m.held and m.as_predicted for m in found)
     before = (tmp_path / "matrix" / "cells.jsonl").read_text()
+    more = list(predicted.cells(tuple(k for k in predicted.KINDS if k in chosen)))[:6]
+    found = matrix.Matrix(more, tmp_path / "matrix", installation, Silent(), on=bench).measure()
+    assert len(found) == 6 and found[:4] == measured.read(tmp_path / "matrix" / "cells.jsonl")[1][:4]
     again = icequake(*chosen, "--limit", 6, "--against", tmp_path / "matrix")
     assert again.returncode == 0, again.stdout + again.stderr
     after = (tmp_path / "matrix" / "cells.jsonl").read_text()

@@ -8,23 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from checkers.judge.proof import newer
 from compose.install.installation import Installation
-from harness.experiments.prove import prove
+from harness.experiments.prove import GROUPS, alone, prove
+from harness.run.bench import Bench
 from tests.support.runs import Silent, icequake
 from workloads.file import scenario
 
 pytestmark = pytest.mark.spark
 
-SHOWN = (
-    "undelete",
-    "undelete-serializable",
-    "undelete-v3",
-    "merge-insert-duplicates",
-    "rest-503-alone",
-    "rest-503-lost-commit",
-    "rest-503-unreadable",
-    "late-commit",
-)
+SHOWN = ("undelete", "rest-503-lost-commit", "rest-503-unreadable")
+CATALOGS = ("rest", "jdbc")
+"""The others' scenarios are shown where each catalog is tested."""
 
 NEVER_HELD = """\
 scenario: never-held
@@ -62,6 +57,20 @@ def test_known_defects_are_shown_and_their_runs_can_be_judged_again(tmp_path: Pa
     assert all(str(s) in anomaly["explanation"] for s in anomaly["snapshots"])
     page = (Path(proofs["rest-503-lost-commit"]["folder"]) / "report.html").read_text()
     assert "lost-commit" in page and "w1-0" in page
+
+
+def test_all_known_defects_of_the_rest_and_jdbc_catalogs_are_shown_two_at_a_time(
+    tmp_path: Path, installation: Installation, bench: Bench
+) -> None:
+    library = scenario.find([])
+    assert "polaris" not in {s.catalog for s in library}, "nobody shows it"
+    mine = [s for s in library if s.catalog in CATALOGS]
+    assert len(bench.groups) == GROUPS and {alone(s) for s in mine} == {True, False}
+    proofs, _ = prove(mine, installation, tmp_path / "store", Silent(), on=bench)
+    fixed = {s.scenario for s in mine if s.fixed and newer(bench.versions["iceberg"], s.fixed)}
+    assert {p.scenario: p.state for p in proofs} == {
+        s.scenario: "fixed" if s.scenario in fixed else "reproduced" for s in mine
+    }, [(p.scenario, p.why) for p in proofs]
 
 
 def test_a_stack_that_does_not_come_up_is_a_reason_and_no_verdict(tmp_path: Path, installation: Installation) -> None:

@@ -22,7 +22,7 @@ from checkers.evidence.tablelog import Commit, TableLog
 from checkers.judge.check import check
 from checkers.judge.runfolder import load_evidence
 from compose.install.installation import Installation
-from compose.stack.stack import Stack
+from harness.run.bench import Bench
 from tests.support.runs import ROOT, environment, execute, icequake
 from workloads.file import workload
 
@@ -32,10 +32,11 @@ OPERATIONS = 200
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory, installation: Installation, stack: Stack) -> RunFolder:
+def recorded(tmp_path_factory: pytest.TempPathFactory, installation: Installation, bench: Bench) -> RunFolder:
     """A good run of the quick workload, judged by the command line."""
     quick = workload.load(workload.find("quick")).model_copy(update={"length": workload.Length(ops=OPERATIONS)})
-    folder = execute(quick, tmp_path_factory.mktemp("store"), installation, stack.endpoints, seed=5)
+    into = tmp_path_factory.mktemp("store")
+    folder = execute(quick, into, installation, bench.endpoints, warm=bench.sockets(), seed=5)
     judged = icequake("check", folder.path)
     assert judged.returncode == 0, judged.stdout + judged.stderr
     return folder
@@ -92,12 +93,12 @@ def test_check_needs_no_spark_and_gives_the_same_bytes_again(recorded: RunFolder
 
 
 def test_two_runs_of_a_seed_invoke_the_same_operations(
-    tmp_path: Path, installation: Installation, stack: Stack
+    tmp_path: Path, installation: Installation, bench: Bench
 ) -> None:
     quick = workload.load(workload.find("quick")).model_copy(update={"length": workload.Length(ops=24), "writers": 2})
 
     def invoked(n: int) -> dict[str, list[object]]:
-        folder = execute(quick, tmp_path / str(n), installation, stack.endpoints, seed=77)
+        folder = execute(quick, tmp_path / str(n), installation, bench.endpoints, warm=bench.sockets(), seed=77)
         by_writer: dict[str, list[object]] = {}
         for e in history.read(folder.history).events:
             if e.type == "invoke" and e.op is not None:

@@ -44,11 +44,10 @@ def test_up_keeps_warm_writers_for_the_next_runs_and_down_ends_them(home: Path, 
         again = icequake("up", env=env)
         assert again.returncode == 255 and "icequake down" in again.stderr
 
-        for seed in ("1", "2"):
-            options = ("--seed", seed, "--ops", "8", "--writers", "2", "--store", store)
-            run = icequake("run", "quick", *options, env=env)
-            assert run.returncode == 0, run.stdout + run.stderr
-            assert "using the stack that is up" in run.stderr
+        options = ("--ops", "8", "--writers", "2", "--store", store)
+        run = icequake("run", "quick", "--seed", "1", *options, env=env)
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "using the stack that is up" in run.stderr
         assert not list((store / "latest" / "logs").glob("writer-*")), "the warm writers were used, none started"
         assert all(p.is_running() for p in members)
 
@@ -59,8 +58,9 @@ def test_up_keeps_warm_writers_for_the_next_runs_and_down_ends_them(home: Path, 
         with pytest.raises(WriterTimeout):
             busy.call(request("w0-0", slow, catalog="c", namespace="n", table="t"), 1)
         busy.kill()
-        run = icequake("run", "quick", "--seed", "3", "--ops", "4", "--writers", "2", "--store", store, env=env)
+        run = icequake("run", "quick", "--seed", "2", *options, env=env)
         assert run.returncode == 0, run.stdout + run.stderr
+        assert "using the stack that is up" in run.stderr
         told = (store / "latest" / "logs").glob("writer-*")
         assert {p.name for p in told} <= {"writer-w0.log"}, "the one that owed an answer was not used"
         while (sockets := json.loads((home / "stack" / "stack.json").read_text())["sockets"]) == [

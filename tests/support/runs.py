@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+
+import pytest
 
 from checkers.evidence import runfolder
 from checkers.evidence.runfolder import RunFolder
 from compose.endpoints import Endpoints
 from compose.install.installation import Installation
+from harness.cli import app
 from harness.run.run import Run
 from harness.run.settings import Settings, StandingStack
 from workloads import generator
@@ -50,17 +55,28 @@ def icequake(
     )
 
 
+def inside(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, which has all that it imports: for what ends before anything is started."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["icequake", *map(str, arguments)])
+        patch.chdir(cwd)
+        code = app._main()
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+
 def execute(
     workload: Workload,
     into: Path,
     installation: Installation,
     endpoints: Endpoints,
     *,
+    warm: tuple[Path, ...] = (),
     seed: int = 1,
     operations: Callable[[Workload, Phase, int, int], Iterable[PlannedOperation]] = generator.operations,
 ) -> RunFolder:
-    """A run with writers of its own on a stack that is there; its folder in the store ``into``."""
+    """A run on a stack that is there, with ``warm`` writers or its own; its folder in the store ``into``."""
     folder = runfolder.create(into, workload.workload)
-    settings = Settings(seed=seed, command="icequake run", operations=operations)
+    settings = Settings(seed=seed, command="icequake run", operations=operations, warm=warm)
     Run(workload, folder, installation, settings, kept=StandingStack(endpoints), watcher=Silent()).execute()
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from checkers.evidence.history import History, Recorder, read
 from checkers.judge.proof import Proof, decide, newer
 from checkers.judge.runfolder import Results
 from checkers.verdict import Anomaly, Validity, Verdict
+from harness.experiments.prove import ScenarioScript, alone
+from harness.run.settings import RunError
+from nemesis.proxy.board import Board
 from reports.proofs import rows
 from workloads.file import scenario
 from workloads.file.scenario import Scenario
@@ -222,3 +226,19 @@ def test_the_table_counts_and_shows_the_worst() -> None:
     proofs = [Proof("undelete", "reproduced"), Proof("undelete", "not reproduced", ("because",))]
     assert rows([s], proofs) == [("undelete", "not reproduced", "1 of 2", "because")]
     assert rows([s], proofs[:1]) == [("undelete", "reproduced", "1 of 1", "undelete")]
+
+
+def test_a_wait_of_a_script_ends_when_all_are_stopped() -> None:
+    (one,) = scenario.find(["undelete"])
+    stopped = threading.Event()
+    with ScenarioScript(one, Board(), stopped) as script:
+        waiting = next(s for s in one.operations if s.after)
+        stream = script.operations(one.workload(), one.workload().resolved_phases()[0], waiting.writer, 0)
+        stopped.set()
+        with pytest.raises(RunError, match=f"undelete was stopped: {waiting.name} waits for"):
+            next(stream)
+
+
+def test_what_concerns_a_servers_database_has_it_to_itself() -> None:
+    names = {s.scenario for s in scenario.find([]) if alone(s)}
+    assert {"rest-database-lost-ack", "rest-half-transaction"} <= names and "undelete" not in names
