@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from harness import __version__
+from harness.cli import check, experiments, lists, machine, run
 from harness.cli.crash import Crash
 from harness.cli.failures import BAD_INPUT, HARNESS_FAILED, explain, report_failure
-from harness.cli.options import BadArgument, command
+from harness.cli.options import command
 
 TYPER_INTERRUPTED = 130
 """What Typer returns in place of a KeyboardInterrupt."""
@@ -45,19 +46,19 @@ def _all_commands(
     pass
 
 
-@app.command()
-def selftest(
-    placements: Annotated[int, typer.Option(min=1, help="How often each bug is planted.")] = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Of the places.")] = 0,
-    only: Annotated[list[str] | None, typer.Option(help="A bug's name, or a checker's; again for more.")] = None,
-) -> int:
-    """Plant known bugs in good runs and see whether every checker finds its own."""
-    from harness.cli.selftest import selftest as show
-
-    try:
-        return show(placements=placements, seed=seed, only=only or [])
-    except LookupError as e:
-        raise BadArgument(f"--only {e.args[0]}") from None
+app.command("run")(run.run)
+app.command("check")(check.check)
+app.command("export")(check.export)
+app.command("prove")(experiments.prove)
+app.command("matrix")(experiments.matrix)
+app.command("compare")(experiments.compare)
+app.command("selftest")(check.selftest)
+app.command("report")(check.report)
+app.command("list")(lists.list_)
+app.command("doctor")(machine.doctor)
+app.command("setup")(machine.setup)
+app.command("up")(machine.up)
+app.command("down")(machine.down)
 
 
 def _terminated(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""``icequake check``, ``export`` and ``report``: what can be done with a stored run."""
+"""``icequake check``, ``export`` and ``report``: what can be done with a stored run; ``selftest``: how far to trust its checkers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.app import app
 from harness.cli.crash import details_in
 from harness.cli.options import BadArgument, RunArgument
 
@@ -32,7 +31,6 @@ def judge(folder: Any, engine: str = "auto") -> int:
     return exit_code(results.valid)
 
 
-@app.command()
 def check(
     what: Annotated[
         Path, typer.Argument(help="A run's folder, a `latest` link, or a history (EDN, JSON lines, log).")
@@ -59,7 +57,6 @@ def check(
     return judge(runs.find(what.parent if what.is_file() else what), engine)
 
 
-@app.command()
 def export(
     run: RunArgument = Path("store/latest"),
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to; else standard output.")] = None,
@@ -78,7 +75,6 @@ def export(
     return 0
 
 
-@app.command()
 def report(run: RunArgument = Path("store/latest")) -> int:
     """Write a stored run's page again and say where it is."""
     from checkers.evidence import runfolder as runs
@@ -86,3 +82,17 @@ def report(run: RunArgument = Path("store/latest")) -> int:
 
     typer.echo(str(page.write(runs.find(run).path)))
     return 0
+
+
+def selftest(
+    placements: Annotated[int, typer.Option(min=1, help="How often each bug is planted.")] = 50,
+    seed: Annotated[int, typer.Option(min=0, help="Of the places.")] = 0,
+    only: Annotated[list[str] | None, typer.Option(help="A bug's name, or a checker's; repeatable.")] = None,
+) -> int:
+    """Plant known bugs in good runs and see whether every checker finds its own."""
+    from harness.cli.selftest import show
+
+    try:
+        return show(placements=placements, seed=seed, only=only or [])
+    except LookupError as e:
+        raise BadArgument(f"--only {e.args[0]}") from None

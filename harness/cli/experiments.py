@@ -6,12 +6,10 @@ import random
 import shlex
 import textwrap
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from checkers.conflicts import measured as measured_module
-from harness.cli.app import app
 from harness.cli.crash import details_in
 from harness.cli.options import (
     BadArgument,
@@ -24,10 +22,11 @@ from harness.cli.options import (
     release_of,
     user_services,
 )
-from reports import proofs as proofs_module
+
+if TYPE_CHECKING:
+    from checkers.conflicts.measured import Measured
 
 
-@app.command()
 def prove(
     names: Annotated[
         list[str] | None, typer.Argument(help="Scenarios, by name or file; all when none is given.")
@@ -45,6 +44,7 @@ def prove(
     from harness.cli.terminal import Voice, console
     from harness.experiments import prove as proving
     from harness.run.resolve import read_scenario
+    from reports import proofs as shown
     from workloads.file import scenario
 
     scenarios = [read_scenario(p) for p in scenario.paths(names or [])]
@@ -54,15 +54,15 @@ def prove(
         installation = releases.ensure(release)
         proofs, found = proving.prove(scenarios, installation, store, voice, times=times, command=again)
     if output is not None:
-        output.write_text(proofs_module.to_json(proofs, found), encoding="utf-8")
+        output.write_text(shown.to_json(proofs, found), encoding="utf-8")
     table = Table("scenario", "", "as said", "what was seen, or why not", box=None, pad_edge=False)
-    for row in proofs_module.rows(scenarios, proofs):
+    for row in shown.rows(scenarios, proofs):
         table.add_row(*row)
     console().print(table)
     if len(scenarios) <= 3:
         last = {p.scenario: p for p in proofs}
         for s in scenarios:
-            for n, paragraph in enumerate(proofs_module.story(s, last[s.scenario])):
+            for n, paragraph in enumerate(shown.story(s, last[s.scenario])):
                 lead = f"{s.scenario}: " if n == 0 else ""
                 typer.echo("\n" + textwrap.fill(lead + paragraph, 100, initial_indent="  ", subsequent_indent="  "))
             typer.echo(f"\n  page  {last[s.scenario].folder}/report.html\n")
@@ -70,11 +70,8 @@ def prove(
     return 0 if all(p.as_said for p in proofs) else 1
 
 
-@app.command()
 def matrix(
-    only: Annotated[
-        list[str] | None, typer.Option(help="A kind of operation; again for more. All when not given.")
-    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="A kind of operation; repeatable. All when not given.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Measure so many cells and stop.")] = None,
     into: Annotated[Path, typer.Option(help="Folder; a matrix that is there goes on.")] = Path("store/matrix"),
     catalog: Annotated[str, typer.Option(help="`icequake list catalogs`.")] = "rest",
@@ -84,6 +81,7 @@ def matrix(
 ) -> int:
     """Measure which operation aborts, retries or breaks which: every pair, through the gate, on every make of table."""
     from checkers.conflicts import predicted
+    from checkers.conflicts.measured import differences
     from compose.install import releases
     from harness.cli.terminal import Voice
     from harness.experiments import matrix as measuring
@@ -99,24 +97,24 @@ def matrix(
         installation = releases.ensure(release)
         whole = measuring.Matrix(cells, into, installation, voice, known_catalog(catalog, own_file=False))
         measured = whole.measure()
-    found = [] if other is None else measured_module.differences(measured, other)
+    found = [] if other is None else differences(measured, other)
     for line in page.lines(measured, found, None if other is None else len(other)):
         typer.echo(line)
     typer.echo(f"page  {page.write(into)}")
     return 1 if found else 0
 
 
-def _other_matrix(folder: Path) -> Any:
+def _other_matrix(folder: Path) -> list[Measured]:
+    from checkers.conflicts.measured import MatrixError, read
 
     try:
-        return measured_module.read(folder / "cells.jsonl")[1]
-    except measured_module.MatrixError as e:
+        return read(folder / "cells.jsonl")[1]
+    except MatrixError as e:
         raise BadArgument(
             f"--against {folder}: no matrix to compare with: {e}; give the folder of `matrix --into`"
         ) from None
 
 
-@app.command()
 def compare(
     workload: Annotated[str, typer.Argument(help="A workload file, or the name of one of the library (mixed).")],
     catalog: Annotated[str | None, typer.Option(help="Several, by commas: rest,jdbc,my.yaml; else the file's.")] = None,

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import errno
 import sys
-from typing import Any
 
+from harness.cli.crash import Crash
 from harness.cli.options import BadArgument, command
 
 BAD_INPUT, HARNESS_FAILED = 254, 255
 
-
 _ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.EEXIST)
-"""A file or folder of ours is not to be had: something else is there, or it belongs to somebody else."""
+"""A file or folder cannot be used: the user may not, or something else has its name."""
 
 
 def report_failure(message: str, code: int) -> int:
+    """Print the message on standard error; ``code``."""
     print(f"icequake: {message}", file=sys.stderr)
     return code
 
 
-def explain(crash: Any) -> int:
-    """Say why a command ended (``harness.cli.crash.Crash``), without secrets; the exit code."""
+def explain(crash: Crash) -> int:
+    """Say why a command ended, without secrets; the exit code."""
     from checkers.clients.models import ModelError
     from checkers.conflicts.measured import MatrixError
     from checkers.evidence.history import HistoryError
@@ -52,7 +52,7 @@ def explain(crash: Any) -> int:
         where = f" ({error.filename})" if error.filename else ""
         return fail(f"the disk of the store is full{where}; free some space or give another --store", HARNESS_FAILED)
     if isinstance(error, OSError) and error.errno in _ACCESS and error.filename:
-        return fail(f"{error.filename}: {error.strerror}; what is there must be ours to write", HARNESS_FAILED)
+        return fail(f"{error.filename}: {error.strerror}; check what is there, its owner and permissions", HARNESS_FAILED)
     from compose.install.ensure import SetupError
     from compose.objectstore import TableReadError
     from compose.processes.service import ServiceError

@@ -7,11 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.app import app
 from harness.cli.options import BadArgument, StoreOption
 
 
-@app.command("list")
 def list_(
     what: Annotated[
         str, typer.Argument(help="workloads, scenarios, operations, faults, checks, catalogs, versions or runs.")

@@ -6,12 +6,10 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.app import app
 from harness.cli.failures import HARNESS_FAILED
 from harness.cli.options import IcebergOption, command, release_of
 
 
-@app.command()
 def doctor() -> int:
     """Say what is installed, what is missing, and what to type."""
     from rich.console import Console
@@ -29,7 +27,6 @@ def doctor() -> int:
     return HARNESS_FAILED if any(f.state == "wrong" for f in findings) else 0
 
 
-@app.command()
 def setup(iceberg: IcebergOption = None) -> int:
     """Get everything that a run needs into the cache; `run` does the same by itself."""
     from compose.install import ensure, releases
@@ -42,7 +39,6 @@ def setup(iceberg: IcebergOption = None) -> int:
     return 0
 
 
-@app.command()
 def up(
     writers: Annotated[int, typer.Option(min=0, max=64, help="Warm writers to keep.")] = 4,
 ) -> int:
@@ -60,7 +56,6 @@ def up(
     return 0
 
 
-@app.command()
 def down() -> int:
     """End the stack that `up` started."""
     from compose.install import ensure

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.app import app
 from harness.cli.check import judge
 from harness.cli.crash import details_in
 from harness.cli.options import (
@@ -25,7 +24,6 @@ from harness.cli.options import (
 )
 
 
-@app.command()
 def run(
     workload: Annotated[str, typer.Argument(help="A workload file, or the name of one of the library (quick).")],
     seed: Annotated[int | None, typer.Option(min=0, help="Of the operations; the file's, else a new one.")] = None,

@@ -32,7 +32,7 @@ def chosen(only: Sequence[str]) -> list[Mutation]:
     return [m for m in ALL if not only or m.name in only or m.checker in only]
 
 
-def selftest(*, placements: int, seed: int, only: Sequence[str]) -> int:
+def show(*, placements: int, seed: int, only: Sequence[str]) -> int:
     """Run the trial and show it; the exit code.
 
     Raises:

@@ -139,7 +139,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     done = icequake("check", tmp_path)
     message = last_line(done.stderr)
     assert done.returncode == 255 and "internal error" not in message
-    assert "results.json: Is a directory" in message and "must be ours to write" in message
+    assert "results.json: Is a directory" in message and "check what is there, its owner and permissions" in message
 
 
 @pytest.mark.parametrize("process", [-5, 10**30])
