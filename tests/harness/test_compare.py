@@ -283,7 +283,7 @@ def test_a_number_is_held_against_the_first_contenders(
     c = comparison(*three(REST, key, *first), *three(JDBC, key, *mine))
     assert c.cell(figure(key), JDBC).against == says
     assert c.cell(figure(key), REST).against == "first"
-    assert c.cell(figure("unknown"), JDBC) == page.Cell(None, "missing")
+    assert c.cell(figure("unknown"), JDBC) == page.Score(None, "missing")
 
 
 def test_what_chance_alone_gives_is_counted_over_all_pairs_of_numbers() -> None:

@@ -197,7 +197,7 @@ def test_a_session_without_its_jvm_ends_its_process_and_answers_nothing(
 
 SERVED = """
 import os, socket, subprocess, sys, time
-from harness.writer import serve
+from harness.writers.session import serve
 
 class Slow:
     def execute(self, request):
