@@ -16,15 +16,17 @@ from typing import Any
 
 from checkers.evidence import history, runfolder
 from checkers.evidence.history import HistoryError
+from checkers.evidence.proxylog import change_requests
 from checkers.evidence.tablelog import TableLogError
 from checkers.judge.check import ALL, check
 from checkers.judge.proof import WORDS, Proof, decide
 from checkers.judge.runfolder import load_evidence, load_promises, write_results
+from checkers.verdict import own_findings
 from compose.install.installation import Installation
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from harness.run.bench import Bench
-from harness.run.settings import RunError, Watcher
+from harness.run.settings import Publish, RunError, Watcher
 from harness.run.versions import versions
 from harness.writers.slot import WriterError
 from nemesis.proxy.board import Board, Hold
@@ -37,12 +39,6 @@ LONGEST_HOLD = 25.0
 
 FAILURES = (RunError, WriterError, ServiceError, TableReadError, HistoryError, TableLogError)
 """What a scenario could not run or be judged for, as opposed to what it did not show."""
-
-
-# --- decide -----------------------------------------------------------------------------------------------------------
-
-
-# --- run --------------------------------------------------------------------------------------------------------------
 
 
 class ScenarioScript:
@@ -115,10 +111,8 @@ class ScenarioScript:
                 left.remove(step)
 
 
-def prove_once(bench: Bench, scenario: Scenario, runs: Path, command: str) -> Proof:
-    """Run a scenario once, judge it, write its verdicts and its page into the store ``runs``."""
-    from reports.run import page, stored
-
+def prove_once(bench: Bench, scenario: Scenario, runs: Path, command: str, publish: Publish) -> Proof:
+    """Run a scenario once into the store ``runs``, judge it, write its verdicts and publish them."""
     began = time.monotonic()
     folder = runfolder.create(runs, scenario.scenario)
     found: dict[str, str] = {}
@@ -129,12 +123,14 @@ def prove_once(bench: Bench, scenario: Scenario, runs: Path, command: str) -> Pr
             problems = script.problems()
         results = check(load_evidence(folder.path), ALL, load_promises(folder.path))
         write_results(results, folder.results)
-        told = stored.load(folder.path)
-        page.write(told)
-        for a in stored.own_findings(told.anomalies):
+        publish(folder)
+        for a in own_findings([a for v in results.verdicts for a in v.anomalies]):
             found.setdefault(a.name, a.explanation)
-        passed = sorted((p for requests in told.passed.values() for p in requests if p.faults), key=lambda p: p.time)
-        struck = [f"the {p.kind} of {p.op or p.table}: {', '.join(p.faults)}: {p.status}" for p in passed]
+        asked = [r for requests in change_requests(folder.proxy).values() for r in requests if r.faults]
+        struck = [
+            f"the {r.kind} of {r.op or r.table}: {', '.join(r.faults)}: {r.status}"
+            for r in sorted(asked, key=lambda r: r.time)
+        ]
         state, why = decide(scenario, history.read(folder.history), results, bench.versions["iceberg"])
         if problems:
             state, why = "not reproduced", (*problems, *why)
@@ -144,19 +140,17 @@ def prove_once(bench: Bench, scenario: Scenario, runs: Path, command: str) -> Pr
     return Proof(scenario.scenario, state, why, str(folder.path), seconds, found, tuple(struck))
 
 
-# --- tell -------------------------------------------------------------------------------------------------------------
-
-
 def prove(
     scenarios: Sequence[Scenario],
     installation: Installation,
     runs: Path,
     watcher: Watcher,
+    publish: Publish,
     *,
     times: int = 1,
     command: str = "icequake prove",
 ) -> tuple[list[Proof], dict[str, str]]:
-    """Run every scenario ``times`` times, those of one catalog on one stack.
+    """Run every scenario ``times`` times, those of one catalog on one stack; ``publish`` writes each run's page.
 
     Returns:
         The proofs in the order of the runs, and the versions that ran.
@@ -167,7 +161,8 @@ def prove(
         return s.catalog, tuple(sorted(s.catalog_properties.items()))
 
     for which in dict.fromkeys(map(bench, scenarios)):
-        proofs += _on_one([s for s in scenarios if bench(s) == which], installation, runs, watcher, times, command)
+        mine = [s for s in scenarios if bench(s) == which]
+        proofs += _on_one(mine, installation, runs, watcher, publish, times, command)
     return proofs, versions(installation)
 
 
@@ -176,6 +171,7 @@ def _on_one(
     installation: Installation,
     runs: Path,
     watcher: Watcher,
+    publish: Publish,
     times: int,
     command: str,
 ) -> list[Proof]:
@@ -194,7 +190,7 @@ def _on_one(
         ) as bench:
             for scenario in scenarios:
                 for n in range(times):
-                    proof = prove_once(bench, scenario, runs, f"{command} {scenario.scenario}")
+                    proof = prove_once(bench, scenario, runs, f"{command} {scenario.scenario}", publish)
                     proofs.append(proof)
                     count = f" ({n + 1} of {times})" if times > 1 else ""
                     watcher.say(f"{scenario.scenario}{count}: {WORDS[proof.state]}, {proof.seconds:.0f} s")

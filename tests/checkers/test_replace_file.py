@@ -24,7 +24,7 @@ WRITERS = {
     "run.json": "from checkers.evidence.runfolder import RunFolder; RunFolder(path.parent).write_state({'x': 'x' * 100_000})",
     "plan.yaml": "from checkers.evidence.runfolder import RunFolder; RunFolder(path.parent).write_plan({'x': 'x' * 100_000})",
     "results.json": (
-        "from types import SimpleNamespace; from checkers.judge.check import write_results\n"
+        "from types import SimpleNamespace; from checkers.judge.runfolder import write_results\n"
         "write_results(SimpleNamespace(to_json=lambda: {'x': 'x' * 100_000}), path)"
     ),
     "compare.json": (
@@ -72,17 +72,17 @@ def test_a_write_that_fails_midway_leaves_the_old_file_whole_and_no_litter(what:
 RESUMED = {
     "compare": (
         "runs.jsonl",
-        "import json\nfrom harness import compare, store\n"
+        "import json\nfrom harness.experiments import compare\n"
         "from checkers.costs.comparison import Contender\n"
-        "from workloads import schema\n"
-        "spec = schema.load(schema.find('quick'))\n"
+        "from workloads.file import workload\n"
+        "spec = workload.load(workload.find('quick'))\n"
         "order = compare.Order(spec, (Contender('rest', '1'),), (1,), lambda *_: '', 1, False)\n"
-        "whole = compare.Compare(order, into, into, None)\n"
+        "whole = compare.Compare(order, into, into, None, None)\n"
         "begin, header = whole._begin, order.header()\n",
     ),
     "matrix": (
         "cells.jsonl",
-        "import json\nfrom harness import matrix, store\n"
+        "import json\nfrom harness.experiments import matrix\n"
         "whole = matrix.Matrix([], into, None, None, 'rest')\n"
         "begin = lambda: whole._begin({})\n"
         "header = {'format': matrix.FORMAT, 'catalog': 'rest', 'versions': {}}\n",

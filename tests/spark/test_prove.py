@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from compose.install.installation import Installation
+from harness.cli.check import publish
 from harness.experiments.prove import prove
 from tests.support.runs import Silent, icequake
 from workloads.file import scenario
@@ -66,6 +67,6 @@ def test_known_defects_are_shown_and_their_runs_can_be_judged_again(tmp_path: Pa
 
 def test_a_stack_that_does_not_come_up_is_a_reason_and_no_verdict(tmp_path: Path, installation: Installation) -> None:
     broken = replace(installation, minio=tmp_path / "no-such-program")
-    (proof,), _ = prove(scenario.find(["undelete"]), broken, tmp_path / "store", Silent())
+    (proof,), _ = prove(scenario.find(["undelete"]), broken, tmp_path / "store", Silent(), publish)
     assert (proof.state, proof.as_said, proof.folder) == ("not run", False, None)
     assert "no-such-program" in proof.why[0]
