@@ -6,13 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
 from checkers.evidence.evidence import Evidence
 
 Validity = Literal[True, False, "unknown"]
+
+SAME_AS = "same_as"
+"""Key of the evidence of a second opinion: the name of the anomaly that it confirms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +100,9 @@ def worst(validities: Iterable[Validity]) -> Validity:
 def exit_code(v: Validity) -> int:
     """Exit code of a run's validity: 0 valid, 1 anomaly found, 2 unknown."""
     return {True: 0, False: 1, "unknown": 2}[v]
+
+
+def own_findings(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
+    """Those that are more than another checker's word for one that is here too (:data:`SAME_AS`)."""
+    names = {a.name for a in anomalies if SAME_AS not in a.evidence}
+    return [a for a in anomalies if str(a.evidence.get(SAME_AS)) not in names]

@@ -31,11 +31,10 @@ from pydantic import ValidationError
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event, Operation
-from checkers.judge.check import SAME_AS
 from checkers.judge.runfolder import Results
 from checkers.retries import AROUND
 from checkers.timeline.metrics import quantile
-from checkers.verdict import Validity
+from checkers.verdict import SAME_AS, Validity
 from nemesis.faults.fault import Fault
 from workloads.operations.kinds import KINDS
 

@@ -1,4 +1,4 @@
-"""What the proxies saw of a table's pointer: the commits that a catalog accepted, out of a run's ``proxy.jsonl``."""
+"""What the proxies saw of changes to a table, out of a run's ``proxy.jsonl``: the requests, and the commits that a catalog accepted."""
 
 from __future__ import annotations
 
@@ -41,6 +41,29 @@ class PointerSwap:
     new: str
     answer: str
     names_place: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRequest:
+    """A request that asked a service for a change of a table: a commit, a creation or a drop.
+
+    Attributes:
+        time: ns since the start of the run; ``ms``: how long it took.
+        base: what the commit builds on, ``new``: what it puts in its place: snapshot ids, or metadata files.
+        faults: that struck it.
+    """
+
+    time: int
+    ms: float
+    writer: int | None
+    service: str
+    kind: str
+    table: str
+    op: str
+    base: str
+    new: str
+    status: str
+    faults: tuple[str, ...]
 
 
 def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[PointerSwap, ...]]:
@@ -112,3 +135,41 @@ def _swap(record: Mapping[str, Any]) -> PointerSwap | None:
         str(record["status"]),
         names_place,
     )
+
+
+_CHANGES = ('"kind":"commit"', '"kind":"create"', '"kind":"drop"')
+
+
+def change_requests(path: Path) -> dict[str, list[ChangeRequest]]:
+    """Operation id → its requests for a change, in the order of the log; lines that cannot be read are left out."""
+    out: dict[str, list[ChangeRequest]] = {}
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if not any(c in line for c in _CHANGES):
+                    continue
+                try:
+                    r = json.loads(line)
+                    known = ChangeRequest(
+                        int(r["time"]),
+                        float(r["ms"]),
+                        r.get("writer"),
+                        str(r["service"]),
+                        str(r["kind"]),
+                        str(r.get("table") or ""),
+                        str(r.get("op") or ""),
+                        _last_part(r.get("base")),
+                        _last_part(r.get("new")),
+                        str(r["status"]),
+                        tuple(map(str, faults)) if isinstance(faults := r.get("faults"), list) else (),
+                    )
+                except (ValueError, KeyError, TypeError, AttributeError):
+                    continue
+                out.setdefault(known.op, []).append(known)
+    except OSError:
+        pass
+    return out
+
+
+def _last_part(value: object) -> str:
+    return "" if value is None else str(value).rpartition("/")[2]

@@ -27,7 +27,7 @@ from checkers.pointer import Pointer
 from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
 from checkers.retries import Retries
-from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
+from checkers.verdict import SAME_AS, Anomaly, Checker, Validity, Verdict, worst
 
 ALL: tuple[Checker, ...] = (
     Commits(),
@@ -51,8 +51,6 @@ CHAINED = 50
 """Anomalies of a verdict whose chain of evidence is kept."""
 SECOND_OPINIONS = ("isolation", "linearizable")
 """Checkers that find in their own terms what the others find."""
-SAME_AS = "same_as"
-"""Key of the evidence of a second opinion: the name of the anomaly that it confirms."""
 
 
 Engine = Literal["auto", "exact", "columns"]

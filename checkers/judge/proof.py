@@ -10,8 +10,8 @@ from typing import Literal
 from packaging.version import InvalidVersion, Version
 
 from checkers.evidence import history
-from checkers.judge.check import SAME_AS
 from checkers.judge.runfolder import Results
+from checkers.verdict import SAME_AS
 from workloads.file.scenario import Scenario
 
 State = Literal["reproduced", "fixed", "later", "not reproduced", "not run"]

@@ -4,28 +4,44 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.crash import details_in
 from harness.cli.options import BadArgument, RunArgument
 
+if TYPE_CHECKING:
+    from checkers.evidence.runfolder import RunFolder
+    from reports.run.stored import Stored
 
-def judge(folder: Any, engine: str = "auto") -> int:
+
+def publish(folder: RunFolder) -> None:
+    """Write the page and the JUnit file of a run that was judged."""
+    _published(folder)
+
+
+def _published(folder: RunFolder) -> Stored:
+    from reports.run import junit, page
+    from reports.run.stored import load
+
+    junit.write(folder.path)
+    stored = load(folder.path)
+    page.write(stored)
+    return stored
+
+
+def judge(folder: RunFolder, engine: str = "auto") -> int:
     """Check a run's folder, write results, page and JUnit file, print the last lines; the exit code."""
     from checkers.judge.check import ALL, check
     from checkers.judge.runfolder import load_evidence, load_promises, write_results
     from checkers.verdict import exit_code
-    from reports.run import junit, page, summary
-    from reports.run.stored import load
+    from reports.run import summary
 
     with details_in(folder.path):
         results = check(load_evidence(folder.path), ALL, load_promises(folder.path), engine=engine)  # type: ignore[arg-type]
         write_results(results, folder.results)
-        junit.write(folder.path)
-        stored = load(folder.path)
-        page.write(stored)
+        stored = _published(folder)
     for line in summary.lines(stored):
         typer.echo(line)
     return exit_code(results.valid)

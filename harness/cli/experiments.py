@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.check import publish
 from harness.cli.crash import details_in
 from harness.cli.options import (
     BadArgument,
@@ -52,7 +53,7 @@ def prove(
     again = f"{command()} prove" + (f" --iceberg {iceberg}" if iceberg is not None else "")
     with Voice(quiet=quiet) as voice, details_in(store):
         installation = releases.ensure(release)
-        proofs, found = proving.prove(scenarios, installation, store, voice, times=times, command=again)
+        proofs, found = proving.prove(scenarios, installation, store, voice, publish, times=times, command=again)
     if output is not None:
         output.write_text(shown.to_json(proofs, found), encoding="utf-8")
     table = Table("scenario", "", "as said", "what was seen, or why not", box=None, pad_edge=False)
@@ -174,7 +175,7 @@ def compare(
     with Voice(quiet=quiet) as voice, details_in(into, secrets_of(spec.catalog_properties)):
         which = f"seed {seed}" if seeds == 1 else f"seeds {seed} to {seed + seeds - 1}"
         voice.say(f"{spec.workload}, {len(contenders)} contenders, {which}: {into}")
-        whole = comparing.Compare(order, into, store, voice)
+        whole = comparing.Compare(order, into, store, voice, publish)
         try:
             whole.measure()
         except KeyboardInterrupt:

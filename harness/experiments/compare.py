@@ -38,7 +38,7 @@ from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from compose.redaction import Redaction, masked, secrets_of
 from harness.run.run import Run
-from harness.run.settings import RunError, Settings, Watcher
+from harness.run.settings import Publish, RunError, Settings, Watcher
 from harness.run.versions import cannot_run
 from harness.writers.slot import WriterError
 from workloads.file.workload import Workload
@@ -125,16 +125,12 @@ def new_folder(runs: Path, workload: str) -> Path:
     return runs / "compare" / f"{workload}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
 
 
-def judge(folder: RunFolder) -> measures.Measures:
-    """Check a run's folder as ``icequake run`` does, write results, page and JUnit file; what it measured."""
-    from reports.run import junit, page
-    from reports.run.stored import load
-
+def judge(folder: RunFolder, publish: Publish) -> measures.Measures:
+    """Check a run's folder as ``icequake run`` does, write its results and publish them; what it measured."""
     evidence = load_evidence(folder.path)
     results = check(evidence, ALL, load_promises(folder.path))
     write_results(results, folder.results)
-    junit.write(folder.path)
-    page.write(load(folder.path))
+    publish(folder)
     return measures.measure(evidence, results, measures.requests(folder.proxy))
 
 
@@ -161,12 +157,14 @@ class Compare:
     Args:
         into: the comparison's folder.
         runs: the store of the runs.
+        publish: writes what a person looks at, such as the page, into the folder of a run that was judged.
     """
 
     order: Order
     into: Path
     runs: Path
     watcher: Watcher
+    publish: Publish
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _stops: set[threading.Event] = field(default_factory=set)
@@ -292,7 +290,7 @@ class Compare:
                 folder.write_state({**folder.state(), "state": "interrupted"})
                 return Ran(contender, seed)
             said.say("checking")
-            measured = judge(folder)
+            measured = judge(folder, self.publish)
         except CANNOT as e:
             reason = hide.text(" ".join(str(e).split()))
             said.say(f"cannot be run: {reason}")

@@ -22,8 +22,9 @@ from checkers.conflicts.measured import FORMAT, Ended, MatrixError, Measured, re
 from checkers.conflicts.predicted import FILES, Cell
 from checkers.evidence import history, runfolder, tablelog
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
-from checkers.judge.check import ALL, SAME_AS, check
+from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises
+from checkers.verdict import SAME_AS
 from compose.install.installation import Installation
 from harness.run.bench import Bench
 from harness.run.settings import RunError, Watcher

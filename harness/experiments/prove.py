@@ -19,15 +19,17 @@ from typing import Any
 
 from checkers.evidence import history, runfolder
 from checkers.evidence.history import HistoryError
+from checkers.evidence.proxylog import change_requests
 from checkers.evidence.tablelog import TableLogError
 from checkers.judge.check import ALL, check
 from checkers.judge.proof import WORDS, Proof, decide
 from checkers.judge.runfolder import load_evidence, load_promises, write_results
+from checkers.verdict import own_findings
 from compose.install.installation import Installation
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from harness.run.bench import Bench
-from harness.run.settings import RunError, Watcher
+from harness.run.settings import Publish, RunError, Watcher
 from harness.run.versions import versions
 from harness.writers.slot import WriterError
 from nemesis.proxy.board import Board, Hold
@@ -45,12 +47,6 @@ MANY = 8
 
 FAILURES = (RunError, WriterError, ServiceError, TableReadError, HistoryError, TableLogError)
 """What a scenario could not run or be judged for, as opposed to what it did not show."""
-
-
-# --- decide -----------------------------------------------------------------------------------------------------------
-
-
-# --- run --------------------------------------------------------------------------------------------------------------
 
 
 class ScenarioScript:
@@ -131,18 +127,17 @@ def prove_once(
     scenario: Scenario,
     runs: Path,
     command: str,
+    publish: Publish,
     *,
     group: int = 0,
     stop: threading.Event | None = None,
 ) -> Proof:
-    """Run a scenario once, judge it, write its verdicts and its page into the store ``runs``.
+    """Run a scenario once, judge it, write its verdicts into the store ``runs`` and publish them.
 
     Args:
         group: of the bench.
         stop: ends it soon, set by another thread.
     """
-    from reports.run import page, stored
-
     began = time.monotonic()
     stop = stop or threading.Event()
     folder = runfolder.create(runs, scenario.scenario)
@@ -162,12 +157,14 @@ def prove_once(
             problems = script.problems()
         results = check(load_evidence(folder.path), ALL, load_promises(folder.path))
         write_results(results, folder.results)
-        told = stored.load(folder.path)
-        page.write(told)
-        for a in stored.own_findings(told.anomalies):
+        publish(folder)
+        for a in own_findings([a for v in results.verdicts for a in v.anomalies]):
             found.setdefault(a.name, a.explanation)
-        passed = sorted((p for requests in told.passed.values() for p in requests if p.faults), key=lambda p: p.time)
-        struck = [f"the {p.kind} of {p.op or p.table}: {', '.join(p.faults)}: {p.status}" for p in passed]
+        asked = [r for requests in change_requests(folder.proxy).values() for r in requests if r.faults]
+        struck = [
+            f"the {r.kind} of {r.op or r.table}: {', '.join(r.faults)}: {r.status}"
+            for r in sorted(asked, key=lambda r: r.time)
+        ]
         state, why = decide(scenario, history.read(folder.history), results, bench.versions["iceberg"])
         if problems:
             state, why = "not reproduced", (*problems, *why)
@@ -175,9 +172,6 @@ def prove_once(
         state, why = "not run", (str(e),)
     seconds = round(time.monotonic() - began, 1)
     return Proof(scenario.scenario, state, why, str(folder.path), seconds, found, tuple(struck))
-
-
-# --- tell -------------------------------------------------------------------------------------------------------------
 
 
 def alone(scenario: Scenario) -> bool:
@@ -190,6 +184,7 @@ def prove(
     installation: Installation,
     runs: Path,
     watcher: Watcher,
+    publish: Publish,
     *,
     times: int = 1,
     command: str = "icequake prove",
@@ -198,6 +193,7 @@ def prove(
     """Run every scenario ``times`` times, those of one catalog together; all catalogs share the object store, Spark and the writers.
 
     Args:
+        publish: writes each run's page.
         on: a bench that is there.
 
     Returns:
@@ -224,7 +220,7 @@ def prove(
                         on = on or bench
                     else:
                         bench = on
-                    proofs += _on_one(bench, mine, runs, watcher, times, command)
+                    proofs += _on_one(bench, mine, runs, watcher, publish, times, command)
             except FAILURES as e:  # of the stack: nothing can run that has not
                 done = {p.scenario for p in proofs}
                 proofs += [Proof(s.scenario, "not run", (str(e),)) for s in mine if s.scenario not in done]
@@ -233,7 +229,13 @@ def prove(
 
 
 def _on_one(
-    bench: Bench, scenarios: Sequence[Scenario], runs: Path, watcher: Watcher, times: int, command: str
+    bench: Bench,
+    scenarios: Sequence[Scenario],
+    runs: Path,
+    watcher: Watcher,
+    publish: Publish,
+    times: int,
+    command: str,
 ) -> list[Proof]:
     """The scenarios of one catalog: as many at a time as the bench has groups, then those that must be alone."""
     found: dict[tuple[str, int], Proof] = {}
@@ -250,7 +252,7 @@ def _on_one(
             stops.add(stop)
             if stopped.is_set():
                 return
-            proof = prove_once(bench, scenario, runs, f"{command} {scenario.scenario}", group=group, stop=stop)
+            proof = prove_once(bench, scenario, runs, f"{command} {scenario.scenario}", publish, group=group, stop=stop)
             stops.discard(stop)
             if stopped.is_set():  # it was cut short
                 return

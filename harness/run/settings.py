@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from checkers.evidence.history import Recorder
+from checkers.evidence.runfolder import RunFolder
 from compose.endpoints import Endpoints
 from compose.external.external import External
 from compose.processes.service import Service
@@ -24,6 +25,10 @@ T = TypeVar("T")
 
 Pointer = Callable[[str, str, float], str | None]
 """(namespace, table, timeout in s) → location of the current metadata.json."""
+
+
+Publish = Callable[[RunFolder], None]
+"""Writes what a person looks at, such as the page, into the folder of a run that was judged."""
 
 
 WRITER_START_S = 240.0

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from reports.drawing import words
-from reports.run import anomalies, plots
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
-def environment() -> Environment:
-    """Where templates are, and what they may call."""
+def environment(**functions: Any) -> Environment:
+    """Where templates are, and what they may call: the words of ``reports.drawing.words``, and a page's own ``functions`` by name."""
     env = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -29,11 +29,5 @@ def environment() -> Environment:
         cut=words.shorten,
         plural=words.plural,
     )
-    env.globals.update(
-        share=words.share,
-        anchor=anomalies.anchor,
-        anchor_id=anomalies.anchor_id,
-        legend_mark=plots.legend_mark,
-        sparkline=plots.sparkline,
-    )
+    env.globals.update(share=words.share, **functions)
     return env

@@ -11,12 +11,13 @@ from markupsafe import Markup
 from checkers.costs import figures
 from checkers.evidence import error_chain
 from checkers.evidence.history import Operation
+from checkers.evidence.proxylog import ChangeRequest
 from checkers.evidence.tablelog import Commit, RowChange, TableLog
 from checkers.verdict import Anomaly
 from reports.drawing import words
 from reports.run import plots
 from reports.run import stored as stored_module
-from reports.run.stored import Passed, Stored
+from reports.run.stored import Stored
 
 MOST_CARDS = 50
 FULL_CARDS = 10
@@ -98,7 +99,7 @@ class Card:
     minimal_note: str
     chain: tuple[str, ...]
     same_as: str
-    requests: tuple[Passed, ...]
+    requests: tuple[ChangeRequest, ...]
     requests_more: int
     timeline: Markup | None
     related: tuple[tuple[int, str], ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from checkers.verdict import own_findings
 from reports.drawing import words
 from reports.run import stored
 from reports.run.plan_view import table_specs
@@ -29,7 +30,7 @@ def _listing(names: Mapping[str, int], most: int = 6) -> str:
 
 def banner(run: Stored) -> Banner:
     """The headline and one sentence, also for a run that never came to a verdict."""
-    found = stored.own_findings(run.anomalies)
+    found = own_findings(run.anomalies)
     names = stored.anomaly_names(found)
     confirmed = [f"{name} is confirmed by {who}" for name in names if (who := stored.confirmed_by(name, run.anomalies))]
     confirmation = f" {'; '.join(confirmed[:3])}." if confirmed else ""

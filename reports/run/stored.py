@@ -19,6 +19,7 @@ import yaml
 
 from checkers.evidence import history, runfolder, tablelog
 from checkers.evidence.history import Event, Operation
+from checkers.evidence.proxylog import ChangeRequest, change_requests
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.verdict import Anomaly, Validity, Verdict
 
@@ -29,29 +30,6 @@ class StoredFile:
 
     path: str
     size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """A request that passed the proxies and asked for a change of a table (``proxy.jsonl``).
-
-    Attributes:
-        time: ns since the start of the run; ``ms``: how long it took.
-        base: what the commit builds on, ``new``: what it puts in its place: snapshot ids, or metadata files.
-        faults: that struck it.
-    """
-
-    time: int
-    ms: float
-    writer: int | None
-    service: str
-    kind: str
-    table: str
-    op: str
-    base: str
-    new: str
-    status: str
-    faults: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +54,7 @@ class Stored:
     logs: dict[str, TableLog]
     files: tuple[StoredFile, ...]
     problems: tuple[str, ...]
-    passed: dict[str, list[Passed]] = field(default_factory=dict)
+    change_requests: dict[str, list[ChangeRequest]] = field(default_factory=dict)
     """Operation id → its requests that asked for a change."""
 
     @property
@@ -158,11 +136,11 @@ class Stored:
         """The time of the last event, ns since the start of the run."""
         return max((e.time for e in self.events[-1:]), default=0)
 
-    def requests(self, a: Anomaly) -> list[Passed]:
+    def requests(self, a: Anomaly) -> list[ChangeRequest]:
         """What the proxies saw of an anomaly's operations, and of those that made its snapshots, on its table; by time."""
         made = {c.op for log in self.logs.values() for c in log.commits if c.snapshot_id in set(a.snapshots)}
         ops = {*a.ops, *(op for op in made if op is not None)}
-        found = [p for op in sorted(ops) for p in self.passed.get(op, ())]
+        found = [p for op in sorted(ops) for p in self.change_requests.get(op, ())]
         return sorted((p for p in found if a.table in (None, p.table) or not p.table), key=lambda p: p.time)
 
     def commits_by_op(self) -> dict[str, list[tuple[str, Commit]]]:
@@ -181,12 +159,6 @@ def anomaly_names(anomalies: Iterable[Anomaly]) -> dict[str, int]:
     for a in anomalies:
         counts[a.name] = counts.get(a.name, 0) + 1
     return dict(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0])))
-
-
-def own_findings(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
-    """Those that are more than another checker's word for one that is here too (``same_as``)."""
-    names = {a.name for a in anomalies if "same_as" not in a.evidence}
-    return [a for a in anomalies if str(a.evidence.get("same_as")) not in names]
 
 
 def confirmed_by(name: str, anomalies: Iterable[Anomaly]) -> str:
@@ -352,43 +324,5 @@ def load(folder: Path) -> Stored:
         logs,
         _files(folder),
         tuple(problems),
-        _passed(folder / "proxy.jsonl"),
+        change_requests(folder / "proxy.jsonl"),
     )
-
-
-_CHANGES = ('"kind":"commit"', '"kind":"create"', '"kind":"drop"')
-
-
-def _passed(path: Path) -> dict[str, list[Passed]]:
-    """What changed tables, of the proxies' log; lines that cannot be read are left out."""
-    out: dict[str, list[Passed]] = {}
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if not any(c in line for c in _CHANGES):
-                    continue
-                try:
-                    r = json.loads(line)
-                    known = Passed(
-                        int(r["time"]),
-                        float(r["ms"]),
-                        r.get("writer"),
-                        str(r["service"]),
-                        str(r["kind"]),
-                        str(r.get("table") or ""),
-                        str(r.get("op") or ""),
-                        _last_part(r.get("base")),
-                        _last_part(r.get("new")),
-                        str(r["status"]),
-                        _strings(r.get("faults")),
-                    )
-                except (ValueError, KeyError, TypeError, AttributeError):
-                    continue
-                out.setdefault(known.op, []).append(known)
-    except OSError:
-        pass
-    return out
-
-
-def _last_part(value: object) -> str:
-    return "" if value is None else str(value).rpartition("/")[2]

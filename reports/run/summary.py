@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from checkers.costs import figures
+from checkers.verdict import own_findings
 from reports.drawing import words
 from reports.run import bands, banner, stored
 from reports.run.stored import Stored
@@ -69,7 +70,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
 
     out = ["", paint(f"{banner.SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
     out += wrap(verdict.sentence, "  ")
-    own = stored.own_findings(run.anomalies)
+    own = own_findings(run.anomalies)
     names = stored.anomaly_names(own)
     if names:
         out.append("")

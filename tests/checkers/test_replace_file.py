@@ -77,7 +77,7 @@ RESUMED = {
         "from workloads.file import workload as schema\n"
         "spec = schema.load(schema.find('quick'))\n"
         "order = compare.Order(spec, (Contender('rest', '1'),), (1,), lambda *_: '', 1, False)\n"
-        "whole = compare.Compare(order, into, into, None)\n"
+        "whole = compare.Compare(order, into, into, None, None)\n"
         "begin, header = whole._begin, order.header()\n",
     ),
     "matrix": (

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from checkers.costs.comparison import Comparison, Contender, Ran, Spread, apart, chance
+from checkers.costs.comparison import Comparison, Contender, Ran, Score, Spread, apart, chance
 from checkers.costs.measures import FIGURES, FaultMeasured, Measures, measure
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
@@ -21,6 +21,7 @@ from checkers.judge.check import check
 from checkers.judge.runfolder import Results
 from checkers.retries import Retries
 from checkers.verdict import Anomaly, Verdict
+from harness.cli.check import publish
 from harness.experiments import compare
 from reports.compare import page, words
 from tests.harness.test_cli import last_line
@@ -283,7 +284,7 @@ def test_a_number_is_held_against_the_first_contenders(
     c = comparison(*three(REST, key, *first), *three(JDBC, key, *mine))
     assert c.cell(figure(key), JDBC).against == says
     assert c.cell(figure(key), REST).against == "first"
-    assert c.cell(figure("unknown"), JDBC) == page.Score(None, "missing")
+    assert c.cell(figure("unknown"), JDBC) == Score(None, "missing")
 
 
 def test_what_chance_alone_gives_is_counted_over_all_pairs_of_numbers() -> None:
@@ -328,7 +329,7 @@ def order(contenders: Sequence[Contender], seeds: Sequence[int], spec: Workload 
 
 
 def whole(into: Path, o: compare.Order) -> compare.Compare:
-    return compare.Compare(o, into, into / "store", Silent())
+    return compare.Compare(o, into, into / "store", Silent(), publish)
 
 
 def test_the_order_of_contenders_is_turned_round_from_seed_to_seed() -> None:
@@ -373,7 +374,7 @@ def test_a_run_that_is_taken_up_at_the_moment_of_ctrl_c_is_not_begun(tmp_path: P
             said.append(text)
 
     old = Contender("rest", "1.8.1")  # cannot run, which it says when it is begun
-    c = compare.Compare(replace(order([old, REST], [1]), parallel=2), tmp_path, tmp_path / "store", Told())
+    c = compare.Compare(replace(order([old, REST], [1]), parallel=2), tmp_path, tmp_path / "store", Told(), publish)
 
     class Moment(deque[Any]):
         def popleft(self) -> Any:

@@ -14,6 +14,7 @@ from checkers.judge.runfolder import load_evidence, load_promises
 from checkers.verdict import exit_code
 from compose.catalogs.registry import CATALOGS
 from compose.install.installation import Installation
+from harness.cli.check import publish
 from harness.experiments.prove import prove
 from harness.run.bench import Bench
 from tests.support.runs import Silent
@@ -53,7 +54,7 @@ def test_a_catalog_shows_its_scenarios_and_keeps_what_it_promises_while_its_serv
     mine = [s for s in scenario.find([]) if s.catalog == catalog]
     workload = schema.parse(WORKLOAD.format(catalog=catalog))
     with Bench(installation, 2, tmp_path / "logs", Silent(), catalog=catalog, on=bench) as own:
-        proofs, _ = prove(mine, installation, tmp_path / "scenarios", Silent(), on=own)
+        proofs, _ = prove(mine, installation, tmp_path / "scenarios", Silent(), publish, on=own)
         folder = runfolder.create(tmp_path / "store", "small")
         own.run(workload, folder, generator.operations, command="icequake run", seed=3)
     assert [(p.scenario, p.state, p.why) for p in proofs] == [(s.scenario, "reproduced", ()) for s in mine]

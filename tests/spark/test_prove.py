@@ -10,6 +10,7 @@ import pytest
 
 from checkers.judge.proof import newer
 from compose.install.installation import Installation
+from harness.cli.check import publish
 from harness.experiments.prove import GROUPS, alone, prove
 from harness.run.bench import Bench
 from tests.support.runs import Silent, icequake
@@ -66,7 +67,7 @@ def test_all_known_defects_of_the_rest_and_jdbc_catalogs_are_shown_two_at_a_time
     assert "polaris" not in {s.catalog for s in library}, "nobody shows it"
     mine = [s for s in library if s.catalog in CATALOGS]
     assert len(bench.groups) == GROUPS and {alone(s) for s in mine} == {True, False}
-    proofs, _ = prove(mine, installation, tmp_path / "store", Silent(), on=bench)
+    proofs, _ = prove(mine, installation, tmp_path / "store", Silent(), publish, on=bench)
     fixed = {s.scenario for s in mine if s.fixed and newer(bench.versions["iceberg"], s.fixed)}
     assert {p.scenario: p.state for p in proofs} == {
         s.scenario: "fixed" if s.scenario in fixed else "reproduced" for s in mine
@@ -75,6 +76,6 @@ def test_all_known_defects_of_the_rest_and_jdbc_catalogs_are_shown_two_at_a_time
 
 def test_a_stack_that_does_not_come_up_is_a_reason_and_no_verdict(tmp_path: Path, installation: Installation) -> None:
     broken = replace(installation, minio=tmp_path / "no-such-program")
-    (proof,), _ = prove(scenario.find(["undelete"]), broken, tmp_path / "store", Silent())
+    (proof,), _ = prove(scenario.find(["undelete"]), broken, tmp_path / "store", Silent(), publish)
     assert (proof.state, proof.as_said, proof.folder) == ("not run", False, None)
     assert "no-such-program" in proof.why[0]
