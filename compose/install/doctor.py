@@ -69,9 +69,9 @@ def examine(*, store: Path = Path("store")) -> list[Examined]:
 
 def setup_command(*confs: str) -> str:
     """What a user types to make the parts: from a checkout, or from an installed distribution."""
-    if (CHECKOUT / "harness" / "bootstrap.py").is_file() and (CHECKOUT / "Makefile").is_file():
+    if (CHECKOUT / "compose" / "install" / "bootstrap.py").is_file() and (CHECKOUT / "Makefile").is_file():
         return " ".join(["python3 compose/install/bootstrap.py setup", *confs]) if confs else "make setup"
-    return " ".join(["python -m compose.install.ensure", *confs])
+    return " ".join(["python -m compose.setup", *confs])
 
 
 def python() -> Iterator[Examined]:

@@ -21,7 +21,7 @@ from compose.install.cache import SetupError
 from compose.install.progress import Lines, Step, for_stream
 
 CHECKOUT = Path(__file__).parents[2]
-SPARKS = [f"compose/{lock.name}" for lock in sorted((CHECKOUT / "compose").glob("pyspark-*.lock"))]
+SPARKS = [f"compose/install/{lock.name}" for lock in sorted((CHECKOUT / "compose" / "install").glob("pyspark-*.lock"))]
 
 
 def empty_jar(comment: bytes) -> bytes:
@@ -591,7 +591,7 @@ def test_the_doctor_goes_on_when_a_part_cannot_be_examined(monkeypatch: pytest.M
 
 
 def test_an_old_python_can_read_bootstrap_as_far_as_the_sentence_about_it() -> None:
-    ast.parse((CHECKOUT / "harness" / "bootstrap.py").read_text(), feature_version=(3, 6))
+    ast.parse((CHECKOUT / "compose" / "install" / "bootstrap.py").read_text(), feature_version=(3, 6))
 
 
 CACHES = "Library/Caches" if sys.platform == "darwin" else ".cache"
@@ -626,7 +626,7 @@ def test_another_lock_is_another_environment(tmp_path: Path) -> None:
 
 def test_an_unknown_tool_is_a_usage_error_before_anything_is_made(tmp_path: Path) -> None:
     result = subprocess.run(
-        [sys.executable, str(CHECKOUT / "harness" / "bootstrap.py"), "florp"],
+        [sys.executable, str(CHECKOUT / "compose" / "install" / "bootstrap.py"), "florp"],
         env={**os.environ, "ICEQUAKE_HOME": str(tmp_path / "home")},
         capture_output=True,
         text=True,
