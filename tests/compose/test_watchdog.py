@@ -24,8 +24,8 @@ SLEEP = "import time; time.sleep(120)"
 # A harness with one process of every kind that is hard to end. It prints their pids, and waits to be told how to end.
 HARNESS = r"""
 import json, os, pathlib, signal, subprocess, sys, time
-from compose import watchdog as watchdog_module
-from compose.watchdog import Watchdog, marked_environment
+from compose.processes import watchdog as watchdog_module
+from compose.processes.watchdog import Watchdog, marked_environment
 
 run_id, folder, fork = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3] == "fork"
 dog = Watchdog(run_id, remove=[folder])
