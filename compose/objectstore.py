@@ -7,13 +7,15 @@ is not (:class:`TableReadError`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pyarrow import fs
 
-from checkers.evidence.paths import normalise
+_S3 = re.compile(r"s3[an]?://", re.IGNORECASE)
+_FILE = re.compile(r"^file:(//[^/]*)?(?=/)", re.IGNORECASE)
 
 
 class TableReadError(RuntimeError):
@@ -54,17 +56,17 @@ class ObjectStore:
         self._local = fs.LocalFileSystem()
 
     def _open(self, path: str) -> tuple[fs.FileSystem, str]:
-        plain = normalise(path)
-        if plain.startswith("s3://"):
+        if s3 := _S3.match(path):
             if self._s3 is None:
                 self._s3 = fs.S3FileSystem(**self._s3_options)
-            return self._s3, plain[len("s3://") :]
+            return self._s3, path[s3.end() :]
+        plain = _FILE.sub("", path, count=1)
         if "://" in plain:
             raise TableReadError(f"{path}: only s3://, s3a://, file:// and plain paths can be read")
         return self._local, plain
 
     def _failed(self, path: str, e: Exception) -> TableReadError:
-        where = f" ({self._endpoint})" if self._endpoint and normalise(path).startswith("s3://") else ""
+        where = f" ({self._endpoint})" if self._endpoint and _S3.match(path) else ""
         return TableReadError(f"the store{where} cannot be read at {path}: {' '.join(str(e).split())}")
 
     def read(self, path: str) -> bytes:

@@ -204,7 +204,7 @@ def tool_command(python: Path, tool: str, arguments: list[str]) -> list[str]:
     if tool == "icequake":
         return [str(python), "-P", "-c", ICEQUAKE, *arguments]
     if tool == "setup":
-        return [str(python), "-P", "-m", "compose.install.ensure", *arguments]
+        return [str(python), "-P", "-m", "compose.setup", *arguments]
     if tool == "python":
         return [str(python), *arguments]
     return [str(python), "-P", "-m", tool, *arguments]

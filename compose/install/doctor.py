@@ -71,7 +71,7 @@ def setup_command(*confs: str) -> str:
     """What a user types to make the parts: from a checkout, or from an installed distribution."""
     if (CHECKOUT / "compose" / "install" / "bootstrap.py").is_file() and (CHECKOUT / "Makefile").is_file():
         return " ".join(["python3 compose/install/bootstrap.py setup", *confs]) if confs else "make setup"
-    return " ".join(["python -m compose.install.ensure", *confs])
+    return " ".join(["python -m compose.setup", *confs])
 
 
 def python() -> Iterator[Examined]:

@@ -7,7 +7,7 @@ From a machine with Python, make and a JDK: the jars of ``jars.lock`` (``compose
 (``java/``: a REST catalog server) compiled against them, MinIO built from source (``compose.install.minio_build``) and the
 programs of PostgreSQL (``compose.install.postgres_files``). All of it is below ``home()``, and verified before it is there.
 
-``python -m compose.install.ensure [--no-class-data | --class-data-after] [more configurations ...]`` does it from a shell.
+``python -m compose.setup`` does it from a shell.
 """
 
 import hashlib
@@ -26,7 +26,6 @@ from compose.install.progress import Progress, for_stream
 __all__ = ["REST_MAIN", "Installation", "SetupError", "ensure", "home"]
 
 CONFS = ("spark", "rest")
-NO_CLASS_DATA, CLASS_DATA_AFTER = "--no-class-data", "--class-data-after"
 REST_MAIN = "RestCatalogServer"
 JAVA = Path(__file__).with_name("java")
 
@@ -119,42 +118,3 @@ def compile_java(javac: Path, libraries: Sequence[Path], classes: Path) -> None:
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode != 0:
             raise SetupError(f"cannot compile {JAVA} with {javac}: {result.stderr.strip() or result.stdout}")
-
-
-def share_class_data(ready: Installation) -> None:
-    """Make the archive that halves what Spark's JVMs cost to start (``compose.servers.classdata``); a run works without it."""
-    from compose.processes.service import ServiceError
-    from compose.servers import classdata
-
-    if classdata.archive(ready).exists():
-        return
-    try:
-        classdata.build(ready, on_event=lambda text: print(f"icequake: {text}", file=sys.stderr, flush=True))
-    except (SetupError, ServiceError, OSError, subprocess.SubprocessError) as error:
-        print(f"icequake: no class-data archive, so Spark starts slower: {error}", file=sys.stderr)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Set up the configurations named.
-
-    ``--no-class-data`` leaves out the class-data archive, which a run can do without. ``--class-data-after`` makes it when
-    a run has ended, and says nothing if it is there.
-    """
-    options = {NO_CLASS_DATA, CLASS_DATA_AFTER}.intersection(arguments)
-    try:
-        ready = ensure(confs=(*CONFS, *(conf for conf in arguments if conf not in options)))
-        if NO_CLASS_DATA not in options:
-            share_class_data(ready)
-    except SetupError as error:
-        print(f"icequake: {error}", file=sys.stderr)
-        return 255
-    except KeyboardInterrupt:
-        print("icequake: interrupted; the same command goes on from here", file=sys.stderr)
-        return 130
-    if CLASS_DATA_AFTER not in options:
-        print(f"icequake: everything is ready in {ready.home}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

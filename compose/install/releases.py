@@ -77,20 +77,17 @@ def find(iceberg: str | None) -> Release:
 def ensure(release: Release, *, progress: Progress | None = None) -> Installation:
     """``install.ensure`` for writers of a release: their jars are ``jars["spark"]``, their Spark is ``spark_home``.
 
-    At its first use that is one or two minutes: about 110 MB of jars, with another Spark 320 to 430 MB more, and its
-    class-data archive. Raises SetupError.
+    Its first use takes one or two minutes: it fetches about 110 MB of jars, and with another Spark 320 to 430 MB more.
+    Raises SetupError.
     """
     if release == DEFAULT:
         return install.ensure(progress=progress)
-    was_there = in_place(release)
     ready = install.ensure(confs=(release.conf,), progress=progress)
     python, spark_home = ready.python, ready.spark_home
     if release.lock is not None:
         python = environment(ready.home, release.lock)
         spark_home = spark_of(python)
     ready = replace(ready, jars={**ready.jars, "spark": ready.jars[release.conf]}, python=python, spark_home=spark_home)
-    if not was_there:
-        install.share_class_data(ready)
     return ready
 
 

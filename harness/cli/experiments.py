@@ -41,7 +41,7 @@ def prove(
     """Show known defects again, each as a scenario on real Spark; 0 when all is as they say for this version."""
     from rich.table import Table
 
-    from compose.install import releases
+    from compose import setup
     from harness.cli.terminal import Voice, console
     from harness.experiments import prove as proving
     from harness.run.resolve import read_scenario
@@ -52,7 +52,7 @@ def prove(
     release = release_of(iceberg)
     again = f"{command()} prove" + (f" --iceberg {iceberg}" if iceberg is not None else "")
     with Voice(quiet=quiet) as voice, details_in(store):
-        installation = releases.ensure(release)
+        installation = setup.ensure_release(release)
         proofs, found = proving.prove(scenarios, installation, store, voice, publish, times=times, command=again)
     if output is not None:
         output.write_text(shown.to_json(proofs, found), encoding="utf-8")
@@ -83,7 +83,7 @@ def matrix(
     """Measure which operation aborts, retries or breaks which: every pair, through the gate, on every make of table."""
     from checkers.conflicts import predicted
     from checkers.conflicts.measured import differences
-    from compose.install import releases
+    from compose import setup
     from harness.cli.terminal import Voice
     from harness.experiments import matrix as measuring
     from reports.matrix import page
@@ -95,7 +95,7 @@ def matrix(
     other = None if against is None else _other_matrix(against)
     release = release_of(iceberg)
     with Voice(quiet=quiet) as voice, details_in(into):
-        installation = releases.ensure(release)
+        installation = setup.ensure_release(release)
         whole = measuring.Matrix(cells, into, installation, voice, known_catalog(catalog, own_file=False))
         measured = whole.measure()
     found = [] if other is None else differences(measured, other)

@@ -29,12 +29,13 @@ def doctor() -> int:
 
 def setup(iceberg: IcebergOption = None) -> int:
     """Get everything that a run needs into the cache; `run` does the same by itself."""
-    from compose.install import ensure, releases
+    from compose import setup as complete
+    from compose.install import releases
 
     if (release := release_of(iceberg)) == releases.DEFAULT:
-        return ensure.main([])
+        return complete.main([])
     ready = releases.ensure(release)
-    ensure.share_class_data(ready)
+    complete.share_class_data(ready)
     typer.echo(f"icequake: everything for Iceberg {release.iceberg} on Spark {release.spark} is ready in {ready.home}")
     return 0
 

@@ -49,6 +49,7 @@ def run(
 ) -> int:
     """Run one workload, check it, write its page."""
     from checkers.evidence import runfolder as runs
+    from compose import setup
     from compose.install import releases
     from compose.redaction import secrets_of
     from harness.cli.terminal import Voice
@@ -80,7 +81,7 @@ def run(
     )
     known = (*external.secrets, *secrets_of(spec.catalog_properties))
     with Voice(quiet=quiet) as voice, details_in(store, known):
-        installation = releases.ensure(release)
+        installation = setup.ensure_release(release)
         folder = runs.create(store, spec.workload)
         voice.say(f"{spec.workload}, seed {seed}: {folder.path}")
         own_stack = fresh or ports or release != releases.DEFAULT or spec.catalog != "rest" or external

@@ -28,6 +28,7 @@ from checkers.evidence.runfolder import RunFolder
 from checkers.evidence.tablelog import TableLogError
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import load_evidence, load_promises, write_results
+from compose import setup
 from compose.catalogs import user_file
 from compose.external.external import ExternalError, external
 from compose.external.preflight import preflight
@@ -308,7 +309,7 @@ class Compare:
             known = self._installed.get(release.iceberg)
             if known is None:
                 try:
-                    known = releases.ensure(release)
+                    known = setup.ensure_release(release)
                 except SetupError as e:
                     known = str(e)
                 self._installed[release.iceberg] = known

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
+from compose import setup
 from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
 from compose.install.installation import Installation
@@ -347,7 +348,7 @@ class TestClassDataArchive:
     def test_lists_of_several_jvms_are_merged_without_what_holds_in_one_list_only(self, tmp_path: Path) -> None:
         (tmp_path / "a.classes").write_text("# made by java\njava/lang/Object id: 0\n@lambda-proxy a/B run\n")
         (tmp_path / "b.classes").write_text("a/B id: 7\nx/Y id: 9 super: 7 source: x.jar\njava/lang/Object id: 0\n")
-        assert classdata.merge(tmp_path.iterdir()) == ["java/lang/Object", "@lambda-proxy a/B run", "a/B"]
+        assert setup.merge(tmp_path.iterdir()) == ["java/lang/Object", "@lambda-proxy a/B run", "a/B"]
 
     def test_without_one_the_jvms_are_told_nothing(self, tmp_path: Path) -> None:
         assert classdata.use(replace(plain_installation(), home=tmp_path)) == ()
@@ -371,7 +372,7 @@ class TestClassDataArchive:
 @pytest.fixture(scope="module")
 def running(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack with one worker that tests may hurt; all of them leave it ready."""
-    classdata.build(installation)
+    setup.build(installation)
     yield from _stack(installation, "hurt", tmp_path_factory)
 
 

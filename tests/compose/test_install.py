@@ -21,7 +21,7 @@ from compose.install.cache import SetupError
 from compose.install.progress import Lines, Step, for_stream
 
 CHECKOUT = Path(__file__).parents[2]
-SPARKS = [f"compose/{lock.name}" for lock in sorted((CHECKOUT / "compose").glob("pyspark-*.lock"))]
+SPARKS = [f"compose/install/{lock.name}" for lock in sorted((CHECKOUT / "compose" / "install").glob("pyspark-*.lock"))]
 
 
 def empty_jar(comment: bytes) -> bytes:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from compose import setup
 from compose.install import bootstrap, installation, jars, releases
 from compose.install import ensure as install
 from compose.install.cache import SetupError
@@ -114,7 +115,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         made_environment(python.parent.parent, spark, "2.12" if spark.startswith("3") else "2.13")
 
     monkeypatch.setattr(install, "ensure", ensure)
-    monkeypatch.setattr(install, "share_class_data", lambda _: None)
     monkeypatch.setattr(bootstrap, "create", create)
     monkeypatch.setattr(bootstrap, "install", fill)
     return place
@@ -160,10 +160,10 @@ def test_an_environment_that_failed_leaves_nothing(cache: Path, monkeypatch: pyt
 @pytest.mark.usefixtures("cache")
 def test_the_class_data_archive_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Installation] = []
-    monkeypatch.setattr(install, "share_class_data", made.append)
+    monkeypatch.setattr(setup, "share_class_data", made.append)
     monkeypatch.setattr(jars, "in_place", lambda *_: True)
     for _ in range(3):
-        releases.ensure(releases.find("1.10.1"))
+        setup.ensure_release(releases.find("1.10.1"))
     assert [versions(i)["iceberg"] for i in made] == ["1.10.1"]
 
 
