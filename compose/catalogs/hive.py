@@ -33,6 +33,7 @@ HEARTBEAT_MS = 5_000
 class Metastore(LocalProcess):
     """The server. Its Derby database is in its folder, and survives SIGKILL."""
 
+    role = "catalog"
     stop_seconds = 8.0
 
     def __init__(self, site: Site) -> None:

@@ -30,6 +30,8 @@ DYNAMODB_TABLE = "iceberg"
 class Moto(LocalProcess):
     """The server. What it acknowledged is in its journal, and is there again after SIGKILL."""
 
+    role = "catalog"
+
     def __init__(self, site: Site) -> None:
         super().__init__(
             "moto",

@@ -33,6 +33,8 @@ _PAGE = 1000
 class Nessie(LocalProcess):
     """The server. All it knows is in the database."""
 
+    role = "catalog"
+
     def __init__(self, site: Site) -> None:
         super().__init__(
             "nessie",

@@ -40,6 +40,7 @@ REMEDY = (
 class Polaris(Container):
     """The server. All it knows is in the database."""
 
+    role = "catalog"
     remedy = REMEDY
 
     def __init__(self, site: Site) -> None:

@@ -24,6 +24,8 @@ CLIENTS = 8  # connections to the database
 class RestCatalog(LocalProcess):
     """The catalog server. It keeps nothing itself: all it knows is in the database."""
 
+    role = "catalog"
+
     def __init__(self, site: Site) -> None:
         super().__init__(
             "rest",

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from compose.processes.ports import PortInUse, Ports
-from compose.processes.service import ServiceError, last_meaningful_line, tail
+from compose.processes.service import Role, ServiceError, last_meaningful_line, tail
 from compose.processes.watchdog import marked_environment
 
 READY_SECONDS = 60.0
@@ -54,6 +54,7 @@ class LocalProcess(ABC):
 
     stop_signal: signal.Signals = signal.SIGTERM
     stop_seconds: float = STOP_SECONDS
+    role: Role | None = None
 
     def __init__(self, name: str, *, run_id: str, ports: Ports, port_names: Sequence[str], folder: Path, log: Path):
         """``port_names``: what to call its ports in ``ports``; ``folder``: its data and working directory."""

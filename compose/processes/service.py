@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Literal, Protocol, Self, runtime_checkable
 
 _TAIL_BYTES = 64 * 1024
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -13,6 +13,10 @@ _COMPLAINT = re.compile(
     r"error|fatal|exception|fail|denied|refused|cannot|could not|in use|no such|unable|panic", re.IGNORECASE
 )
 _STACK_FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more)")
+
+
+Role = Literal["catalog", "database", "store", "spark-master", "spark-worker"]
+"""What a service is for the others, and for the faults that target it."""
 
 
 @runtime_checkable
@@ -25,6 +29,10 @@ class Service(Protocol):
     @property
     def name(self) -> str:
         """What people call it, for example ``spark-worker-1``."""
+
+    @property
+    def role(self) -> Role | None:
+        """What it is for the others; None: no fault targets it."""
 
     def start(self) -> None:
         """Launch it; nothing happens if it runs. Raises ServiceError if it cannot be launched."""

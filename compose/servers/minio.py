@@ -23,6 +23,8 @@ AWS_ENVIRONMENT = {
 class Minio(LocalProcess):
     """MinIO with the bucket ``warehouse``. SIGKILL loses nothing that it acknowledged: the kernel has it."""
 
+    role = "store"
+
     def __init__(self, binary: Path, *, run_id: str, ports: Ports, data: Path, log: Path):
         super().__init__("minio", run_id=run_id, ports=ports, port_names=["minio"], folder=data, log=log)
         self._binary = binary

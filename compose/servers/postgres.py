@@ -51,6 +51,7 @@ class Postgres(LocalProcess):
     Root cannot run it, so under root it runs as the user ``nobody``.
     """
 
+    role = "database"
     stop_signal = signal.SIGINT  # "fast": end the sessions, write a checkpoint, exit
 
     def __init__(self, binaries: Path, *, run_id: str, ports: Ports, data: Path, log: Path):

@@ -122,6 +122,7 @@ class SparkDaemon(LocalProcess):
 class SparkMaster(SparkDaemon):
     """The standalone master. What it knows of workers and applications survives a kill in its recovery folder."""
 
+    role = "spark-master"
     main_class = "org.apache.spark.deploy.master.Master"
 
     @property
@@ -149,6 +150,7 @@ class SparkMaster(SparkDaemon):
 class SparkWorker(SparkDaemon):
     """A worker. It is ready when it answers and the master counts it as alive. Its executors are its children."""
 
+    role = "spark-worker"
     main_class = "org.apache.spark.deploy.worker.Worker"
 
     def __init__(

@@ -2,7 +2,7 @@
 
 One stack with warm writers serves all scenarios; each is a run of its own, in a namespace of its own, with a folder in the store that
 ``icequake check`` judges again. Every writer reaches catalog and store through proxies of its own
-(``nemesis.proxy.connection``). What is decided is
+(``nemesis.proxy``). What is decided is
 told in full: how each operation ended, which anomalies the checkers found, and the rows that are left, each beside what the scenario says.
 """
 
