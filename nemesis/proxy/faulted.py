@@ -202,6 +202,7 @@ class FaultedRequest:
 
     async def _send_alone(self, server: Pipe, seconds: float, label: str) -> None:
         pipe, hold, wire = server, self._plan.hold, self._wire
+        outcome: Outcome | None = None
         try:
             if hold is None:
                 await asyncio.sleep(seconds)
@@ -209,7 +210,10 @@ class FaultedRequest:
                 await hold.until_released()
             if not wire.session and server.ended:
                 pipe = await connect(*self._link.route.upstream)
+            if pipe.lost:
+                raise Gone
             outcome = Outcome(self._outcome.op, self._link.board.now())
+            outcome.struck = [label]
             await pipe.send(await self._request.message.whole())
             while (reply := await wire.reply(pipe, self._request)).interim:
                 pass
@@ -217,11 +221,11 @@ class FaultedRequest:
             if not reply.ok:
                 self.note_miss(_refused(reply))
             outcome.note_reply(reply)
-            outcome.struck = [label]
-            self._link.note(self._request, outcome, self._plan)
         except (ConnectionError, OSError, NotSpoken) as e:
             self.note_miss(_unanswered(e))
         finally:
+            if outcome is not None:  # it was sent, so the service may have carried it out, whether it answered or not
+                self._link.note(self._request, outcome, self._plan)
             if hold is not None:
                 hold.passed.set()
             server.close()

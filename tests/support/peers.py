@@ -167,6 +167,10 @@ class Rig:
             self._upstream.settimeout(PATIENCE)
         return False
 
+    def stop_listening(self) -> None:
+        """Close the service's port: nobody can connect to it any more."""
+        self._upstream.close()
+
     def log(self) -> list[dict[str, Any]]:
         """Its lines. Ends the proxies."""
         self._end()
