@@ -17,7 +17,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from nemesis.proxy.board import Board
-from nemesis.proxy.connection import Proxies, WireName
+from nemesis.proxy.listener import Proxies
+from nemesis.proxy.route import WireName
 
 REQUEST = b"GET /v1/namespaces/db/tables/t HTTP/1.1\r\nHost: x\r\n\r\n"
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n" + b"x" * 300

@@ -2,7 +2,7 @@
 
 One stack with warm writers serves all scenarios of a catalog, two at a time when they are many; each is a run of its own, in a
 namespace of its own, with a folder in the store that ``icequake check`` judges again. Every writer reaches catalog and store through
-proxies of its own (``nemesis.proxy.connection``). The result says in full how each operation ended, which anomalies the checkers found,
+proxies of its own (``nemesis.proxy``). The result says in full how each operation ended, which anomalies the checkers found,
 and which rows are left, each beside what the scenario says.
 """
 

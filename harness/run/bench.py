@@ -26,7 +26,7 @@ from harness.run.writer_proxies import WriterProxies
 from harness.writers.driver import launcher
 from harness.writers.slot import WriterSlot, renew
 from nemesis.proxy.board import Board
-from nemesis.proxy.connection import Proxies
+from nemesis.proxy.listener import Proxies
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 

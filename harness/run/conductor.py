@@ -18,7 +18,8 @@ from checkers.evidence.history import NEMESIS, Recorder
 from compose.processes.service import ServiceError
 from nemesis.faults.fault import Fault
 from nemesis.faults.schedule import PlannedFault
-from nemesis.processes import ACT_SECONDS, READY_SECONDS, NoTarget, Processes
+from nemesis.faults.suspects import ACT_SECONDS, READY_SECONDS
+from nemesis.processes import NoTarget, Processes
 from nemesis.proxy.board import Board
 
 HEAL_TRIES = 3
@@ -124,7 +125,7 @@ class Conductor:
         except (NoTarget, ServiceError, psutil.Error) as e:
             self._say(f"nemesis: {fault.name}: {e}")
         else:
-            self._over(planned.duration if fault.verb != "restart" else 0)
+            self._over(planned.duration if fault.action.lasts else 0)
             self._undo(undo)
         self._ends(fault, hits={"process": 1 - missed}, missed=missed, **({"struck": whom} if whom else {}))
 

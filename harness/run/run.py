@@ -59,7 +59,7 @@ from nemesis.faults.fault import Fault
 from nemesis.faults.schedule import schedule
 from nemesis.processes import Processes
 from nemesis.proxy.board import Board
-from nemesis.proxy.connection import Proxies
+from nemesis.proxy.listener import Proxies
 from workloads import generator
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
@@ -167,7 +167,7 @@ class Run:
         if self._fronts is None and (nemesis is not None or proxied):
             board = Board(self._settings.seed)
             stack.callback(board.close)
-            board.remembers = nemesis is not None and any(f.verb == "stale" for f in nemesis.all())
+            board.remembers = nemesis is not None and any(f.action.remembers_loads for f in nemesis.all())
             self._fronts = WriterProxies(stack.enter_context(Proxies(board)))
         with self._timed("stack"):
             if self._kept is None:
@@ -435,7 +435,7 @@ class Run:
             return None
         seed, writers = self._settings.seed, self._workload.writers
         return Conductor(
-            schedule(nemesis, writers, seed),
+            schedule(nemesis.all(), nemesis.interval, nemesis.duration, writers, seed),
             self._fronts.board,
             Processes(self._services, [slot.driver for slot in context.slots[:writers]], seed),
             context.recorder,

@@ -1,4 +1,4 @@
-"""The proxies of a run: each writer reaches the catalog and the object store through a listener of its own (``nemesis.proxy.connection``)."""
+"""The proxies of a run: each writer reaches the catalog and the object store through a listener of its own (``nemesis.proxy``)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from urllib.parse import urlsplit
 
 from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
-from nemesis.faults.fault import Service
+from nemesis.faults.fields import Service
 from nemesis.proxy.board import Board
-from nemesis.proxy.connection import Listener, Proxies, WireName
+from nemesis.proxy.listener import Listener, Proxies
+from nemesis.proxy.route import WireName
 
 
 class WriterProxies:

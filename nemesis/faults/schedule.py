@@ -1,13 +1,12 @@
-"""The schedule: seed and ``nemesis:`` of a workload in, faults in time out. It depends on nothing that happens in the run."""
+"""The schedule: it turns faults and a seed into faults in time. It depends on nothing that happens in the run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from nemesis.faults.fault import Fault
-from workloads.file.workload import Nemesis
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +14,8 @@ class PlannedFault:
     """A fault of the schedule.
 
     Attributes:
-        pause: seconds from the end of the one before.
-        duration: seconds that it is on.
+        pause: seconds from the end of the previous fault.
+        duration: seconds that it lasts.
     """
 
     pause: float
@@ -24,16 +23,23 @@ class PlannedFault:
     duration: float
 
 
-def schedule(nemesis: Nemesis, writers: int, seed: int) -> Iterator[PlannedFault]:
-    """Its faults, without end."""
-    faults = nemesis.all()
+def schedule(
+    faults: Sequence[Fault], interval: float, duration: float, writers: int, seed: int
+) -> Iterator[PlannedFault]:
+    """Faults without end, each drawn from ``faults`` by its weight.
+
+    Args:
+        interval: seconds from the end of a fault to the start of the next; each pause is half of it to one and a half times it.
+        duration: seconds that a fault lasts that has no duration of its own; each lasts up to a quarter less or more.
+        writers: how many there are; of a fault that strikes ``one`` of them, that one is drawn.
+    """
     rng = Random(f"{seed}/nemesis")
     weights = [f.weight for f in faults]
     while True:
-        pause = nemesis.interval * rng.uniform(0.5, 1.5)
+        pause = interval * rng.uniform(0.5, 1.5)
         fault = rng.choices(faults, weights)[0]
-        duration = (fault.duration or nemesis.duration) * rng.uniform(0.75, 1.25)
-        one = rng.randrange(writers)  # drawn for every fault: the draws of others do not depend on it
+        lasts = (fault.duration or duration) * rng.uniform(0.75, 1.25)
+        one = rng.randrange(writers)  # drawn for every fault, so that the other draws do not depend on `whose`
         if fault.whose == "one" and fault.writers is None:
             fault = fault.model_copy(update={"writers": (one,)})
-        yield PlannedFault(pause, fault, duration)
+        yield PlannedFault(pause, fault, lasts)

@@ -17,7 +17,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, TextIO
 
-from nemesis.faults.fault import Direction, Fault, RequestKind, Service
+from nemesis.faults.fault import Fault
+from nemesis.faults.fields import Direction, RequestKind, Service
+from nemesis.faults.verb import ConnectionVerb, Delaying, RequestVerb, Throttling
 from nemesis.wires.wire import Request
 
 LONGEST_HOLD = 120.0
@@ -103,17 +105,16 @@ class Armed:
         self._taken += 1
         return True
 
-    def length(self) -> float:
-        """Seconds that the next request which it strikes is delayed; to be asked once for each, in their order."""
-        f = self.fault
-        return max(0.0, (f.seconds or 0.0) + self._jitter.uniform(-1, 1) * (f.jitter or 0.0))
+    def wait(self, verb: Delaying) -> float:
+        """Seconds that the next request which it strikes waits; to be asked once for each, in their order."""
+        return verb.wait(self.fault, self._jitter)
 
-    def struck(self, kind: str) -> None:
-        """It did what it says."""
+    def note_strike(self, kind: str) -> None:
+        """Count a request, of this kind, that it struck."""
         self.hits[kind] += 1
 
-    def spared(self) -> None:
-        """It could not: there was nothing to hide."""
+    def missed_strike(self) -> None:
+        """Count a request that it was to strike and could not."""
         self._taken -= 1
         self.missed += 1
 
@@ -141,8 +142,16 @@ class Plan:
     hold: Hold | None = None
 
     @property
+    def rate(self) -> int | None:
+        """Bytes a second at which the request and its reply flow; None: full speed."""
+        verb = None if self.throttle is None else self.throttle.fault.action
+        if self.throttle is None or not isinstance(verb, Throttling):
+            return None
+        return verb.bytes_per_second(self.throttle.fault)
+
+    @property
     def fault(self) -> Fault | None:
-        """What it is hit by."""
+        """The fault that strikes it; None when it is only delayed, throttled or held."""
         if self.hold is not None and self.hold.fault is not None:
             return self.hold.fault
         return None if self.strike is None else self.strike.fault
@@ -207,7 +216,7 @@ class Board:
             self._count += 1
             armed = Armed(fault, f"{self._seed}/{self._count}", self._count)
             self._armed.append(armed)
-            self.remembers |= fault.verb == "stale"
+            self.remembers |= fault.action.remembers_loads
         return armed
 
     def end(self, armed: Armed) -> None:
@@ -240,7 +249,14 @@ class Board:
         """Hold the ``nth`` request of ``kind`` that operation ``op`` makes; ``fault``: what the writer gets.
 
         A catalog server's request to its ``database`` is an operation's when one of the writers is doing that.
+
+        Raises:
+            ValueError: ``fault`` does not decide what becomes of one request.
         """
+        if fault is not None and not isinstance(fault.action, RequestVerb):
+            raise ValueError(
+                f"{fault.verb} does not decide what becomes of one request, so no held request can be given it"
+            )
         hold = Hold(op, fault, service, kind, longest, nth)
         with self._lock:
             self._holds.append(hold)
@@ -271,24 +287,26 @@ class Board:
                     plan.hold = hold
                     return plan
             for armed in self._armed:
-                verb = armed.fault.verb
-                if plan.strike is not None and verb not in ("delay", "throttle"):
+                verb = armed.fault.action
+                if plan.strike is not None and isinstance(verb, RequestVerb):
                     continue
                 if armed.strikes(service, writer, request.kind):
-                    if verb == "delay":
-                        plan.delays.append((armed, armed.length()))
-                    elif verb == "throttle":
+                    if isinstance(verb, Delaying):
+                        plan.delays.append((armed, armed.wait(verb)))
+                    elif isinstance(verb, Throttling):
                         plan.throttle = armed
                     else:
                         plan.strike = armed
         return plan
 
-    def barred(self, service: Service, writer: int | None, way: Direction = "requests") -> Armed | None:
-        """The fault that lets no byte through, of whatever request; on the ``way`` of requests, that keeps new connections out too."""
+    def partition_on(self, service: Service, writer: int | None, way: Direction = "requests") -> Armed | None:
+        """The fault that lets no byte pass in this direction; None when there is none. One in the direction of requests also keeps new
+        connections out."""
         for armed in list(self._armed):
             f = armed.fault
-            everything = f.verb == "partition" and f.request == "any" and f.direction in ("both", way)
-            if everything and f.service == service and (f.writers is None or writer in f.writers):
+            if not isinstance(f.action, ConnectionVerb) or not f.action.shuts(f, way):
+                continue
+            if f.service == service and (f.writers is None or writer in f.writers):
                 return armed
         return None
 

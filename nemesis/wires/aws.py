@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from nemesis.faults.fault import RequestKind
+from nemesis.faults.fields import RequestKind
 from nemesis.wires.http import END, Head, Http
 from nemesis.wires.pipe import Pipe
 from nemesis.wires.wire import Request

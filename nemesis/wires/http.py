@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 from urllib.parse import unquote
 
-from nemesis.faults.fault import Fault, RequestKind
+from nemesis.faults.fields import FaultFields, RequestKind
 from nemesis.wires.pipe import LONGEST_HEAD, Pipe
 from nemesis.wires.wire import Message, NotSpoken, Reply, Request, Wire
 
@@ -224,7 +224,7 @@ class Http(Wire):
         if match := _LOCATION.search(text):
             reply.location = str(json.loads(b'"' + match[1] + b'"'))
 
-    def error(self, request: Request, fault: Fault) -> bytes | None:
+    def error(self, request: Request, fault: FaultFields) -> bytes | None:
         status = fault.status or 503
         try:
             reason = HTTPStatus(status).phrase

@@ -12,7 +12,7 @@ import re
 import struct
 from collections.abc import AsyncIterator
 
-from nemesis.faults.fault import Fault, RequestKind
+from nemesis.faults.fields import FaultFields, RequestKind
 from nemesis.wires.pipe import Pipe
 from nemesis.wires.wire import Message, NotSpoken, Reply, Request, Wire
 
@@ -133,7 +133,7 @@ class Postgres(Wire):
             reply.message = Message(b"", self._answers(server, reply, list(self._expected), request))
         return reply
 
-    def error(self, request: Request, fault: Fault) -> bytes | None:
+    def error(self, request: Request, fault: FaultFields) -> bytes | None:
         if not self._started or not self._waits:
             return None
         fields = {"S": "ERROR", "V": "ERROR", "C": fault.sqlstate or "08006", "M": "answered by the nemesis"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from nemesis.faults.fault import Fault, RequestKind
+from nemesis.faults.fields import FaultFields, RequestKind
 from nemesis.wires.pipe import Gone, Pipe
 from nemesis.wires.wire import Message, NotSpoken, Reply, Request, Wire
 
@@ -160,7 +160,7 @@ class Thrift(Wire):
         location = _text(walk.texts.get(LOCATION)) if request.kind == "load" else None
         return Reply(Message(bytes(walk.raw)), ok=ok, status="ok" if ok else "exception", location=location)
 
-    def error(self, request: Request, fault: Fault) -> bytes | None:
+    def error(self, request: Request, fault: FaultFields) -> bytes | None:
         message = b"answered by the nemesis"
         body = (
             b"\x0b\x00\x01"

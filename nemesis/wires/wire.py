@@ -10,7 +10,7 @@ import abc
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from nemesis.faults.fault import Fault, RequestKind
+from nemesis.faults.fields import FaultFields, RequestKind
 from nemesis.wires.pipe import Pipe
 
 
@@ -107,6 +107,15 @@ class Reply:
     last: bool = False
     sample: bytearray = field(default_factory=bytearray)
 
+    @property
+    def interim(self) -> bool:
+        """Whether another reply follows (HTTP's 1xx)."""
+        return len(self.status) == 3 and self.status[0] == "1"
+
+    async def whole(self) -> bytes:
+        """All its bytes. Raises :class:`NotSpoken`, ``nemesis.wires.pipe.Gone``."""
+        return await self.message.whole()
+
 
 class Wire(abc.ABC):
     """One connection's protocol state. ``session``: a connection has state, so a new one cannot take its place unseen."""
@@ -122,5 +131,5 @@ class Wire(abc.ABC):
         """The reply to a request that was sent. Raises :class:`NotSpoken`, ``nemesis.wires.pipe.Gone``."""
 
     @abc.abstractmethod
-    def error(self, request: Request, fault: Fault) -> bytes | None:
+    def error(self, request: Request, fault: FaultFields) -> bytes | None:
         """The reply that tells the client of ``fault``; None when this protocol has no such thing."""

@@ -8,7 +8,6 @@ from typing import Any
 from checkers.costs.comparison import FEWEST, Comparison, Contender, Spread, chance
 from checkers.costs.measures import FIGURES, Figure, Measures
 from compose.catalogs.registry import CATALOGS
-from nemesis.processes import SERVICES
 from reports.drawing import words
 from workloads.operations.kinds import KINDS
 
@@ -239,7 +238,7 @@ def _spared(x: Contender, found: Iterable[Measures]) -> list[str]:
     """Services of a catalog, and the object store, that no fault of processes struck."""
     struck = {name for m in found for f in m.faults.values() for name in f.struck}
     catalog = CATALOGS.get(x.catalog)
-    services = [*(catalog.services if catalog is not None else ()), *SERVICES["store"]]
+    services = [*(catalog.services if catalog is not None else ()), "minio"]
     return [s for s in services if s not in struck]
 
 

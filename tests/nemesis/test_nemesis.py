@@ -125,7 +125,8 @@ def test_an_error_in_a_schedule_names_line_key_and_remedy(change: tuple[str, str
 
 
 def first(n: int, spec: Nemesis, seed: int, writers: int = 4) -> list[PlannedFault]:
-    return list(itertools.islice(schedule(spec, writers, seed), n))
+    plan = schedule(spec.all(), spec.interval, spec.duration, writers, seed)
+    return list(itertools.islice(plan, n))
 
 
 def test_seed_and_file_determine_the_schedule() -> None:
@@ -169,11 +170,11 @@ def test_nth_times_and_probability() -> None:
     assert 200 < sum(struck(board, 1000)) < 400
 
 
-def test_what_was_spared_does_not_count() -> None:
+def test_a_missed_strike_does_not_count() -> None:
     board = Board()
     armed = board.arm(Fault(verb="drop-reply", times=1))
     assert struck(board, 1) == [True]
-    armed.spared()
+    armed.missed_strike()
     assert struck(board, 2) == [True, False]
     assert armed.missed == 1
 
@@ -252,8 +253,9 @@ def test_a_fault_of_a_process_cannot_be_armed() -> None:
 class Server:
     """A service that counts what is done to it."""
 
-    def __init__(self, name: str, *, comes_back: bool = True) -> None:
+    def __init__(self, name: str, role: str, *, comes_back: bool = True) -> None:
         self.name = name
+        self.role = role
         self.done: list[str] = []
         self.waited = 0.0
         self._comes_back = comes_back
@@ -290,7 +292,7 @@ def conducted(
 
 
 def test_faults_are_windows_in_the_history_and_say_what_they_struck(tmp_path: Path) -> None:
-    store = Server("minio")
+    store = Server("minio", "store")
     plan = [
         Fault(verb="drop-reply"),
         Fault(verb="kill", target="store"),
@@ -311,13 +313,13 @@ def test_faults_are_windows_in_the_history_and_say_what_they_struck(tmp_path: Pa
 
 
 def test_what_does_not_come_back_is_an_error(tmp_path: Path) -> None:
-    store = Server("minio", comes_back=False)
+    store = Server("minio", "store", comes_back=False)
     with pytest.raises(ServiceError, match="does not come back"):
         conducted(tmp_path, [Fault(verb="kill", target="store")], Processes({"minio": store}, [], 0))  # type: ignore[dict-item]
 
 
 def test_heal_waits_as_long_as_the_end_of_the_last_fault_may_take(tmp_path: Path) -> None:
-    store = Server("minio", comes_back=False)
+    store = Server("minio", "store", comes_back=False)
     plan, processes = [PlannedFault(0.0, Fault(verb="kill", target="store"), 0.0)], Processes({"minio": store}, [], 0)  # type: ignore[dict-item]
     over = threading.Event()
     with Recorder(tmp_path / "history.jsonl", {}) as recorder:
@@ -354,7 +356,7 @@ def test_a_real_executor_is_stopped_and_killed() -> None:
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)', '%s'])"
     worker = subprocess.Popen([sys.executable, "-c", code % "CoarseGrainedExecutorBackend"])
     try:
-        service = Server("spark-worker-1")
+        service = Server("spark-worker-1", "spark-worker")
         service.pid = worker.pid  # type: ignore[attr-defined]
         until(lambda: any("time.sleep" in " ".join(c.cmdline()) for c in psutil.Process(worker.pid).children()))
         (child,) = psutil.Process(worker.pid).children()

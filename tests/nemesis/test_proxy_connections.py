@@ -6,12 +6,14 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, get_args
+from typing import Any
 
 import psutil
 import pytest
 
-from nemesis.faults.fault import ON_PROCESSES, Fault, Verb
+from nemesis.faults.fault import Fault
+from nemesis.faults.registry import VERBS
+from nemesis.faults.verb import ConnectionVerb
 from tests.support.peers import PATIENCE, Rig, Want, eventually, play
 
 COMMIT = b"POST /v1/namespaces/db/tables/t HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
@@ -33,7 +35,7 @@ def rig() -> Iterator[Rig]:
 def held(rig: Rig) -> list[str]:
     """The sockets that the proxy has: its ends of connections to the service, and of connections of clients."""
     mine = psutil.Process().net_connections("tcp")
-    to_service = [c for c in mine if c.raddr and c.raddr.port == rig.listener.upstream[1]]
+    to_service = [c for c in mine if c.raddr and c.raddr.port == rig.listener.route.upstream[1]]
     of_clients = [c for c in mine if c.raddr and c.laddr.port == rig.listener.port]
     return [f"{c.laddr.port} to {c.raddr.port}: {c.status}" for c in to_service + of_clients]
 
@@ -65,7 +67,7 @@ def ask(rig: Rig, request: bytes) -> None:
         client.recv(1 << 16)
 
 
-@pytest.mark.parametrize("verb", [v for v in get_args(Verb) if v not in ON_PROCESSES and v != "maintain"])
+@pytest.mark.parametrize("verb", [name for name, verb in VERBS.items() if isinstance(verb, ConnectionVerb)])
 def test_every_verb_leaves_no_connection_open(rig: Rig, verb: Any) -> None:
     service = Service(rig)
     armed = rig.board.arm(Fault(verb=verb, **NEEDS.get(verb, {})))

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from nemesis.faults.fault import Fault
+from nemesis.proxy import listener
 from tests.support.peers import CUT, END, FIN, RESET, Rig, Step, Want, eventually, everything, pieces, play, playing
 
 GET = b"GET /v1/config HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -454,6 +455,37 @@ class TestVerbs:
         play(client, [Want(OK)])
         assert armed.hits == {"commit": 1}
         assert sorted(r["status"] for r in rig.log()) == ["200", "200", "504 (nemesis)"]
+
+    @pytest.mark.parametrize("service_goes", [True, False])
+    def test_a_late_request_that_the_service_never_answers_has_its_line_in_the_log(
+        self, rig: Rig, monkeypatch: pytest.MonkeyPatch, service_goes: bool
+    ) -> None:
+        monkeypatch.setattr(listener, "LAST_ANSWERS", 0.0)
+        armed = rig.board.arm(Fault(verb="late", status=504, seconds=0.001, times=1))
+        client, service = rig.connection()
+        client.sendall(commit("w0-1"))
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 504 ")
+        play(service, [Want(commit("w0-1"))])
+        if service_goes:
+            play(service, [CUT])
+            assert eventually(lambda: armed.missed == 1)
+        told, sent = rig.log()
+        assert (told["status"], told["faults"]) == ("504 (nemesis)", ["late 504 of commit"])
+        assert (sent["op"], sent["status"], sent["faults"]) == ("w0-1", "no reply", ["late: sent"])
+
+    def test_a_late_request_that_cannot_be_sent_has_no_line_of_its_own(self, rig: Rig) -> None:
+        hold = rig.board.hold("w0-1", Fault(verb="late", status=504))
+        client, service = rig.connection()
+        client.sendall(commit("w0-1"))
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 504 ")
+        service.close()
+        rig.stop_listening()
+        play(
+            rig.client(), [RESET]
+        )  # once it cannot reach the service for this one, the proxy has noticed the end of the other
+        hold.release()
+        assert hold.passed.wait(5) and hold.problem is not None
+        assert [r["faults"] for r in rig.log() if "faults" in r] == [["late 504 of commit"]]
 
     def test_stale_answers_as_before_the_last_change(self, rig: Rig) -> None:
         armed = rig.board.arm(Fault(verb="stale", request="load"))

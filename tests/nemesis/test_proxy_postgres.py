@@ -25,7 +25,7 @@ from compose.processes.ports import Ports
 from compose.servers.postgres import DATABASE, USER, Postgres
 from nemesis.faults.fault import Fault
 from nemesis.proxy.board import Board
-from nemesis.proxy.connection import Proxies
+from nemesis.proxy.listener import Proxies
 from tests.support.peers import END, FIN, Rig, Want, pieces
 
 UPDATE = (

@@ -32,7 +32,7 @@ from thrift.transport import TSocket, TTransport
 
 from nemesis.faults.fault import Fault
 from nemesis.proxy.board import Board
-from nemesis.proxy.connection import Listener, Proxies
+from nemesis.proxy.listener import Listener, Proxies
 from nemesis.wires.thrift import classify
 
 

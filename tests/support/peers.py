@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from nemesis.faults.fault import Service
+from nemesis.faults.fields import Service
 from nemesis.proxy.board import Board
-from nemesis.proxy.connection import Listener, Proxies, WireName
+from nemesis.proxy.listener import Listener, Proxies
+from nemesis.proxy.route import WireName
 
 PATIENCE = 5.0
 """Seconds after which a part that gets stuck fails."""
@@ -165,6 +166,10 @@ class Rig:
         finally:
             self._upstream.settimeout(PATIENCE)
         return False
+
+    def stop_listening(self) -> None:
+        """Close the service's port: nobody can connect to it any more."""
+        self._upstream.close()
 
     def log(self) -> list[dict[str, Any]]:
         """Its lines. Ends the proxies."""

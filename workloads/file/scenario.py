@@ -15,8 +15,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from compose.catalogs.registry import CATALOGS
-from nemesis.faults.fault import Fault, RequestKind, Service
+from nemesis.faults.fault import Fault
+from nemesis.faults.fields import RequestKind, Service
 from nemesis.faults.lengths import Seconds
+from nemesis.faults.registry import VERBS
+from nemesis.faults.verb import RequestVerb
 from workloads.file import workload as schema
 from workloads.file.workload import Length, OperationSpec, Workload, WorkloadError
 from workloads.file.yamlfile import KeyPath, Lines, Problem, read_text, refuse, suggest, validated
@@ -49,7 +52,7 @@ def _fault(value: object) -> object:
     return {"verb": "answer"} | value if isinstance(value, dict) else value
 
 
-AT_A_GATE = frozenset({"answer", "reject", "drop-reply", "drop-request", "cut", "duplicate", "late"})
+AT_A_GATE = frozenset(name for name, verb in VERBS.items() if verb.one_request)
 """Verbs that strike one request."""
 
 When = Annotated[dict[str, Moment], Field(min_length=1)]
@@ -94,7 +97,8 @@ class Step(_Model):
     @property
     def late(self) -> bool:
         """Whether its writer has the answer before the catalog has the commit."""
-        return self.fault is not None and self.fault.verb == "late"
+        verb = None if self.fault is None else self.fault.action
+        return isinstance(verb, RequestVerb) and verb.answers_first
 
 
 class Scenario(_Model):
@@ -204,10 +208,10 @@ def problems(s: Scenario) -> Iterator[Problem]:
                 (*at, "fault", "verb"),
                 f"verb: {o.fault.verb} does not strike one request; allowed: {', '.join(sorted(AT_A_GATE))}",
             )
-        if o.late and o.hold is None:
+        if o.fault is not None and o.late and o.hold is None:
             yield (
                 (*at, "fault", "verb"),
-                f"late: needs hold, such as {{{o.name}: completed}}: until when the commit is late",
+                f"{o.fault.verb}: needs hold, such as {{{o.name}: completed}}: until when the commit is late",
             )
     for table in s.final:
         if table not in tables:

@@ -1,0 +1,52 @@
+"""The processes that a verb can strike, as it sees them. The services of ``compose`` and the drivers of writers fit these protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+READY_SECONDS = 60.0
+"""Seconds within which a process that was started answers."""
+ACT_SECONDS = 60.0
+"""Seconds within which a process is stopped or launched: as long as the client of a container engine waits for its answer."""
+
+Undo = Callable[[], None]
+"""Ends the fault: a stopped process continues; a killed one is started again and has answered. Raises ServiceError."""
+
+
+class Suspect(Protocol):
+    """A process that can be struck: a service of the stack, a driver, an executor."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    def kill(self) -> None:
+        """SIGKILL."""
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+
+    def resume(self) -> None:
+        """SIGCONT."""
+
+
+class Server(Suspect, Protocol):
+    """A service of the stack: it can be started again."""
+
+    @property
+    def role(self) -> str | None:
+        """The target that it is: ``catalog``, ``database``, ``store``, ``spark-master``, ``spark-worker``; None: no fault targets it."""
+
+    def start(self) -> None:
+        """Launch it; do nothing if it runs. Raises ServiceError."""
+
+    def ready(self, timeout: float) -> None:
+        """Return when it answers. Raises ServiceError after ``timeout`` seconds."""
+
+    def restart(self) -> None:
+        """Stop it politely, start it again, and wait until it answers. Raises ServiceError."""
+
+
+def nothing_to_undo() -> None:
+    """The fault is already over."""

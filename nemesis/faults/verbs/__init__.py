@@ -1,0 +1,1 @@
+"""What can a fault do? One file a verb; each is found by itself (``nemesis.faults.registry``)."""

@@ -1,0 +1,12 @@
+"""``maintain``: maintenance while writers work."""
+
+from nemesis.faults.verb import MaintenanceVerb
+
+
+class Maintain(MaintenanceVerb):
+    """An additional writer invokes the operation ``do``, with the arguments ``value``."""
+
+    name = "maintain"
+    summary = "an additional writer invokes the operation `do`"
+    fields = ("do", "value")
+    needs = ("do",)

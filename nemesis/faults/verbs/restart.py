@@ -1,0 +1,20 @@
+"""``restart``: a service is stopped politely and started again."""
+
+from nemesis.faults.suspects import Server, Suspect, Undo, nothing_to_undo
+from nemesis.faults.verb import ProcessVerb
+
+
+class Restart(ProcessVerb):
+    """A service is stopped politely and started again at once. A driver or an executor is killed: others start it again."""
+
+    name = "restart"
+    summary = "the process is stopped politely and started again at once"
+    lasts = False
+
+    def strike(self, suspect: Suspect) -> Undo:
+        suspect.kill()
+        return nothing_to_undo
+
+    def strike_server(self, server: Server) -> Undo:
+        server.restart()
+        return nothing_to_undo

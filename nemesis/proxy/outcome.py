@@ -1,0 +1,63 @@
+"""What became of a request, and the line that says it in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nemesis.proxy.board import Plan
+from nemesis.proxy.route import Route
+from nemesis.wires.wire import Reply, Request
+
+
+class Outcome:
+    """What became of a request.
+
+    Args:
+        op: the operation that the request names, else the one that its writer was doing when it began.
+        began: when it began, by the log's clock.
+    """
+
+    __slots__ = ("began", "location", "op", "status", "struck")
+
+    def __init__(self, op: str | None, began: int) -> None:
+        self.op = op
+        self.began = began
+        self.status = ""
+        self.location: str | None = None
+        self.struck: list[str] = []
+
+    def begin_again(self, label: str, now: int) -> None:
+        """From now on this is another sending of the same request; ``label`` says which."""
+        self.began, self.status, self.location, self.struck = now, "", None, [label]
+
+    def note_reply(self, reply: Reply) -> None:
+        """Take over what the service answered."""
+        self.status, self.location = reply.status, reply.location
+
+
+Note = Callable[[Request, Outcome, Plan], None]
+"""Logs a request that has ended."""
+
+
+def record(route: Route, request: Request, outcome: Outcome, plan: Plan, ended: int) -> dict[str, Any]:
+    """The line of the log; ``ended`` is by the log's clock."""
+    line: dict[str, Any] = {
+        "time": outcome.began,
+        "writer": route.writer,
+        "service": route.serves(request),
+        "kind": request.kind,
+        "what": request.what,
+        "table": request.table,
+        "op": outcome.op,
+        "base": request.base,
+        "new": request.new,
+        "location": outcome.location,
+        "status": outcome.status or "no reply",
+        "ms": round((ended - outcome.began) / 1e6, 3),
+    }
+    if outcome.struck:
+        line["faults"] = outcome.struck
+    if plan.hold is not None:
+        line["held"] = True
+    return {k: v for k, v in line.items() if v is not None}
