@@ -37,7 +37,7 @@ from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
 from checkers.timeline.promise import BLIND_APPEND, REPLACED, ROW_DELTA, command_of, isolation
 from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning, timelines
-from checkers.verdict import Anomaly, Validity, Verdict
+from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from workloads.operations.kind import Kind
 from workloads.tables import Row, State
 
@@ -45,10 +45,11 @@ _FAR = 256
 """How many commits before the oldest legal scan are tried, only to name an anomaly better."""
 
 
-class Replay:
+class Replay(Checker):
     """Commits whose rows differ from what their operation means at any state that it may have scanned."""
 
     name = "replay"
+    reducible = True
     names = frozenset(
         {
             "undelete",
