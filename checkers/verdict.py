@@ -135,7 +135,7 @@ class Checker(Protocol):
     Attributes:
         name: in verdicts and on the command line.
         names: of all anomalies that it can report.
-        reducible: whether its anomalies are reduced to a minimal history. For that it must find the same anomaly again in a part of the history.
+        reducible: whether its anomalies are reduced to a minimal history. It must find the anomaly again in a part of the history.
         second_opinion: whether it finds by other means what other checkers find, so that an anomaly of it can be ``same_as`` one of theirs.
     """
 
