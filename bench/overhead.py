@@ -26,6 +26,7 @@ from compose.install.ensure import ensure
 from compose.install.installation import Installation
 from compose.processes.watchdog import Watchdog
 from compose.stack.stack import Stack
+from harness.run.resolve import read_workload
 from harness.run.run import Run
 from harness.run.settings import Settings, StandingStack
 from harness.run.tables import CREATE_NAMESPACE, create_table
@@ -51,7 +52,7 @@ class _Silent:
 
 def workload() -> Workload:
     """``quick`` without expiry, and with one table a writer."""
-    quick = schema.load(schema.find("quick"))
+    quick = read_workload(schema.find("quick")).workload
     return quick.model_copy(
         update={
             "tables": quick.tables[:WRITERS],

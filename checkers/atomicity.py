@@ -38,7 +38,7 @@ from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
 from checkers.timeline.timeline import Resolution, Timeline, timelines
 from checkers.timeline.two_tables import second_of, seen_from
-from checkers.verdict import Anomaly, Validity, Verdict
+from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 FAR = 200
 """Snapshots of the first table between the two times it was asked, up to which a read is judged."""
@@ -50,7 +50,7 @@ MOST = 100
 """Anomalies of a name that are told one by one."""
 
 
-class Atomicity:
+class Atomicity(Checker):
     """Transfers that are in one table and not in the other, for good or in a reader's eyes."""
 
     name = "atomicity"

@@ -25,7 +25,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
 from checkers.timeline.timeline import Timeline, kind_of, meaning, resolutions, set_back_to, timelines
-from checkers.verdict import Anomaly, Validity, Verdict
+from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from workloads.tables import State
 
 
@@ -39,10 +39,11 @@ class _Findings:
     stats: dict[str, Any] = field(default_factory=dict)
 
 
-class Commits:
+class Commits(Checker):
     """Acknowledged writes that are lost or there twice, failed ones that are there, snapshots out of order or of nobody."""
 
     name = "commits"
+    reducible = True
     names = frozenset(
         {
             "lost-table",

@@ -26,13 +26,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.timeline import explain, fault_windows
 from checkers.timeline.timeline import fates, timelines
-from checkers.verdict import Anomaly, Validity, Verdict
+from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 S = 1_000_000_000
 TIMEOUT = "icequake.WriterTimeout"
@@ -40,7 +40,7 @@ TIMEOUT = "icequake.WriterTimeout"
 
 
 @dataclass(frozen=True)
-class Liveness:
+class Liveness(Checker):
     """Operations that neither commit nor abort, and times in which nothing does.
 
     Attributes:
@@ -54,8 +54,8 @@ class Liveness:
     slack: float = 60.0
     progress: float = 600.0
     witnesses: int = 3
-    name: str = "liveness"
-    names: ClassVar[frozenset[str]] = frozenset({"stuck-operation", "overdue-operation", "no-progress"})
+    name = "liveness"
+    names = frozenset({"stuck-operation", "overdue-operation", "no-progress"})
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies ``stuck-operation``, ``overdue-operation``, ``no-progress``.

@@ -24,7 +24,7 @@ from checkers.evidence.paths import normalise
 from checkers.evidence.proxylog import PointerSwap
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline import explain
-from checkers.verdict import Anomaly, Validity, Verdict
+from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 LOST = "lost"
 """Key of the evidence of a lost update: the operations whose swaps are lost."""
@@ -32,7 +32,7 @@ MOST = 50
 """Anomalies of a name and table that are told one by one."""
 
 
-class Pointer:
+class Pointer(Checker):
     """Accepted swaps that are lost."""
 
     name = "pointer"

@@ -42,7 +42,7 @@ from checkers.evidence.tablelog import Commit
 from checkers.timeline import fault_windows
 from checkers.timeline.metrics import measure, quantile
 from checkers.timeline.timeline import Timeline, kind_of, meaning, timelines
-from checkers.verdict import Verdict
+from checkers.verdict import Checker, Verdict
 from workloads.tables import Row, State
 
 S = 1_000_000_000
@@ -55,7 +55,7 @@ EXHAUSTED = "CommitFailedException"
 _PATH = re.compile(r"[^\s,\[\]()'\"]+\.(?:parquet|puffin|orc|avro)\b")
 
 
-class Retries:
+class Retries(Checker):
     """Attempts, conflicts, spurious aborts, wasted work, throughput and latency. Always valid."""
 
     name = "retries"

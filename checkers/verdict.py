@@ -8,14 +8,63 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict
 
 from checkers.evidence.evidence import Evidence
 
 Validity = Literal[True, False, "unknown"]
 
-SAME_AS = "same_as"
-"""Key of the evidence of a second opinion: the name of the anomaly that it confirms."""
+
+@dataclass(frozen=True, slots=True)
+class MinimalHistory:
+    """The smallest part of the history that still shows an anomaly.
+
+    Attributes:
+        ops: ids of the operations that are left, by invocation.
+        ids: the rows that were looked at; empty for all.
+        complete: whether none of the operations can be taken away; False when the search was cut short.
+    """
+
+    ops: tuple[str, ...]
+    ids: tuple[int, ...]
+    complete: bool
+
+
+class TrailRow(TypedDict):
+    """One row that a snapshot added (``sign`` ``+``) or removed (``-``): in which file, at which position.
+
+    ``by`` is the delete file that hides the row; None when the data file itself came or went.
+    """
+
+    sign: Literal["+", "-"]
+    row: list[Any]
+    file: str
+    position: int
+    by: str | None
+
+
+class TrailSnapshot(TypedDict):
+    """One snapshot of an operation and the rows that it changed."""
+
+    attempt: int | None
+    snapshot: int
+    sequence_number: int
+    parent: int | None
+    on_main: bool
+    manifest_list: str
+    rows: list[TrailRow]
+
+
+class TrailStep(TypedDict):
+    """One operation of an anomaly with its snapshots. ``ended_ms`` is None when nobody knows when it ended."""
+
+    op: str
+    kind: str
+    process: int | str
+    invoked_ms: float
+    ended_ms: float | None
+    outcome: str
+    snapshots: list[TrailSnapshot]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +83,9 @@ class Anomaly:
         keys: ids (column ``id``) of the rows involved.
         documented: a link when Iceberg documents the behaviour as possible, else None. An anomaly all the same.
         evidence: anything else worth keeping, JSON values only.
+        same_as: of a second opinion, the name of the anomaly of another checker that it confirms; else None.
+        minimal: the smallest part of the history that shows the anomaly; None when none was looked for or found.
+        trail: from each operation down to its rows, the offender first; empty when it was not followed.
     """
 
     name: str
@@ -47,6 +99,9 @@ class Anomaly:
     keys: tuple[int, ...] = ()
     documented: str | None = None
     evidence: dict[str, Any] = field(default_factory=dict)
+    same_as: str | None = None
+    minimal: MinimalHistory | None = None
+    trail: tuple[TrailStep, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The anomaly as JSON values."""
@@ -75,15 +130,19 @@ class Verdict:
 
 
 class Checker(Protocol):
-    """A checker is a pure function of the evidence, with a name of its own and the names of what it can find."""
+    """A checker is a pure function of the evidence. A class that inherits from this one is found by ``checkers.judge.registry``.
 
-    @property
-    def name(self) -> str:
-        """Name in verdicts and on the command line."""
+    Attributes:
+        name: in verdicts and on the command line.
+        names: of all anomalies that it can report.
+        reducible: whether its anomalies are reduced to a minimal history. It must find the anomaly again in a part of the history.
+        second_opinion: whether it finds by other means what other checkers find, so that an anomaly of it can be ``same_as`` one of theirs.
+    """
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of all anomalies that it can report."""
+    name: str
+    names: frozenset[str]
+    reducible: bool = False
+    second_opinion: bool = False
 
     def check(self, evidence: Evidence) -> Verdict:
         """Judge the evidence. Deterministic; no clock, no randomness, no input or output."""
@@ -103,6 +162,6 @@ def exit_code(v: Validity) -> int:
 
 
 def own_findings(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
-    """Those that are more than another checker's word for one that is here too (:data:`SAME_AS`)."""
-    names = {a.name for a in anomalies if SAME_AS not in a.evidence}
-    return [a for a in anomalies if str(a.evidence.get(SAME_AS)) not in names]
+    """Those that are more than another checker's word for one that is here too (``same_as``)."""
+    names = {a.name for a in anomalies if a.same_as is None}
+    return [a for a in anomalies if a.same_as not in names]

@@ -148,7 +148,7 @@ def _judging(specs: Mapping[int, str]) -> Any:
 def _verdict(v: Mapping[str, Any]) -> Verdict:
     anomalies = []
     for a in v["anomalies"]:
-        lists = {k: tuple(a[k]) for k in ("ops", "events", "snapshots", "files", "keys")}
+        lists = {k: tuple(a[k]) for k in ("ops", "events", "snapshots", "files", "keys", "trail")}
         anomalies.append(Anomaly(**{**a, **lists}))
     return Verdict(v["checker"], v["valid"], tuple(anomalies), v["stats"], tuple(v["notes"]))
 

@@ -34,7 +34,7 @@ from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.judge.runfolder import Results
 from checkers.retries import AROUND
 from checkers.timeline.metrics import quantile
-from checkers.verdict import SAME_AS, Validity
+from checkers.verdict import Validity
 from nemesis.faults.fault import Fault
 from workloads.operations.kinds import KINDS
 
@@ -241,8 +241,8 @@ def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, 
 def _own(results: Results) -> list[tuple[str, bool]]:
     """Name of each anomaly and whether it is documented; without those that confirm one that is here (``same_as``)."""
     every = [a for v in results.verdicts for a in v.anomalies]
-    names = {a.name for a in every if SAME_AS not in a.evidence}
-    return [(a.name, a.documented is not None) for a in every if a.evidence.get(SAME_AS) not in names]
+    names = {a.name for a in every if a.same_as is None}
+    return [(a.name, a.documented is not None) for a in every if a.same_as not in names]
 
 
 def _time(o: Operation) -> int:

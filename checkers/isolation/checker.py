@@ -27,16 +27,18 @@ from checkers.isolation.transactions import MOST, Finding
 from checkers.isolation.whitebox import TableGraph
 from checkers.timeline.promise import BLIND_APPEND, isolation
 from checkers.timeline.timeline import Timeline, kind_of, timelines
-from checkers.verdict import Anomaly, Validity, Verdict
+from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 PROMISES = {"serializable": "strict-serializable", "snapshot": "strong-session-snapshot-isolation"}
 """A table's isolation level → what its operations must satisfy."""
 
 
-class Isolation:
+class Isolation(Checker):
     """Cycles of dependencies that a table's level forbids."""
 
     name = "isolation"
+    reducible = True
+    second_opinion = True
     names = frozenset({"lost-update", *(cycle + variant for cycle in CYCLES for variant in VARIANTS)})
 
     def check(self, evidence: Evidence) -> Verdict:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from checkers.evidence.evidence import Evidence
 from checkers.timeline.metrics import measure
-from checkers.verdict import Anomaly, Validity, Verdict, worst
+from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
 from workloads.file.assertions import assertion
 
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {
@@ -27,15 +26,15 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 
 
 @dataclass(frozen=True)
-class Assertions:
+class Assertions(Checker):
     """Whether the run kept the thresholds that its workload file asserts.
 
     ``thresholds``: metric → comparison, such as ``{"retry_rate": "<5%"}``.
     """
 
     thresholds: Mapping[str, str]
-    name: str = "assert"
-    names: ClassVar[frozenset[str]] = frozenset({"assertion-failed"})
+    name = "assert"
+    names = frozenset({"assertion-failed"})
 
     def check(self, evidence: Evidence) -> Verdict:
         """One anomaly ``assertion-failed`` a threshold that was not kept."""

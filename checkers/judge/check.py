@@ -12,45 +12,23 @@ from dataclasses import replace
 from typing import Literal
 
 from checkers import pointer
-from checkers.atomicity import Atomicity
 from checkers.columns import check_columns
-from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
-from checkers.isolation import Isolation
-from checkers.judge import minimal, trail
 from checkers.judge.assertions import Assertions
+from checkers.judge.minimal import with_minimal
+from checkers.judge.registry import find
 from checkers.judge.runfolder import NO_PROMISES, Promises, Results
-from checkers.linearizable import Linearizable
-from checkers.liveness import Liveness
-from checkers.metadata.checker import Metadata
+from checkers.judge.trail import trail
 from checkers.pointer import Pointer
-from checkers.reads.judge import Reads
-from checkers.replay.walk import Replay
-from checkers.retries import Retries
-from checkers.verdict import SAME_AS, Anomaly, Checker, Validity, Verdict, worst
+from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
 
-ALL: tuple[Checker, ...] = (
-    Commits(),
-    Replay(),
-    Reads(),
-    Isolation(),
-    Linearizable(),
-    Metadata(),
-    Liveness(),
-    Atomicity(),
-    Pointer(),
-    Retries(),
-)
+ALL: tuple[Checker, ...] = find()
 """The checkers that every run is judged by."""
 ANOMALIES = frozenset[str]().union(Assertions.names, *(c.names for c in ALL))
 """The names of all anomalies that a run can be found to have, so all that a workload may expect."""
 
-EXPLAINED = ("commits", "replay", "reads", "isolation", "linearizable")
-"""Checkers whose anomalies are reduced to a minimal history."""
-CHAINED = 50
-"""Anomalies of a verdict whose chain of evidence is kept."""
-SECOND_OPINIONS = ("isolation", "linearizable")
-"""Checkers that find in their own terms what the others find."""
+TRAILS = 50
+"""Anomalies of a verdict whose trail is kept."""
 
 
 Engine = Literal["auto", "exact", "columns"]
@@ -76,9 +54,12 @@ def check(
     (a deleted row that lives on is a ``lost-update`` of its id, and ``nonlinearizable`` to whoever read it) is expected, too.
     Where the evidence or a checker could not decide, absence proves nothing.
     """
-    reducible = {c.name: c for c in checkers if c.name in EXPLAINED}
+    reducible = {c.name: c for c in checkers if c.reducible}
     proven = _by_columns(evidence) if engine == "columns" or (engine == "auto" and _is_long(evidence)) else {}
-    verdicts = _cross_referenced([proven.get(c.name) or _one(c, evidence) for c in checkers])
+    verdicts = _cross_referenced(
+        [proven.get(c.name) or _one(c, evidence) for c in checkers],
+        second_opinions=frozenset(c.name for c in checkers if c.second_opinion),
+    )
     verdicts = _caused(verdicts)
     verdicts += [v for name, v in proven.items() if name == COLUMNS]
     verdicts = [_explained(v, reducible.get(v.checker), evidence) for v in verdicts]
@@ -92,33 +73,31 @@ def check(
     expected = frozenset(promises.expect)
     found = {a.name for v in verdicts for a in v.anomalies}
     missing = sorted(expected - found)
-    surprised = any(
-        a.name not in expected and a.evidence.get(SAME_AS) not in expected for v in verdicts for a in v.anomalies
-    )
+    surprised = any(a.name not in expected and a.same_as not in expected for v in verdicts for a in v.anomalies)
     undecided = ended == "unknown" or any(v.valid == "unknown" for v in verdicts)
     verdicts.append(_expectation(missing, sorted(expected & found), undecided))
     valid: Validity = False if surprised or (missing and not undecided) else "unknown" if undecided else True
     return Results(tuple(verdicts), valid, evidence.complete, tuple(sorted(expected)))
 
 
-def _cross_referenced(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts, in which anomalies of second opinions name what another checker calls the same (:data:`SAME_AS`).
+def _cross_referenced(verdicts: Sequence[Verdict], second_opinions: frozenset[str]) -> list[Verdict]:
+    """The verdicts, in which anomalies of second opinions name what another checker calls the same (``same_as``).
 
     It is the same when it is about the same rows of the same table and, of a cycle, when one operation is what the other checker accuses
     (what clients saw concerns only who read it). What is documented of the one is so of the other.
     """
-    first = [a for v in verdicts if v.checker not in SECOND_OPINIONS for a in v.anomalies]
+    first = [a for v in verdicts if v.checker not in second_opinions for a in v.anomalies]
 
     def named(a: Anomaly) -> Anomaly:
         for b in first:
             related = b.table == a.table and set(b.keys) & set(a.keys)
             if related and (a.checker == "linearizable" or set(b.ops[:1]) & set(a.ops)):
                 documented = a.documented or b.documented
-                return replace(a, documented=documented, evidence={**a.evidence, SAME_AS: b.name})
+                return replace(a, documented=documented, same_as=b.name)
         return a
 
     return [
-        replace(v, anomalies=tuple(map(named, v.anomalies))) if v.checker in SECOND_OPINIONS else v for v in verdicts
+        replace(v, anomalies=tuple(map(named, v.anomalies))) if v.checker in second_opinions else v for v in verdicts
     ]
 
 
@@ -163,15 +142,14 @@ def _expectation(missing: Sequence[str], found: Sequence[str], undecided: bool) 
 
 
 def _explained(verdict: Verdict, checker: Checker | None, evidence: Evidence) -> Verdict:
-    """The verdict with what shows an anomaly to somebody who was not there: its minimal history, and its chain of evidence."""
+    """The verdict with what shows an anomaly to somebody who was not there: its minimal history, and its trail."""
     if not verdict.anomalies or _is_long(evidence):
         return verdict
     try:
         if checker is not None:
-            verdict = minimal.with_minimal(verdict, checker, evidence)
+            verdict = with_minimal(verdict, checker, evidence)
         told = tuple(
-            replace(a, evidence={**a.evidence, trail.KEY: trail.chain(evidence, a)}) if n < CHAINED and a.ops else a
-            for n, a in enumerate(verdict.anomalies)
+            replace(a, trail=trail(evidence, a)) if n < TRAILS and a.ops else a for n, a in enumerate(verdict.anomalies)
         )
     except Exception as e:  # the verdict stands, whatever it is that cannot be told of it
         return replace(verdict, notes=(*verdict.notes, f"not explained further: {type(e).__name__}: {e}"))

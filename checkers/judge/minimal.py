@@ -16,14 +16,14 @@ The same checker is asked each time, about the one table: does it still find an 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.tablelog import Commit, Metadata, TableLog
 from checkers.timeline import two_tables
-from checkers.verdict import Anomaly, Checker, Verdict
+from checkers.verdict import Anomaly, Checker, MinimalHistory, Verdict
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS
 
@@ -31,43 +31,20 @@ BUDGET = 400
 """How often a checker is asked about one anomaly."""
 MOST = 3
 """Anomalies of a name that are reduced, in each verdict."""
-KEY = "minimal"
-"""Where the result is in an anomaly's evidence."""
-
-
-@dataclass(frozen=True)
-class Minimal:
-    """What is left.
-
-    Attributes:
-        ops: operations, by invocation.
-        ids: the rows that were looked at; empty for all.
-        complete: whether none of them can be taken away; False when the budget ended first.
-        asked: how often the checker was asked.
-    """
-
-    ops: tuple[str, ...]
-    ids: tuple[int, ...]
-    complete: bool
-    asked: int
-
-    def to_json(self) -> dict[str, Any]:
-        """For an anomaly's evidence."""
-        return {"ops": list(self.ops), "ids": list(self.ids), "complete": self.complete}
 
 
 def with_minimal(verdict: Verdict, checker: Checker, evidence: Evidence) -> Verdict:
-    """The verdict, the first anomalies of each name with their minimal history in ``evidence["minimal"]``."""
+    """The verdict, the first anomalies of each name with their minimal history."""
     count: dict[str, int] = {}
     out = []
     for a in verdict.anomalies:
         count[a.name] = count.get(a.name, 0) + 1
         found = minimal(evidence, checker, a) if count[a.name] <= MOST else None
-        out.append(a if found is None else replace(a, evidence={**a.evidence, KEY: found.to_json()}))
+        out.append(a if found is None else replace(a, minimal=found))
     return replace(verdict, anomalies=tuple(out))
 
 
-def minimal(evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: int = BUDGET) -> Minimal | None:
+def minimal(evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: int = BUDGET) -> MinimalHistory | None:
     """A minimal history that shows an anomaly; None where taking things away says nothing (no table, no operations, or a checker that
     does not repeat itself on the table alone)."""
     if anomaly.table is None or anomaly.table not in evidence.tables or not anomaly.ops:
@@ -82,7 +59,7 @@ def minimal(evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: int 
         search.shown = {o.op: shown for o in touching if (shown := _shown(o, looked_at) & set(whole))}
         if search.shows(whole, looked_at):
             left, complete = search.reduce(whole, looked_at)
-            return Minimal(tuple(left), tuple(sorted(looked_at)), complete, search.asked)
+            return MinimalHistory(tuple(left), tuple(sorted(looked_at)), complete)
     return None
 
 

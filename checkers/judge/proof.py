@@ -11,7 +11,6 @@ from packaging.version import InvalidVersion, Version
 
 from checkers.evidence import history
 from checkers.judge.runfolder import Results
-from checkers.verdict import SAME_AS
 from workloads.file.scenario import Scenario
 
 State = Literal["reproduced", "fixed", "later", "not reproduced", "not run"]
@@ -102,7 +101,7 @@ def _found(scenario: Scenario, results: Results) -> Iterator[str]:
     """An unreadable table leaves checkers undecided by nature; anywhere else they must have decided."""
     expected = frozenset(scenario.anomalies)
     every = [a for v in results.verdicts for a in v.anomalies if v.checker != "expect"]
-    surprises = sorted({f"{a.name} ({a.checker})" for a in every if not {a.name, a.evidence.get(SAME_AS)} & expected})
+    surprises = sorted({f"{a.name} ({a.checker})" for a in every if not {a.name, a.same_as} & expected})
     if surprises:
         yield f"found {', '.join(surprises)}, which it does not expect"
     if missing := sorted(expected - {a.name for a in every}):

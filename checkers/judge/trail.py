@@ -2,43 +2,36 @@
 
     operation → attempt → snapshot → manifest list → file → row
 
-The chain is as long as the log knows it: an operation that never committed ends after the first step.
+The trail is as long as the log knows it: an operation that never committed ends after the first step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange, TableLog
 from checkers.timeline.two_tables import tables_of
-from checkers.verdict import Anomaly
+from checkers.verdict import Anomaly, TrailRow, TrailSnapshot, TrailStep
 from workloads.tables import COLUMNS
 
-KEY = "chain"
-"""Where it is in an anomaly's evidence."""
 MOST_OPERATIONS = 8
 MOST_SNAPSHOTS = 4
 MOST_ROWS = 6
 
 
-def chain(evidence: Evidence, anomaly: Anomaly) -> list[dict[str, Any]]:
-    """One entry an operation of the anomaly, the offender first.
-
-    Each has ``op``, ``kind``, ``process``, ``invoked_ms``, ``ended_ms`` (None: never), ``outcome``, and ``snapshots``, each of these with
-    ``attempt``, ``snapshot``, ``sequence_number``, ``parent``, ``on_main``, ``manifest_list``, and ``rows``: ``sign``, ``row``, ``file``,
-    ``position`` in it and ``by``, the delete file that hides it (None: the data file itself came or went). Rows are those of the
-    anomaly's ids where it names any.
-    """
+def trail(evidence: Evidence, anomaly: Anomaly) -> tuple[TrailStep, ...]:
+    """One step an operation of the anomaly, the offender first. Rows are those of the anomaly's ids where it names any."""
     by_id = {o.op: o for o in evidence.history.operations()}
     ops = [by_id[op] for op in anomaly.ops if op in by_id][:MOST_OPERATIONS]
     known: dict[str, _Known] = {}
     for name in {anomaly.table or "", *(t for o in ops for t in tables_of(o))} & evidence.logs.keys():
         log = evidence.logs[name]
         known[name] = _Known(log, log.by_op(), frozenset(c.snapshot_id for c in log.main()))
-    return [_entry(o, [known[t] for t in _tables(o, anomaly) if t in known], frozenset(anomaly.keys)) for o in ops]
+    keys = frozenset(anomaly.keys)
+    return tuple(_step(o, [known[t] for t in _tables(o, anomaly) if t in known], keys) for o in ops)
 
 
 class _Known(NamedTuple):
@@ -55,8 +48,8 @@ def _tables(o: Operation, anomaly: Anomaly) -> tuple[str, ...]:
     return both if len(both) > 1 else (anomaly.table or "",)
 
 
-def _entry(o: Operation, tables: Iterable[_Known], keys: frozenset[int]) -> dict[str, Any]:
-    snapshots = [
+def _step(o: Operation, tables: Iterable[_Known], keys: frozenset[int]) -> TrailStep:
+    snapshots: list[TrailSnapshot] = [
         {
             "attempt": c.attempt,
             "snapshot": c.snapshot_id,
@@ -80,7 +73,9 @@ def _entry(o: Operation, tables: Iterable[_Known], keys: frozenset[int]) -> dict
     }
 
 
-def _rows(sign: str, changes: Iterable[RowChange] | None, log: TableLog, keys: frozenset[int]) -> list[dict[str, Any]]:
+def _rows(
+    sign: Literal["+", "-"], changes: Iterable[RowChange] | None, log: TableLog, keys: frozenset[int]
+) -> list[TrailRow]:
     at = log.columns.index(COLUMNS[0]) if COLUMNS[0] in log.columns else 0
     found = [x for x in changes or () if not keys or x.row[at] in keys]
     return [

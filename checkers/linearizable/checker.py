@@ -25,7 +25,7 @@ from checkers.linearizable.rows import STRICT, IdGroup, Leniency, SeenRows, Tabl
 from checkers.linearizable.search import Limits, Searched, search
 from checkers.timeline import two_tables
 from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA
-from checkers.verdict import Anomaly, Validity, Verdict
+from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from workloads.tables import COLUMNS, TableSpec
 
 NONLINEARIZABLE = "nonlinearizable"
@@ -40,10 +40,12 @@ MOST = 100
 """Anomalies of a table that are told."""
 
 
-class Linearizable:
+class Linearizable(Checker):
     """Answers that no order of the operations explains."""
 
     name = "linearizable"
+    reducible = True
+    second_opinion = True
     names = frozenset({NONLINEARIZABLE})
 
     def __init__(self, limits: Limits = LIMITS) -> None:

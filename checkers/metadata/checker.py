@@ -20,7 +20,7 @@ from checkers.metadata.rules import RULES, BrokenRule
 from checkers.metadata.versions import check_versions
 from checkers.timeline import two_tables
 from checkers.timeline.version_order import Chain
-from checkers.verdict import Anomaly, Validity, Verdict
+from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 MOST = 25
 """Anomalies of one name that are reported of one table; the rest are counted in a note."""
@@ -30,7 +30,7 @@ OF_A_PARENT = frozenset({"foreign-file", "summary-count", "wrong-operation"})
 """Rules about what a snapshot adds to its parent; nothing follows from them where it is not known which that is."""
 
 
-class Metadata:
+class Metadata(Checker):
     """Broken rules of the Iceberg specification, in any version of a table's metadata."""
 
     name = "metadata"

@@ -1,1 +1,5 @@
 """Did every read return a committed state that was recent enough?"""
+
+from checkers.reads.judge import Reads
+
+__all__ = ["Reads"]

@@ -34,17 +34,18 @@ from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
 from checkers.timeline.states import States, _Span, rows_hash
 from checkers.timeline.timeline import Timeline, kind_of, timelines
-from checkers.verdict import Anomaly, Validity, Verdict
+from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from workloads.tables import COLUMNS, Row
 
 _MOST_EXPLAINED = 100
 """Fractured reads of a table that are compared with every state that they may have seen, to name the nearest."""
 
 
-class Reads:
+class Reads(Checker):
     """Reads that equal no state the table had, or one that it no longer or not yet had."""
 
     name = "reads"
+    reducible = True
     names = frozenset(
         {
             "dirty-read",

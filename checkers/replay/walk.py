@@ -39,15 +39,16 @@ from checkers.replay.past import FAR, Past, Scan
 from checkers.timeline import explain
 from checkers.timeline.promise import isolation
 from checkers.timeline.timeline import Changes, Timeline, kind_of, timelines
-from checkers.verdict import Anomaly, Validity, Verdict
+from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from workloads.operations.kind import Kind
 from workloads.tables import State
 
 
-class Replay:
+class Replay(Checker):
     """Commits whose rows differ from what their operation means at any state that it may have scanned."""
 
     name = "replay"
+    reducible = True
     names = frozenset(
         {
             "undelete",

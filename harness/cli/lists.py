@@ -24,16 +24,18 @@ def list_(
     columns: tuple[str, ...]
     rows: list[tuple[str, ...]]
     if what == "workloads":
+        from harness.run.resolve import read_workload
         from workloads.file import workload as schema
 
-        loaded = [(p, schema.load(p)) for p in sorted(schema.LIBRARY.glob("*.yaml"))]
+        loaded = [(p, read_workload(p).workload) for p in sorted(schema.LIBRARY.glob("*.yaml"))]
         columns = ("workload", "what it does")
         rows = [(p.stem, w.description) for p, w in loaded]
     elif what == "scenarios":
+        from harness.run.resolve import read_scenario
         from workloads.file import scenario
 
         columns = ("scenario", "what it shows")
-        rows = [(x.scenario, x.description) for x in scenario.find([])]
+        rows = [(x.scenario, x.description) for x in map(read_scenario, scenario.paths([]))]
     elif what == "operations":
         from workloads.operations.kinds import KINDS
 

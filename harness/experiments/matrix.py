@@ -24,7 +24,6 @@ from checkers.evidence import history, runfolder, tablelog
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises
-from checkers.verdict import SAME_AS
 from compose.install.installation import Installation
 from harness.run.bench import Bench
 from harness.run.settings import RunError, Watcher
@@ -162,9 +161,7 @@ def _ended(o: history.Operation, attempts: int | None) -> Ended:
 
 
 def _found(results: Results, table: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    anomalies = {
-        a.name for v in results.verdicts for a in v.anomalies if a.table == table and not a.evidence.get(SAME_AS)
-    }
+    anomalies = {a.name for v in results.verdicts for a in v.anomalies if a.table == table and a.same_as is None}
     allowed: set[str] = set()
     for v in results.verdicts:
         of_table = (v.stats.get("tables") or {}).get(table) or {}

@@ -1,7 +1,8 @@
-"""Workload and scenario files with every name in them looked up, those of anomalies, too.
+"""Workload and scenario files with every name in them looked up, those of catalogs and anomalies, too.
 
-``workloads.file.workload`` and ``workloads.file.scenario`` know the names of operations, tables and faults. Only the checkers
-know the names of anomalies, and they stand above those files. So it is looked up here, and all that is wrong with a file is said at once.
+``workloads.file.workload`` and ``workloads.file.scenario`` know the names of operations, tables and faults. The names of catalogs and of
+anomalies are known to ``compose`` and ``checkers``, which stand above those files. So these are looked up here, and all that is wrong with
+a file is said at once.
 
 The command line can change what a file says. A clock or a fault of a writer that is no longer there after ``--writers`` would do nothing,
 so the names of such a changed workload are looked up again.
@@ -9,16 +10,21 @@ so the names of such a changed workload are looked up again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from checkers.judge.check import ANOMALIES
+from compose.catalogs import user_file
+from compose.catalogs.registry import CATALOGS
 from workloads.file import scenario
 from workloads.file import workload as schema
 from workloads.file.scenario import Scenario
 from workloads.file.workload import Workload
 from workloads.file.yamlfile import KeyPath, Lines, Problem, read_text, refuse, suggest
+
+OWN = ", or the file of your own, my.yaml"
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,7 @@ class WorkloadFile:
     """A workload file that was read.
 
     Attributes:
-        workload: what it says.
+        workload: what it says; the path of its catalog's file is not from the workload file's folder but from the current one.
         lines: the line of every key.
         path: where it is.
     """
@@ -41,9 +47,9 @@ class WorkloadFile:
         Raises:
             WorkloadError: something in the file does not go with the options.
         """
-        wrong = schema.problems(workload, str(self.path))
+        wrong = schema.problems(workload)
         refuse(((at, f"with {options}: {message}") for at, message in wrong), self.lines, str(self.path))
-        return schema.placed(workload, self.path)
+        return workload
 
 
 def read_workload(path: Path) -> WorkloadFile:
@@ -53,8 +59,11 @@ def read_workload(path: Path) -> WorkloadFile:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
     workload, lines = schema.shape(read_text(path), str(path))
-    wrong = [*schema.problems(workload, str(path)), *_unknown_anomalies("expect", workload.expect)]
-    refuse(wrong, lines, str(path))
+    own = user_file.is_file(workload.catalog)
+    catalog = _absent_file(path.parent / workload.catalog) if own else _unknown_catalog(workload.catalog, OWN)
+    refuse([*schema.problems(workload), *catalog, *_unknown_anomalies("expect", workload.expect)], lines, str(path))
+    if own:
+        workload = workload.model_copy(update={"catalog": os.path.normpath(path.parent / workload.catalog)})
     return WorkloadFile(workload, lines, path)
 
 
@@ -65,8 +74,20 @@ def read_scenario(path: Path) -> Scenario:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
     found, lines = scenario.shape(read_text(path), str(path))
-    refuse([*scenario.problems(found), *_unknown_anomalies("anomalies", found.anomalies)], lines, str(path))
+    names = (*_unknown_catalog(found.catalog), *_unknown_anomalies("anomalies", found.anomalies))
+    refuse([*scenario.problems(found), *names], lines, str(path))
     return found
+
+
+def _absent_file(path: Path) -> Iterator[Problem]:
+    if not path.is_file():
+        yield ("catalog",), f"catalog: {path} is not there; give the path of a catalog's file from this one"
+
+
+def _unknown_catalog(name: str, more: str = "") -> Iterator[Problem]:
+    """``more``: what may be given beside the name of a catalog."""
+    if name not in CATALOGS:
+        yield ("catalog",), f"unknown catalog {name!r}{suggest(name, CATALOGS)}; allowed: {', '.join(CATALOGS)}{more}"
 
 
 def _unknown_anomalies(key: str, names: tuple[str, ...]) -> Iterator[Problem]:

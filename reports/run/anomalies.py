@@ -16,7 +16,6 @@ from checkers.evidence.tablelog import Commit, RowChange, TableLog
 from checkers.verdict import Anomaly
 from reports.drawing import words
 from reports.run import plots
-from reports.run import stored as stored_module
 from reports.run.stored import Stored
 
 MOST_CARDS = 50
@@ -97,7 +96,7 @@ class Card:
     evidence: str
     minimal: tuple[OpRow, ...]
     minimal_note: str
-    chain: tuple[str, ...]
+    trail: tuple[str, ...]
     same_as: str
     requests: tuple[ChangeRequest, ...]
     requests_more: int
@@ -260,15 +259,15 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
                 snapshots_more=max(0, len(involved) - MOST_SNAPSHOTS),
                 files=_listed(a.files),
                 keys=_listed(a.keys),
-                evidence=words.compact(rest, MOST_EVIDENCE // room) if (rest := _rest(a)) else "",
+                evidence=words.compact(a.evidence, MOST_EVIDENCE // room) if a.evidence else "",
                 minimal=tuple(
                     op_row(operations[op], commits.get(op, ()), resolved.get(op, ""))
-                    for op in stored_module.minimal_history(a)[0][:MOST_OPS]
+                    for op in (a.minimal.ops if a.minimal is not None else ())[:MOST_OPS]
                     if op in operations
                 ),
                 minimal_note=_minimal_note(a),
-                chain=tuple(_chain(a)) if room == 1 else (),
-                same_as=str(a.evidence.get("same_as") or ""),
+                trail=tuple(_trail(a)) if room == 1 else (),
+                same_as=a.same_as or "",
                 requests=tuple(passed[:MOST_REQUESTS]),
                 requests_more=max(0, len(passed) - MOST_REQUESTS),
                 timeline=plots.operations_timeline(
@@ -280,44 +279,31 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
     return out
 
 
-def _rest(a: Anomaly) -> dict[str, object]:
-    """The evidence that has no place of its own."""
-    return {k: v for k, v in a.evidence.items() if k not in ("minimal", "chain", "same_as")}
-
-
 def _minimal_note(a: Anomaly) -> str:
-    ops, ids, complete = stored_module.minimal_history(a)
-    if not ops:
+    if a.minimal is None or not a.minimal.ops:
         return ""
+    ops, ids, complete = a.minimal.ops, a.minimal.ids, a.minimal.complete
     rows = f", looking at the rows of {', '.join(map(str, ids[:MOST_ROWS]))} alone" if ids else ""
     more = f" (the first {MOST_OPS})" if len(ops) > MOST_OPS else ""
     why = "without any one of them it is gone" if complete else "perhaps fewer would do: the search was cut short"
     return f"{words.plural(len(ops), 'operation')} show{'s' if len(ops) == 1 else ''} it{rows}{more}; {why}."
 
 
-def _chain(a: Anomaly) -> Iterator[str]:
-    """A line a step, as ``checkers.judge.trail`` tells them; what is of another form is left out."""
-    told = a.evidence.get("chain")
-    for entry in told if isinstance(told, list) else ():
-        if not isinstance(entry, Mapping):
-            continue
-        who = f"{entry.get('op')} ({entry.get('kind')}, process {entry.get('process')}, {entry.get('outcome')})"
-        snapshots = entry.get("snapshots")
-        made = [s for s in snapshots if isinstance(s, Mapping)] if isinstance(snapshots, list) else []
-        if not made:
+def _trail(a: Anomaly) -> Iterator[str]:
+    """A line a snapshot and a line a row that it changed."""
+    for step in a.trail:
+        who = f"{step['op']} ({step['kind']}, process {step['process']}, {step['outcome']})"
+        if not step["snapshots"]:
             yield f"{who} → no snapshot"
-        for s in made:
-            main = "" if s.get("on_main") else ", not on main"
+        for s in step["snapshots"]:
+            main = "" if s["on_main"] else ", not on main"
             yield (
-                f"{who} → attempt {s.get('attempt')} → snapshot {s.get('snapshot')} (sequence number {s.get('sequence_number')}, parent "
-                f"{s.get('parent')}{main}) → {s.get('manifest_list')}"
+                f"{who} → attempt {s['attempt']} → snapshot {s['snapshot']} (sequence number {s['sequence_number']}, parent "
+                f"{s['parent']}{main}) → {s['manifest_list']}"
             )
-            rows = s.get("rows")
-            for r in rows if isinstance(rows, list) else ():
-                if isinstance(r, Mapping):
-                    by = f", by {r.get('by')}" if r.get("by") else ""
-                    row = words.compact(r.get("row"), 120)
-                    yield f"    {r.get('sign')} {row} → {r.get('file')} position {r.get('position')}{by}"
+            for r in s["rows"]:
+                by = f", by {r['by']}" if r["by"] else ""
+                yield f"    {r['sign']} {words.compact(r['row'], 120)} → {r['file']} position {r['position']}{by}"
 
 
 def _marks(

@@ -22,6 +22,7 @@ from checkers.evidence.history import Event, Operation
 from checkers.evidence.proxylog import ChangeRequest, change_requests
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.verdict import Anomaly, Validity, Verdict
+from reports.run.results import mapping, verdict_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def confirmed_by(name: str, anomalies: Iterable[Anomaly]) -> str:
     """Who confirms anomalies of a name, and as what: ``isolation (lost-update), linearizable``; empty when nobody does."""
     found: dict[str, dict[str, None]] = {}
     for a in anomalies:
-        if str(a.evidence.get("same_as")) == name:
+        if a.same_as == name:
             found.setdefault(a.checker, {})[a.name] = None
     return ", ".join(
         checker if checker == "linearizable" else f"{checker} ({', '.join(list(names)[:3])})"
@@ -177,64 +178,11 @@ def allowed(verdicts: Iterable[Verdict]) -> dict[str, int]:
     """Anomaly → how many were found that the table's level allows (``stats`` of the checker ``isolation``)."""
     out: dict[str, int] = {}
     for v in verdicts:
-        for table in _mapping(v.stats.get("tables")).values():
-            for name, n in _mapping(_mapping(table).get("allowed")).items():
+        for table in mapping(v.stats.get("tables")).values():
+            for name, n in mapping(mapping(table).get("allowed")).items():
                 if isinstance(n, int):
                     out[name] = out.get(name, 0) + n
     return dict(sorted(out.items()))
-
-
-def minimal_history(a: Anomaly) -> tuple[tuple[str, ...], tuple[int, ...], bool]:
-    """An anomaly's minimal history (``checkers.judge.minimal``): operations, ids looked at, whether none can be taken away."""
-    found = _mapping(a.evidence.get("minimal"))
-    return _strings(found.get("ops")), _ints(found.get("ids")), found.get("complete") is True
-
-
-def _strings(value: object) -> tuple[str, ...]:
-    return tuple(str(v) for v in value) if isinstance(value, list | tuple) else ()
-
-
-def _ints(value: object) -> tuple[int, ...]:
-    items = value if isinstance(value, list | tuple) else ()
-    return tuple(v for v in items if isinstance(v, int) and not isinstance(v, bool))
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {}
-
-
-def anomaly_from_json(r: Mapping[str, Any], checker: str) -> Anomaly:
-    """An anomaly as :meth:`checkers.verdict.Anomaly.to_json` wrote it; what is missing is empty."""
-    table, documented = r.get("table"), r.get("documented")
-    return Anomaly(
-        name=str(r.get("name") or "unnamed"),
-        checker=str(r.get("checker") or checker),
-        table=None if table is None else str(table),
-        explanation=str(r.get("explanation") or ""),
-        ops=_strings(r.get("ops")),
-        events=_ints(r.get("events")),
-        snapshots=_ints(r.get("snapshots")),
-        files=_strings(r.get("files")),
-        keys=_ints(r.get("keys")),
-        documented=str(documented) if documented else None,
-        evidence=_mapping(r.get("evidence")),
-    )
-
-
-def verdict_from_json(r: Mapping[str, Any]) -> Verdict:
-    """A verdict as :meth:`checkers.verdict.Verdict.to_json` wrote it; anything but true and false is ``unknown``."""
-    name = str(r.get("checker") or "unnamed")
-    valid = r.get("valid")
-    found = r.get("anomalies")
-    return Verdict(
-        checker=name,
-        valid=valid if isinstance(valid, bool) else "unknown",
-        anomalies=tuple(
-            anomaly_from_json(a, name) for a in (found if isinstance(found, list) else []) if isinstance(a, Mapping)
-        ),
-        stats=_mapping(r.get("stats")),
-        notes=_strings(r.get("notes")),
-    )
 
 
 def _read_mapping(path: Path, problems: list[str]) -> dict[str, Any] | None:
@@ -252,7 +200,7 @@ def _read_mapping(path: Path, problems: list[str]) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         problems.append(f"{path.name}: not a mapping")
         return None
-    return _mapping(value)
+    return mapping(value)
 
 
 def _files(folder: Path) -> tuple[StoredFile, ...]:

@@ -101,8 +101,8 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
             for p in [p for p in run.requests(first) if p.faults][:MOST_FAULTS]:
                 what = f"the {p.kind} of {words.shorten(p.op, 40)} at {figures.ms(p.time):,.0f} ms was struck by"
                 out += wrap(f"{what} {words.shorten(', '.join(p.faults), 100)}: {words.shorten(p.status, 60)}", "    ")
-            ops, _, complete = stored.minimal_history(first)
-            if ops:
+            if first.minimal is not None and (ops := first.minimal.ops):
+                complete = first.minimal.complete
                 count = words.plural(len(ops), "operation")
                 show = (
                     "show it, and no fewer" if complete and len(ops) > 1 else "show it" if len(ops) > 1 else "shows it"

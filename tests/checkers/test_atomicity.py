@@ -17,7 +17,6 @@ from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History
 from checkers.isolation import Isolation
-from checkers.judge import trail
 from checkers.judge.check import ALL, check
 from checkers.linearizable import Linearizable
 from checkers.liveness import Liveness
@@ -435,13 +434,13 @@ def test_a_wrong_part_is_found_on_its_own_table() -> None:
     assert names(Atomicity(), d.evidence()) == []
 
 
-def test_the_chain_of_evidence_leads_into_both_tables() -> None:
+def test_the_trail_leads_into_both_tables() -> None:
     d = Two()
     d.did("x")
     d.u.set_main(1)
     found = check(d.evidence(), [Atomicity()])
     [a] = found.verdicts[0].anomalies
-    [entry] = a.evidence[trail.KEY]
+    [entry] = a.trail
     assert [(s["snapshot"], s["on_main"], [r["row"][2] for r in s["rows"]]) for s in entry["snapshots"]] == [
         (2, True, [0, -5]),
         (2, False, [0, 5]),

@@ -16,7 +16,7 @@ from checkers.judge.runfolder import Promises
 from checkers.linearizable import Limits, Linearizable
 from checkers.linearizable.rows import SeenRows, rows_of
 from checkers.selftest import recorded
-from checkers.verdict import Anomaly, Verdict
+from checkers.verdict import Anomaly, Checker, Verdict
 from tests.checkers.test_clean_histories import tables
 from tests.support.simulator import ROW_BY_ROW, Defects, simulate
 from workloads.operations.kind import WriteSet
@@ -268,7 +268,7 @@ def test_blind_appends_are_documented_on_a_serializable_table() -> None:
 def test_what_a_workload_expects_may_be_seen_by_clients() -> None:
     """An expected anomaly is seen by the black box, too; what it sees of other rows is a surprise."""
 
-    class Says:
+    class Says(Checker):
         name = "replay"
 
         def check(self, evidence: Evidence) -> Verdict:

@@ -1,4 +1,4 @@
-"""Minimal histories: they show the anomaly, and without any one of their operations they do not; and the chain from operation to row."""
+"""Minimal histories: they show the anomaly, and without any one of their operations they do not; and the trail from operation to row."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import fields
 import pytest
 
 from checkers.evidence.evidence import Evidence
-from checkers.judge.check import ALL, EXPLAINED, check
+from checkers.judge.check import ALL, check
 from checkers.judge.minimal import _Search, _shown, minimal
-from checkers.judge.trail import chain
-from checkers.verdict import Anomaly, Checker
+from checkers.judge.trail import trail
+from checkers.verdict import Anomaly, Checker, MinimalHistory
 from tests.support.drawing import Drawing, row
 from tests.support.simulator import Defects, simulate
 from workloads.tables import TableSpec
 
-CHECKERS = [c for c in ALL if c.name in EXPLAINED]
+CHECKERS = [c for c in ALL if c.reducible]
 SPECS = {
     level: [
         TableSpec(name="a", mode="merge-on-read", isolation=level, partitions=2, seed_rows=4),
@@ -68,8 +68,8 @@ def undelete() -> Evidence:
 def test_an_undelete_takes_an_insert_an_update_and_a_delete_of_its_id() -> None:
     results = check(undelete())
     (a,) = [a for v in results.verdicts for a in v.anomalies if a.name == "undelete"]
-    assert a.evidence["minimal"] == {"ops": ["seed", "d", "u"], "ids": [1], "complete": True}
-    told = {entry["op"]: entry for entry in a.evidence["chain"]}
+    assert a.minimal == MinimalHistory(("seed", "d", "u"), (1,), complete=True)
+    told = {entry["op"]: entry for entry in a.trail}
     assert list(told) == list(a.ops)
     (made,) = told["u"]["snapshots"]
     assert made["on_main"] and made["attempt"] == 1 and made["manifest_list"].startswith("metadata/snap-")
@@ -77,14 +77,14 @@ def test_an_undelete_takes_an_insert_an_update_and_a_delete_of_its_id() -> None:
     assert all(r["file"].startswith("data/") and isinstance(r["position"], int) for r in made["rows"])
 
 
-def test_an_operation_without_a_snapshot_ends_its_chain() -> None:
+def test_an_operation_without_a_snapshot_ends_its_trail() -> None:
     d = Drawing()
     d.did("seed", "insert", ids=[1], add=[row(1, "seed")])
     d.invoke("w", "insert", ids=[2])
     d.ok("w")
     (a,) = check(d.evidence(), CHECKERS).verdicts[0].anomalies
-    assert a.name == "lost-commit" and a.evidence["minimal"]["ops"] == ["w"]
-    assert [(entry["op"], entry["snapshots"]) for entry in chain(d.evidence(), a)] == [("w", [])]
+    assert a.name == "lost-commit" and a.minimal is not None and a.minimal.ops == ("w",)
+    assert [(entry["op"], entry["snapshots"]) for entry in trail(d.evidence(), a)] == [("w", [])]
 
 
 def test_where_the_budget_ends_the_history_is_not_called_minimal() -> None:

@@ -98,7 +98,7 @@ def test_a_placement_is_the_same_whatever_else_is_tried(worlds: list[World]) -> 
     assert trial.try_mutation(m, BY_NAME[m.checker], worlds, placements=3, seed=5) == a
 
 
-class Blind:
+class Blind(Checker):
     """Finds nothing."""
 
     name = "blind"

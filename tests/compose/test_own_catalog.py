@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import threading
 import time
@@ -28,7 +27,6 @@ from compose.stack.pointers import table_pointer
 from compose.stack.sparkconf import spark_conf
 from compose.stack.stack import Stack
 from tests.support.runs import environment, icequake
-from workloads.file import workload
 from workloads.file.yamlfile import FileError
 
 SECRET = "s3cr3t of the owl"
@@ -490,19 +488,3 @@ def test_an_asker_ends_with_its_input_also_in_the_middle_of_a_question() -> None
         child.stdin.close()
         assert child.wait(20) == 0
         asked.close()
-
-
-# --- in a workload file -----------------------------------------------------------------------------------------------
-
-SMALL = "workload: small\ncatalog: {}\ntables: [{{name: t}}]\nlength: {{ops: 3}}\noperations: {{insert: 1}}\n"
-
-
-def test_a_workload_file_names_a_catalogs_file_from_where_it_is(tmp_path: Path) -> None:
-    (tmp_path / "catalogs").mkdir()
-    (tmp_path / "catalogs" / "my.yaml").write_text(REST)
-    file = tmp_path / "small.yaml"
-    file.write_text(SMALL.format("catalogs/my.yaml"))
-    assert workload.load(file).catalog == os.path.join(tmp_path, "catalogs", "my.yaml")
-    file.write_text(SMALL.format("my.yaml"))
-    with pytest.raises(workload.WorkloadError, match=r"small\.yaml:2: catalog: .*my\.yaml is not there"):
-        workload.load(file)

@@ -190,8 +190,8 @@ def test_requests_to_a_store_that_all_share_are_nobodys() -> None:
 def test_an_anomaly_that_only_confirms_another_is_not_counted() -> None:
     evidence = Evidence(drawn(LINES), {"t": log_of("t", COMMITS)}, {"t": TableSpec(name="t")})
     undelete = Anomaly("undelete", "replay", "t", "…", documented="https://x")
-    confirms = Anomaly("lost-update", "isolation", "t", "…", evidence={"same_as": "undelete"})
-    alone = Anomaly("stale-read", "reads", "t", "…", evidence={"same_as": "something else"})
+    confirms = Anomaly("lost-update", "isolation", "t", "…", same_as="undelete")
+    alone = Anomaly("stale-read", "reads", "t", "…", same_as="something else")
     results = Results(
         (Verdict("replay", False, (undelete, undelete)), Verdict("isolation", False, (confirms, alone))), False
     )

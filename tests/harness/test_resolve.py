@@ -61,6 +61,34 @@ def test_the_command_line_looks_the_anomalies_up(tmp_path: Path) -> None:
     assert "did you mean undelete?" in lines[0] and "did you mean lost-swap?" in lines[1]
 
 
+def test_a_misspelt_catalog_is_an_error_beside_the_others(tmp_path: Path) -> None:
+    file = written(tmp_path, FILE.replace("undelete", "undelte") + "catalog: nessi\n")
+    with pytest.raises(WorkloadError) as error:
+        resolve.read_workload(file)
+    first, second = str(error.value).splitlines()
+    assert first.startswith(f"{file}:6: expect: unknown anomaly 'undelte'")
+    assert second.startswith(f"{file}:9: unknown catalog 'nessi' (did you mean nessie?); allowed: rest, ")
+    assert second.endswith("or the file of your own, my.yaml")
+
+
+def test_a_misspelt_catalog_of_a_scenario_is_an_error(tmp_path: Path) -> None:
+    text = (scenario.LIBRARY / "undelete.yaml").read_text() + "catalog: nessi\n"
+    with pytest.raises(WorkloadError, match=r"unknown catalog 'nessi' \(did you mean nessie\?\); allowed: [a-z, -]+$"):
+        resolve.read_scenario(written(tmp_path, text))
+
+
+def test_a_workload_file_names_a_catalogs_file_from_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "catalogs").mkdir()
+    (tmp_path / "catalogs" / "my.yaml").write_text("name: lake\n")
+    found = resolve.read_workload(written(tmp_path, FILE + "catalog: catalogs/my.yaml\n"))
+    assert found.workload.catalog == str(tmp_path / "catalogs" / "my.yaml")
+    fewer = found.workload.model_copy(update={"writers": 4})
+    assert found.changed(fewer, "--writers 4").catalog == found.workload.catalog
+    file = written(tmp_path, FILE + "catalog: my.yaml\n")
+    with pytest.raises(WorkloadError, match=r"w\.yaml:9: catalog: .*my\.yaml is not there; give the path"):
+        resolve.read_workload(file)
+
+
 def test_every_file_of_the_library_expects_anomalies_that_there_are() -> None:
     for path in workload.LIBRARY.glob("*.yaml"):
         resolve.read_workload(path)
@@ -88,16 +116,14 @@ def test_a_fault_that_is_left_out_needs_no_writer(tmp_path: Path) -> None:
 
 NAMING = {"Anomaly", "Finding", "_make", "found", "_vanished"}
 """Functions of the checkers whose first argument, or ``name``, is what an anomaly is called."""
-
-TABLED = ("isolation", "linearizable", "metadata")
-"""Checkers that have the names of most of their anomalies from a table."""
+NAMED_BY_A_TABLE = ("retries", "isolation", "linearizable", "metadata")
 
 
-def parts(checker: Checker) -> list[Path]:
-    """The files that make a checker's anomalies: its own, or all of its folder, where no other system's histories are judged there."""
-    own = Path(inspect.getfile(type(checker)))
-    alone = own.parent.name == "checkers" or checker.name in ("isolation", "linearizable")
-    return [own] if alone else sorted(own.parent.glob("*.py"))
+def sources(checker: Checker) -> list[Path]:
+    """The files that name a checker's anomalies: its own, and when it has a folder and no table of names, those beside it."""
+    file = Path(inspect.getfile(type(checker)))
+    alone = file.parent.name == "checkers" or checker.name in NAMED_BY_A_TABLE
+    return [file] if alone else sorted(file.parent.glob("*.py"))
 
 
 def strings(node: ast.expr) -> Iterator[str]:
@@ -146,12 +172,12 @@ def named_in(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("checker", ALL, ids=lambda c: c.name)
 def test_a_checker_declares_every_name_that_its_source_has(checker: Checker) -> None:
-    name, declared = checker.name, checker.names
-    found = set().union(*map(named_in, parts(checker)))
-    assert found <= declared
-    if name not in ("retries", *TABLED):
-        assert declared <= found | {reason for reason, whose in DEFINITE.items() if whose == name}
-    assert bool(declared) == (name != "retries")
+    found = set[str]().union(*map(named_in, sources(checker)))
+    if checker.name not in NAMED_BY_A_TABLE:
+        found |= {reason for reason, whose in DEFINITE.items() if whose == checker.name}
+        assert checker.names <= found
+    assert found & ANOMALIES <= checker.names
+    assert bool(checker.names) == (checker.name != "retries")
 
 
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda b: b.name)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from checkers.evidence.history import Recorder
-from checkers.verdict import Anomaly, Verdict
+from checkers.verdict import Anomaly, MinimalHistory, Verdict
 from reports.run import junit, summary
 
 LOST = Anomaly(
@@ -96,17 +96,31 @@ def test_what_a_level_allows_is_counted_and_no_anomaly(tmp_path: Path) -> None:
 
 
 def test_a_second_opinion_is_no_further_anomaly(tmp_path: Path) -> None:
-    same = {"same_as": LOST.name}
-    opinions = [
-        replace(LOST, name=n, checker=c, evidence=same) for n, c in (("G-single", "isolation"), ("nl", "linearizable"))
-    ]
-    shown = replace(LOST, evidence={"minimal": {"ops": ["a", "b"], "ids": [1], "complete": True}})
+    others = (("G-single", "isolation"), ("nl", "linearizable"))
+    opinions = [replace(LOST, name=n, checker=c, same_as=LOST.name) for n, c in others]
+    shown = replace(LOST, minimal=MinimalHistory(("a", "b"), (1,), complete=True))
     verdicts = [Verdict("commits", False, (shown,)), *(Verdict(a.checker, False, (a,)) for a in opinions)]
     text = "\n".join(summary.lines(write_run(tmp_path, False, verdicts), colour=False, width=200))
     assert "1 anomaly found" in text and "confirmed by isolation (G-single), linearizable" in text
     assert "2 operations show it, and no fewer: a, b" in text
     alone = "\n".join(summary.lines(write_run(tmp_path / "alone", False, verdicts[1:]), colour=False, width=200))
     assert "2 anomalies found" in alone, "of what nobody else found they are the word"
+
+
+def test_results_that_an_older_icequake_wrote_tell_the_same(tmp_path: Path) -> None:
+    """They have what one anomaly says of others among its evidence."""
+    first = replace(LOST, minimal=MinimalHistory(("a", "b"), (1,), complete=True))
+    second = replace(LOST, name="nl", checker="linearizable", same_as=LOST.name)
+    folder = write_run(tmp_path, False, [Verdict(a.checker, False, (a,)) for a in (first, second)])
+    now = summary.lines(folder, width=200, colour=False)
+    results = json.loads((folder / "results.json").read_text())
+    for v in results["checkers"]:
+        for a in v["anomalies"]:
+            fields = {"same_as": a.pop("same_as"), "minimal": a.pop("minimal"), "chain": a.pop("trail")}
+            a["evidence"] |= {k: v for k, v in fields.items() if v}
+    (folder / "results.json").write_text(json.dumps(results))
+    assert summary.lines(folder, width=200, colour=False) == now
+    assert "confirmed by linearizable" in "\n".join(now) and "2 operations show it" in "\n".join(now)
 
 
 def test_a_folder_that_holds_nothing_has_a_summary(tmp_path: Path) -> None:

@@ -126,8 +126,7 @@ def told(path: Path, s: Scenario, ids: list[int] | None, delete: str = "ok") -> 
 
 
 def found(*names: str, valid: Validity = False, same_as: str | None = None) -> Results:
-    evidence = {} if same_as is None else {"same_as": same_as}
-    anomalies = tuple(Anomaly(n, "replay", "t", "why", evidence=evidence) for n in names)
+    anomalies = tuple(Anomaly(n, "replay", "t", "why", same_as=same_as) for n in names)
     return Results((Verdict("replay", valid, anomalies),), valid)
 
 

@@ -1,20 +1,20 @@
 """The workload file: YAML in, validated objects out, and errors that name file, line, key and what is allowed.
 
-A workload file says *what* the writers do, never where it runs. ``docs/workload-file.md`` is its reference; ``load`` is the only
-way in. Seed and file together determine every operation of every writer (``workloads.generator``).
+A workload file says *what* the writers do, never where it runs. ``docs/workload-file.md`` is its reference. Seed and file together
+determine every operation of every writer (``workloads.generator``).
+
+Names of operations, tables, faults and metrics are looked up here. Those of catalogs and anomalies belong to parts that stand above this
+one: whoever runs a file reads it by ``harness.run.resolve``, which looks these up, too.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from compose.catalogs import user_file
-from compose.catalogs.registry import CATALOGS
 from nemesis.faults.fault import Fault
 from nemesis.faults.lengths import Seconds
 from nemesis.faults.packages import PACKAGES
@@ -178,12 +178,12 @@ def parse(text: str, file: str = "<workload>") -> Workload:
         WorkloadError: all that is wrong, each with file, line and key.
     """
     workload, lines = shape(text, file)
-    refuse(problems(workload, file), lines, file)
+    refuse(problems(workload), lines, file)
     return workload
 
 
-def problems(w: Workload, file: str) -> Iterator[Problem]:
-    """Names in a workload that mean nothing, and numbers of writers that it has not; ``file``: beside it is the file of its catalog."""
+def problems(w: Workload) -> Iterator[Problem]:
+    """Names in a workload that mean nothing, and numbers of writers that it has not. Catalogs and anomalies are not looked up."""
     names = [t.name for t in w.tables]
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -228,12 +228,6 @@ def problems(w: Workload, file: str) -> Iterator[Problem]:
             yield (("phases", i, "tables"), "tables: names no table; leave the key out for all tables")
         if p.writers is not None and p.writers > w.writers:
             yield (("phases", i, "writers"), f"writers: the workload has only {w.writers}; raise writers at the top")
-    if user_file.is_file(w.catalog):
-        if not (described := Path(file).parent / w.catalog).is_file():
-            yield (("catalog",), f"catalog: {described} is not there; give the path of a catalog's file from this one")
-    elif w.catalog not in CATALOGS:
-        places = f"{', '.join(CATALOGS)}, or the file of your own, my.yaml"
-        yield (("catalog",), f"unknown catalog {w.catalog!r}{suggest(w.catalog, CATALOGS)}; allowed: {places}")
     for n in w.clocks:
         if n >= w.writers:
             yield (("clocks", str(n)), f"clocks: there is no writer {n}; the workload has {w.writers}, from 0")
@@ -308,11 +302,4 @@ def load(path: Path) -> Workload:
     Raises:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
-    return placed(parse(read_text(path), str(path)), path)
-
-
-def placed(workload: Workload, path: Path) -> Workload:
-    """The workload of a file, with the path of its catalog's file not from that file's folder but from the current one."""
-    if not user_file.is_file(workload.catalog):
-        return workload
-    return workload.model_copy(update={"catalog": os.path.normpath(path.parent / workload.catalog)})
+    return parse(read_text(path), str(path))

@@ -1,0 +1,60 @@
+"""The checkers that there are: every class in ``checkers/`` that inherits from :class:`checkers.verdict.Checker`.
+
+A checker is a file of ``checkers/``, or a folder whose ``__init__.py`` names its class. Nothing else has to know of it: the verdicts of
+every run, the names that a workload may expect, and ``icequake list checks`` come from here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from importlib import import_module
+from types import ModuleType
+
+import checkers
+from checkers.verdict import Checker
+
+NO_CHECKERS = frozenset(
+    {"clients", "columns", "conflicts", "costs", "evidence", "judge", "selftest", "timeline", "verdict"}
+)
+"""Parts of ``checkers/`` that hold no checker of a run."""
+ORDER = (
+    "commits",
+    "replay",
+    "reads",
+    "isolation",
+    "linearizable",
+    "metadata",
+    "liveness",
+    "atomicity",
+    "pointer",
+    "retries",
+)
+"""Whose verdict is told first. The verdicts of checkers that are not named here come after these, by name."""
+
+
+def find() -> tuple[Checker, ...]:
+    """One checker of each class, in the order in which their verdicts are told.
+
+    Raises:
+        ValueError: two checkers have the same name; names the two classes.
+    """
+    parts = sorted({m.name for m in pkgutil.iter_modules(checkers.__path__)} - NO_CHECKERS)
+    found = [c for part in parts for c in _classes(import_module(f"{checkers.__name__}.{part}"))]
+    by_name: dict[str, type[Checker]] = {}
+    for c in found:
+        if (other := by_name.setdefault(c.name, c)) is not c:
+            places = f"{other.__module__}.{other.__qualname__} and {c.__module__}.{c.__qualname__}"
+            raise ValueError(f"two checkers are called {c.name!r}: {places}; give one of them another name")
+    place = {name: n for n, name in enumerate(ORDER)}
+    return tuple(by_name[name]() for name in sorted(by_name, key=lambda n: (place.get(n, len(ORDER)), n)))
+
+
+def _classes(module: ModuleType) -> list[type[Checker]]:
+    """The checkers that a module defines, or a package takes from its own modules."""
+    out: list[type[Checker]] = []
+    for c in vars(module).values():
+        own = inspect.isclass(c) and f"{c.__module__}.".startswith(f"{module.__name__}.")
+        if own and Checker in c.__mro__:
+            out.append(c)
+    return out

@@ -1,0 +1,119 @@
+"""``results.json``, read leniently: verdicts and anomalies as far as they have the form of one, whoever wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from checkers.verdict import Anomaly, MinimalHistory, TrailRow, TrailSnapshot, TrailStep, Verdict
+
+
+def verdict_from_json(r: Mapping[str, Any]) -> Verdict:
+    """A verdict as :meth:`checkers.verdict.Verdict.to_json` wrote it; anything but true and false is ``unknown``."""
+    name = str(r.get("checker") or "unnamed")
+    valid = r.get("valid")
+    return Verdict(
+        checker=name,
+        valid=valid if isinstance(valid, bool) else "unknown",
+        anomalies=tuple(anomaly_from_json(a, name) for a in _mappings(r.get("anomalies"))),
+        stats=mapping(r.get("stats")),
+        notes=strings(r.get("notes")),
+    )
+
+
+def anomaly_from_json(r: Mapping[str, Any], checker: str) -> Anomaly:
+    """An anomaly as :meth:`checkers.verdict.Anomaly.to_json` wrote it; what is missing is empty.
+
+    An older icequake wrote ``same_as``, ``minimal`` and ``trail`` (as ``chain``) into the evidence; they are read from there.
+    """
+    table, documented = r.get("table"), r.get("documented")
+    evidence = mapping(r.get("evidence"))
+    older = {k: evidence.pop(k, None) for k in ("same_as", "minimal", "chain")}
+    same_as = r.get("same_as") or older["same_as"]
+    return Anomaly(
+        name=str(r.get("name") or "unnamed"),
+        checker=str(r.get("checker") or checker),
+        table=None if table is None else str(table),
+        explanation=str(r.get("explanation") or ""),
+        ops=strings(r.get("ops")),
+        events=_integers(r.get("events")),
+        snapshots=_integers(r.get("snapshots")),
+        files=strings(r.get("files")),
+        keys=_integers(r.get("keys")),
+        documented=str(documented) if documented else None,
+        evidence=evidence,
+        same_as=str(same_as) if same_as else None,
+        minimal=_minimal(mapping(r.get("minimal") or older["minimal"])),
+        trail=tuple(_step(step) for step in _mappings(r.get("trail") or older["chain"])),
+    )
+
+
+def _minimal(r: Mapping[str, Any]) -> MinimalHistory | None:
+    if not r:
+        return None
+    return MinimalHistory(strings(r.get("ops")), _integers(r.get("ids")), r.get("complete") is True)
+
+
+def _step(r: Mapping[str, Any]) -> TrailStep:
+    process, ended = r.get("process"), r.get("ended_ms")
+    return TrailStep(
+        op=str(r.get("op")),
+        kind=str(r.get("kind")),
+        process=process if isinstance(process, int) else str(process),
+        invoked_ms=_number(r.get("invoked_ms")) or 0.0,
+        ended_ms=_number(ended),
+        outcome=str(r.get("outcome")),
+        snapshots=[_snapshot(s) for s in _mappings(r.get("snapshots"))],
+    )
+
+
+def _snapshot(r: Mapping[str, Any]) -> TrailSnapshot:
+    return TrailSnapshot(
+        attempt=_integer(r.get("attempt")),
+        snapshot=_integer(r.get("snapshot")) or 0,
+        sequence_number=_integer(r.get("sequence_number")) or 0,
+        parent=_integer(r.get("parent")),
+        on_main=r.get("on_main") is True,
+        manifest_list=str(r.get("manifest_list")),
+        rows=[_row(row) for row in _mappings(r.get("rows"))],
+    )
+
+
+def _row(r: Mapping[str, Any]) -> TrailRow:
+    row, by = r.get("row"), r.get("by")
+    return TrailRow(
+        sign="-" if r.get("sign") == "-" else "+",
+        row=row if isinstance(row, list) else [],
+        file=str(r.get("file")),
+        position=_integer(r.get("position")) or 0,
+        by=str(by) if by else None,
+    )
+
+
+def strings(value: object) -> tuple[str, ...]:
+    """The texts of a list; empty when it is none."""
+    return tuple(str(v) for v in value) if isinstance(value, list | tuple) else ()
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """A mapping by texts; empty when it is none."""
+    return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: object) -> Iterator[Mapping[str, Any]]:
+    for v in value if isinstance(value, list) else ():
+        if isinstance(v, Mapping):
+            yield v
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _integers(value: object) -> tuple[int, ...]:
+    items = value if isinstance(value, list | tuple) else ()
+    return tuple(v for v in items if isinstance(v, int) and not isinstance(v, bool))
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
