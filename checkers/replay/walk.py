@@ -217,7 +217,7 @@ class _Walk:
             return
         state = self.state
         if state is None:
-            if o.f != "insert":  # an insert means the same at every state
+            if not kind.means_the_same_everywhere:
                 return self._skip()
             state = State()
             scan = self._scan(o, state, real, k - 1)
