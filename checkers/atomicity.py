@@ -23,7 +23,7 @@ transfers of which one table's log cannot tell. A transfer that a rollback took 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -36,7 +36,8 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
-from checkers.timeline.timeline import Resolution, Timeline, timelines
+from checkers.timeline.timeline import Resolution, Timeline, kind_of, timelines
+from checkers.timeline.touched import ids_named
 from checkers.timeline.two_tables import second_of, seen_from
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
@@ -145,7 +146,7 @@ class _Transfers:
         """Transfers first: what readers saw of those that stay half is told with them."""
         halves: list[_Transfer] = []
         for o in self.operations:
-            if o.f != "transfer":
+            if not _transfers(o):
                 continue
             t = self._transfer(o)
             if t is None:
@@ -156,7 +157,7 @@ class _Transfers:
                 self._halves.add(o.op)
             elif t.whole == "undecided" and "applied" in t.fates.values():
                 self.undecided["transfers are in one table, and the log of the other does not tell"] += 1
-        fractured = [a for o in self.operations if o.f == "read-both" and o.type == "ok" for a in self._read(o)]
+        fractured = [a for o in self.operations if not _transfers(o) and o.type == "ok" for a in self._read(o)]
         for a in (*map(self._half, halves), *fractured):
             self.found[a.name] += 1
             if self.found[a.name] <= MOST:
@@ -219,7 +220,7 @@ class _Transfers:
             ops=(o.op, *(s.op for s in shown)),
             events=(*o.indices, *(i for s in shown for i in s.indices)),
             snapshots=tuple(dict.fromkeys(c.snapshot_id for c in (*there, *traces))),
-            keys=_keys(o),
+            keys=self._keys(o),
             evidence={"has": has, "lacks": lacks, "seen_by": len(seers)},
         )
 
@@ -286,7 +287,7 @@ class _Transfers:
         """Two tables → the transfers between them, in invocation order."""
         out: dict[frozenset[str], list[str]] = {}
         for o in self.operations:
-            out.setdefault(frozenset(_pair(o)), []).extend([o.op] if o.f == "transfer" else [])
+            out.setdefault(frozenset(_pair(o)), []).extend([o.op] if _transfers(o) else [])
         return {pair: tuple(ops) for pair, ops in out.items()}
 
     def _positions(self, table: str, pair: frozenset[str]) -> npt.NDArray[np.int64]:
@@ -339,12 +340,21 @@ class _Transfers:
             ops=(o.op, *broken[:8]),
             events=tuple(dict.fromkeys((*o.indices, *(i for op in broken[:8] for i in x.everything[op].indices)))),
             snapshots=tuple(dict.fromkeys((snapshot, seen, *(c.snapshot_id for t in (has, lacks) for c in mine[t])))),
-            keys=_keys(transfer),
+            keys=self._keys(transfer),
             evidence={"has": has, "lacks": lacks, "transfers": len(broken), "stable": len(line) == 1},
         )
 
+    def _keys(self, o: Operation) -> tuple[int, ...]:
+        return ids_named(o, self.tables[str(o.table)].spec)[: explain.MOST_KEYS]
+
     def _is_main(self, table: str, c: Commit) -> bool:
         return c.snapshot_id in self.tables[table].ever_current
+
+
+def _transfers(o: Operation) -> bool:
+    """Whether an operation on two tables writes to them, rather than reads both."""
+    kind = kind_of(o)
+    return kind is not None and kind.changes_rows
 
 
 def _pair(o: Operation) -> tuple[str, str]:
@@ -355,7 +365,7 @@ def _pair(o: Operation) -> tuple[str, str]:
 def _how(o: Operation) -> str | None:
     """How a transfer was committed, as its writer says."""
     try:
-        return str(o.result[0][0]) if o.f == "transfer" else None
+        return str(o.result[0][0]) if _transfers(o) else None
     except (TypeError, IndexError, KeyError):
         return None
 
@@ -364,8 +374,3 @@ def _why(o: Operation) -> str:
     if not o.error:
         return ""
     return f" ({o.error[0][0]}: {o.error[0][1].splitlines()[0] if o.error[0][1] else ''})"
-
-
-def _keys(o: Operation) -> tuple[int, ...]:
-    ids: Iterable[Any] = o.value.get("ids", ()) if isinstance(o.value, dict) else ()
-    return tuple(sorted({i for i in ids if isinstance(i, int)}))[: explain.MOST_KEYS]

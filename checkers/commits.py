@@ -25,6 +25,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
 from checkers.timeline.timeline import Timeline, kind_of, meaning, resolutions, set_back_to, timelines
+from checkers.timeline.touched import ids_named
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from workloads.tables import State
 
@@ -236,13 +237,6 @@ def _keys(t: Timeline, commits: list[Commit]) -> tuple[int, ...]:
     return explain.keys(r for c in commits for part in (t.changes(c) or ()) for r in part)
 
 
-def _argument_keys(o: Operation) -> tuple[int, ...]:
-    value = o.value if isinstance(o.value, dict) else {}
-    ids = value.get("ids")
-    found = [*(ids if isinstance(ids, list) else ()), *(value[k] for k in ("id", "from", "to") if k in value)]
-    return tuple(sorted({i for i in found if isinstance(i, int)}))[: explain.MOST_KEYS]
-
-
 def _duplicate(t: Timeline, o: Operation, on_main: list[Commit], checker: str) -> Anomaly:
     which = ", ".join(explain.snapshot(c) for c in on_main)
     return Anomaly(
@@ -344,7 +338,7 @@ def _never_seen(t: Timeline, o: Operation, checker: str) -> Anomaly:
         f"{explain.ms(t.seen_until)} names it, and at every state that it can have seen it had rows to change.",
         ops=(o.op,),
         events=o.indices,
-        keys=_argument_keys(o),
+        keys=ids_named(o, t.spec)[: explain.MOST_KEYS],
         evidence={"seen": False},
     )
 

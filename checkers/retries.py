@@ -42,7 +42,9 @@ from checkers.evidence.tablelog import Commit
 from checkers.timeline import fault_windows
 from checkers.timeline.metrics import measure, quantile
 from checkers.timeline.timeline import Timeline, kind_of, meaning, timelines
+from checkers.timeline.touched import touches
 from checkers.verdict import Checker, Verdict
+from workloads.operations.kind import NOTHING
 from workloads.tables import Row, State
 
 S = 1_000_000_000
@@ -394,9 +396,9 @@ class _Table:
                 rows = [*want.removed, *want.added]
                 mine.keys.update(r.id for r in rows)
                 mine.parts.update(r.part for r in rows)
-                mine.keys.update(_asked(o.value))
-                if isinstance(o.value, Mapping) and isinstance(o.value.get("part"), int):
-                    mine.parts.add(o.value["part"])
+                asked = touches(o, t.spec) or NOTHING
+                mine.keys.update(asked.named)
+                mine.parts.update(asked.among or asked.parts)
                 if not kind.changes_rows:
                     continue
                 now = (sorted(want.removed), sorted(want.added))
@@ -430,17 +432,6 @@ class _Table:
 class _Footprint:
     keys: set[int]
     parts: set[int]
-
-
-def _asked(value: Any) -> Iterator[int]:
-    """The keys that an operation's arguments name."""
-    if isinstance(value, Mapping):
-        for k in ("id", "from", "to"):
-            if isinstance(value.get(k), int):
-                yield value[k]
-        ids = value.get("ids")
-        if isinstance(ids, Sequence):
-            yield from (i for i in ids if isinstance(i, int))
 
 
 def _tail(path: str) -> str:

@@ -23,9 +23,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from checkers.columns.facts import keeps_rows
 from checkers.evidence.history import Operation
+from checkers.timeline import explain
 from checkers.timeline.timeline import Timeline, kind_of
-from workloads.operations.kind import Kind
+from checkers.timeline.touched import touches
+from workloads.operations.keys import part_of
+from workloads.operations.kind import NOTHING, Touches
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row, TableSpec
 
@@ -34,12 +38,15 @@ U64 = npt.NDArray[np.uint64]
 
 NEVER = np.iinfo(np.int64).max
 """Event index of what never came."""
-CODES: Mapping[str, int] = {name: n for n, name in enumerate(KINDS)}
-"""Kind of operation → its number."""
 OUTCOMES = ("ok", "fail", "info")
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+IDS, COPY, WHERE, PART, PARTS, WHOLE = range(6)
+"""What an operation touches: the ids that it names; of two ids the second, as a copy of the first; the rows of ``part`` whose counter has
+``parity``; the rows of ``part``; those of the partitions of its ids; all rows."""
 
 
 class Unordinary(Exception):
@@ -52,18 +59,21 @@ class Frame:
 
     Attributes:
         spec: what the table promises.
+        kinds: names of kinds; ``kind`` is an index into them.
         kind, outcome, process, invoked, completed: per operation, by invocation; ``outcome`` is an index into ``OUTCOMES``, ``completed``
             is ``NEVER`` where no answer came.
         name: per operation, the hash of its id.
         seen: per operation, the hash of the rows that it read; 0 for others.
         at: per operation, the position that a read of an older snapshot asked for; -1 for others.
-        part, parity: per operation, its predicate; -1 where it has none.
+        form: per operation, what it touches (:data:`IDS` …).
+        part, parity: per operation, the partition that it names and the parity of its predicate; -1 where it has none.
         arg_op, arg_id: the ids that operations name, by operation, in the order in which they name them.
         commit_op: position - 1 → number of the operation that made it; -1: of none of this table.
         position, sign, id, val, cnt, log, row_part: per row that a commit added (+1) or removed (-1), net, by position.
     """
 
     spec: TableSpec
+    kinds: tuple[str, ...]
     kind: I64
     outcome: I64
     process: I64
@@ -72,6 +82,7 @@ class Frame:
     name: U64
     seen: U64
     at: I64
+    form: I64
     part: I64
     parity: I64
     arg_op: I64
@@ -185,21 +196,28 @@ def frame_of(t: Timeline) -> Frame:
     _demand_ordinary(t)
     rows = _Rows()
     number = {o.op: n for n, o in enumerate(t.ops)}
+    names = tuple(KINDS)
+    code = {name: n for n, name in enumerate(names)}
     part, parity, at = ([-1] * len(t.ops) for _ in range(3))
+    form: list[int] = []
     seen: list[tuple[int, int, int]] = []
     read = _Rows()
     read.names, read.logs = rows.names, rows.logs
     arg_op: list[int] = []
     arg_id: list[int] = []
     for n, o in enumerate(t.ops):
-        ids = _arguments(o)
-        arg_op += [n] * len(ids)
-        arg_id += ids
-        if "part" in o.value:
-            part[n], parity[n] = o.value["part"], o.value.get("parity", -1)
-        if o.type == "ok" and o.f in ("read", "read-key", "read-snapshot"):
+        about = _touched(o, t.spec)
+        arg_op += [n] * len(about.named)
+        arg_id += about.named
+        form.append(_form(o, about, t.spec))
+        if form[n] == WHERE and about.predicate is not None:
+            part[n], parity[n] = about.predicate
+        elif form[n] == PART:
+            (part[n],) = about.parts
+        kind = KINDS[o.f]
+        if o.type == "ok" and kind.verb == "read":
             result = o.result
-            if o.f == "read-snapshot":
+            if kind.travels:
                 if not isinstance(result, dict) or result.get("snapshot") not in t.position:
                     raise Unordinary(f"{o.op} read a snapshot that main has not")
                 at[n], result = t.position[result["snapshot"]], result.get("rows")
@@ -228,7 +246,8 @@ def frame_of(t: Timeline) -> Frame:
         sums[reader] = running[last_row] - running[first_row]
     return Frame(
         spec=t.spec,
-        kind=_i64([CODES[o.f] for o in t.ops]),
+        kinds=names,
+        kind=_i64([code[o.f] for o in t.ops]),
         outcome=_i64([OUTCOMES.index(o.type) for o in t.ops]),
         process=_i64([o.process if isinstance(o.process, int) else -1 for o in t.ops]),
         invoked=_i64([o.invoked.index for o in t.ops]),
@@ -236,6 +255,7 @@ def frame_of(t: Timeline) -> Frame:
         name=_u64([rows.name(o.op) for o in t.ops]),
         seen=sums,
         at=_i64(at),
+        form=_i64(form),
         part=_i64(part),
         parity=_i64(parity),
         arg_op=_i64(arg_op),
@@ -272,63 +292,56 @@ def _demand_ordinary(t: Timeline) -> None:
         raise Unordinary("main was set back, or its versions are not known one by one")
 
 
-def keeps_rows(kind: Kind) -> bool:
-    """Whether an operation of the kind neither changes rows nor returns any, so that its arguments do not matter here."""
-    return kind.commits and not kind.changes_rows and not kind.replaces
-
-
-def _arguments(o: Operation) -> list[int]:
-    """The ids that an operation names, in its order; for INSERT … SELECT the source, then the target.
+def _touched(o: Operation, spec: TableSpec) -> Touches:
+    """What an operation touches; nothing for one that leaves all rows alone.
 
     Raises:
         Unordinary: its kind or its arguments are of no known form.
     """
-    kind, value = kind_of(o), o.value
-    if kind is None or not isinstance(value, dict):
+    kind = kind_of(o)
+    if kind is None or not isinstance(o.value, dict):
         raise Unordinary(f"{o.op} is of no known kind or form")
-    numbers = [value[k] for k in _NUMBERS if k in value]
-    ids = value.get("ids", [])
-    if not isinstance(ids, list) or not all(type(x) is int and abs(x) < 1 << 62 for x in (*numbers, *ids)):
-        raise Unordinary(f"{o.op} has arguments of no known form")
-    shape = SHAPES.get(o.f)
-    if shape is None and not keeps_rows(kind):
+    if keeps_rows(kind):
+        return NOTHING
+    if not kind.told:
         raise Unordinary(f"{o.op} is of the kind {o.f}, and columns do not know what it means")
-    strange = set(value) & _ARGUMENTS if shape is None else set(value) ^ shape
-    if strange:
-        raise Unordinary(f"{o.op} has arguments of no known form: {', '.join(sorted(map(str, strange)))}")
-    if "from" in value:
-        return [value["from"], value["to"]]
-    return [value["id"]] if "id" in value else list(ids)
+    about = touches(o, spec)
+    if about is None or any(abs(x) >= 1 << 62 for x in (*about.named, *(about.predicate or ()), *about.parts)):
+        raise Unordinary(f"{o.op} has arguments of no known form")
+    return about
 
 
-_NUMBERS = ("part", "parity", "id", "from", "to")
-_ARGUMENTS = {"ids", *_NUMBERS}
-_BY_IDS = (
-    "insert", "update-register", "update-counter", "update-append", "delete",
-    "merge-upsert", "merge-insert", "merge-update", "merge-delete",
-)  # fmt: skip
-_BY_PREDICATE = ("update-register-where", "update-counter-where", "update-append-where", "delete-where")
-SHAPES: Mapping[str, set[str]] = {
-    **{f: {"ids"} for f in _BY_IDS},
-    **{f: {"part", "parity"} for f in _BY_PREDICATE},
-    "delete-partition": {"part"},
-    "overwrite-partitions": {"ids"},
-    "overwrite-where": {"ids", "part"},
-    "insert-select": {"from", "to"},
-    "replace-table": set(),
-    "read": set(),
-    "read-key": {"id"},
-    "read-snapshot": {"back"},
-}
-"""Kind whose meaning the screen knows → the names of its arguments. Nothing is proven of, or held against, one that is not here, unless
-it keeps all rows as they are (:func:`keeps_rows`)."""
+def _form(o: Operation, about: Touches, spec: TableSpec) -> int:
+    """How an operation says what it touches.
+
+    Raises:
+        Unordinary: in a way that columns cannot tell.
+    """
+    if about.copied_from is not None:
+        form, known = COPY, len(about.ids) == 1 and about.among == frozenset()
+    elif about.whole:
+        form, known = WHOLE, True
+    elif about.predicate is not None:
+        form, known = WHERE, not about.parts and not about.ids
+    elif len(about.parts) == 1:
+        form, known = PART, True
+    elif about.parts:
+        form, known = PARTS, about.parts == {part_of(i, spec) for i in about.ids}
+    else:
+        form, known = IDS, True
+    if KINDS[o.f].verb == "read" and form != WHOLE and (form != IDS or len(about.ids) != 1):
+        known = False
+    if not known:
+        raise Unordinary(f"{o.op} touches {explain.arguments(o.value)}, which columns cannot tell")
+    return form
+
 
 # --- records ----------------------------------------------------------------------------------------------------------
 
 OPERATION, ARGUMENT, COMMIT, CHANGE = range(4)
-WIDTH = 10
+WIDTH = 11
 RECORD: Mapping[int, tuple[str, ...]] = {
-    OPERATION: ("kind", "outcome", "process", "invoked", "completed", "name", "seen", "at", "part", "parity"),
+    OPERATION: ("kind", "outcome", "process", "invoked", "completed", "name", "seen", "at", "form", "part", "parity"),
     ARGUMENT: ("arg_op", "arg_id"),
     COMMIT: ("commit_op",),
     CHANGE: ("position", "sign", "id", "val", "cnt", "log", "row_part"),
@@ -350,13 +363,16 @@ def to_records(f: Frame) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def from_records(record: npt.NDArray[np.int8], n: I64, columns: Sequence[I64], spec: TableSpec) -> Frame:
+def from_records(
+    record: npt.NDArray[np.int8], n: I64, columns: Sequence[I64], spec: TableSpec, kinds: Sequence[str]
+) -> Frame:
     """The frame of a table from its records, in any order.
 
     Args:
         record, n: those columns.
         columns: ``c0``, ``c1``, …
         spec: what the table promises; records do not tell.
+        kinds: names of the kinds that records have by number.
     """
     found: dict[str, Any] = {}
     for kind, names in RECORD.items():
@@ -366,4 +382,4 @@ def from_records(record: npt.NDArray[np.int8], n: I64, columns: Sequence[I64], s
         for name, column in zip(names, columns, strict=False):
             values = np.ascontiguousarray(column[mine])
             found[name] = values.view(np.uint64) if name in HASHES else values
-    return Frame(spec=spec, **found)
+    return Frame(spec=spec, kinds=tuple(kinds), **found)

@@ -26,11 +26,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from checkers.columns.frames import CODES, I64, NEVER, SHAPES, U64, Frame, appended, hash_rows, keeps_rows
+from checkers.columns.facts import Bools, KindFacts
+from checkers.columns.frames import COPY, I64, IDS, NEVER, PART, PARTS, U64, WHERE, WHOLE, Frame, appended, hash_rows
 from workloads.operations.keys import OWN_KEYS
-from workloads.operations.kinds import KINDS
-
-Bools = npt.NDArray[np.bool_]
 
 LOOKED_AT = 64
 """How many states a read's rows are compared with from its lowest position on."""
@@ -38,35 +36,6 @@ ROUNDS = 32
 """How often positions of reads are raised over those of reads before them."""
 
 _OK, _FAIL, _INFO = 0, 1, 2
-
-
-def _codes(*names: str) -> I64:
-    return np.array([CODES[n] for n in names], np.int64)
-
-
-def _table(*names: str) -> Bools:
-    """Kind → whether it is one of these."""
-    out = np.zeros(len(CODES), np.bool_)
-    out[_codes(*names)] = True
-    return out
-
-
-_DML = _table(*(n for n, k in KINDS.items() if k.writes and (k.changes_rows or k.replaces)))
-_WRITES = _table(*(n for n, k in KINDS.items() if k.writes))
-_UNKNOWN = _table(*(n for n, k in KINDS.items() if n not in SHAPES and not keeps_rows(k)))
-_SETS_VAL = _table("update-register", "update-register-where", "merge-upsert", "merge-update")
-_COUNTS = _table("update-counter", "update-counter-where", "merge-upsert", "merge-update")
-_APPENDS = _table("update-append", "update-append-where", "merge-upsert", "merge-update")
-_UPDATES = _SETS_VAL | _COUNTS | _APPENDS
-_REMOVES = _UPDATES | _table("delete", "delete-where", "delete-partition", "merge-delete")
-_INSERTS = _table("insert", "merge-upsert", "merge-insert", "overwrite-partitions", "overwrite-where")
-_IF_ABSENT = _table("merge-upsert", "merge-insert")
-_COPIES = CODES["insert-select"]
-_WHERE = _table("update-register-where", "update-counter-where", "update-append-where", "delete-where")
-_PARTITION = _table("delete-partition", "overwrite-where")
-_OVERWRITES = _table("overwrite-partitions", "overwrite-where")
-_PARTITIONS = CODES["overwrite-partitions"]
-_READ, _READ_KEY, _READ_SNAPSHOT = CODES["read"], CODES["read-key"], CODES["read-snapshot"]
 
 
 @dataclass
@@ -116,30 +85,32 @@ def screen(f: Frame) -> Screen:
     Time and memory: sorts of the changed rows; O(n log n), in practice close to linear.
     """
     out = Screen(commits=len(f.commit_op), rows=len(f.position))
-    strange = (f.kind < 0) | (f.kind >= len(CODES))
+    facts = KindFacts.of(f.kinds)
+    there = (f.kind >= 0) & (f.kind < len(f.kinds))
+    strange = ~there | ~facts.known[np.where(there, f.kind, 0)]
     if strange.any():
         out.suspect("unknown-kind", np.flatnonzero(strange))
         return out
-    out.suspect("unknown-kind", np.flatnonzero(_UNKNOWN[f.kind]))
-    if _commits(f, out):
+    out.suspect("unknown-kind", np.flatnonzero(~facts.told[f.kind]))
+    if _commits(f, facts, out):
         states = _States(f)
-        _rows(f, states, out)
-        _reads(f, states, out)
+        _rows(f, facts, states, out)
+        _reads(f, facts, states, out)
     return out
 
 
-def _commits(f: Frame, out: Screen) -> bool:
+def _commits(f: Frame, facts: KindFacts, out: Screen) -> bool:
     """Whether every commit is somebody's, so that rows can be looked at."""
     nobody = np.flatnonzero(f.commit_op < 0)
     out.suspect("unknown-commit", -(nobody + 1))
     if len(nobody):
         return False
     times = np.bincount(f.commit_op, minlength=f.operations)
-    dml = _DML[f.kind]
+    dml = facts.dml[f.kind]
     out.suspect("lost-commit", np.flatnonzero(dml & (f.outcome == _OK) & (times == 0)))
     out.suspect("duplicate-commit", np.flatnonzero(dml & (times > 1)))
     out.suspect("false-failure", np.flatnonzero((f.outcome == _FAIL) & (times > 0)))
-    out.suspect("unknown-commit", np.flatnonzero(~_WRITES[f.kind] & (times > 0)))
+    out.suspect("unknown-commit", np.flatnonzero(~facts.writes[f.kind] & (times > 0)))
     invoked = f.invoked[f.commit_op]
     answered = np.where(f.outcome[f.commit_op] == _OK, f.completed[f.commit_op], NEVER)
     if len(answered) > 1:
@@ -238,11 +209,11 @@ class _States:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _rows(f: Frame, states: _States, out: Screen) -> None:
+def _rows(f: Frame, facts: KindFacts, states: _States, out: Screen) -> None:
     commits = len(f.commit_op)
     if not commits:
         return
-    kind = f.kind[f.commit_op]
+    kind, form = f.kind[f.commit_op], f.form[f.commit_op]
     name = f.name[f.commit_op]
     zero = np.uint64(0)
     removed = f.sign < 0
@@ -259,39 +230,39 @@ def _rows(f: Frame, states: _States, out: Screen) -> None:
     doubtful = np.zeros(commits, np.bool_)
     at, ids = _named(f)
     there_count, there_hash = states.by_id.before(ids, at + 1)
-    takes = _REMOVES[kind[at]]
+    takes = facts.removes[kind[at]] & (form[at] == IDS)
     np.add.at(gone_count, at[takes], there_count[takes])
     np.add.at(gone_hash, at[takes], there_hash[takes])
-    for chosen, member, wanted in _predicates(f, kind, at, ids):
+    for chosen, member, wanted in _predicates(f, facts.removes[kind], at, ids):
         count, hashed = _Sets(member, f, states.signed).before(wanted, chosen + 1)
         np.add.at(gone_count, chosen, count)
         np.add.at(gone_hash, chosen, hashed)
 
     # What it must add: what it makes of the rows that it removed, and new rows.
-    changes = np.flatnonzero(removed & _UPDATES[kind[f.position - 1]])
+    changes = np.flatnonzero(removed & facts.updates[kind[f.position - 1]])
     maker = f.position[changes] - 1
     how, by = kind[maker], name[maker]
     made = hash_rows(
         f.id[changes],
-        np.where(_SETS_VAL[how], by, f.val[changes]),
-        f.cnt[changes] + _COUNTS[how],
-        np.where(_APPENDS[how], appended(f.log[changes], by), f.log[changes]),
+        np.where(facts.sets_val[how], by, f.val[changes]),
+        f.cnt[changes] + facts.counts[how],
+        np.where(facts.appends[how], appended(f.log[changes], by), f.log[changes]),
         f.row_part[changes],
     )
     np.add.at(made_count, maker, 1)
     np.add.at(made_hash, maker, made)
-    inserts = _INSERTS[kind[at]] & ~(_IF_ABSENT[kind[at]] & (there_count > 0))
+    inserts = facts.inserts[kind[at]] & ~(facts.if_absent[kind[at]] & (there_count > 0))
     new_at, new_id = at[inserts], ids[inserts]
     new_name = name[new_at]
     none = np.zeros(len(new_at), np.int64)
     new = hash_rows(new_id, new_name, none, appended(none.view(np.uint64), new_name), _part_of(new_id, f))
     np.add.at(made_count, new_at, 1)
     np.add.at(made_hash, new_at, new)
-    _copies(f, states, kind, name, (made_count, made_hash), doubtful)
+    _copies(f, states, name, (made_count, made_hash), doubtful)
     doubtful[_twice(at, ids)] = True
-    doubtful |= _UNKNOWN[kind]
+    doubtful |= ~facts.told[kind]
 
-    maintenance = ~_DML[kind]
+    maintenance = ~facts.dml[kind]
     changed = maintenance & ((removed_count > 0) | (added_count > 0))
     out.suspect("maintenance-changed-rows", f.commit_op[changed])
     right = (
@@ -307,7 +278,7 @@ def _rows(f: Frame, states: _States, out: Screen) -> None:
 def _named(f: Frame) -> tuple[I64, I64]:
     """Commits by ids: for each id that its operation names the commit's number (position - 1), and the id. Copies are not among them."""
     first = np.searchsorted(f.arg_op, f.commit_op)
-    count = np.where(f.kind[f.commit_op] == _COPIES, 0, np.searchsorted(f.arg_op, f.commit_op, "right") - first)
+    count = np.where(f.form[f.commit_op] == COPY, 0, np.searchsorted(f.arg_op, f.commit_op, "right") - first)
     at = np.repeat(np.arange(len(f.commit_op)), count)
     within = np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
     return at, f.arg_id[np.repeat(first, count) + within]
@@ -326,26 +297,27 @@ def _twice(at: I64, ids: I64) -> I64:
     return a[1:][again]
 
 
-def _predicates(f: Frame, kind: I64, at: I64, ids: I64) -> list[tuple[I64, I64, I64]]:
-    """For commits by a predicate: their numbers, which set each changed row belongs to, and which set each of them takes.
+def _predicates(f: Frame, removes: Bools, at: I64, ids: I64) -> list[tuple[I64, I64, I64]]:
+    """For commits that remove rows by a predicate: their numbers, which set each changed row belongs to, and which set each of them takes.
 
-    A commit comes once for each of the sets that it takes. ``at`` and ``ids``: as :func:`_named` tells.
+    A commit comes once for each of the sets that it takes. ``removes``: of each commit. ``at`` and ``ids``: as :func:`_named` tells.
     """
     out = []
-    where = np.flatnonzero(_WHERE[kind])
+    form = np.where(removes, f.form[f.commit_op], IDS)
+    where = np.flatnonzero(form == WHERE)
     if len(where):
         ops = f.commit_op[where]
         out.append((where, f.row_part * 2 + f.cnt % 2, f.part[ops] * 2 + f.parity[ops]))
-    overwrites = np.flatnonzero(_OVERWRITES[kind])
-    if len(overwrites) and not f.spec.partitioned:
+    everything = np.flatnonzero(form == WHOLE)
+    if len(everything):
         nothing = np.zeros(len(f.row_part), np.int64)
-        out.append((overwrites, nothing, np.zeros(len(overwrites), np.int64)))
-    whole = np.flatnonzero(_PARTITION[kind] & (f.spec.partitioned | ~_OVERWRITES[kind]))
+        out.append((everything, nothing, np.zeros(len(everything), np.int64)))
+    whole = np.flatnonzero(form == PART)
     if len(whole):
         out.append((whole, f.row_part, f.part[f.commit_op[whole]]))
-    dynamic = np.flatnonzero(kind[at] == _PARTITIONS)
-    if len(dynamic) and f.spec.partitioned:
-        taken = np.unique(np.stack([at[dynamic], _part_of(ids[dynamic], f)]), axis=1)
+    several = np.flatnonzero(form[at] == PARTS)
+    if len(several):
+        taken = np.unique(np.stack([at[several], _part_of(ids[several], f)]), axis=1)
         out.append((taken[0], f.row_part, taken[1]))
     return out
 
@@ -355,9 +327,9 @@ def _part_of(id: I64, f: Frame) -> I64:
     return np.where(id >= 0, id % f.spec.partitions, -1 - (-id - 1) // OWN_KEYS)
 
 
-def _copies(f: Frame, states: _States, kind: I64, name: U64, made: tuple[I64, U64], doubtful: Bools) -> None:
+def _copies(f: Frame, states: _States, name: U64, made: tuple[I64, U64], doubtful: Bools) -> None:
     """INSERT … SELECT of an id with one row or none; which row that is, sums of its columns tell."""
-    copies = np.flatnonzero(kind == _COPIES)
+    copies = np.flatnonzero(f.form[f.commit_op] == COPY)
     if not len(copies):
         return
     first = np.searchsorted(f.arg_op, f.commit_op[copies])
@@ -385,15 +357,15 @@ def _copies(f: Frame, states: _States, kind: I64, name: U64, made: tuple[I64, U6
 # --- reads ------------------------------------------------------------------------------------------------------------
 
 
-def _reads(f: Frame, states: _States, out: Screen) -> None:
+def _reads(f: Frame, facts: KindFacts, states: _States, out: Screen) -> None:
     ok = f.outcome == _OK
-    travels = np.flatnonzero(ok & (f.kind == _READ_SNAPSHOT))
+    travels = np.flatnonzero(ok & facts.travels[f.kind])
     if len(travels):
         at = f.at[travels]
         makers = f.commit_op[np.maximum(at, 1) - 1]
         wrong = (at < 1) | (states.whole[at] != f.seen[travels]) | (f.invoked[makers] > f.completed[travels])
         out.suspect("wrong-time-travel", travels[wrong])
-    reads = np.flatnonzero(ok & ((f.kind == _READ) | (f.kind == _READ_KEY)))
+    reads = np.flatnonzero(ok & facts.reads[f.kind])
     out.reads = len(reads) + len(travels)
     if not len(reads):
         return
@@ -433,7 +405,7 @@ class _Finder:
     def __init__(self, f: Frame, states: _States, reads: I64) -> None:
         self.states = states
         self.wanted = f.seen[reads]
-        self.by_key = f.kind[reads] == _READ_KEY
+        self.by_key = f.form[reads] == IDS
         sets = states.by_id
         first = np.minimum(np.searchsorted(f.arg_op, reads), max(len(f.arg_op) - 1, 0))
         key = f.arg_id[first] if len(f.arg_id) else np.zeros(len(reads), np.int64)

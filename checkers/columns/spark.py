@@ -1,9 +1,10 @@
 """The same verdicts from a cluster: every run's tables as one Parquet dataset, a task a table, and one pass over all of them.
 
-A *dataset* is a folder: ``records/part=K/`` has the records of table K (``frames.SCHEMA``), ``parts.json`` says which run's table that is and
-what it promises. :func:`check_dataset` groups the records by part and has each judged by ``engine.judge_frame``, the function that judges
-them in-process (``applyInPandas``). What is not about one table is asked of the dataset as a whole: that no operation is there
-twice and no process had two at a time, on which the order in time rests. :func:`problems` asks the same in-process.
+A *dataset* is a folder: ``records/part=K/`` has the records of table K (``frames.SCHEMA``), ``parts.json`` says which run's table that is, what
+it promises, and which kind of operation has which number. :func:`check_dataset` groups the records by part and has each judged by
+``engine.judge_frame``, the function that judges them in-process (``applyInPandas``). What is not about one table is asked of the dataset as
+a whole: that no operation is there twice and no process had two at a time, on which the order in time rests. :func:`problems` asks the same
+in-process.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Shard:
 
     run: str
     spec: TableSpec
+    kinds: tuple[str, ...]
 
 
 def write(frames: Iterable[tuple[str, Frame]], folder: Path) -> None:
@@ -49,13 +51,22 @@ def write(frames: Iterable[tuple[str, Frame]], folder: Path) -> None:
         into = folder / RECORDS / f"part={n}"
         into.mkdir(parents=True)
         pq.write_table(to_records(f), into / "records.parquet", compression="zstd")
-        parts.append({"run": run, "spec": f.spec.model_dump()})
+        parts.append({"run": run, "spec": f.spec.model_dump(), "kinds": f.kinds})
     (folder / PARTS).write_text(json.dumps(parts) + "\n")
 
 
 def parts_of(folder: Path) -> list[Shard]:
-    """The tables of a dataset, by number."""
-    return [Shard(p["run"], TableSpec.model_validate(p["spec"])) for p in json.loads((folder / PARTS).read_text())]
+    """The tables of a dataset, by number.
+
+    Raises:
+        ValueError: it was written before datasets named their kinds.
+    """
+    parts = json.loads((folder / PARTS).read_text())
+    if not all("kinds" in p for p in parts):
+        raise ValueError(
+            f"{folder / PARTS}: kinds: a table's kinds of operations are not named; write the dataset again"
+        )
+    return [Shard(p["run"], TableSpec.model_validate(p["spec"]), tuple(p["kinds"])) for p in parts]
 
 
 def each(folder: Path) -> Iterator[tuple[str, Frame]]:
@@ -63,7 +74,7 @@ def each(folder: Path) -> Iterator[tuple[str, Frame]]:
     for n, part in enumerate(parts_of(folder)):
         t = pq.read_table(folder / RECORDS / f"part={n}" / "records.parquet", partitioning=None)
         numbers = [t[f"c{i}"].to_numpy() for i in range(WIDTH)]
-        yield part.run, from_records(t["record"].to_numpy(), t["n"].to_numpy(), numbers, part.spec)
+        yield part.run, from_records(t["record"].to_numpy(), t["n"].to_numpy(), numbers, part.spec, part.kinds)
 
 
 # --- in-process -------------------------------------------------------------------------------------------------------
@@ -111,7 +122,7 @@ def check_dataset(spark: SparkSession, folder: Path) -> dict[str, list[Verdict]]
     """
     parts = parts_of(folder)
     records = spark.read.parquet(str(folder / RECORDS))
-    specs = {n: p.spec.model_dump_json() for n, p in enumerate(parts)}
+    specs = {n: (p.spec.model_dump_json(), p.kinds) for n, p in enumerate(parts)}
     found = records.groupBy("part").applyInPandas(_judging(specs), _RESULT).collect()
     wrong = _distributed_problems(records, parts)
     by_run: dict[str, dict[str, dict[str, Any]]] = {}
@@ -129,7 +140,7 @@ def check_dataset(spark: SparkSession, folder: Path) -> dict[str, list[Verdict]]
     return out
 
 
-def _judging(specs: Mapping[int, str]) -> Any:
+def _judging(specs: Mapping[int, tuple[str, tuple[str, ...]]]) -> Any:
     """The function that a task runs: a table's records → a row a checker."""
 
     def judge(group: pd.DataFrame) -> pd.DataFrame:
@@ -137,8 +148,9 @@ def _judging(specs: Mapping[int, str]) -> Any:
 
         part = int(group["part"].iloc[0])
         numbers = [group[f"c{i}"].to_numpy() for i in range(WIDTH)]
-        spec = TableSpec.model_validate_json(specs[part])
-        judged = judge_frame(from_records(group["record"].to_numpy(), group["n"].to_numpy(), numbers, spec))
+        told, kinds = specs[part]
+        spec = TableSpec.model_validate_json(told)
+        judged = judge_frame(from_records(group["record"].to_numpy(), group["n"].to_numpy(), numbers, spec, kinds))
         rows = [(part, c, json.dumps(v.to_json()), judged.by, judged.why) for c, v in judged.verdicts.items()]
         return pandas.DataFrame(rows, columns=["part", "checker", "verdict", "way", "why"])
 

@@ -46,6 +46,7 @@ from checkers.isolation.graph import PROCESS, REALTIME, RW, RWP, THROUGH, WR, WW
 from checkers.timeline import explain
 from checkers.timeline.states import States
 from checkers.timeline.timeline import Changes, Timeline, kind_of
+from checkers.timeline.touched import reads_rows, touches
 from workloads.operations.kind import Kind
 from workloads.tables import COLUMNS, Row, State, TableSpec
 
@@ -170,7 +171,7 @@ class TableGraph:
             found.positions.append(k)
             found.existing.append(existing)
         if scan is not None and o is not None and kind is not None:
-            self._reading.append((n, scanned(kind, o.value, self.t.spec), *scan))
+            self._reading.append((n, scanned(o, self.t.spec), *scan))
 
     def _object(self, thing: Thing) -> _Object:
         found = self._objects.get(thing)
@@ -195,7 +196,7 @@ class TableGraph:
                     break
                 if want == (removed, added):
                     exact.append(j)
-                    if j == k - 1 and not scanned(kind, o.value, self.t.spec):
+                    if j == k - 1 and not scanned(o, self.t.spec):
                         break  # it reads nothing: every other state is as good
                 elif not exact and partly is None and want[1] == added and removed <= want[0]:
                     changed = [(r, self._remover(r, j, k)) for r in want[0] - removed]
@@ -263,16 +264,17 @@ class TableGraph:
             invoked.append(max(invoked[-1], o.invoked.index if o is not None else -1))
         late = 0
         for o in t.ops:
-            if o.f not in ("read", "read-key") or o.type != "ok" or o.completed is None:
+            if not reads_rows(o) or o.type != "ok" or o.completed is None:
                 continue
             if o.completed.time >= t.seen_until:  # it may have seen what the log does not have
                 late += 1
                 continue
             rows = _rows(o.result)
-            key = o.value.get("id") if o.f == "read-key" and isinstance(o.value, dict) else None
-            if rows is None or (o.f == "read-key" and not isinstance(key, int)):
+            about = touches(o, t.spec)
+            if rows is None or about is None:
                 self.skipped_reads += 1
                 continue
+            key = None if about.whole else about.ids[0]
             low, high = t.settled(o.invoked.index), bisect_left(invoked, o.completed.index) - 1
             wanted: list[tuple[Thing, list[Row], int | None]] = [
                 (("all",), rows, None) if key is None else (("id", key), rows, key)
@@ -453,27 +455,20 @@ def touched(changes: Changes, before: State) -> dict[Thing, bool]:
     return out
 
 
-def scanned(kind: Kind, value: Any, table: TableSpec) -> list[Thing]:
+def scanned(o: Operation, table: TableSpec) -> list[Thing]:
     """The objects that an operation reads, by its arguments; none for one whose arguments say nothing of it (as of an insert)."""
-    if not isinstance(value, dict) or kind.name == "insert":
+    kind, about = kind_of(o), touches(o, table)
+    if kind is None or about is None or kind.means_the_same_everywhere:
         return []
-    things: list[tuple[Any, ...]]
-    try:
-        parts = kind.whole_parts(value, table)
-    except (TypeError, KeyError, ValueError):
-        return []
-    if parts is None:
-        things = [("all",)]
-    elif parts:
-        things = [("part", p) for p in sorted(parts)]
-    elif "parity" in value:
-        things = [("where", value.get("part"), value["parity"])]
-    elif "from" in value:
-        things = [("id", value["from"])]
-    else:
-        ids = value.get("ids")
-        things = [("there" if kind.name == "merge-insert" else "id", i) for i in (ids if isinstance(ids, list) else ())]
-    return [x for x in things if all(isinstance(part, str | int) for part in x)]
+    if about.whole:
+        return [("all",)]
+    if about.parts:
+        return [("part", p) for p in sorted(about.parts)]
+    if about.predicate is not None:
+        return [("where", *about.predicate)]
+    if about.copied_from is not None:
+        return [("id", about.copied_from)]
+    return [("there" if about.only_absence else "id", i) for i in about.ids]
 
 
 def _words(thing: Thing) -> str:

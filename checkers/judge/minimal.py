@@ -23,9 +23,10 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.tablelog import Commit, Metadata, TableLog
 from checkers.timeline import two_tables
+from checkers.timeline.touched import touches
 from checkers.verdict import Anomaly, Checker, MinimalHistory, Verdict
 from workloads.operations.kinds import KINDS
-from workloads.tables import COLUMNS
+from workloads.tables import COLUMNS, TableSpec
 
 BUDGET = 400
 """How often a checker is asked about one anomaly."""
@@ -52,9 +53,10 @@ def minimal(evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: int 
     evidence = two_tables.alone(evidence, anomaly.table)
     search = _Search(evidence, checker, anomaly, budget)
     operations = [o for o in evidence.history.operations() if o.table == anomaly.table]
-    ids = _tied(operations, anomaly.keys)
+    spec = evidence.tables[anomaly.table]
+    ids = _tied(operations, anomaly.keys, spec)
     for looked_at in (ids, frozenset[int]()) if ids else (frozenset[int](),):
-        touching = [o for o in operations if not looked_at or _touches(o, looked_at)]
+        touching = [o for o in operations if not looked_at or _concerns(o, looked_at, spec)]
         whole = [o.op for o in touching]
         search.shown = {o.op: shown for o in touching if (shown := _shown(o, looked_at) & set(whole))}
         if search.shows(whole, looked_at):
@@ -101,18 +103,18 @@ class _Search:
 
 def _ddmin(items: list[str], shows: Callable[[list[str]], bool]) -> list[str]:
     """Zeller and Hildebrandt's ddmin: complements of ever smaller parts, down to single items."""
-    two_tables = 2
+    parts = 2
     while len(items) >= 2:
-        size = -(-len(items) // two_tables)
+        size = -(-len(items) // parts)
         for start in range(0, len(items), size):
             rest = items[:start] + items[start + size :]
             if shows(rest):
-                items, two_tables = rest, max(two_tables - 1, 2)
+                items, parts = rest, max(parts - 1, 2)
                 break
         else:
             if size == 1:
                 break
-            two_tables = min(len(items), two_tables * 2)
+            parts = min(len(items), parts * 2)
     return items
 
 
@@ -195,7 +197,7 @@ def _other(id: object, ids: Collection[int]) -> bool:
 def _shown(o: Operation, ids: Collection[int]) -> set[str]:
     """The operations that the rows of a read name."""
     result = o.result["rows"] if isinstance(o.result, dict) and "rows" in o.result else o.result
-    if o.type != "ok" or not isinstance(result, list) or not o.f.startswith("read"):
+    if o.type != "ok" or not isinstance(result, list) or (kind := KINDS.get(o.f)) is None or kind.verb != "read":
         return set()
     out: set[str] = set()
     for r in _of(result, ids) if ids else result:
@@ -204,31 +206,20 @@ def _shown(o: Operation, ids: Collection[int]) -> set[str]:
     return out
 
 
-def _named(o: Operation) -> tuple[set[int], bool]:
-    """The ids that an operation names, and whether it may touch others."""
-    value = o.value if isinstance(o.value, dict) else {}
-    listed = value.get("ids")
-    found = [*(listed if isinstance(listed, list) else ()), *(value[k] for k in ("id", "from", "to") if k in value)]
-    kind = KINDS.get(o.f)
-    return {i for i in found if isinstance(i, int)}, not found and (
-        kind is None or kind.changes_rows or kind.name.startswith("read")
-    )
-
-
-def _touches(o: Operation, ids: Collection[int]) -> bool:
-    named, others = _named(o)
+def _concerns(o: Operation, ids: frozenset[int], spec: TableSpec) -> bool:
+    """Whether an operation may read or change rows of these ids, or where they are."""
     kind = KINDS.get(o.f)
     maintenance = kind is not None and not kind.changes_rows and (kind.writes or kind.sets_back)
-    return others or maintenance or not named.isdisjoint(ids)
+    about = touches(o, spec)
+    if about is None or maintenance:
+        return True
+    return about.among is None or bool(about.among) or not ids.isdisjoint(about.named)
 
 
-def _tied(operations: Iterable[Operation], keys: Iterable[int]) -> frozenset[int]:
+def _tied(operations: Iterable[Operation], keys: Iterable[int], spec: TableSpec) -> frozenset[int]:
     """The ids, and those from which INSERT … SELECT copied rows to them."""
-    pairs = [
-        (o.value["from"], o.value["to"])
-        for o in operations
-        if isinstance(o.value, dict) and isinstance(o.value.get("from"), int) and isinstance(o.value.get("to"), int)
-    ]
+    all_touched = [about for o in operations if (about := touches(o, spec)) is not None]
+    pairs = [(about.copied_from, to) for about in all_touched if about.copied_from is not None for to in about.ids]
     found = set(keys)
     while more := {a for a, b in pairs if b in found and a not in found}:
         found |= more

@@ -28,8 +28,9 @@ from checkers.linearizable.models import Model
 from checkers.timeline import explain
 from checkers.timeline.promise import isolation
 from checkers.timeline.timeline import kind_of
+from checkers.timeline.touched import reads_rows, touches
 from workloads.operations.keys import part_of
-from workloads.operations.kind import Kind
+from workloads.operations.kind import Kind, Touches
 from workloads.tables import COLUMNS, Row, State, TableSpec
 
 Guide = Callable[[Iterable[object]], bool]
@@ -50,6 +51,7 @@ class Write:
 
     operation: Operation
     kind: Kind
+    touches: Touches
     loose: bool
     deletes: bool
 
@@ -93,14 +95,14 @@ class IdGroup(NamedTuple):
 
     def alone(self, spec: TableSpec) -> Iterator[IdGroup]:
         """Each id by itself that no INSERT … SELECT made a row of: for what reads it, it is as if that had never been."""
-        copies = [c for c in self.calls if c.f == "insert-select"]
-        for id in sorted(self.ids - {c.value.operation.value["to"] for c in copies}):
+        writes = [c.value.touches for c in self.calls if not c.reads]
+        for id in sorted(self.ids - {to for t in writes if t.copied_from is not None for to in t.ids}):
             calls = []
             for c in self.calls:
                 if c.reads and c.value in (None, id):
                     mine = tuple(r for r in c.result if r.id == id)
                     calls.append(Call(c.op, c.process, c.f, c.value, mine, True, c.start, c.end))
-                elif not c.reads and c.f != "insert-select" and _concerns(c.value.operation, c.value.kind, id, spec):
+                elif not c.reads and c.value.touches.copied_from is None and _concerns(c.value.touches, id, spec):
                     calls.append(c)
             yield IdGroup(frozenset((id,)), tuple(calls))
 
@@ -131,7 +133,7 @@ class SeenRows:
 
     spec: TableSpec
     reads: tuple[tuple[Operation, int | None, Rows], ...]
-    writes: tuple[tuple[Operation, Kind], ...]
+    writes: tuple[tuple[Operation, Kind, Touches], ...]
     travels: int
     strange: tuple[str, ...]
     set_back: tuple[str, ...] = ()
@@ -141,7 +143,7 @@ class SeenRows:
     def of(spec: TableSpec, operations: Iterable[Operation]) -> SeenRows:
         """Sorts a table's operations. Those that failed never took effect; maintenance must not change a row."""
         reads: list[tuple[Operation, int | None, Rows]] = []
-        writes: list[tuple[Operation, Kind]] = []
+        writes: list[tuple[Operation, Kind, Touches]] = []
         strange: list[str] = []
         travels = 0
         set_back: list[str] = []
@@ -153,30 +155,30 @@ class SeenRows:
                 strange.append(o.op)
             elif kind.sets_back:
                 set_back.append(o.op)
-            elif kind.name == "read-snapshot":
+            elif kind.travels:
                 travels += 1
-            elif kind.name in ("read", "read-key"):
+            elif reads_rows(o):
                 if o.type != "ok":
                     continue
-                key = o.value.get("id") if kind.name == "read-key" and isinstance(o.value, Mapping) else None
-                rows = rows_of(o.result)
-                keyed = kind.name == "read-key"
-                if rows is None or (keyed and (type(key) is not int or any(r.id != key for r in rows))):
+                rows, about = rows_of(o.result), touches(o, spec)
+                key = None if about is None or about.whole else about.ids[0]
+                if rows is None or about is None or (key is not None and any(r.id != key for r in rows)):
                     strange.append(o.op)
                 else:
                     reads.append((o, key, rows))
             elif kind.changes_rows:
-                if not _known_form(o, kind):
+                about = touches(o, spec)
+                if about is None:
                     strange.append(o.op)
                 else:
-                    writes.append((o, kind))
+                    writes.append((o, kind, about))
         return SeenRows(spec, tuple(reads), tuple(writes), travels, tuple(strange), tuple(set_back))
 
     def parts(self) -> Iterator[IdGroup]:
         """The ids that any operation names or any read shows, in groups that have nothing to do with each other."""
         groups = _Groups()
-        for o, _ in self.writes:
-            groups.join(_ids(o) or (), together=o.f == "insert-select")
+        for _, _, about in self.writes:
+            groups.join(about.named, together=about.copied_from is not None)
         for _, key, rows in self.reads:
             groups.join([*(() if key is None else (key,)), *(r.id for r in rows)], together=False)
         of = groups.sets()
@@ -184,12 +186,11 @@ class SeenRows:
         by_part: dict[int, set[frozenset[int]]] = {}
         for id, g in of.items():
             by_part.setdefault(part_of(id, self.spec), set()).add(g)
-        for o, kind in self.writes:
-            there = {of[i] for i in _ids(o) or ()}
-            parts = _parts(o, kind, self.spec)
-            for part in by_part if parts is None else parts:
+        for o, kind, about in self.writes:
+            there = {of[i] for i in about.named}
+            for part in by_part if about.among is None else about.among:
                 there |= by_part.get(part, set())
-            write = Write(o, kind, self._loose(o, kind), o.f in ("delete", "delete-where", "delete-partition"))
+            write = Write(o, kind, about, self._loose(o, kind), kind.verb == "delete")
             for g in there:
                 calls[g].append(Call(o.op, o.process, o.f, write, None, False, *bounds(o)))
         for o, key, rows in self.reads:
@@ -202,43 +203,12 @@ class SeenRows:
             yield IdGroup(g, tuple(calls[g]))
 
     def _loose(self, o: Operation, kind: Kind) -> bool:
-        return kind.name != "insert" and isolation(self.spec, o) == "snapshot"
+        return not kind.means_the_same_everywhere and isolation(self.spec, o) == "snapshot"
 
 
-def _ids(o: Operation) -> list[int] | None:
-    """The ids that a statement names."""
-    v = o.value
-    if not isinstance(v, Mapping):
-        return None
-    ids = [v.get("from"), v.get("to")] if o.f == "insert-select" else v.get("ids")
-    return ids if isinstance(ids, list) and all(type(i) is int for i in ids) else None
-
-
-def _part(o: Operation) -> int | None:
-    """The partition that a statement names."""
-    part = o.value.get("part") if isinstance(o.value, Mapping) else None
-    return part if type(part) is int else None
-
-
-def _parts(o: Operation, kind: Kind, spec: TableSpec) -> frozenset[int] | None:
-    """The partitions of which a statement may take any row, beside the ids that it names; None: all."""
-    part = _part(o)
-    if kind.at_commit(spec) or part is None:
-        return kind.whole_parts(o.value, spec)
-    return frozenset([part])
-
-
-def _concerns(o: Operation, kind: Kind, id: int, spec: TableSpec) -> bool:
+def _concerns(about: Touches, id: int, spec: TableSpec) -> bool:
     """Whether a statement may change or make rows of an id."""
-    parts = _parts(o, kind, spec)
-    return id in (_ids(o) or ()) or parts is None or part_of(id, spec) in parts
-
-
-def _known_form(o: Operation, kind: Kind) -> bool:
-    ids, part = _ids(o) is not None, _part(o) is not None
-    if kind.name == "overwrite-where":
-        return ids and part
-    return ids or (part and kind.name not in ("insert-select", "overwrite-partitions"))
+    return id in about.named or about.among is None or part_of(id, spec) in about.among
 
 
 class _Groups:
@@ -302,7 +272,7 @@ class TableRows(Model):
 
     def worthwhile(self, call: Call) -> bool:
         """Whether a call can be on the way to anything that was read: it is ok, or its name was seen, or it leaves none."""
-        return call.end != NEVER or call.op in self.names or call.f in _NAMELESS
+        return call.end != NEVER or call.op in self.names or call.reads or not call.value.kind.signs
 
     def outcome(self, rows: Rows, write: Write) -> Outcome:
         """What a statement means at these rows."""
@@ -386,13 +356,16 @@ class TableRows(Model):
         write: Write = call.value
         if write.loose and self.guide is None:
             return None  # one that began earlier may have scanned what another cannot have
-        if call.f in ("update-counter", "update-counter-where", "delete-where"):
-            return (call.f, repr(write.operation.value.get("parity")), self._named(write))
-        return ("delete", self._named(write)) if call.f in _DELETES else None
+        kind, about = write.kind, write.touches
+        if not kind.told or kind.signs or kind.inserts != "nothing":
+            return None
+        if kind.deletes and about.predicate is None:
+            return ("delete", self._named(write))
+        return (call.f, about.predicate and about.predicate[1], self._named(write))
 
     def _named(self, write: Write) -> Hashable:
         """Which of the object's ids a statement is about."""
-        return frozenset(i for i in self.ids if _concerns(write.operation, write.kind, i, self.spec))
+        return frozenset(i for i in self.ids if _concerns(write.touches, i, self.spec))
 
     def describe(self, state: Any) -> str:
         rows = state.rows if isinstance(state, At) else state
@@ -406,18 +379,6 @@ class TableRows(Model):
             return f"{what} that returned {self.describe(call.result)}"
         what = explain.arguments(call.value.operation.value)
         return f"{call.f} {what}".strip()
-
-
-_DELETES = ("delete", "delete-partition", "merge-delete")
-_NAMELESS = (
-    *_DELETES,
-    "delete-where",
-    "update-counter",
-    "update-counter-where",
-    "overwrite-partitions",
-    "overwrite-where",
-)
-"""Kinds that may leave nothing that bears their operation's name."""
 
 
 def _without(rows: Rows, removed: Rows) -> Rows | None:

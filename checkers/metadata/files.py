@@ -25,6 +25,7 @@ from checkers.evidence.tablelog import Commit, FileEntry
 from checkers.metadata.rules import RULES, BrokenRule
 from checkers.metadata.versions import VersionSeen
 from checkers.timeline import explain
+from checkers.timeline.timeline import kind_of
 from checkers.timeline.version_order import Chain
 
 PROBLEM = re.compile(
@@ -144,7 +145,7 @@ def _suspects(chain: Chain, c: Commit | None) -> str:
     cleaners = [
         x
         for x in chain.of_table
-        if x.f in ("expire-snapshots", "remove-orphan-files") and (o is None or x.start >= o.start)
+        if (kind := kind_of(x)) is not None and kind.deletes_files and (o is None or x.start >= o.start)
     ]
     return f" Files were deleted by {explain.listing(explain.operation(x) for x in cleaners)}." if cleaners else ""
 

@@ -5,8 +5,8 @@ main's, and a snapshot is told the same way for ever. Versions are compared with
 (``checkers.timeline.version_order``), not with the one before them in the log: of a fork only the fork is reported, not all that it lost.
 
 **What explains what.** Expiry removes snapshots, and refs that are too old. The statements and procedures of today's workloads take no
-schema, no partition spec, no property away (:data:`INNOCENT`); an operation of any other kind is taken to explain whatever changed while it
-was under way. So a new kind can hide a loss, but never make a false alarm. And as no kind takes away what ``add-column``, ``widen-column``,
+schema, no partition spec, no property away (``Kind.takes_away``); an operation of an unknown kind is taken to explain whatever changed while it
+was under way. So that can hide a loss, but never make a false alarm. And as no kind takes away what ``add-column``, ``widen-column``,
 ``set-property`` and ``upgrade`` did, what was acknowledged of these is in the last version: a property as somebody set it since.
 """
 
@@ -22,50 +22,17 @@ from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, Metadata
 from checkers.metadata.rules import BrokenRule
 from checkers.timeline import explain
+from checkers.timeline.timeline import kind_of
 from checkers.timeline.version_order import FOREVER, Chain, Step, place, predecessor
-
-INNOCENT = frozenset(
-    {
-        "insert",
-        "insert-select",
-        "update-register",
-        "update-counter",
-        "update-append",
-        "update-register-where",
-        "update-counter-where",
-        "update-append-where",
-        "delete",
-        "delete-where",
-        "delete-partition",
-        "overwrite-partitions",
-        "overwrite-where",
-        "merge-upsert",
-        "merge-insert",
-        "merge-update",
-        "merge-delete",
-        "read",
-        "read-key",
-        "read-snapshot",
-        "transfer",
-        "read-both",
-        "rewrite-data-files",
-        "rewrite-position-delete-files",
-        "rewrite-manifests",
-        "remove-orphan-files",
-        "replace-table",
-        "rollback",
-        "add-column",
-        "widen-column",
-        "set-property",
-        "upgrade",
-    }
-)
-"""Kinds that take no snapshot, ref, schema, spec or property away. An explicit list: a new kind is not innocent until it is in it."""
-
-EXPIRES = "expire-snapshots"
-"""The kind that removes snapshots and old refs; with ``clean_expired_metadata`` also schemas and specs that nothing uses."""
+from workloads.operations.kind import Lost
 
 FILE_PROBLEM = re.compile(r"metadata file (?P<file>.+?) is (?P<what>missing|corrupt)(?:: (?P<why>[^;]*))?")
+
+
+def _may_undo_changes(o: Operation) -> bool:
+    """Whether it may take away what others did to schema or properties, or nobody knows."""
+    kind = kind_of(o)
+    return kind is None or not kind.takes_away.isdisjoint({"schema", "property"})
 
 
 @dataclass
@@ -301,9 +268,12 @@ class _Versions:
 
     # --- what is gone
 
-    def _explained(self, step: Step, by: Callable[[Any], bool]) -> bool:
-        """Whether an operation that can have made the version explains a loss: one that ``by`` accepts, or one that is not innocent."""
-        return any(by(o) or (o.f not in INNOCENT and o.f != EXPIRES) for o in self.chain.under_way(step))
+    def _explained(self, step: Step, lost: Lost | None) -> bool:
+        """Whether an operation that can have made the version explains a loss: by its kind, or as one of an unknown kind.
+
+        ``lost``: what is gone; None for what no known kind takes away.
+        """
+        return any((k := kind_of(o)) is None or lost in k.takes_away for o in self.chain.under_way(step))
 
     def _vanished(self, name: str, step: Step, before: Metadata, what: str, snapshots: tuple[int, ...] = ()) -> None:
         m = step.after
@@ -342,12 +312,14 @@ class _Versions:
                     "the catalog's metadata lists only the current snapshot; that older ones are not listed was not judged"
                 )
             return
-        if not self._explained(step, lambda o: o.f == EXPIRES):
+        if not self._explained(step, "snapshot"):
             words = f"snapshot{'s' if len(gone) > 1 else ''} {explain.listing(gone)}"
             self._vanished("vanished-snapshot", step, before, words, gone)
             return
-        expiries = [o for o in self.chain.under_way(step) if o.f == EXPIRES]
-        if self._explained(step, lambda o: False) or not expiries:
+        expiries = [
+            o for o in self.chain.under_way(step) if (k := kind_of(o)) is not None and "snapshot" in k.takes_away
+        ]
+        if self._explained(step, None) or not expiries:
             return
         asked = [o.value.get("retain_last") if isinstance(o.value, Mapping) else None for o in expiries]
         numbers = [n for n in asked if isinstance(n, int)]
@@ -368,30 +340,27 @@ class _Versions:
 
     def _vanished_refs(self, step: Step, before: Metadata) -> None:
         for name in sorted(before.refs.keys() - step.after.refs.keys()):
-            expires = name != "main"
-            if not self._explained(step, (lambda o: o.f == EXPIRES) if expires else (lambda o: False)):
+            if not self._explained(step, None if name == "main" else "ref"):
                 self._vanished("vanished-ref", step, before, f"the ref {name}", (before.refs[name],))
 
     def _vanished_schemas(self, step: Step, before: Metadata) -> None:
         old, new = before.raw, step.after.raw
 
-        def cleaned(o: Any) -> bool:
-            return o.f == EXPIRES and isinstance(o.value, Mapping) and bool(o.value.get("clean_expired_metadata"))
-
-        for name, key, id, what in (
-            ("vanished-schema", "schemas", "schema-id", "schema"),
-            ("vanished-partition-spec", "partition-specs", "spec-id", "partition spec"),
-        ):
+        listed: tuple[tuple[str, str, str, str, Lost], ...] = (
+            ("vanished-schema", "schemas", "schema-id", "schema", "schema"),
+            ("vanished-partition-spec", "partition-specs", "spec-id", "partition spec", "spec"),
+        )
+        for name, key, id, what, lost_part in listed:
             if old.get(key) is new.get(key) or key not in new:
                 continue
             gone = sorted(_ids(old, key, id) - _ids(new, key, id))
-            if gone and not self._explained(step, cleaned):
+            if gone and not self._explained(step, lost_part):
                 self._vanished(name, step, before, f"{what} {explain.listing(gone)}")
         same = old.get("schemas") is new.get("schemas") and old.get("current-schema-id") == new.get("current-schema-id")
         if not same:
             columns = _columns(new)
             lost = [name for id, name in _columns(old).items() if id not in columns]
-            if columns and lost and not self._explained(step, lambda o: False):
+            if columns and lost and not self._explained(step, "schema"):
                 self._vanished(
                     "vanished-schema", step, before, f"the column{'s' if len(lost) > 1 else ''} {explain.listing(lost)}"
                 )
@@ -404,7 +373,7 @@ class _Versions:
         back = sorted(k for k in old.keys() & new.keys() if old[k] != new[k] and new[k] in self.held.get(k, ()))
         for k in (*old, *new):
             self.held.setdefault(k, set()).update(p[k] for p in (old, new) if k in p)
-        if (gone or back) and not self._explained(step, lambda o: False):
+        if (gone or back) and not self._explained(step, "property"):
             words = [f"the property {k} = {old[k]}" for k in (*gone, *back)]
             self._vanished("vanished-property", step, before, explain.listing(words))
 
@@ -424,7 +393,7 @@ class _Versions:
         }
         read = {place(m.location) for m in versions}
         until = max((c.time for c in chain.log.captures if c.metadata and place(c.metadata) in read), default=-1)
-        if self.torn or not versions or any(o.f not in INNOCENT and o.f != EXPIRES for o in chain.of_table):
+        if self.torn or not versions or any(map(_may_undo_changes, chain.of_table)):
             return
         whole = predecessor(versions[0]) is None and not any(s.gap for s in chain.steps[1:])
         for o in chain.of_table:

@@ -34,6 +34,7 @@ from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
 from checkers.timeline.states import States, _Span, rows_hash
 from checkers.timeline.timeline import Timeline, kind_of, timelines
+from checkers.timeline.touched import reads_rows, touches
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from workloads.tables import COLUMNS, Row
 
@@ -173,14 +174,14 @@ class _TableReads:
         """Judge every completed read, in the order in which they ended."""
         done = [o for o in self.t.ops if o.type == "ok" and o.completed is not None]
         for o in sorted(done, key=lambda o: o.completed.index if o.completed is not None else 0):
-            if o.f in ("read", "read-key"):
-                rows = _rows(o.result)
-                key = o.value.get("id") if o.f == "read-key" and isinstance(o.value, dict) else None
-                if rows is None or (o.f == "read-key" and not isinstance(key, int)):
+            kind = kind_of(o)
+            if reads_rows(o):
+                rows, about = _rows(o.result), touches(o, self.t.spec)
+                if rows is None or about is None:
                     self.undecided["the result is not a list of rows"] += 1
                 else:
-                    self._read(o, rows, key)
-            elif o.f == "read-snapshot":
+                    self._read(o, rows, None if about.whole else about.ids[0])
+            elif kind is not None and kind.travels:
                 result = o.result if isinstance(o.result, dict) else {}
                 rows, snapshot = _rows(result.get("rows")), result.get("snapshot")
                 if rows is None or not isinstance(snapshot, int):
@@ -315,7 +316,7 @@ class _TableReads:
         maker = self.t.everything.get(c.op) if c is not None and c.op is not None else None
         if name == "read-your-writes":
             text += f"That was a write of the same process, {explain.outcome(maker) if maker is not None else 'acknowledged'} before."
-        elif proof is not None and proof.f.startswith("read"):
+        elif proof is not None and (kind := kind_of(proof)) is not None and kind.verb == "read":
             who = "the same process" if proof.process == o.process else f"process {proof.process}"
             text += (
                 f"But {who} had read {self._state(position)} or a later one by {proof.op}, {explain.outcome(proof)}."
@@ -415,12 +416,14 @@ class _TableReads:
         return [
             o.op
             for o in self.t.ops
-            if o.f.startswith("update-counter")
+            if (kind := kind_of(o)) is not None
+            and kind.changes_rows
+            and not (kind.signs or kind.deletes)
             and o.type != "ok"
             and not self.t.commits.get(o.op)
             and o.invoked.index < read.completed.index
-            and isinstance(o.value, dict)
-            and (o.value.get("ids") == [row.id] or o.value.get("part") == row.part)
+            and (about := touches(o, self.t.spec)) is not None
+            and (about.ids == (row.id,) or about.among is None or row.part in about.among)
         ]
 
     def _staged(self, rows: list[Row]) -> int | None:

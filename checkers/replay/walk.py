@@ -175,7 +175,7 @@ class TableReplay:
             return
         state = self.state
         if state is None:
-            if o.f != "insert":  # an insert means the same at every state
+            if not kind.means_the_same_everywhere:
                 return self._skip()
             state = State()
             scan = self.past.scan(o, state, real, k - 1)

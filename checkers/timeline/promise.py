@@ -32,4 +32,6 @@ def isolation(table: TableSpec, o: Operation) -> str:
 
 
 def command_of(o: Operation) -> str:
-    return "update" if o.f == "transfer" else o.f.partition("-")[0]
+    """The SQL command that it is to Iceberg; of an unknown kind the first word of its name."""
+    kind = kind_of(o)
+    return o.f.partition("-")[0] if kind is None else kind.verb

@@ -42,7 +42,7 @@ def seen_from(o: Operation, table: str) -> Operation:
     second = second_of(o.f, o.value)
     if second is None:
         return o
-    f, value, result = KINDS[o.f].part(o.value, o.result, table != o.table)
+    f, value, result = KINDS[o.f].seen_from(o.value, o.result, table != o.table)
     return replace(o, table=table, f=f, value=value, result=result)
 
 
@@ -82,6 +82,6 @@ def _events(events: Iterable[Event], table: str) -> Iterator[Event]:
         if second is None or table not in (first.table, second):
             yield e
             continue
-        f, value, result = KINDS[first.f].part(first.value, None if e is first else e.value, table != first.table)
+        f, value, result = KINDS[first.f].seen_from(first.value, None if e is first else e.value, table != first.table)
         shown = value if e is first else result
         yield replace(e, f=f, table=table, value=shown, extra={**e.extra, ALONE: True})

@@ -532,7 +532,7 @@ class Run:
         """
         slot, kind = context.slots[n], KINDS[planned.f]
         older_than = None
-        if planned.f == "expire-snapshots":
+        if kind.needs_captured_log:
             try:
                 older_than = context.follower.secure(planned.table.name)
             except (OSError, RuntimeError) as e:
@@ -571,7 +571,7 @@ class Run:
             value = answer["result"]
             if answer["bound"]:
                 value = {**answer["bound"], "rows": value}
-        elif KINDS[planned.f].sets_back and answer.get("bound"):
+        elif kind.sets_back and answer.get("bound"):
             value = {"snapshot": answer["bound"]["snapshot"]}
         context.recorder.record(
             result,  # type: ignore[arg-type]  # outcome() returns ok, fail or info

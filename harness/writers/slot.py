@@ -330,10 +330,6 @@ def renew(slots: Iterable[WriterSlot]) -> int:
     return count
 
 
-DELETES_FILES = ("expire-snapshots", "remove-orphan-files")
-"""Kinds whose Spark job deletes files: that it failed does not mean that nothing happened."""
-
-
 def outcome(f: str, value: Arguments, answer: Mapping[str, Any]) -> str:
     """``ok``, ``fail`` or ``info`` for a writer's answer.
 
@@ -344,4 +340,4 @@ def outcome(f: str, value: Arguments, answer: Mapping[str, Any]) -> str:
         return "ok"
     if value.get("partial_progress"):
         return "info"
-    return classify(answer["error"], writes=KINDS[f].commits, job_first=f not in DELETES_FILES)
+    return classify(answer["error"], writes=KINDS[f].commits, job_first=not KINDS[f].deletes_files)

@@ -16,26 +16,16 @@ from checkers.evidence.tablelog import Commit, TableLog
 from checkers.timeline.metrics import quantile
 from workloads.operations.kinds import KINDS
 
-_CLASSES = {
-    "read": "read",
-    "insert": "insert",
-    "streaming": "insert",
-    "update": "update",
-    "delete": "delete",
-    "merge": "merge",
-    "overwrite": "overwrite",
-}
-
+_WORDS = {"streaming": "insert"}
+"""First word of the name of an unknown kind → its class, where that is another word."""
 CLASSES = ("read", "insert", "update", "delete", "merge", "overwrite", "maintenance")
 
 
 def operation_class(f: str) -> str:
-    """The class of a kind: the first word of its name where that is one of SQL's verbs; else ``update`` where it changes rows that are
-    there (a transfer), and ``maintenance`` for whatever else is done to a table."""
-    known = _CLASSES.get(f.split("-")[0])
-    if known is not None:
-        return known
-    return "update" if f in KINDS and KINDS[f].changes_rows else "maintenance"
+    """The class of a kind: its verb, or of an unknown one the first word of its name, where that is one of :data:`CLASSES`; else
+    ``maintenance``."""
+    word = KINDS[f].verb if f in KINDS else _WORDS.get(f.split("-")[0], f.split("-")[0])
+    return word if word in CLASSES else "maintenance"
 
 
 def is_write(f: str) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
-from checkers.columns import CHECKERS, Frame, Unordinary, check_columns, frame_of, screen
+from checkers.columns import CHECKERS, Frame, Unordinary, check_columns, frame_of, screen, spark
 from checkers.columns import frames as columns
 from checkers.columns.engine import _EXACT, judge_frame
 from checkers.evidence.evidence import Evidence
@@ -21,6 +23,7 @@ from checkers.timeline.timeline import timelines
 from checkers.verdict import Verdict, worst
 from tests.support.drawing import Drawing, row
 from tests.support.simulator import ALTERING, Defects, simulate
+from workloads.operations import kinds
 from workloads.operations.inserts import Insert
 from workloads.operations.kind import Arguments, WriteSet, new_rows
 from workloads.operations.kinds import KINDS
@@ -130,10 +133,10 @@ def changed(f: Frame, column: str, rng: Random) -> Frame | None:
     values = getattr(f, column).copy()
     made = np.zeros(f.operations, np.bool_)
     made[f.commit_op] = True
-    reads = np.isin(f.kind, [columns.CODES[k] for k in ("read", "read-key")]) & (f.outcome == 0)
+    reads = np.isin(f.kind, [f.kinds.index(k) for k in ("read", "read-key")]) & (f.outcome == 0)
     changes = np.zeros(f.operations, np.bool_)
     changes[f.commit_op[f.position - 1]] = True
-    inserts = changes & (f.kind == columns.CODES["insert"])
+    inserts = changes & (f.kind == f.kinds.index("insert"))
     where = {
         "seen": reads,
         "name": inserts,
@@ -149,7 +152,7 @@ def changed(f: Frame, column: str, rng: Random) -> Frame | None:
     if column == "outcome":
         values[n] = 1
     elif column == "kind":
-        values[n] = columns.CODES["read"]
+        values[n] = f.kinds.index("read")
     elif column == "sign":
         values[n] = -values[n]
     elif column == "commit_op":
@@ -211,10 +214,32 @@ def test_records_give_the_frame_back_in_any_order() -> None:
     for n, f in enumerate(FRAMES):
         t = columns.to_records(f).take(np.random.default_rng(n).permutation(_length(f)))
         numbers = [t[f"c{i}"].to_numpy() for i in range(columns.WIDTH)]
-        again = columns.from_records(t["record"].to_numpy(), t["n"].to_numpy(), numbers, f.spec)
+        again = columns.from_records(t["record"].to_numpy(), t["n"].to_numpy(), numbers, f.spec, f.kinds)
         for c in fields(Frame):
             mine, theirs = getattr(f, c.name), getattr(again, c.name)
-            assert mine is theirs if c.name == "spec" else (mine.dtype == theirs.dtype and (mine == theirs).all())
+            assert (
+                mine is theirs
+                if c.name in ("spec", "kinds")
+                else (mine.dtype == theirs.dtype and (mine == theirs).all())
+            )
+
+
+def test_a_dataset_means_the_same_to_a_version_that_numbers_kinds_otherwise() -> None:
+    for f in FRAMES:
+        last = len(f.kinds) - 1
+        other = replace(f, kinds=f.kinds[::-1], kind=last - f.kind)
+        assert screen(other).proven is screen(f).proven
+        strange = replace(f, kinds=tuple(f"{k}-of-tomorrow" for k in f.kinds))
+        assert set(screen(strange).suspects) == {"unknown-kind"}
+
+
+def test_a_dataset_that_does_not_name_its_kinds_is_refused(tmp_path: Path) -> None:
+    spark.write([("run", FRAMES[0])], tmp_path)
+    told = json.loads((tmp_path / spark.PARTS).read_text())
+    assert [p.kinds for p in spark.parts_of(tmp_path)] == [FRAMES[0].kinds]
+    (tmp_path / spark.PARTS).write_text(json.dumps([{k: v for k, v in p.items() if k != "kinds"} for p in told]))
+    with pytest.raises(ValueError, match=r"parts.json: kinds: .*write the dataset again"):
+        spark.parts_of(tmp_path)
 
 
 def _length(f: Frame) -> int:
@@ -282,19 +307,16 @@ class ReadCount(Read):
         ("insert-twins", {"keys": [2]}, [row(2, "x")] * 2, None),
         ("read-count", {}, [], 1),
         ("insert", {}, [row(2, "x")], None),
-        ("insert", {"ids": [2], "times": 2}, [row(2, "x")] * 2, None),
         ("delete-where", {"part": 1}, [], None),
         ("transfer", {}, [row(2, "x")], None),
         ("transfer", {"keys": [2]}, [row(2, "x")], None),
-        ("read", {"limit": 0}, [], []),
-        ("read-key", {"id": 1, "limit": 0}, [], []),
     ],
 )
 def test_what_columns_do_not_know_they_hand_over_however_long_the_table(
     monkeypatch: pytest.MonkeyPatch, f: str, value: dict[str, Any], added: list[Row], result: object
 ) -> None:
     for kind in (InsertTwins(), ReadCount()):
-        monkeypatch.setitem(KINDS, kind.name, kind)  # type: ignore[misc]
+        monkeypatch.setitem(kinds._KINDS, kind.name, kind)
     monkeypatch.setattr("checkers.columns.engine.EXACT", 0)
     d = Drawing("serializable")
     d.did("seed", "insert", ids=[1], add=[row(1, "seed")])
@@ -311,7 +333,10 @@ def test_what_columns_do_not_know_they_hand_over_however_long_the_table(
     assert {v.checker: _said(v) for v in found} == said(e)
 
 
-@pytest.mark.parametrize("code", [columns.CODES["transfer"], columns.CODES["read-both"], len(columns.CODES), -1])
+CODES = list(KINDS)
+
+
+@pytest.mark.parametrize("code", [CODES.index("transfer"), CODES.index("read-both"), len(CODES), -1])
 def test_columns_of_a_kind_that_the_screen_does_not_know_are_neither_proven_nor_accused(code: int) -> None:
     d = Drawing("serializable")
     d.did("seed", "insert", ids=[1], add=[row(1, "seed")])
@@ -320,13 +345,11 @@ def test_columns_of_a_kind_that_the_screen_does_not_know_are_neither_proven_nor_
     (t,) = timelines(d.evidence())[0]
     f = frame_of(t)
     assert {v.valid for v in judge_frame(f).verdicts.values()} == {True}
-    at = 2 if code == columns.CODES["read-both"] else 1
+    at = 2 if code == CODES.index("read-both") else 1
     kind = f.kind.copy()
     kind[at] = code
     strange = judge_frame(replace(f, kind=kind))
-    assert strange.why.startswith(
-        "not-replayed ×1, unknown-kind ×1" if code == columns.CODES["transfer"] else "unknown"
-    )
+    assert strange.why.startswith("not-replayed ×1, unknown-kind ×1" if code == CODES.index("transfer") else "unknown")
     assert {v.valid for v in strange.verdicts.values()} == {"unknown"}
 
 

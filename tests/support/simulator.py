@@ -67,7 +67,7 @@ MIX: Mapping[str, float] = {
     "expire-snapshots": 1,
 }
 """Every kind of operation that changes rows or files, most of them on hot keys."""
-ROW_BY_ROW: Mapping[str, float] = {f: weight for f, weight in MIX.items() if not f.startswith("overwrite")}
+ROW_BY_ROW: Mapping[str, float] = {f: weight for f, weight in MIX.items() if KINDS[f].verb != "overwrite"}
 """Without what takes many rows away before anybody sees them."""
 ALTERING: Mapping[str, float] = {**MIX, "add-column": 2, "widen-column": 2, "set-property": 3, "upgrade": 1}
 """These, and changes of the metadata."""
@@ -481,7 +481,7 @@ class _Run:
     time: int = 0
 
     def __post_init__(self) -> None:
-        overwrites = any(f.startswith("overwrite") for f in self.mix)
+        overwrites = any(KINDS[f].verb == "overwrite" for f in self.mix)
         self.tables = {s.name: Table(s, self.rng, overwrites) for s in self.specs}
         self.captures = {s.name: [] for s in self.specs}
 
@@ -523,7 +523,7 @@ class _Run:
             kind = KINDS[f]
             # Whole-table overwrites take own keys, too: a table has either these or what is only safe on own keys.
             if not table.spec.partitioned and table.spec.isolation == "serializable":
-                if kind.name.startswith("overwrite") and not table.overwritten:
+                if kind.verb == "overwrite" and not table.overwritten:
                     kind = KINDS["insert"]
                 elif kind.blind_append and table.overwritten and not self.defects.blind:
                     kind = KINDS["overwrite-where"] if self.rng.random() < 0.2 else KINDS["insert"]
@@ -638,7 +638,7 @@ class _Run:
         """A read: its rows, in an order of its own; None for time travel in a table that has no snapshot."""
         snapshot = table.current
         yield
-        if kind.name == "read-snapshot":
+        if kind.travels:
             line = table.ancestry()
             if not line:
                 return None
@@ -685,12 +685,12 @@ class _Run:
         Raises:
             Refused: validation refused it.
         """
-        if kind.name == "expire-snapshots":
+        if "snapshot" in kind.takes_away:
             yield
             if table.current is not None:
                 table.expire(value["retain_last"], self.wall_ms)
             return False
-        if kind.name == "rollback":
+        if kind.sets_back:
             line = table.ancestry()
             if not line:
                 raise Refused("no snapshot to go back to")
@@ -702,7 +702,7 @@ class _Run:
             if previous != target:
                 table.roll_back(self.wall_ms)
             return {"snapshot": target, "rows": [[previous, target]]}
-        if kind.name in ("add-column", "widen-column", "set-property", "upgrade"):
+        if kind.verb == "alter":
             before = table.metadata[-1]
             yield
             last = table.metadata[-1]
@@ -724,8 +724,8 @@ class _Run:
         if table.current != scanned or self.chance(0.1):
             attempt += 1
             yield
-        at_commit = kind.name.startswith("overwrite") or (kind.name == "delete-partition" and table.spec.partitioned)
-        blind = kind.blind_append or kind.name == "insert"
+        at_commit = kind.at_commit(table.spec)
+        blind = kind.blind_append or kind.means_the_same_everywhere
         if at_commit and not self.chance(self.defects.stale_overwrite):
             want = kind.writeset(table.state(table.current), value, op, table.spec)
             places = self._find(table.contents[table.current], want.removed)
@@ -764,7 +764,7 @@ class _Run:
             if below is not None and kind.name == "insert":  # which read nothing that can have been in the lost commit
                 self.injected.append(("lose", str(table.commits[parent].op)))
                 parent = below
-        if kind.name.startswith("delete") or kind.name == "merge-delete":
+        if kind.deletes and kind.inserts == "nothing":
             table.deleted.update(places)
         else:
             table.deleted.difference_update(places)
@@ -819,14 +819,14 @@ class _Run:
                 self.injected.append(("skew", op))
         if not gone:
             return left
-        is_delete = kind.name in ("delete", "delete-where", "delete-partition")
+        is_delete = kind.verb == "delete"
         if table.spec.isolation == "snapshot" and is_delete:
             if all(p in table.deleted for p in gone):
                 return left
             if self.chance(self.defects.undelete):
                 self.injected.append(("undelete", op))
                 return left
-        if not is_delete and kind.name != "merge-delete" and self.chance(self.defects.overwrite):
+        if not is_delete and not kind.deletes and self.chance(self.defects.overwrite):
             self.injected.append(("overwrite", op))
             return left
         raise Refused("Missing required files to delete, or found new conflicting delete files")

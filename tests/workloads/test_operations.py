@@ -132,9 +132,9 @@ def test_a_second_table_is_a_name(into: object) -> None:
 
 def test_a_read_of_both_is_a_read_of_each() -> None:
     result = {"first": 1, "second": 2, "again": 1, "rows": [[0, *row(1)], [1, *row(2)], [0, *row(3)]]}
-    assert KINDS["read-both"].part({"and": "u"}, result, False) == ("read", {}, [[*row(1)], [*row(3)]])
-    assert KINDS["read-both"].part({"and": "u"}, result, True) == ("read", {}, [[*row(2)]])
-    assert KINDS["read-both"].part({"and": "u"}, None, True) == ("read", {}, None)
+    assert KINDS["read-both"].seen_from({"and": "u"}, result, False) == ("read", {}, [[*row(1)], [*row(3)]])
+    assert KINDS["read-both"].seen_from({"and": "u"}, result, True) == ("read", {}, [[*row(2)]])
+    assert KINDS["read-both"].seen_from({"and": "u"}, None, True) == ("read", {}, None)
 
 
 def test_a_state_is_a_multiset() -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 
-from workloads.operations.kind import Arguments, Draw, Kind, Statement, WriteSet
+from workloads.operations.kind import NOTHING, Arguments, Draw, Kind, Statement, Touches, WriteSet
 from workloads.tables import State, TableSpec
 
 
 class _Alter(Kind):
     """``ALTER TABLE``: a new version of the table's metadata, no snapshot; it changes no row."""
 
+    verb = "alter"
     writes = False
     changes_rows = False
+
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return NOTHING
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         return WriteSet([], [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.operations.kind import Arguments, Draw, Kind, Statement, WriteSet
+from workloads.operations.kind import Arguments, Draw, Kind, Statement, Touches, WriteSet, named_ids
 from workloads.operations.updates import _ByPredicate
 from workloads.tables import Row, State, TableSpec
 
@@ -11,6 +11,9 @@ class Delete(Kind):
     """``DELETE`` by key."""
 
     name = "delete"
+    told = True
+    verb = "delete"
+    deletes = True
 
     def arguments(self, draw: Draw) -> Arguments:
         return {"ids": draw.ids(1)}
@@ -26,6 +29,9 @@ class Delete(Kind):
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         return [Statement(f"DELETE FROM {{table}} WHERE {self.where(value)}")]
 
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return named_ids(value)
+
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         return WriteSet(sorted(self.matching(state, value)), [])
 
@@ -34,12 +40,14 @@ class DeleteWhere(_ByPredicate, Delete):
     """``DELETE`` by a predicate that depends on what other writers did."""
 
     name = "delete-where"
+    told = True
 
 
 class DeletePartition(Delete):
     """``DELETE`` of a whole partition: on a partitioned table a metadata delete, evaluated against the base it commits on."""
 
     name = "delete-partition"
+    told = True
 
     def arguments(self, draw: Draw) -> Arguments:
         return {"part": draw.rng.randrange(draw.table.partitions)}
@@ -50,8 +58,8 @@ class DeletePartition(Delete):
     def matching(self, state: State, value: Arguments) -> list[Row]:
         return [r for r in state if r.part == value["part"]]
 
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return Touches(parts=frozenset([value["part"]]))
+
     def at_commit(self, table: TableSpec) -> bool:
         return table.partitioned
-
-    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
-        return frozenset([value["part"]])

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from workloads.operations.keys import part_of
-from workloads.operations.kind import ROWS, Arguments, Draw, Kind, Statement, WriteSet, new_rows, row_values
+from workloads.operations.kind import (
+    ROWS,
+    Arguments,
+    Draw,
+    Kind,
+    Statement,
+    Touches,
+    WriteSet,
+    named_ids,
+    new_rows,
+    row_values,
+)
 from workloads.tables import Row, State, TableSpec
 
 
@@ -11,6 +22,11 @@ class Insert(Kind):
     """``INSERT INTO … VALUES``: new rows, also of keys that are there already (Iceberg knows no unique keys)."""
 
     name = "insert"
+    told = True
+    verb = "insert"
+    inserts = "new"
+    signs = True
+    means_the_same_everywhere = True
     options = ("rows",)
 
     def arguments(self, draw: Draw) -> Arguments:
@@ -18,6 +34,9 @@ class Insert(Kind):
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         return [Statement(f"INSERT INTO {{table}} ({ROWS}) VALUES {row_values(new_rows(value, op, table))}")]
+
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return named_ids(value)
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         return WriteSet([], sorted(new_rows(value, op, table)))
@@ -27,6 +46,10 @@ class InsertSelect(Kind):
     """``INSERT … SELECT`` from the table itself: copies one key's rows to another key. Commits as an unvalidated append."""
 
     name = "insert-select"
+    told = True
+    verb = "insert"
+    inserts = "copies"
+    signs = True
     blind_append = True
 
     def arguments(self, draw: Draw) -> Arguments:
@@ -42,6 +65,9 @@ class InsertSelect(Kind):
                 f"FROM {{table}} WHERE id = {int(value['from'])}"
             )
         ]
+
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return Touches((value["to"],), copied_from=value["from"])
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         to = value["to"]

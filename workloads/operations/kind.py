@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from workloads.operations.keys import OWN_KEYS, Keys, own_key, part_of
 from workloads.tables import COLUMNS, Row, State, TableSpec
@@ -34,6 +34,55 @@ class WriteSet(NamedTuple):
 
     removed: list[Row]
     added: list[Row]
+
+
+Verb = Literal["insert", "update", "delete", "overwrite", "merge", "read", "maintenance", "alter"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
+"""What an operation does, in the words of SQL; ``alter`` changes the table's metadata alone."""
+Column = Literal["val", "cnt", "log"]
+Lost = Literal["snapshot", "ref", "schema", "spec", "property"]
+"""What an operation may take out of the table's metadata; ``ref``: a branch or tag other than main."""
+
+
+class Touches(NamedTuple):
+    """Which rows an operation reads or changes, as its arguments say.
+
+    Attributes:
+        ids: that it names, in the order in which it names them.
+        copied_from: the id whose rows it copies to ``ids``.
+        predicate: partition and parity: it takes the rows of that partition whose counter, modulo 2, is the parity.
+        parts: the partitions that it names or takes whole.
+        whole: it takes all rows that there are.
+        only_absence: of its ids it asks no more than whether they are there.
+    """
+
+    ids: tuple[int, ...] = ()
+    copied_from: int | None = None
+    predicate: tuple[int, int] | None = None
+    parts: frozenset[int] = frozenset()
+    whole: bool = False
+    only_absence: bool = False
+
+    @property
+    def named(self) -> tuple[int, ...]:
+        """All ids that it names, the one that it copies from first."""
+        return self.ids if self.copied_from is None else (self.copied_from, *self.ids)
+
+    @property
+    def among(self) -> frozenset[int] | None:
+        """The partitions of which it may take any row, beside the ids that it names; None: all."""
+        if self.whole:
+            return None
+        return self.parts if self.predicate is None else self.parts | {self.predicate[0]}
+
+
+NOTHING = Touches()
+EVERYTHING = Touches(whole=True)
+
+
+def named_ids(value: Arguments) -> Touches:
+    """What is touched by an operation on the ids in ``ids``."""
+    return Touches(tuple(value["ids"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +149,7 @@ class Kind(ABC):
     """One kind of operation. Stateless: all methods are functions of their arguments."""
 
     name: ClassVar[str]
+    verb: ClassVar[Verb]
     writes: ClassVar[bool] = True
     """Whether it can leave a snapshot."""
     commits: ClassVar[bool] = True
@@ -114,10 +164,39 @@ class Kind(ABC):
     """Whether a row that it adds is a new one, and not what it made of a row of that id which it removed."""
     blind_append: ClassVar[bool] = False
     """Whether Iceberg commits it as an append that validates nothing although it read the table."""
+    means_the_same_everywhere: ClassVar[bool] = False
+    """Whether it means the same at every state, as it reads nothing."""
     two_tables: ClassVar[bool] = False
     """Whether it is about a second table, too: the one that its argument ``into`` or ``and`` names."""
+    travels: ClassVar[bool] = False
+    """Whether it reads an older snapshot: ``{"snapshot": id, "rows": [...]}`` is its result."""
+    signs: ClassVar[bool] = False
+    """Whether every row that it changes or makes bears the operation's id afterwards, in ``val`` or ``log``, and it removes none."""
+    takes_away: ClassVar[frozenset[Lost]] = frozenset()
+    """What it may take out of the table's metadata. Whatever else is gone is reported as lost."""
+    deletes_files: ClassVar[bool] = False
+    """Whether its Spark job deletes files, so that an error of that job does not mean that nothing happened."""
+    needs_captured_log: ClassVar[bool] = False
+    """Whether it deletes what the table log has yet to read, which is therefore read before: it binds ``{older_than}``."""
     options: ClassVar[tuple[str, ...]] = ()
     """Option names it takes in the workload file beside ``weight``, ``keys`` and ``tables``."""
+
+    told: ClassVar[bool] = False
+    """Whether :meth:`touches` and the three facts that follow tell its whole meaning (of a read: it returns the rows that it touches).
+
+    Then tables of any length can be judged without asking :meth:`writeset` (``checkers.columns``). Each class says so itself: one derived
+    from it may mean something else.
+    """
+    sets: ClassVar[frozenset[Column]] = frozenset()
+    """What it writes to the rows that it touches: ``val`` becomes the operation's id, ``cnt`` one more, ``log`` gets that id appended."""
+    deletes: ClassVar[bool] = False
+    """Whether the rows that it touches go."""
+    inserts: ClassVar[Literal["nothing", "new", "absent", "copies"]] = "nothing"
+    """Which rows it makes: a new one of each of its ids, only of those that are not there, or copies of those that it copies from."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.told = vars(cls).get("told", False)
 
     @abstractmethod
     def arguments(self, draw: Draw) -> Arguments:
@@ -131,6 +210,13 @@ class Kind(ABC):
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         """What it removes from and adds to ``state`` (which it must not change), net."""
 
+    @abstractmethod
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        """Which rows it reads or changes. What it does to an id depends on the rows of that id, and of ``copied_from``, alone.
+
+        An operation on several ids has them in its argument ``ids``: they are what is left out where only some ids are looked at.
+        """
+
     def expected(self, state: State, value: Arguments) -> list[Row] | None:
         """For reads: the rows it must return in ``state``, sorted. None for operations that return none."""
         return None
@@ -139,7 +225,7 @@ class Kind(ABC):
         """The second table that it is about; None for an operation on one."""
         return None
 
-    def part(self, value: Arguments, result: Any, second: bool) -> tuple[str, Arguments, Any]:
+    def seen_from(self, value: Arguments, result: Any, second: bool) -> tuple[str, Arguments, Any]:
         """What an operation on two tables is to one of them alone: kind, arguments and result. ``second``: to the second one."""
         return self.name, value, result
 
@@ -147,38 +233,7 @@ class Kind(ABC):
         """Whether it means what it means at the state that it commits on, whatever the isolation level: it scans nothing before."""
         return False
 
-    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
-        """The partitions of which it takes every row out; None: all there are."""
-        return frozenset()
-
 
 def net(removed: Iterable[Row], added: Iterable[Row]) -> WriteSet:
     out, plus = Counter(removed), Counter(added)
     return WriteSet(sorted((out - plus).elements()), sorted((plus - out).elements()))
-
-
-# --- inserts ----------------------------------------------------------------------------------------------------------
-
-
-# --- updates ----------------------------------------------------------------------------------------------------------
-
-
-# --- deletes ----------------------------------------------------------------------------------------------------------
-
-
-# --- overwrites -------------------------------------------------------------------------------------------------------
-
-
-# --- merges -----------------------------------------------------------------------------------------------------------
-
-
-# --- reads ------------------------------------------------------------------------------------------------------------
-
-
-# --- two tables -------------------------------------------------------------------------------------------------------
-
-
-# --- maintenance ------------------------------------------------------------------------------------------------------
-
-
-# --- changes of the metadata -------------------------------------------------------------------------------------------

@@ -1,71 +1,76 @@
-"""Every kind of operation by name."""
+"""Every kind of operation by name: those of this folder's files, and those that a workload file brings along.
+
+A kind is a class derived from ``Kind``, in any file of this folder: it is found by its ``name``. Helpers' names begin with ``_``. A kind from
+elsewhere is named by module and class, as ``my_module:MyKind`` (``workloads.operations.outside``), and joins the others here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from inspect import isabstract
+from pkgutil import iter_modules
+from types import MappingProxyType
 
-from workloads.operations.alterations import AddColumn, SetProperty, Upgrade, WidenColumn
-from workloads.operations.deletes import Delete, DeletePartition, DeleteWhere
-from workloads.operations.inserts import Insert, InsertSelect
-from workloads.operations.kind import Kind
-from workloads.operations.maintenance import (
-    ExpireSnapshots,
-    RemoveOrphanFiles,
-    ReplaceTable,
-    RewriteDataFiles,
-    RewriteManifests,
-    RewritePositionDeleteFiles,
-    Rollback,
-)
-from workloads.operations.merges import MergeDelete, MergeInsert, MergeUpdate, MergeUpsert
-from workloads.operations.overwrites import OverwritePartitions, OverwriteWhere
-from workloads.operations.reads import Read, ReadKey, ReadSnapshot
-from workloads.operations.two_tables import ReadBoth, Transfer
-from workloads.operations.updates import (
-    UpdateAppend,
-    UpdateAppendWhere,
-    UpdateCounter,
-    UpdateCounterWhere,
-    UpdateRegister,
-    UpdateRegisterWhere,
-)
+from workloads import operations
+from workloads.operations.kind import VERBS, Kind
 
-KINDS: Mapping[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Insert(),
-        InsertSelect(),
-        UpdateRegister(),
-        UpdateCounter(),
-        UpdateAppend(),
-        UpdateRegisterWhere(),
-        UpdateCounterWhere(),
-        UpdateAppendWhere(),
-        Delete(),
-        DeleteWhere(),
-        DeletePartition(),
-        OverwritePartitions(),
-        OverwriteWhere(),
-        MergeUpsert(),
-        MergeInsert(),
-        MergeUpdate(),
-        MergeDelete(),
-        Read(),
-        ReadKey(),
-        ReadSnapshot(),
-        Transfer(),
-        ReadBoth(),
-        RewriteDataFiles(),
-        RewritePositionDeleteFiles(),
-        RewriteManifests(),
-        ExpireSnapshots(),
-        RemoveOrphanFiles(),
-        ReplaceTable(),
-        Rollback(),
-        AddColumn(),
-        WidenColumn(),
-        SetProperty(),
-        Upgrade(),
-    )
-}
+
+class KindError(ValueError):
+    """A class that is no kind of operation; says what it lacks."""
+
+
+def made(kind: object) -> Kind:
+    """The kind of a class.
+
+    Raises:
+        KindError: it is no class of that sort, or not a whole one.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, Kind)):
+        raise KindError("is not a class derived from workloads.operations.kind.Kind")
+    if isabstract(kind):
+        raise KindError(f"lacks the methods {', '.join(sorted(kind.__abstractmethods__))}")
+    lacking = [a for a in ("name", "verb") if not isinstance(getattr(kind, a, None), str)]
+    if lacking:
+        raise KindError(f'lacks {" and ".join(lacking)}, such as {lacking[0]} = "update"')
+    if kind.verb not in VERBS:
+        raise KindError(f"has the verb {kind.verb!r}; allowed: {', '.join(VERBS)}")
+    return kind()
+
+
+def _of_this_folder() -> Iterator[Kind]:
+    for module in iter_modules(operations.__path__, f"{operations.__name__}."):
+        if module.name == __name__:
+            continue
+        for name, found in vars(import_module(module.name)).items():
+            own = isinstance(found, type) and found.__module__ == module.name and issubclass(found, Kind)
+            if own and found is not Kind and not name.startswith("_"):
+                yield made(found)
+
+
+def _by_name(kinds: list[Kind]) -> dict[str, Kind]:
+    out: dict[str, Kind] = {}
+    for kind in sorted(kinds, key=lambda k: VERBS.index(k.verb)):
+        if kind.name in out:
+            raise KindError(f"{type(kind).__name__} and {type(out[kind.name]).__name__} have one name, {kind.name}")
+        out[kind.name] = kind
+    return out
+
+
+_KINDS = _by_name(list(_of_this_folder()))
+
+BUILT_IN = frozenset(_KINDS)
+"""Names of the kinds of this folder."""
+KINDS: Mapping[str, Kind] = MappingProxyType(_KINDS)
 """Every kind by name: the allowed values of ``operations:`` in a workload file."""
+
+
+def register(kind: Kind) -> None:
+    """Add a kind from elsewhere, or put it in the place of the one of its name from elsewhere.
+
+    Raises:
+        KindError: a kind of this folder has its name.
+    """
+    if kind.name in BUILT_IN:
+        raise KindError(f"has the name {kind.name}, which is taken; give it another")
+    _KINDS[kind.name] = kind

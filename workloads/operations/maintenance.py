@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from workloads.ddl import definition
-from workloads.operations.kind import Arguments, Draw, Kind, Statement, WriteSet
+from workloads.operations.kind import EVERYTHING, NOTHING, Arguments, Draw, Kind, Statement, Touches, WriteSet
 from workloads.tables import State, TableSpec
 
 
 class _Maintenance(Kind):
     """A procedure that must not change any row."""
 
+    verb = "maintenance"
     changes_rows = False
+
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return NOTHING
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         return WriteSet([], [])
@@ -78,6 +82,9 @@ class ExpireSnapshots(_Maintenance):
 
     name = "expire-snapshots"
     writes = False
+    takes_away = frozenset({"snapshot", "ref"})
+    deletes_files = True
+    needs_captured_log = True
     options = ("retain_last",)
 
     def arguments(self, draw: Draw) -> Arguments:
@@ -101,10 +108,11 @@ class ReplaceTable(_Maintenance):
     """
 
     name = "replace-table"
+    told = True
     replaces = True
 
-    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
-        return None
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return EVERYTHING
 
     def arguments(self, draw: Draw) -> Arguments:
         return {}
@@ -123,6 +131,7 @@ class RemoveOrphanFiles(_Maintenance):
 
     name = "remove-orphan-files"
     writes = False
+    deletes_files = True
     options = ("older_than",)
 
     def arguments(self, draw: Draw) -> Arguments:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from workloads.operations.keys import part_of
-from workloads.operations.kind import Arguments, Draw, Kind, Statement, WriteSet, net, new_row
+from workloads.operations.kind import (
+    Arguments,
+    Column,
+    Draw,
+    Kind,
+    Statement,
+    Touches,
+    WriteSet,
+    named_ids,
+    net,
+    new_row,
+)
 from workloads.tables import Row, State, TableSpec
+
+_ALL: frozenset[Column] = frozenset({"val", "cnt", "log"})
 
 
 def _values(ids: Sequence[int], table: TableSpec) -> str:
@@ -17,11 +29,8 @@ def _values(ids: Sequence[int], table: TableSpec) -> str:
 class _Merge(Kind):
     """``MERGE`` from a list of keys; subclasses say what happens to matched and to not matched ones."""
 
-    clauses: ClassVar[str]
+    verb = "merge"
     options = ("rows",)
-    inserts: ClassVar[bool] = False
-    updates: ClassVar[bool] = False
-    deletes: ClassVar[bool] = False
 
     def arguments(self, draw: Draw) -> Arguments:
         return {"ids": draw.some_ids()}
@@ -31,24 +40,27 @@ class _Merge(Kind):
             f"MERGE INTO {{table}} t USING (SELECT * FROM VALUES {_values(value['ids'], table)} AS v(id, part)) s "
             f"ON t.id = s.id"
         )
-        if self.updates:
+        if self.sets:
             sql += f" WHEN MATCHED THEN UPDATE SET val = '{op}', cnt = t.cnt + 1, log = concat(t.log, ',{op}')"
         if self.deletes:
             sql += " WHEN MATCHED THEN DELETE"
-        if self.inserts:
+        if self.inserts == "absent":
             sql += f" WHEN NOT MATCHED THEN INSERT (id, val, cnt, log, part) VALUES (s.id, '{op}', 0L, '{op}', s.part)"
         return [Statement(sql)]
+
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return named_ids(value)
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         removed: list[Row] = []
         added: list[Row] = []
         for i in value["ids"]:
             rows = state.by_id(i)
-            if rows and (self.updates or self.deletes):
+            if rows and (self.sets or self.deletes):
                 removed += rows
-                if self.updates:
+                if self.sets:
                     added += [Row(r.id, op, r.cnt + 1, f"{r.log},{op}", r.part) for r in rows]
-            if not rows and self.inserts:
+            if not rows and self.inserts == "absent":
                 added.append(new_row(i, op, table))
         return net(removed, added)
 
@@ -57,27 +69,37 @@ class MergeUpsert(_Merge):
     """Updates the keys that are there, inserts the others."""
 
     name = "merge-upsert"
-    updates = True
-    inserts = True
+    told = True
+    sets = _ALL
+    inserts = "absent"
+    signs = True
 
 
 class MergeInsert(_Merge):
     """Inserts the keys that are not there. Commits as an unvalidated append (apache/iceberg#12653)."""
 
     name = "merge-insert"
-    inserts = True
+    told = True
+    inserts = "absent"
+    signs = True
     blind_append = True
+
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return Touches(tuple(value["ids"]), only_absence=True)
 
 
 class MergeUpdate(_Merge):
     """Updates the keys that are there."""
 
     name = "merge-update"
-    updates = True
+    told = True
+    sets = _ALL
+    signs = True
 
 
 class MergeDelete(_Merge):
     """Deletes the keys that are there."""
 
     name = "merge-delete"
+    told = True
     deletes = True

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from workloads.operations.keys import part_of
-from workloads.operations.kind import ROWS, Arguments, Draw, Kind, Statement, WriteSet, net, new_rows, row_values
+from workloads.operations.kind import (
+    ROWS,
+    Arguments,
+    Draw,
+    Kind,
+    Statement,
+    Touches,
+    WriteSet,
+    net,
+    new_rows,
+    row_values,
+)
 from workloads.tables import COLUMNS, State, TableSpec
 
 
@@ -15,7 +26,11 @@ class OverwritePartitions(Kind):
     """
 
     name = "overwrite-partitions"
+    told = True
+    verb = "overwrite"
     overwrites = True
+    deletes = True
+    inserts = "new"
     options = ("rows",)
 
     def arguments(self, draw: Draw) -> Arguments:
@@ -27,14 +42,15 @@ class OverwritePartitions(Kind):
         return [Statement(f"INSERT OVERWRITE {{table}} ({ROWS}) VALUES {rows}", settings=mode)]
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
-        parts = self.whole_parts(value, table)
-        return net([r for r in state if parts is None or r.part in parts], new_rows(value, op, table))
+        taken = self.touches(value, table)
+        return net([r for r in state if taken.whole or r.part in taken.parts], new_rows(value, op, table))
 
     def at_commit(self, table: TableSpec) -> bool:
         return True
 
-    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
-        return frozenset(part_of(i, table) for i in value["ids"]) if table.partitioned else None
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        parts = frozenset(part_of(i, table) for i in value["ids"])
+        return Touches(tuple(value["ids"]), parts=parts, whole=not table.partitioned)
 
 
 class OverwriteWhere(OverwritePartitions):
@@ -44,6 +60,7 @@ class OverwriteWhere(OverwritePartitions):
     """
 
     name = "overwrite-where"
+    told = True
 
     def arguments(self, draw: Draw) -> Arguments:
         ids = draw.some_ids()
@@ -62,5 +79,5 @@ class OverwriteWhere(OverwritePartitions):
         sql = f"INSERT OVERWRITE {{table}}{partition} ({columns}) SELECT {columns} FROM {source}{nothing}"
         return [Statement(sql, settings=mode)]
 
-    def whole_parts(self, value: Arguments, table: TableSpec) -> frozenset[int] | None:
-        return frozenset([value["part"]]) if table.partitioned else None
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return Touches(tuple(value["ids"]), parts=frozenset([value["part"]]), whole=not table.partitioned)

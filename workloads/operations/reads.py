@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.operations.kind import ROWS, Arguments, Draw, Kind, Statement, WriteSet
+from workloads.operations.kind import EVERYTHING, ROWS, Arguments, Draw, Kind, Statement, Touches, WriteSet
 from workloads.tables import Row, State, TableSpec
 
 
@@ -10,6 +10,8 @@ class Read(Kind):
     """Reads the whole table."""
 
     name = "read"
+    told = True
+    verb = "read"
     writes = False
     commits = False
     changes_rows = False
@@ -19,6 +21,9 @@ class Read(Kind):
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         return [Statement(f"SELECT {ROWS} FROM {{table}}", result=True)]
+
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return EVERYTHING
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         return WriteSet([], [])
@@ -31,12 +36,16 @@ class ReadKey(Read):
     """Reads the rows of one key."""
 
     name = "read-key"
+    told = True
 
     def arguments(self, draw: Draw) -> Arguments:
         return {"id": draw.ids(1)[0]}
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         return [Statement(f"SELECT {ROWS} FROM {{table}} WHERE id = {int(value['id'])}", result=True)]
+
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return Touches((value["id"],))
 
     def expected(self, state: State, value: Arguments) -> list[Row] | None:
         return state.by_id(value["id"])
@@ -49,6 +58,8 @@ class ReadSnapshot(Read):
     """
 
     name = "read-snapshot"
+    told = True
+    travels = True
     options = ("back",)
 
     def arguments(self, draw: Draw) -> Arguments:

@@ -6,7 +6,20 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from workloads.operations.kind import ROWS, STAGES, Arguments, Draw, Kind, Statement, WriteSet, id_list, net
+from workloads.operations.kind import (
+    EVERYTHING,
+    ROWS,
+    STAGES,
+    Arguments,
+    Draw,
+    Kind,
+    Statement,
+    Touches,
+    WriteSet,
+    id_list,
+    named_ids,
+    net,
+)
 from workloads.tables import State, TableSpec
 
 
@@ -38,6 +51,8 @@ class Transfer(_TwoTables):
     """
 
     name = "transfer"
+    verb = "update"
+    signs = True
     names = "into"
 
     def arguments(self, draw: Draw) -> Arguments:
@@ -52,6 +67,9 @@ class Transfer(_TwoTables):
         ]
         action = {"name": "transfer", "op": op, "parts": parts, "needs": STAGES}
         return [Statement("{table}", result=True, action=action)]
+
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return named_ids(value)
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         more = value["amount"] if table.name == value["into"] else -value["amount"]
@@ -68,6 +86,7 @@ class ReadBoth(_TwoTables):
     """
 
     name = "read-both"
+    verb = "read"
     names = "and"
     writes = False
     commits = False
@@ -90,10 +109,13 @@ class ReadBoth(_TwoTables):
             ),
         ]
 
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return EVERYTHING
+
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         return WriteSet([], [])
 
-    def part(self, value: Arguments, result: Any, second: bool) -> tuple[str, Arguments, Any]:
+    def seen_from(self, value: Arguments, result: Any, second: bool) -> tuple[str, Arguments, Any]:
         rows = result.get("rows") if isinstance(result, Mapping) else None
         if isinstance(rows, list) and all(isinstance(r, list | tuple) and r for r in rows):
             rows = [list(r[1:]) for r in rows if r[0] == int(second)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from workloads.operations.kind import Arguments, Draw, Kind, Statement, WriteSet, id_list, net
+from workloads.operations.kind import Arguments, Draw, Kind, Statement, Touches, WriteSet, id_list, named_ids, net
 from workloads.tables import Row, State, TableSpec
 
 
 class _Update(Kind):
     """``UPDATE … SET``; subclasses say what is set and which rows it is set on."""
 
+    verb = "update"
     assignment: ClassVar[str]
 
     @staticmethod
@@ -34,6 +35,9 @@ class _Update(Kind):
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         return [Statement(f"UPDATE {{table}} SET {self.assignment.format(op=op)} WHERE {self.where(value)}")]
 
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return named_ids(value)
+
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         old = self.matching(state, value)
         return net(old, [self.updated(r, op) for r in old])
@@ -43,6 +47,9 @@ class UpdateRegister(_Update):
     """Sets the register of one key to a value that nobody else writes: the operation's id."""
 
     name = "update-register"
+    told = True
+    sets = frozenset({"val"})
+    signs = True
     assignment = "val = '{op}'"
 
     @staticmethod
@@ -54,6 +61,8 @@ class UpdateCounter(_Update):
     """Increments the counter of one key: a lost update leaves it too low."""
 
     name = "update-counter"
+    told = True
+    sets = frozenset({"cnt"})
     assignment = "cnt = cnt + 1"
 
     @staticmethod
@@ -65,6 +74,9 @@ class UpdateAppend(_Update):
     """Appends the operation's id to the list of one key: the list shows the order of all appends that it survived."""
 
     name = "update-append"
+    told = True
+    sets = frozenset({"log"})
+    signs = True
     assignment = "log = concat(log, ',{op}')"
 
     @staticmethod
@@ -81,6 +93,9 @@ class _ByPredicate(Kind):
     def where(self, value: Arguments) -> str:
         return f"part = {int(value['part'])} AND pmod(cnt, 2) = {int(value['parity'])}"
 
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return Touches(predicate=(value["part"], value["parity"]))
+
     def matching(self, state: State, value: Arguments) -> list[Row]:
         return [r for r in state if r.part == value["part"] and r.cnt % 2 == value["parity"]]
 
@@ -89,15 +104,18 @@ class UpdateRegisterWhere(_ByPredicate, UpdateRegister):
     """Sets the register of all rows that a predicate selects."""
 
     name = "update-register-where"
+    told = True
 
 
 class UpdateCounterWhere(_ByPredicate, UpdateCounter):
     """Increments the counter of all rows that a predicate on that counter selects."""
 
     name = "update-counter-where"
+    told = True
 
 
 class UpdateAppendWhere(_ByPredicate, UpdateAppend):
     """Appends to the list of all rows that a predicate selects."""
 
     name = "update-append-where"
+    told = True

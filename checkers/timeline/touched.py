@@ -1,0 +1,35 @@
+"""Which rows an operation of a history is about, by its kind; histories may also have arguments that mean nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkers.evidence.history import Operation
+from workloads.operations.kind import Touches
+from workloads.operations.kinds import KINDS
+from workloads.tables import TableSpec
+
+
+def touches(o: Operation, table: TableSpec) -> Touches | None:
+    """What an operation reads or changes; None for an unknown kind, and for arguments of another form than its kind's."""
+    kind = KINDS.get(o.f)
+    if kind is None:
+        return None
+    try:
+        found = kind.touches(o.value, table)
+    except (TypeError, KeyError, IndexError, AttributeError, ValueError):
+        return None
+    numbers: tuple[Any, ...] = (*found.named, *(found.predicate or ()), *found.parts)
+    return found if all(type(n) is int for n in numbers) else None
+
+
+def reads_rows(o: Operation) -> bool:
+    """Whether it reads the rows that it touches as they are now, and returns them."""
+    kind = KINDS.get(o.f)
+    return kind is not None and kind.verb == "read" and kind.told and not kind.travels
+
+
+def ids_named(o: Operation, table: TableSpec) -> tuple[int, ...]:
+    """The ids that an operation names, ascending, each once."""
+    found = touches(o, table)
+    return () if found is None else tuple(sorted({*found.named}))
