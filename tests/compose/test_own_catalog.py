@@ -504,5 +504,5 @@ def test_a_workload_file_names_a_catalogs_file_from_where_it_is(tmp_path: Path) 
     file.write_text(SMALL.format("catalogs/my.yaml"))
     assert workload.load(file).catalog == os.path.join(tmp_path, "catalogs", "my.yaml")
     file.write_text(SMALL.format("my.yaml"))
-    with pytest.raises(workload.WorkloadError, match=r"small\.yaml:2: catalog: .*my\.yaml is not there"):
+    with pytest.raises(workload.WorkloadError, match=r"small\.yaml:2: catalog: .*my\.yaml does not exist"):
         workload.load(file)
