@@ -1,13 +1,13 @@
-"""What must hold within one version of a table's metadata, and from one version to the next.
+"""The rules within one version of a table's metadata, and from one version to the next.
 
-Counters never go down, what is listed stays listed unless an operation of the history can have taken it away, the current snapshot is
-main's, and a snapshot is told the same way for ever. Versions are compared with the one that they were *made from*
-(``checkers.timeline.version_order``), not with the one before them in the log: of a fork only the fork is reported, not all that it lost.
+Counters never go down; what is listed stays listed unless an operation of the history can have removed it; the current snapshot is
+main's; and a snapshot's description never changes. Each version is compared with its *predecessor* (``checkers.timeline.version_order``),
+not with the one before it in the log: after a fork, only the fork is reported, not everything that it lost.
 
-**What explains what.** Expiry removes snapshots, and refs that are too old. The statements and procedures of today's workloads take no
-schema, no partition spec, no property away (:data:`INNOCENT`); an operation of any other kind is taken to explain whatever changed while it
-was under way. So a new kind can hide a loss, but never make a false alarm. And as no kind takes away what ``add-column``, ``widen-column``,
-``set-property`` and ``upgrade`` did, what was acknowledged of these is in the last version: a property as somebody set it since.
+**What explains a loss.** Expiry removes snapshots, and refs that are too old. The known statements and procedures remove no schema, no
+partition spec and no property (:data:`INNOCENT`); an operation of any other kind is taken to explain every change while it was under way.
+So a new kind can hide a loss, but never cause a false alarm. And as no kind reverts ``add-column``, ``widen-column``, ``set-property``
+and ``upgrade``, their acknowledged effects are in the last version; a property may have been set again since.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ INNOCENT = frozenset(
         "upgrade",
     }
 )
-"""Kinds that take no snapshot, ref, schema, spec or property away. An explicit list: a new kind is not innocent until it is in it."""
+"""Kinds that remove no snapshot, ref, schema, spec or property. An explicit list: a kind is not innocent until it is added here."""
 
 EXPIRES = "expire-snapshots"
-"""The kind that removes snapshots and old refs; with ``clean_expired_metadata`` also schemas and specs that nothing uses."""
+"""The kind that removes snapshots and old refs; with ``clean_expired_metadata`` also unused schemas and specs."""
 
 FILE_PROBLEM = re.compile(r"metadata file (?P<file>.+?) is (?P<what>missing|corrupt)(?:: (?P<why>[^;]*))?")
 
 
 @dataclass
 class VersionSeen:
-    """What one part of the checker found on one table."""
+    """The findings of one part of the checker on one table."""
 
     findings: list[BrokenRule] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -78,7 +78,7 @@ class VersionSeen:
     stats: dict[str, int] = field(default_factory=dict)
 
     def doubt(self, note: str) -> None:
-        """Something that cannot be decided, and why."""
+        """Note what cannot be decided, and why."""
         self.undecided = True
         if note not in self.notes:
             self.notes.append(note)
@@ -89,7 +89,7 @@ class VersionSeen:
 
 
 def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
-    """All rules about versions; ``torn``: the history may lack its end, so that a loss may have an explanation after all."""
+    """All rules about versions; ``torn``: the history may lack its end, and with it the explanation of a loss."""
     seen = VersionSeen()
     check = _Versions(chain, seen, torn)
     for step in chain.steps:
@@ -110,7 +110,7 @@ class _Versions:
     seen: VersionSeen
     torn: bool
     held: dict[str, set[str]] = field(default_factory=dict)
-    """Property → the values that it had until now."""
+    """Property → all its values so far."""
 
     def found(self, name: str, text: str, **more: Any) -> None:
         self.seen.findings.append(BrokenRule(name, text, **more))
@@ -183,7 +183,7 @@ class _Versions:
     def _problems(self, m: Metadata) -> None:
         for text in m.problems:
             if "does not descend from it" in text:
-                continue  # a fork, judged by what the versions say themselves
+                continue  # a fork, which the versions themselves show
             if text.startswith("its metadata-log says"):
                 self.found("metadata-log-mismatch", f"version {m.n}, {m.location}: {text}.", files=(m.location,))
             elif text.startswith("tells snapshot"):
@@ -214,7 +214,7 @@ class _Versions:
         self.found("missing-metadata-file", f"{where} {file}, which is not in the store.", files=(file,))
 
     def log_problems(self) -> None:
-        """What the log says of itself."""
+        """Problems that the log reports itself."""
         for text in self.chain.log.problems:
             if FILE_PROBLEM.search(text):
                 self._metadata_file(text, None)
@@ -302,7 +302,7 @@ class _Versions:
     # --- what is gone
 
     def _explained(self, step: Step, by: Callable[[Any], bool]) -> bool:
-        """Whether an operation that can have made the version explains a loss: one that ``by`` accepts, or one that is not innocent."""
+        """Whether an operation that can have made the version explains a loss: ``by`` accepts it, or it is not innocent."""
         return any(by(o) or (o.f not in INNOCENT and o.f != EXPIRES) for o in self.chain.under_way(step))
 
     def _vanished(self, name: str, step: Step, before: Metadata, what: str, snapshots: tuple[int, ...] = ()) -> None:
@@ -411,9 +411,9 @@ class _Versions:
     # --- what was acknowledged
 
     def acknowledged_changes(self) -> None:
-        """Every acknowledged change of schema, property or format version is in the last version, if that must show it.
+        """The last version has every acknowledged change of schema, property or format version, if it must show it.
 
-        What is told as vanished from one version to the next, or passed over by a fork, is told once.
+        A change already reported as vanished or passed over by a fork is not reported again.
         """
         chain = self.chain
         versions = chain.log.metadata
@@ -502,10 +502,10 @@ class _Versions:
 
         return None if has(versions[-1]) else ("format version 3", has)
 
-    # --- numbers that are assigned
+    # --- assigned numbers
 
     def sequence_numbers(self) -> None:
-        """Increasing along every parent chain, and no number twice among snapshots that are listed together."""
+        """Sequence numbers increase along every parent chain, and snapshots that are listed together have different ones."""
         known = self.chain.snapshots
         taken: dict[int, list[Commit]] = {}
         for c in self.chain.log.commits:
@@ -548,7 +548,7 @@ class _Versions:
         return not 0 <= c.metadata < len(versions) or versions[c.metadata].format_version > 1
 
     def _listed_together(self, commits: Sequence[Commit]) -> tuple[Metadata, tuple[Commit, Commit]] | None:
-        """Two of the commits that a version lists both, and that version."""
+        """Two of the commits that one version lists, and that version."""
         for k, b in enumerate(commits):
             for a in commits[:k]:
                 n = max(a.metadata, b.metadata)
@@ -559,7 +559,7 @@ class _Versions:
         return None
 
     def row_ids(self) -> None:
-        """Version 3: each snapshot's range of row ids begins at the table's next, lies behind its parent's, and overlaps no other."""
+        """Version 3: each snapshot's range of row ids begins at the table's next id, is above its parent's, and overlaps no other."""
         steps = {s.after.n: s for s in self.chain.steps if not s.again}
         ranges: list[tuple[int, int, Commit]] = []
         for c in self.chain.log.commits:
@@ -626,7 +626,7 @@ class _Versions:
         return {"ops": () if c.op is None else (c.op,), "snapshots": (c.snapshot_id,), "files": (m.location,)}
 
     def position_deletes(self) -> None:
-        """A table of version 3 gets no position delete files; those from before its upgrade may stay."""
+        """A version 3 table gets no new position delete files; those from before its upgrade may stay."""
         steps = {s.after.n: s for s in self.chain.steps if not s.again}
         for c in self.chain.log.commits:
             step = steps.get(c.metadata)
@@ -644,7 +644,7 @@ class _Versions:
                 )
 
     def parents(self) -> None:
-        """A snapshot's parent was in some version before it, or is from before the first version that could be read."""
+        """A snapshot's parent was in some earlier version, or is older than the first version that could be read."""
         steps = {s.after.n: s for s in self.chain.steps if not s.again}
         for c in self.chain.log.commits:
             step = steps.get(c.metadata)
