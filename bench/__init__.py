@@ -1,1 +1,1 @@
-"""Benchmarks: each measures one thing as a ratio against something named, in one run, alternating."""
+"""Benchmarks: each measures one thing as a ratio to a named reference, in one run, alternating."""

@@ -16,7 +16,7 @@ BENCHMARKS = {
 
 
 def main(names: list[str]) -> int:
-    """Run them one after the other; 254 for a name that is none."""
+    """Run them one after the other; returns 254 for an unknown name."""
     for name in names:
         if name not in BENCHMARKS:
             print(f"bench: no benchmark {name!r}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""A long clean run of one table as columns, made at once: many clients, every operation by key, reads of keys and of the whole table.
+"""A long clean run of one table as columns, generated at once: many clients, every operation by key, reads of keys and of the table.
 
-Operation i takes effect at time i, is invoked up to four before and answered up to four after it; eight clients take turns. Of the writes a
-tenth are refused and a hundredth end without an answer, half of which took effect. A key has one row or none.
+Operation i takes effect at time i, is invoked up to four before and answered up to four after it; eight clients take turns. A tenth of
+the writes fail and a hundredth end without an answer, half of which took effect. A key has one row or none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from workloads.tables import TableSpec
 
 CLIENTS = 8
 A_KEY = 20
-"""Operations a key, on average."""
+"""Operations for each key, on average."""
 FULL_READS = 0.001
 MIX = {
     "insert": 0.1,
@@ -27,7 +27,7 @@ MIX = {
 
 
 def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
-    """A frame of that many operations, in which nothing is wrong."""
+    """A frame of that many operations, without anomalies."""
     rng = np.random.default_rng(seed)
     n = operations
     spec = TableSpec(name=name, partitions=16)
@@ -72,7 +72,7 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
         reads = (what == CODES["read-key"]) & there
         seen[ops[reads]] = _hash(ids[reads], val, cnt, log, spec)
         acts = takes_effect[ops]
-        # An insert of what is there would make a second row: it becomes an update.
+        # An insert of an existing key would make a second row: it becomes an update.
         what = np.where((what == CODES["insert"]) & there, CODES["update-register"], what)
         kind[ops] = np.where(is_read[ops], kind[ops], what)
         upsert = what == CODES["merge-upsert"]
@@ -133,7 +133,7 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
 
 
 def _processes(unknown: np.ndarray) -> I64:  # type: ignore[type-arg]
-    """Clients take turns; one whose operation had no answer goes on as a new process."""
+    """Clients take turns; one whose operation got no answer continues as a new process."""
     out = np.empty(len(unknown), np.int64)
     for client in range(CLIENTS):
         mine = unknown[client::CLIENTS]

@@ -1,8 +1,8 @@
-"""What it costs to judge transactions on lists for strict serializability: ``check_transactions``, and ``models.judge`` on the same history.
+"""The cost of checking list transactions for strict serializability: ``check_transactions``, and ``models.judge`` on the same history.
 
-Ten clients run transactions of four micro-operations, half of them appends, on ten keys at a time; every 500 transactions the keys are new
-ones, so that lists stay short. Transactions take effect in their order. Seconds are the least of three; peak memory is what is allocated
-beyond the transactions, measured in a run of its own; the growth exponent is the slope between two sizes: 1 is linear.
+Ten clients run transactions of four micro-operations, half of them appends, on ten keys at a time; every 500 transactions the keys
+change, so that lists stay short. Transactions take effect in order. Seconds are the minimum of three; peak memory is what is allocated
+beyond the transactions, measured in a separate run; the growth exponent is the slope between two sizes: 1 is linear.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def history(transactions: int, seed: int = 0) -> tuple[list[Transaction], Histor
 
 
 def least(work: Callable[[], Any]) -> float:
-    """Seconds, the least of three."""
+    """Seconds, the minimum of three."""
     best = math.inf
     for _ in range(3):
         gc.collect()
@@ -61,7 +61,7 @@ def least(work: Callable[[], Any]) -> float:
 
 
 def main() -> None:
-    """Measure, and print a line a size."""
+    """Measure, and print one line for each size."""
     print(f"list-append, strict serializability: {CLIENTS} clients, {STEPS} micro-operations a transaction")
     print("  transactions    check s   growth   peak MB   from history s   history/check")
     last: tuple[int, float] | None = None

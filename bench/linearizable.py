@@ -1,10 +1,10 @@
-"""What it costs to judge registers: zones (sorted, O(n log n)) and the search, on the same histories in one run.
+"""The cost of judging registers: zones (sorted, O(n log n)) and the search, on the same histories in one run.
 
-A history is that of 20 clients on real registers whose every write is different, two reads to a write, with one write in a hundred of
-unknown outcome (half of them took effect): on 100 keys, as a test would have it, and on one, where all are in each other's way and the
-search gives up sooner or later (``unknown``, at its default limits). What is measured is ``check_model`` from the history's events to the
-verdict, in this process; peak memory is what it allocates beyond the history itself, measured in a run of its own (tracing is slow). The
-growth exponent is the slope between two sizes: 1 is linear.
+20 clients use real registers with unique writes, two reads for each write; one write in a hundred has an unknown outcome (half of
+these took effect). There are histories on 100 keys, as in a usual test, and on one, where all clients conflict and the search sooner
+or later gives up (``unknown``, at its default limits). Measured is ``check_model`` from the history's events to the verdict, in this
+process; peak memory is what it allocates beyond the history itself, measured in a separate run (tracing is slow). The growth exponent
+is the slope between two sizes: 1 is linear.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from checkers.verdict import Validity
 
 SIZES = (10_000, 100_000, 1_000_000)
 SEARCHED = 100_000
-"""The most operations that the search is given."""
+"""The largest history for the search, in operations."""
 CLIENTS, UNKNOWN = 20, 0.01
 KEYS = (100, 1)
 
@@ -60,7 +60,7 @@ def _event(index: int, kind: str, process: int, f: str, value: object, op: int) 
 
 
 def timed(history: History, algorithm: str) -> tuple[float, Validity]:
-    """Seconds, the least of three (one when it takes long), and the verdict."""
+    """Seconds, the minimum of three (of one when it takes long), and the verdict."""
     best, valid = math.inf, None
     for _ in range(3):
         gc.collect()
@@ -85,7 +85,7 @@ def memory(history: History) -> float:
 
 
 def main() -> None:
-    """Measure, and print a line a size."""
+    """Measure, and print one line for each size."""
     print(f"linearizable registers: {CLIENTS} clients, {UNKNOWN:.0%} of writes of unknown outcome")
     print("  keys   operations   zones s   growth   peak MB   search s            search/zones")
     for keys in KEYS:

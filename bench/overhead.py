@@ -1,10 +1,10 @@
-"""What the harness costs: operations/s of a run, against a bare loop of the same statements in the same writers.
+"""The cost of the harness: operations/s of a run, against a bare loop of the same statements in the same writers.
 
 Both sides use the same warm drivers on one stack, the same seed, fresh tables with the same rows. The run records its history
 (fsynced), follows the table logs and talks to each driver operation by operation; the bare side hands each driver its whole
 list of statements at once and waits. Rounds alternate which side comes first. Only the main phase counts on both sides, from
-the first operation's start to the last one's end. Each writer has a table to itself: under conflicts the two sides would do
-different work (who aborts whom is a matter of luck). ``expire-snapshots`` is left out: its statement depends on the run.
+the first operation's start to the last one's end. Each writer has its own table: with conflicts the two sides would do different
+work (chance decides who aborts whom). ``expire-snapshots`` is left out: its statement depends on the run.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def operations(spec: Workload, phase: Phase, writer: int, seed: int) -> Iterator
 
 @contextlib.contextmanager
 def warm(installation: Installation) -> Iterator[tuple[Endpoints, tuple[Path, ...]]]:
-    """A stack with warm drivers; where it is, and the drivers' sockets."""
+    """A stack with warm drivers: its endpoints, and the drivers' sockets."""
     data = Path(tempfile.mkdtemp(prefix="icequake-bench-"))
     data.chmod(0o755)
     run_id = data.name

@@ -1,7 +1,7 @@
-"""What a proxy costs a request: latency and requests/s through one listener without a fault, beside a plain relay of bytes.
+"""The cost of a proxy for each request: latency and requests/s through one listener without a fault, beside a plain byte relay.
 
-The proxy, the relay and the service run in processes of their own, the first two on one core each time; the load comes from this process.
-The service answers fixed bytes at once. Ways alternate, so a busy machine is busy for all of them.
+The proxy, the relay and the service run in their own processes, the first two pinned to one core; this process makes the load.
+The service answers fixed bytes at once. Measurements alternate, so that other load on the machine affects all of them.
 """
 
 from __future__ import annotations

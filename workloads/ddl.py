@@ -1,4 +1,4 @@
-"""The DDL of a table under test: its Iceberg properties, and what follows the columns."""
+"""The DDL of a table under test: its Iceberg properties and the clauses after the columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from workloads.tables import TableSpec
 
 
 def table_properties(table: TableSpec) -> dict[str, str]:
-    """The Iceberg table properties that a table's dimensions mean; its own ``properties`` come last and win."""
+    """The Iceberg table properties for a table's dimensions; its own ``properties`` come last and override them."""
     properties = {
         "format-version": str(table.format_version),
         "write.metadata.previous-versions-max": "1000",
@@ -20,7 +20,7 @@ def table_properties(table: TableSpec) -> dict[str, str]:
 
 
 def definition(table: TableSpec, *, without: Sequence[str] = ()) -> str:
-    """What follows the columns in the table's DDL; ``without``: properties that are left out."""
+    """The clauses after the columns in the table's DDL; ``without``: properties to leave out."""
     pairs = [(_quote(k), _quote(v)) for k, v in table_properties(table).items() if k not in without]
     partitioning = " PARTITIONED BY (part)" if table.partitioned else ""
     quoted = ", ".join(f"'{k}' = '{v}'" for k, v in pairs)

@@ -1,8 +1,8 @@
 """The generator: seed and workload in, each writer's operations out.
 
-Every writer has a random stream of its own, seeded by (seed, phase, writer), and what it draws never depends on what happened
-before, on time, or on the other writers. So two runs of one seed invoke the same operations, writer by writer, whatever the
-interleaving and the outcomes were; a run that goes on for a time invokes a prefix.
+Every writer has its own random stream, seeded by (seed, phase, writer). What it draws never depends on earlier outcomes, on time, or
+on the other writers. So two runs of one seed invoke the same operations, writer by writer, whatever the interleaving and the
+outcomes; a phase limited by time invokes a prefix.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workloads.tables import TableSpec
 
 @dataclass(frozen=True, slots=True)
 class PlannedOperation:
-    """An operation that a writer is to invoke: its kind's name, its table and its arguments."""
+    """An operation for a writer to invoke: its kind's name, its table and its arguments."""
 
     f: str
     table: TableSpec
@@ -27,12 +27,12 @@ class PlannedOperation:
 
 
 def share(total: int, writers: int, writer: int) -> int:
-    """How many of ``total`` operations are ``writer``'s (0 … writers-1): as equal as can be, the first get the rest."""
+    """How many of ``total`` operations ``writer`` (0 … writers-1) gets: equal shares, and the first writers take the remainder."""
     return total // writers + (writer < total % writers)
 
 
 def operations(workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
-    """The operations of one writer in one resolved phase, in order; without end when the phase's length is a time."""
+    """The operations of one writer in one resolved phase, in order; infinite when the phase's length is a time."""
     assert phase.operations is not None and phase.writers is not None
     rng = Random(f"{seed}/{phase.name}/{writer}")
     kinds = [k for k, spec in phase.operations.items() if spec.weight > 0]
@@ -52,10 +52,10 @@ def operations(workload: Workload, phase: Phase, writer: int, seed: int) -> Iter
 
 
 def seed_rows(workload: Workload) -> list[PlannedOperation]:
-    """The inserts that fill the tables before the first phase: one a table that has ``seed_rows``."""
+    """The inserts that fill the tables before the first phase: one for each table that has ``seed_rows``."""
     return [PlannedOperation("insert", t, {"ids": list(range(t.seed_rows))}) for t in workload.tables if t.seed_rows]
 
 
 def final_reads(workload: Workload) -> list[PlannedOperation]:
-    """The reads that end the run: every table, whole."""
+    """The reads that end the run: one of each whole table."""
     return [PlannedOperation("read", t, {}) for t in workload.tables]

@@ -1,8 +1,8 @@
-"""EDN, the notation that Clojure programs write data in (https://github.com/edn-format/edn): a reader and a writer.
+"""EDN, the data notation of Clojure programs (https://github.com/edn-format/edn): a reader and a writer.
 
-Jepsen's histories are EDN. This reads all of the specification, and what Clojure's ``prn`` writes beyond it: ratios (``1/3``), the
+Jepsen's histories are EDN. The reader covers the whole specification, and what Clojure's ``prn`` writes beyond it: ratios (``1/3``), the
 floats ``##Inf``, ``##-Inf`` and ``##NaN``, records (``#jepsen.history.Op{…}``), maps with a namespace (``#:a{:b 1}``), hexadecimal
-numbers, and metadata (``^{…} x``, which is dropped). Nothing that is read is evaluated.
+numbers, and metadata (``^{…} x``, which is dropped). It never evaluates what it reads.
 
 ===================== ==============================================================
 EDN                   here
@@ -14,16 +14,16 @@ EDN                   here
 ``"a"``, ``\\a``        ``str``; :class:`Char`
 ``:a``, ``a``         :class:`Keyword`, :class:`Symbol`
 ``[1 2]``, ``(1 2)``  ``tuple``; :class:`List`
-``{:a 1}``, ``#{1}``  :class:`Map`, :class:`Set`: in the order in which they were written
+``{:a 1}``, ``#{1}``  :class:`Map`, :class:`Set`: in the order of the text
 ``#inst "…"``         :class:`Tagged`
 ===================== ==============================================================
 
 All values are immutable and hashable. ``1``, ``1.0`` and ``true`` are different in EDN and equal in Python, which is why maps and sets
 are not ``dict`` and ``set``.
 
-The input may be anything: a torn file, a hundred thousand brackets, a number of a million digits. The reader keeps its own stack, nests
-:data:`MAX_DEPTH` deep and reads numbers of :data:`MAX_DIGITS` digits; whatever is wrong is an :class:`EdnError` that names file, line and
-column, what was expected and what was found.
+The input may be anything: a torn file, a hundred thousand brackets, a number of a million digits. The reader keeps its own stack, accepts
+:data:`MAX_DEPTH` levels and numbers of :data:`MAX_DIGITS` digits; every defect is an :class:`EdnError` that names file, line and column,
+what was expected and what was found.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from typing import Any
 MAX_DEPTH = 128
 """Collections, tags and discards that may be open at once."""
 MAX_DIGITS = 1000
-"""Characters of a number."""
+"""The most characters of a number."""
 
 Value = Any
-"""Anything of the table above."""
+"""Any value of the table above."""
 
 
 class EdnError(ValueError):
-    """Not EDN, or not a value that EDN can carry; the message names file, line, column and what is wrong."""
+    """Not EDN, or not a value that EDN can express; the message names file, line, column and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,14 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """``#{…}``, in the order in which it was written."""
+    """``#{…}``, in the order of the text."""
 
     items: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """``{…}``, in the order in which it was written. ``at``: where in the text it begins, in characters."""
+    """``{…}``, in the order of the text. ``at``: its offset in the text, in characters."""
 
     entries: tuple[tuple[Value, Value], ...]
     at: int = field(default=0, compare=False)
@@ -130,7 +130,7 @@ _FLOATS = {"Inf": math.inf, "-Inf": -math.inf, "NaN": math.nan}
 
 @dataclass(slots=True)
 class _Open:
-    """Something that has begun: a collection, or a prefix that waits for the form it belongs to."""
+    """An open form: a collection, or a prefix that waits for its form."""
 
     kind: str
     at: int
@@ -139,7 +139,7 @@ class _Open:
 
 
 class _Reader:
-    """Reads one text. ``forms`` once."""
+    """Reads one text; call ``forms`` only once."""
 
     def __init__(self, text: str, file: str) -> None:
         self._text = text
@@ -149,14 +149,14 @@ class _Reader:
         self._known: dict[str, Keyword] = {}
 
     def fail(self, at: int, message: str) -> EdnError:
-        """An error at a place in the text."""
+        """An error at an offset in the text."""
         if self._lines is None:
             self._lines = [0, *(m.end() for m in re.finditer("\n", self._text))]
         line = bisect_right(self._lines, at)
         return EdnError(f"{self._file}:{line}:{at - self._lines[line - 1] + 1}: {message}")
 
     def forms(self) -> Iterator[tuple[int, Value]]:
-        """Every top-level form, with where it begins."""
+        """Every top-level form, with its offset."""
         text, end = self._text, len(self._text)
         at = 0
         while True:
@@ -168,7 +168,7 @@ class _Reader:
                 start, value = self._close(at, c)
                 at += 1
             elif c == "[" and (plain := _INTEGERS.match(text, at)) is not None and len(self._stack) < MAX_DEPTH:
-                start, at = at, plain.end()  # most of a history of lists is these
+                start, at = at, plain.end()  # most forms in a history of lists
                 value = tuple(map(int, plain[1].replace(",", " ").split()))
             elif c in "([{" or text.startswith("#{", at):
                 kind = c if c != "#" else "#{"
@@ -204,7 +204,7 @@ class _Reader:
         self._stack.append(what)
 
     def _prefix(self, at: int) -> tuple[_Open, int] | None:
-        """``#_``, ``#:name{`` and ``#tag``; None for ``##Inf``. ``#{`` is dealt with."""
+        """``#_``, ``#:name{`` and ``#tag``; None for ``##Inf``. ``#{`` is handled elsewhere."""
         text = self._text
         if text.startswith("##", at):
             return None
@@ -221,14 +221,14 @@ class _Reader:
         return _Open("#", at, name), end
 
     def _done(self, at: int, value: Value) -> Iterator[tuple[int, Value]]:
-        """A form is complete: hand it to what waits for it; yields it when nothing does."""
+        """A form is complete: pass it to what waits for it; yield it if nothing does."""
         while self._stack:
             top = self._stack[-1]
             if top.kind in _CLOSERS:
                 top.items.append((at, value))
                 return
             if top.kind == "^" and not top.items:
-                top.items.append((at, value))  # the metadata itself: the form that it is of comes next
+                top.items.append((at, value))  # the metadata itself: the form it describes comes next
                 return
             self._stack.pop()
             if top.kind == "#_":
@@ -383,19 +383,19 @@ def _shown(word: str) -> str:
 
 
 def read_all(text: str, file: str = "<edn>") -> Iterator[tuple[int, Value]]:
-    """Every form of a text, with where it begins (characters from the start), as they are read.
+    """Every form of a text, with its offset in characters, as they are read.
 
     Raises:
-        EdnError: when the place that is wrong is reached.
+            EdnError: raised when the reader reaches the defect.
     """
     return _Reader(text, file).forms()
 
 
 def read(text: str, file: str = "<edn>") -> Value:
-    """The one form of a text.
+    """The only form of a text.
 
     Raises:
-        EdnError: it is not EDN, or there is none, or more than one.
+            EdnError: it is not EDN, or has no form, or more than one.
     """
     reader = _Reader(text, file)
     forms = list(reader.forms())
@@ -406,7 +406,7 @@ def read(text: str, file: str = "<edn>") -> Value:
 
 
 def error_at(text: str, file: str, at: int, message: str) -> EdnError:
-    """An error about what a form says, at the place where it begins."""
+    """An error about a form's content, at the form's offset."""
     return _Reader(text, file).fail(at, message)
 
 
@@ -420,7 +420,7 @@ def write(value: Value) -> str:
     """A value as EDN on one line; ``list`` and ``dict`` are written as vector and map.
 
     Raises:
-        EdnError: a value that EDN does not have, or nested too deeply.
+            EdnError: a value that EDN cannot express, or nested too deeply.
     """
     return _write(value, 0)
 

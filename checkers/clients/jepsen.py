@@ -1,43 +1,43 @@
-"""Histories of other tools, read and written: Jepsen's EDN, and the logs that Knossos and Porcupine are tested with.
+"""Histories of other tools, read and written: Jepsen's EDN, and the test logs of Knossos and Porcupine.
 
-**Jepsen EDN** (``history.edn``): one map an event, one a line or all in one vector::
+**Jepsen EDN** (``history.edn``): one map for each event, one on each line or all in one vector::
 
     {:index 0, :time 3291485317, :type :invoke, :process 0, :f :txn, :value [[:append 1 2] [:r 1 nil]]}
     {:index 1, :time 3296209422, :type :ok, :process 0, :f :txn, :value [[:append 1 2] [:r 1 [2]]]}
 
-Whatever the workload (register, cas-register, list-append, rw-register, bank, set, counter), an event becomes an event, field by field:
+For every workload (register, cas-register, list-append, rw-register, bank, set, counter), an event is converted field by field:
 
 ========================= ==================================================================================================
 ``:type``                 ``invoke``, ``ok``, ``fail`` or ``info``
-``:process``              a number; ``:nemesis`` is ``"nemesis"``; 0 where there is none (the example of Elle's paper)
-``:f``                    the name; ``txn`` where there is none
-``:index``                numbered anew from 0 where numbers are missing; the old one is kept as ``jepsen-index``
-``:time``                 ns; where there is none, the event's index
+``:process``              a number; ``:nemesis`` is ``"nemesis"``; 0 if absent (the example of Elle's paper)
+``:f``                    the name; ``txn`` if absent
+``:index``                renumbered from 0 if numbers are missing; the old one is kept as ``jepsen-index``
+``:time``                 ns; if absent, the event's index
 ``:value``                as JSON, see below
-``:error``                ``[[name, text]]``; a list of pairs of strings is taken as it is
-``:op``                   the operation's id; without any, ``<process>-<n>``
+``:error``                ``[[name, text]]``; a list of pairs of strings stays as it is
+``:op``                   the operation's id; if absent, ``<process>-<n>``
 ``:table``, anything else as it is
 ========================= ==================================================================================================
 
-Values become JSON: keywords, symbols and characters their text, vectors, lists and sets lists, ratios and other numbers that JSON does
-not have text, tagged values what is tagged. The keys of a map become text, and whole numbers among them numbers again when they are
-written (``{0 10, 1 12}``, a bank's balances). So an own history comes back from EDN as it was; a Jepsen history comes back with strings
-for the keywords in its values, except where checkers look for them: the functions of micro-operations, ``[:append 1 2]``.
+Values become JSON: keywords, symbols and characters become their text; vectors, lists and sets become lists; ratios and other numbers
+unknown to JSON become text; tagged values lose their tag. The keys of a map become text; whole numbers among them become numbers again
+when written (``{0 10, 1 12}``, a bank's balances). So one of our histories returns from EDN unchanged; a Jepsen history returns with
+strings for the keywords in its values, except where checkers need them: the functions of micro-operations, ``[:append 1 2]``.
 
-A history of completions alone (the examples of Elle's paper and README) says nothing of what came before what: every operation is
-taken as concurrent with all others and as a process of its own, and the header says so (:data:`CONCURRENT`). Levels that are about real
-time or sessions then ask for no more than those that are not.
+A history of completions alone (the examples of Elle's paper and README) does not show what came before what: every operation counts as
+concurrent with all others and as a process of its own, and the header says so (:data:`CONCURRENT`). Levels with real time or
+sessions then require no more than those without.
 
-The first line of what is written here is a comment with the header, ``; icequake {…}``; other tools skip it.
+The first line of the output is a comment with the header, ``; icequake {…}``; other tools skip it.
 
-**Logs** (``jepsen.log``; Knossos' and Porcupine's test data): lines of process, type, function, value, among others that are skipped::
+**Logs** (``jepsen.log``; test data of Knossos and Porcupine): lines of process, type, function, value; other lines are skipped::
 
     INFO  jepsen.util - 3	:invoke	:cas	[1 4]
     INFO  jepsen.util - 3	:info	:cas	:timed-out
 
-A keyword in the place of an ``info`` or ``fail`` value says why, and is taken as the error. There are no times; the order is the time.
+A keyword in place of an ``info`` or ``fail`` value is the reason, and becomes the error. There are no times; the order is the time.
 
-Whatever is wrong with a file is a ``HistoryError`` that names file, line and column, what was expected and what was found.
+Every defect of a file is a ``HistoryError`` that names file, line and column, what was expected and what was found.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ from checkers.evidence import history
 from checkers.evidence.history import FORMAT, NEMESIS, ErrorChain, Event, EventType, History, HistoryError
 
 HEADER = "; icequake "
-"""How the comment with the header begins."""
+"""The start of the comment with the header."""
 CONCURRENT = "without-invocations"
-"""In the header of a history that had no invocations."""
+"""Header key of a history without invocations."""
 TYPES: tuple[str, ...] = get_args(EventType)
 TRANSACTIONS = ("txn",)
 """Functions whose values are lists of micro-operations."""
@@ -76,7 +76,7 @@ _LOGGED = re.compile(
 
 
 def to_json(v: edn.Value) -> Any:
-    """An EDN value as JSON; see the module's text.
+    """An EDN value as JSON; see the module's docstring.
 
     Raises:
         EdnError: two keys of a map have the same text.
@@ -108,7 +108,7 @@ def to_json(v: edn.Value) -> Any:
 
 
 def from_json(v: Any) -> edn.Value:
-    """A JSON value as EDN; see the module's text."""
+    """A JSON value as EDN; see the module's docstring."""
     if isinstance(v, Mapping):
         return edn.Map(tuple((_key(str(k)), from_json(x)) for k, x in v.items()))
     if isinstance(v, list | tuple):
@@ -137,7 +137,7 @@ def _transaction(v: Any) -> edn.Value:
 
 @dataclass(slots=True)
 class _Builder:
-    """Events as they are read, and the rules of a history on the way."""
+    """Collects events and checks the rules of a history as they come."""
 
     where: Callable[[int, str], HistoryError]
     own: bool = False
@@ -148,12 +148,12 @@ class _Builder:
     count: dict[int | str, int] = field(default_factory=dict)
     ids: set[str] = field(default_factory=set)
     alone: int = 0
-    """How many events there are, when all are completions."""
+    """The number of events if all are completions."""
     invoked: list[Event] = field(default_factory=list)
-    """The invocations that were made up for them."""
+    """Their invented invocations."""
 
     def all_events(self) -> list[Event]:
-        """What was read; where it is completions alone, after an invocation for each."""
+        """The events; if there are only completions, an invocation precedes each."""
         return self.invoked + self.events
 
     def add(
@@ -171,7 +171,7 @@ class _Builder:
         index: int | None = None,
         extra: dict[str, Any] | None = None,
     ) -> None:
-        """Append an event; ``at`` is where it is in the text."""
+        """Append an event; ``at`` is its offset in the text."""
         n = self.alone + len(self.events)
         extra = dict(extra or {})
         if self.own and index != n:
@@ -179,7 +179,9 @@ class _Builder:
         if index is not None and index != n:
             extra["jepsen-index"] = index
         kind: EventType = type  # type: ignore[assignment]
-        if self.alone:  # whose they are says nothing of their order, so each is a process of its own
+        if (
+            self.alone
+        ):  # without invocations, processes do not show the order, so each operation is a process of its own
             extra |= {} if process == 0 else {"jepsen-process": process}
             k = len(self.invoked)
             process, op = (NEMESIS, None) if process == NEMESIS else (k, str(k))
@@ -257,7 +259,7 @@ def from_edn(text: str, file: str = "<edn>") -> History:
 
 
 def _only_completions(forms: Iterable[edn.Value]) -> bool:
-    """Whether there are completions and not a single invocation."""
+    """Whether there are completions and no invocation."""
     types = set()
     for form in forms:
         bare = form.value if isinstance(form, edn.Tagged) else form
@@ -269,7 +271,7 @@ def _only_completions(forms: Iterable[edn.Value]) -> bool:
 
 
 def _events(text: str, file: str) -> Iterator[tuple[int, edn.Value]]:
-    """The events of a text, whether they are in a vector or not."""
+    """The events of a text, in a vector or not."""
     for at, form in edn.read_all(text, file):
         if isinstance(form, tuple | edn.List):
             for item in form if isinstance(form, tuple) else form.items:
@@ -369,7 +371,7 @@ def from_log(text: str, file: str = "<log>") -> History:
     """A log with lines of process, type, function and value; other lines are skipped.
 
     Raises:
-        HistoryError: no line is of that form, a value is not EDN, or it is not a history.
+            HistoryError: no line has this form, a value is not EDN, or it is not a history.
     """
     number = 0
 
@@ -409,10 +411,10 @@ def from_log(text: str, file: str = "<log>") -> History:
 
 
 def load(path: Path) -> History:
-    """A history of any kind that is known, told by how it begins: our own JSON lines, EDN, or a log.
+    """A history in any known format, recognised by its start: our own JSON lines, EDN, or a log.
 
     Raises:
-        HistoryError: it cannot be read, or is none of them.
+            HistoryError: it cannot be read, or has none of these formats.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -432,10 +434,10 @@ def load(path: Path) -> History:
 
 
 def to_edn(h: History) -> str:
-    """A history as EDN, one map a line, with its header in a comment before.
+    """A history as EDN, one map on each line, after a comment with its header.
 
     Raises:
-        HistoryError: an event that EDN cannot carry, such as one with values nested too deeply.
+            HistoryError: an event that EDN cannot express, such as one with values nested too deeply.
     """
     lines = [HEADER + json.dumps({"format": FORMAT, **h.header}, separators=(",", ":"), ensure_ascii=True)]
     for e in h.events:

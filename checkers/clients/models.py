@@ -1,7 +1,7 @@
-"""Histories of clients alone, of whatever system: what kind of object they are about, and whether it kept its promise.
+"""Client-only histories of any system: which kind of object they use, and whether it kept its promise.
 
-For a history without table logs, such as one of Jepsen's, there is nothing to go by but what clients saw. A *model* says what the
-operations mean, a *level* what is promised of them:
+A history without table logs, such as one of Jepsen's, shows only what clients saw. A *model* defines what the operations mean, a
+*level* what is promised about them:
 
 ============== ============================================================ ==============================================
 model          operations (Jepsen's ``:f`` and ``:value``)                  level
@@ -12,7 +12,7 @@ bank           ``:transfer {:from a :to b :amount n}``, ``:read {a n …}``   sn
 the others     see :mod:`checkers.linearizable`                             linearizable
 ============== ============================================================ ==============================================
 
-Which model a history is of is told by its functions and values (:func:`guess`), where its user does not say.
+Unless the user names the model, a history's functions and values determine it (:func:`guess`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FUNCTIONS = {"r": "r", "read": "r", "w": "w", "write": "w", "append": "append"}
 
 
 class ModelError(ValueError):
-    """A model or level that does not exist, or does not go with the other or with the history."""
+    """A model or level that does not exist, or does not fit the other or the history."""
 
 
 def models() -> tuple[str, ...]:
@@ -50,7 +50,7 @@ def models() -> tuple[str, ...]:
 
 
 def levels(model: str) -> tuple[str, ...]:
-    """The levels that a model can be judged by, the default last."""
+    """The levels for which a model can be judged, the default last."""
     if model in WORKLOADS:
         return LEVELS
     if model == BANK:
@@ -67,11 +67,11 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
         level: see :func:`levels`; None: the strongest.
 
     Returns:
-        A verdict whose ``stats`` say which model and level it is about. A history with problems is ``unknown`` at best.
+            A verdict whose ``stats`` name the model and level. A history with problems is ``unknown`` at best.
 
     Raises:
-        ModelError: no such model or level, or one that does not go with the history.
-        HistoryError: an operation is none of the model's; the message names its event.
+            ModelError: no such model or level, or it does not fit the history.
+            HistoryError: an operation does not belong to the model; the message names its event.
     """
     if model is not None and model not in models():
         raise ModelError(f"the model {model!r} is not known; there are: {', '.join(models())}")
@@ -98,7 +98,7 @@ def guess(operations: Sequence[Operation]) -> str:
     """The model of a history, by the functions of its operations.
 
     Raises:
-        ModelError: they fit none, or more than one.
+            ModelError: they fit no model, or more than one.
     """
     functions = {o.f for o in operations}
     steps = [m for o in operations if o.f == "txn" for m in _steps(o)]
@@ -137,10 +137,10 @@ def _steps(o: Operation) -> Sequence[Any]:
 
 
 def transactions(operations: Iterable[Operation], workload: str) -> list[Transaction]:
-    """Operations ``txn`` as transactions; of those that are not ``ok`` the writes that were invoked.
+    """Operations ``txn`` as transactions; of those that are not ``ok``, the invoked writes.
 
     Raises:
-        HistoryError: an operation that is no transaction of this workload.
+            HistoryError: an operation that is not a transaction of this workload.
     """
     out = []
     for o in operations:
@@ -176,7 +176,7 @@ def _step(m: Any, event: int, workload: str, ok: bool) -> Op:
 
 
 def hashable(v: Any) -> Hashable:
-    """A JSON value as one that can be a key; equal if and only if the values are."""
+    """A JSON value as one that can be a key; keys are equal if and only if the values are."""
     if type(v) is int or type(v) is str:
         return v
     if isinstance(v, list | tuple):
@@ -226,8 +226,8 @@ def _anomaly(f: Finding, level: str, events: Mapping[str, tuple[int, ...]]) -> A
 
 
 def _bank(operations: Sequence[Operation], level: str) -> Verdict:
-    """Every read shows all accounts at one moment, so all reads show the same accounts and the same total: transfers move money and
-    make none (Jepsen's ``bank``, of which the total need not be told). What a wrong total does not show is not found."""
+    """Every read shows all accounts at one moment, so all reads show the same accounts and the same total: transfers only move money
+    (Jepsen's ``bank``, without a given total). Only defects that change a total are found."""
     reads = []
     for o in operations:
         if o.f == "transfer":
@@ -241,7 +241,7 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
     anomalies: list[Anomaly] = []
     counts: Counter[str] = Counter()
     if reads:
-        # The first read of the most common total stands for what is right; that two differ is wrong whichever it is.
+        # The first read of the most common total serves as the reference; that two differ is wrong whichever is right.
         usual, everyone = max(totals, key=lambda t: totals[t]), max(accounts, key=lambda a: accounts[a])
         whole = next((o for o, b in reads if sum(b.values()) == usual and frozenset(b) == everyone), reads[0][0])
         for o, balances in reads:

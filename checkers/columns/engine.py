@@ -1,8 +1,8 @@
-"""Verdicts from columns: what the screen proves is right, everything else goes to the exact checkers.
+"""Verdicts from columns: what the screen proves is valid; everything else goes to the exact checkers.
 
-A table that is not ordinary, or in which something is suspect, is judged whole by the exact checkers as long as it has no more than
-:data:`EXACT` operations; so whatever is accused is accused by them, with their explanations. A table that is too long for them and
-suspect gets what is certain: an anomaly without its story where the screen's reason is one in any case, ``unknown`` where it is not.
+If a table is not ordinary, or anything in it is suspect, the exact checkers judge all of it as long as it has no more than
+:data:`EXACT` operations; so they report all anomalies there, with explanations. Of a suspect table that is too long for them, only what
+is certain is reported: an anomaly without explanation if the screen's reason proves one, ``unknown`` otherwise.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from checkers.timeline.timeline import Timeline, resolutions, timelines
 from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
 
 EXACT = 200_000
-"""Operations of a table up to which the exact checkers judge what the screen cannot."""
+"""The most operations of a table that the exact checkers judge in place of the screen."""
 MOST = 10
-"""Anomalies of one reason and table that are listed where there is no room for their story."""
+"""Anomalies of one reason listed for a table that is too long for explanations."""
 
 RESOLUTIONS = "resolutions"
-"""Under which the statistics of ``commits`` tell what became of operations of unknown outcome."""
+"""Key of the statistics of ``commits`` on what became of operations of unknown outcome."""
 
 _EXACT: tuple[Checker, ...] = (Commits(), Replay(), Reads(), Isolation())
 CHECKERS: tuple[str, ...] = tuple(c.name for c in _EXACT)
-"""The checkers that columns stand in for."""
+"""The checkers that columns can replace."""
 
 
 @dataclass
 class Judged:
-    """What was found of one table.
+    """The result of one table.
 
     Attributes:
         verdicts: checker → its verdict on this table alone.
-        by: ``columns`` when the screen decided, ``exact`` when the exact checkers did.
-        why: why it was handed over; empty when it was not.
+            by: ``columns`` when the screen decided, ``exact`` when the exact checkers did.
+            why: why the exact checkers judged it; empty when the screen did.
     """
 
     table: str
@@ -57,8 +57,8 @@ class Judged:
 def check_columns(evidence: Evidence) -> list[Verdict]:
     """The verdicts of :data:`CHECKERS`, in their order.
 
-    ``stats`` of a table that the screen decided: ``engine``, ``operations``, ``commits``, ``rows`` (that commits changed) and ``reads``; of
-    another those of the exact checker. The checker's ``stats["engine"]`` says how many tables each of the two decided.
+    ``stats`` of a table that the screen decided: ``engine``, ``operations``, ``commits``, ``rows`` (that commits changed) and ``reads``;
+    otherwise those of the exact checker. The checker's ``stats["engine"]`` says how many tables each engine decided.
     """
     found, notes = timelines(evidence)
     verdicts = merge([_judge(t.name, evidence, t) for t in found], notes)
@@ -66,7 +66,7 @@ def check_columns(evidence: Evidence) -> list[Verdict]:
 
 
 def _resolved(v: Verdict, found: Sequence[Timeline], evidence: Evidence) -> Verdict:
-    """A verdict that tells what became of operations in all their tables together, not in the last one that was judged."""
+    """A verdict on what became of operations in all their tables together, not in the last one that was judged."""
     told = v.stats[RESOLUTIONS]
     whole = resolutions(found, (o for o in evidence.history.operations() if o.op in told))
     return replace(v, stats={**v.stats, RESOLUTIONS: whole})
@@ -84,7 +84,7 @@ def judge_frame(f: Frame, evidence: Evidence | None = None) -> Judged:
 
     Args:
         f: the columns.
-        evidence: what they were made from, for the exact checkers; None when there are only columns.
+            evidence: the columns' source, for the exact checkers; None when there are only columns.
     """
     s = screen(f)
     name = f.spec.name
@@ -111,14 +111,14 @@ def _exact(name: str, evidence: Evidence, why: str) -> Judged:
     events = tuple(e for e in evidence.history.events if e.table in (None, name))
     made_here = {c.op for log in logs.values() for c in log.commits}
     foreign = {e.op for e in evidence.history.events if e.table not in (None, name)} & made_here
-    if foreign:  # somebody else's operation left a snapshot here: whoever judges must know it
+    if foreign:  # an operation of another table left a snapshot here: the exact checkers need it
         events = tuple(e for e in evidence.history.events if e.table in (None, name) or e.op in foreign)
     alone = Evidence(replace(evidence.history, events=events), logs, {name: evidence.tables[name]}, evidence.complete)
     return Judged(name, {c.name: _one_table(c.check(alone), name) for c in _EXACT}, "exact", why)
 
 
 def _one_table(v: Verdict, name: str) -> Verdict:
-    """Without what is said of tables whose operations were only there to be known."""
+    """The verdict without notes on other tables, whose operations were only context."""
     tables = {n: s for n, s in v.stats.get("tables", {}).items() if n == name}
     notes = tuple(n for n in v.notes if n.startswith(f"{name}: "))
     anomalies = tuple(a for a in v.anomalies if a.table == name)
@@ -133,7 +133,7 @@ def _one_table(v: Verdict, name: str) -> Verdict:
 
 
 def _certain(f: Frame, s: Screen, why: str) -> dict[str, Verdict]:
-    """What can be said of a table that only columns are there of."""
+    """What is certain about a table of which there are only columns."""
     anomalies: dict[str, list[Anomaly]] = {c: [] for c in CHECKERS}
     doubtful: list[str] = []
     for reason, ops in sorted(s.suspects.items()):
@@ -166,7 +166,7 @@ def _own_level(f: Frame) -> bool:
 
 
 def merge(tables: Iterable[Judged], notes: Sequence[str] = ()) -> list[Verdict]:
-    """One verdict a checker of what was found of each table; ``notes`` tell of tables that could not be judged."""
+    """One verdict for each checker, merged from the tables; ``notes`` name tables that could not be judged."""
     judged = sorted(tables, key=lambda j: j.table)
     out = []
     for c in CHECKERS:

@@ -1,4 +1,4 @@
-"""The same verdicts from a cluster: every run's tables as one Parquet dataset, a task a table, and one pass over all of them.
+"""The same verdicts from a cluster: all runs' tables as one Parquet dataset, one task for each table, and one pass over all of them.
 
 A *dataset* is a folder: ``records/part=K/`` has the records of table K (``frames.SCHEMA``), ``parts.json`` says which run's table that is, what
 it promises, and which kind of operation has which number. :func:`check_dataset` groups the records by part and has each judged by
@@ -81,7 +81,7 @@ def each(folder: Path) -> Iterator[tuple[str, Frame]]:
 
 
 def check_frames(frames: Sequence[tuple[str, Frame]]) -> dict[str, list[Verdict]]:
-    """Run → verdicts of ``CHECKERS``, of columns alone."""
+    """Run → verdicts of ``CHECKERS``, from columns alone."""
     by_run: dict[str, list[Frame]] = {}
     for run, f in frames:
         by_run.setdefault(run, []).append(f)
@@ -89,7 +89,7 @@ def check_frames(frames: Sequence[tuple[str, Frame]]) -> dict[str, list[Verdict]
 
 
 def problems(frames: Sequence[Frame]) -> list[str]:
-    """What all tables of one run together break of a history's rules (``checkers.evidence.history.pair``)."""
+    """The rules of a history (``checkers.evidence.history.pair``) that all tables of one run together break."""
     name, process, invoked, completed = (
         np.concatenate([getattr(f, c) for f in frames]) for c in ("name", "process", "invoked", "completed")
     )
@@ -100,7 +100,7 @@ def problems(frames: Sequence[Frame]) -> list[str]:
     if len(np.unique(events)) < len(events):
         out.append(DOUBLE_EVENT)
     unknown = np.concatenate([f.outcome for f in frames]) == 2
-    free = np.where(unknown, NEVER, completed)  # after info a process does not go on
+    free = np.where(unknown, NEVER, completed)  # after info a process does not continue
     order = np.lexsort((invoked, process))
     same = process[order][1:] == process[order][:-1]
     if (same & (free[order][:-1] >= invoked[order][1:])).any():
@@ -118,7 +118,7 @@ def check_dataset(spark: SparkSession, folder: Path) -> dict[str, list[Verdict]]
 
     Args:
         spark: a session whose Python workers can import icequake.
-        folder: a dataset, where driver and executors can read it.
+            folder: a dataset that driver and executors can read.
     """
     parts = parts_of(folder)
     records = spark.read.parquet(str(folder / RECORDS))
@@ -166,7 +166,7 @@ def _verdict(v: Mapping[str, Any]) -> Verdict:
 
 
 def _distributed_problems(records: DataFrame, parts: Sequence[Shard]) -> dict[str, list[str]]:
-    """As :func:`problems`, for every run of the dataset."""
+    """The same as :func:`problems`, for every run of the dataset."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -205,7 +205,7 @@ CONF: Mapping[str, str] = {
 
 
 def session(master: str = "local[*]", **more: str) -> SparkSession:
-    """A session on this machine whose Python workers are like this process. Needs ``JAVA_HOME``, or Java on the path."""
+    """A local session whose Python workers match this process. Needs ``JAVA_HOME``, or Java on the path."""
     from pyspark.sql import SparkSession
 
     root = str(Path(__file__).parent.parent.parent)

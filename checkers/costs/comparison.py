@@ -1,13 +1,13 @@
 """Runs of several contenders side by side: each number with its spread over the seeds, and whether a difference is more than noise.
 
-**The rule.** Two contenders differ by *more than noise* in a number when their ranges over the seeds do not overlap: every run of the one is
-above every run of the other. If there is no difference at all, every order of the ``n + m`` runs is as likely as any other, and two of them in
-``(n + m)! / (n! · m!)`` are of this kind (the permutation test for the most extreme order)::
+**The rule.** Two contenders differ by *more than noise* in a number when their ranges over the seeds do not overlap: every run of one is
+above every run of the other. If there is no difference, every order of the ``n + m`` runs is equally likely, and two of
+``(n + m)! / (n! · m!)`` orders look like this (the permutation test for the most extreme order)::
 
     runs each      2        3        4        5
     by chance    33 %     10 %    2.9 %    0.8 %
 
-With fewer than three runs each it would say nothing, so it is not applied. Who compares many numbers finds some by chance alone:
+With fewer than three runs each, the rule would mean nothing and is not applied. Among many numbers some differ by chance alone:
 :attr:`Comparison.by_chance` says how many.
 """
 
@@ -24,7 +24,7 @@ from checkers.costs.measures import FIGURES, Figure, Measures
 from checkers.verdict import Validity, worst
 
 FEWEST = 3
-"""Runs of each that the rule needs."""
+"""The runs of each contender that the rule needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One run of a contender, or why there is none.
+    """One run of a contender, or the reason why there is none.
 
     Attributes:
-        started: wall clock, ISO.
-        folder: of the run, relative to the comparison's folder.
-        reason: why there are no measures; None when there are.
-        versions: what ran.
-        command: what repeats the run.
+            started: wall clock, ISO format.
+            folder: the run's, relative to the comparison's folder.
+            reason: why there are no measures; None if there are.
+            versions: of the software that ran.
+            command: repeats the run.
     """
 
     contender: Contender
@@ -94,7 +94,7 @@ class Spread:
 
     @property
     def median(self) -> float:
-        """The middle one."""
+        """The median value."""
         return median(self.values)
 
     @property
@@ -109,24 +109,24 @@ class Spread:
 
 
 def apart(one: Spread, other: Spread) -> bool | None:
-    """Whether two numbers differ by more than noise; None when there are too few runs to say."""
+    """Whether two numbers differ by more than noise; None if there are too few runs."""
     if min(len(one.values), len(other.values)) < FEWEST:
         return None
     return one.low > other.high or other.low > one.high
 
 
 def chance(n: int, m: int) -> float:
-    """How probable it is that :func:`apart` says so of ``n`` and ``m`` runs between which there is no difference."""
+    """The probability that :func:`apart` is true of ``n`` and ``m`` runs although nothing differs."""
     return 2 * math.factorial(n) * math.factorial(m) / math.factorial(n + m)
 
 
 Against = Literal["first", "better", "worse", "noise", "too few", "missing"]
-"""A number beside that of the first contender: ``noise``, the ranges overlap; ``too few`` runs to say."""
+"""A number compared with the first contender's: ``noise``: the ranges overlap; ``too few`` runs to tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A number of a contender; ``spread`` is None where no run of it has it."""
+    """A number of a contender; ``spread`` is None if none of its runs has it."""
 
     spread: Spread | None
     against: Against
@@ -134,12 +134,12 @@ class Score:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All runs. The first contender is the one that the others are held against.
+    """All runs. The others are compared with the first contender.
 
     Attributes:
         header: what was run (``harness.experiments.compare``).
-        contenders: in the order in which they were named.
-        runs: of all, in the order in which they ran.
+            contenders: in the order given.
+            runs: of all contenders, in the order in which they ran.
     """
 
     header: Mapping[str, Any]
@@ -153,7 +153,7 @@ class Comparison:
         return tuple(dict.fromkeys(c.iceberg for c in self.contenders))
 
     def label(self, c: Contender) -> str:
-        """What people call a contender here: the catalog, and the release where there are several."""
+        """A contender's label: the catalog, and the release if there are several."""
         if len(self.releases) == 1:
             return c.catalog
         if len({x.catalog for x in self.contenders}) == 1:
@@ -165,22 +165,22 @@ class Comparison:
         return sorted((r for r in self.runs if r.contender == c), key=lambda r: r.seed)
 
     def measured(self, c: Contender) -> list[Measures]:
-        """What a contender's runs measured, by seed."""
+        """The measures of a contender's runs, by seed."""
         return [r.measures for r in self.of(c) if r.measures is not None]
 
     def reason(self, c: Contender) -> str | None:
-        """Why runs of a contender are missing; None when none is."""
+        """Why runs of a contender are missing; None if none is."""
         found = [r for r in self.of(c) if r.measures is None and r.reason]
         return found[-1].reason if found else None
 
     def valid(self, c: Contender) -> Validity | None:
-        """The worst verdict of its runs; None when there is none."""
+        """The worst verdict of its runs; None if it has none."""
         found = self.measured(c)
         return worst(m.valid for m in found) if found else None
 
     @property
     def verdict(self) -> Validity:
-        """The worst of all; one that could not be run is not known."""
+        """The worst of all verdicts; a contender that could not run is ``unknown``."""
         found: list[Validity] = []
         for c in self.contenders:
             valid = self.valid(c)
@@ -189,7 +189,7 @@ class Comparison:
         return worst(found)
 
     def anomalies(self, c: Contender) -> dict[str, tuple[int, int]]:
-        """Name → (how many in all runs, in how many runs), the most frequent first."""
+        """Name → (total in all runs, number of runs with it), the most frequent first."""
         found: dict[str, tuple[int, int]] = {}
         for m in self.measured(c):
             for name, n in m.anomalies.items():
@@ -199,7 +199,7 @@ class Comparison:
 
     @cached_property
     def spreads(self) -> Mapping[tuple[str, Contender], Spread]:
-        """(key of a figure, contender) → its values; those without any are left out."""
+        """(key of a figure, contender) → its values; pairs without values are left out."""
         found = {}
         for f in FIGURES:
             for c in self.contenders:
@@ -209,7 +209,7 @@ class Comparison:
         return found
 
     def cell(self, f: Figure, c: Contender) -> Score:
-        """A number, beside that of the first contender."""
+        """A contender's number, compared with the first contender's."""
         mine, first = self.spreads.get((f.key, c)), self.spreads.get((f.key, self.contenders[0]))
         if mine is None:
             return Score(None, "missing")
@@ -218,14 +218,14 @@ class Comparison:
         return Score(mine, "missing" if first is None else versus(f, mine, first))
 
     def best(self, f: Figure) -> list[Contender]:
-        """Contenders from the best median on; those without the number are left out."""
+        """Contenders by median, the best first; those without the number are left out."""
         sign = 1 if f.better == "less" else -1
         there = [c for c in self.contenders if (f.key, c) in self.spreads]
         return sorted(there, key=lambda c: sign * self.spreads[f.key, c].median)
 
     @property
     def by_chance(self) -> tuple[int, float]:
-        """How many pairs of numbers were held against each other, and how many would be apart if nothing differed."""
+        """How many pairs of numbers were compared, and how many of them chance alone would set apart."""
         count, expected = 0, 0.0
         for f in FIGURES:
             first = self.spreads.get((f.key, self.contenders[0]))
@@ -238,7 +238,7 @@ class Comparison:
 
 
 def versus(f: Figure, mine: Spread, first: Spread) -> Against:
-    """A number beside another one."""
+    """A number compared with another."""
     differs = apart(mine, first)
     if differs is None:
         return "too few"
@@ -248,7 +248,7 @@ def versus(f: Figure, mine: Spread, first: Spread) -> Against:
 
 
 def summed(found: Iterable[Measures]) -> dict[str, tuple[int, int, int]]:
-    """Kind → (ok, fail, info) of several runs together."""
+    """Kind → (ok, fail, info), summed over several runs."""
     out: dict[str, tuple[int, int, int]] = {}
     for m in found:
         for kind, counts in m.kinds.items():
@@ -258,6 +258,6 @@ def summed(found: Iterable[Measures]) -> dict[str, tuple[int, int, int]]:
 
 
 def requests(found: Sequence[Measures]) -> dict[str, float]:
-    """``service kind`` → requests a commit: the median over the runs, in which one that has none counts as 0."""
+    """``service kind`` → requests for each commit: the median over the runs; a run without any counts as 0."""
     names = sorted({k for m in found for k in m.requests})
     return {k: median(m.requests.get(k, 0.0) for m in found) for k in names}

@@ -36,7 +36,7 @@ class Latency:
 
 
 def latency(values: Iterable[float]) -> Latency | None:
-    """The quantiles of latencies in ms; None for none."""
+    """The quantiles of latencies in ms; None if there are none."""
     ordered = sorted(values)
     median, p95, p99, most = (quantile(ordered, q) for q in (0.5, 0.95, 0.99, 1.0))
     if median is None or p95 is None or p99 is None or most is None:
@@ -46,7 +46,7 @@ def latency(values: Iterable[float]) -> Latency | None:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Outcomes of one group of operations; ``latency`` is that of the acknowledged ones."""
+    """Outcomes of one group of operations; ``latency`` covers the acknowledged ones."""
 
     name: str
     ok: int
@@ -56,7 +56,7 @@ class Tally:
 
     @property
     def count(self) -> int:
-        """All of them."""
+        """Their total number."""
         return self.ok + self.fail + self.info
 
 
@@ -77,7 +77,7 @@ def tallies(operations: Iterable[Operation], key: Callable[[Operation], str]) ->
 
 @dataclass
 class ErrorGroup:
-    """Operations that ended in the same way: class and message family."""
+    """Operations that ended in the same way: same class and message pattern."""
 
     name: str
     family: str
@@ -89,12 +89,12 @@ class ErrorGroup:
 
     @property
     def count(self) -> int:
-        """All of them."""
+        """Their total number."""
         return self.fail + self.info
 
 
 def error_groups(operations: Iterable[Operation]) -> list[ErrorGroup]:
-    """Operations that did not end ``ok``, grouped by exception class and message family, the largest group first."""
+    """Operations that did not end ``ok``, grouped by exception class and message pattern, the largest group first."""
     groups: dict[tuple[str, str], ErrorGroup] = {}
     for o in operations:
         if o.type == "ok":
@@ -119,12 +119,12 @@ _WIDTHS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 360
 
 
 def bucket_width(span_s: float, most: int) -> float:
-    """A length of time that people count in (s): the smallest that divides ``span_s`` into at most ``most`` buckets."""
+    """A round length of time (s): the smallest that divides ``span_s`` into at most ``most`` buckets."""
     return next((w for w in _WIDTHS if span_s / w <= most), ceil(span_s / most / 86400) * 86400.0)
 
 
 def rates(operations: Iterable[Operation], span_s: float, width_s: float) -> list[dict[str, float]]:
-    """Completions per second by outcome, bucket by bucket; an operation that never completed counts where it began."""
+    """Completions per second by outcome, bucket by bucket; an operation that never completed counts at its invocation."""
     buckets = [dict.fromkeys(OUTCOMES, 0.0) for _ in range(max(1, int(span_s / width_s) + 1))]
     for o in operations:
         at = (o.completed or o.invoked).time / 1e9
@@ -167,12 +167,12 @@ class Attempts:
 
     @property
     def retried(self) -> int:
-        """Those that needed more than one."""
+        """Commits that needed more than one attempt."""
         return sum(n for a, n in self.counts.items() if a > 1)
 
     @property
     def extra(self) -> int:
-        """Attempts thrown away."""
+        """Attempts that failed."""
         return sum((a - 1) * n for a, n in self.counts.items() if a > 1)
 
 
@@ -188,12 +188,12 @@ def _attempts(name: str, commits: Iterable[Commit]) -> Attempts:
 
 
 def attempts_by_table(logs: Mapping[str, TableLog]) -> list[Attempts]:
-    """One line a table."""
+    """One entry for each table."""
     return [_attempts(table, log.commits) for table, log in logs.items()]
 
 
 def attempts_by_kind(logs: Mapping[str, TableLog], kinds: Mapping[str, str]) -> list[Attempts]:
-    """One line a kind of operation; ``kinds`` maps op id → kind. Commits of no known operation are left out."""
+    """One entry for each kind of operation; ``kinds`` maps op id → kind. Commits without a known operation are left out."""
     groups: dict[str, list[Commit]] = {}
     for log in logs.values():
         for c in log.commits:

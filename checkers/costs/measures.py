@@ -1,19 +1,19 @@
-"""What one run measured, as numbers that can be held against those of another run of the same workload.
+"""The measures of one run, as numbers to compare with those of another run of the same workload.
 
-A pure function of what a run leaves: the evidence (history, table logs), its verdicts, and the requests that passed its proxies. Operations
-are those of the workload's phases; setup, final reads and the nemesis' own maintenance do not count, except where a fault is concerned.
+A pure function of what a run stores: the evidence (history, table logs), its verdicts, and the requests that passed its proxies. It counts
+operations of the workload's phases; setup, final reads and the nemesis' own maintenance count only for faults.
 
 =============  =======================================================================================================
-commit         an acknowledged operation that left a snapshot on main. A statement that found nothing to do left none
-write          an operation of a kind that can commit; the others are reads. Latency is of acknowledged ones, from
+commit         an acknowledged operation that left a snapshot on main. A statement that changed nothing left none
+write          an operation of a kind that can commit; the others are reads. Latency covers acknowledged ones, from
                invocation to completion as the orchestrator saw it; quantiles are nearest-rank
-recovery       from the end of a fault that struck something (what was stopped or killed answers again) to the next
-               acknowledged write, of a writer that the fault concerned; so it has in it what an operation takes anyway. A
-               fault that ended after the last operation did says nothing
-requests       to catalog and store: those that writes made, acknowledged or not, retries and all, divided by commits. To a
-               catalog server's own database: all that came while the phases went on, since nobody knows for whom. Where a
-               catalog server tells the writers where the store is, all take one way to it, and whose requests those are is not
-               known either: they are listed (``store of all``), and no figure is made of them
+recovery       from the end of a fault that struck something (a stopped or killed process answers again) to the next
+               acknowledged write of an affected writer; it includes the duration of that operation. A fault that ended
+               after the last operation has none
+requests       to catalog and store: those made by writes, acknowledged or not, with retries, divided by commits. To a
+               catalog server's own database: all during the phases, as it is unknown which operation causes them. If a
+               catalog server gives the writers the store's address, they share one connection to it, and it is unknown
+               whose requests those are: they are listed (``store of all``), without a figure
 =============  =======================================================================================================
 """
 
@@ -40,7 +40,7 @@ from workloads.operations.kinds import KINDS
 
 S, MS = 1e9, 1e6
 NOT_THE_WORKLOADS = (*AROUND, NEMESIS)
-"""Phases whose operations are not the workload's."""
+"""Phases whose operations do not belong to the workload."""
 
 Unit = Literal["ms", "s", "share", "rate", "count"]
 Better = Literal["less", "more"]
@@ -53,7 +53,7 @@ class Figure:
     Attributes:
         unit: ``ms``, ``s``, ``share`` (0 … 1), ``rate`` (a second), ``count``.
         better: which direction is better.
-        missing: why it may not be there.
+            missing: why it may be absent.
     """
 
     key: str
@@ -92,7 +92,7 @@ FIGURES: tuple[Figure, ...] = (
     Figure("commit_p50_ms", "Cost of a commit", "the commit request, with what the server does in it, median", "ms", "less", _NO_PROXY),
     Figure("commit_p95_ms", "Cost of a commit", "the commit request, with what the server does in it, p95", "ms", "less", _NO_PROXY),
 )  # fmt: skip
-"""What is compared, in the order in which it is shown."""
+"""The figures to compare, in display order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,12 @@ class FaultMeasured:
     """What became of the faults of one name.
 
     Attributes:
-        times: that it was on.
+            times: how often it was active.
         hits: requests, processes or operations that it struck.
-        on: what it was aimed at: ``catalog``, ``store``, ``database`` (connections); ``process catalog``, …; ``maintenance``.
+            on: its target: ``catalog``, ``store``, ``database`` (connections); ``process catalog``, …; ``maintenance``.
         struck: processes, by name.
-        recoveries: seconds, one for each time that there was something to recover from.
-        never: how often no write was acknowledged any more before the operations ended.
+            recoveries: seconds, one for each time there was something to recover from.
+            never: how often no further write was acknowledged before the operations ended.
     """
 
     times: int
@@ -118,17 +118,17 @@ class FaultMeasured:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What one run measured.
+    """The measures of one run.
 
     Attributes:
-        anomalies: name → how many; those that only confirm another are left out.
-        documented: names of which all are documented as possible.
+            anomalies: name → how many; those that only confirm another are left out.
+            documented: names whose anomalies are all documented as possible.
         seconds: from the first invocation of the phases to the last completion.
-        operations: of the phases.
-        commits: that count.
+            operations: their number in the phases.
+            commits: the number of counted commits.
         kinds: kind → (ok, fail, info).
-        figures: key of :data:`FIGURES` → number; None where there was nothing to measure.
-        requests: ``service kind`` → requests a commit, as counted for the figures.
+            figures: key of :data:`FIGURES` → number; None if there was nothing to measure.
+            requests: ``service kind`` → requests for each commit, as counted for the figures.
         faults: by name.
     """
 
@@ -176,7 +176,7 @@ class Measures:
 
 
 def requests(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The requests of a proxy log, one a line; none when there is no such file. Lines that are torn are left out."""
+    """The requests of a proxy log, one for each line; none if the file is missing. Torn lines are left out."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in file:
@@ -191,10 +191,10 @@ def requests(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, Any]]) -> Measures:
-    """The numbers of a run.
+    """The measures of a run.
 
     Args:
-        passed: its proxy log (:func:`requests`); nothing when there were no proxies.
+            passed: its proxy log (:func:`requests`); empty if there were no proxies.
     """
     ops = [o for o in evidence.history.operations() if o.invoked.extra.get("phase") not in NOT_THE_WORKLOADS]
     start = min((o.start for o in ops), default=0)
@@ -239,7 +239,7 @@ def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, 
 
 
 def _own(results: Results) -> list[tuple[str, bool]]:
-    """Name of each anomaly and whether it is documented; without those that confirm one that is here (``same_as``)."""
+    """Name of each anomaly and whether it is documented; without those that confirm another one in the list (``same_as``)."""
     every = [a for v in results.verdicts for a in v.anomalies]
     names = {a.name for a in every if a.same_as is None}
     return [(a.name, a.documented is not None) for a in every if a.same_as not in names]
@@ -274,7 +274,7 @@ _WRITER = re.compile(r"w(\d+)-")
 
 
 def _faults(events: Iterable[Event], writes: Sequence[Operation], end: int) -> dict[str, FaultMeasured]:
-    """What the conductor wrote of each fault (``harness.run.conductor``), and what came after it."""
+    """What the conductor recorded of each fault (``harness.run.conductor``), and what followed it."""
     acknowledged = sorted((_time(o), int(m[1])) for o in writes if o.type == "ok" and (m := _WRITER.match(o.op)))
     begun: dict[str, Fault | None] = {}
     found: dict[str, FaultMeasured] = {}
@@ -331,7 +331,7 @@ SHARED_STORE = "store of all"
 
 @dataclass(slots=True)
 class _Cost:
-    """Requests by service and kind, and how long commit requests took (ms), where nothing struck them."""
+    """Requests by service and kind, and durations of commit requests (ms) that no fault struck."""
 
     commits: int
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)

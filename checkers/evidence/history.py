@@ -8,16 +8,16 @@ time   nanoseconds since the start of the run, one monotonic clock (the orchestr
 type   ``invoke``, or the completion ``ok`` (it took effect), ``fail`` (it certainly did not), ``info`` (unknown)
 process an int (one logical, single-threaded client) or ``"nemesis"``
 f      the operation's kind (workloads.operations.kind) or the fault's name
-table  the table's name in the workload file; null for events that concern none. Of an operation on two tables the first: its
+table  the table's name in the workload file; null for events without one. For an operation on two tables the first: its
        arguments name the second (``checkers.timeline.two_tables``)
 value  arguments on ``invoke``; the result on ``ok``
 op     the operation's id, the same on invoke and completion; every snapshot it makes carries it
 error  on ``fail``/``info``: ``[[java class, message], ...]``, outermost first
 ====== =====================================================================================================
 
-A process whose operation ended ``info`` (or never ended) is never used again: its writer goes on as a new process, ``old +
-number of writers``. The rules are Jepsen's (https://github.com/jepsen-io/history). The file is written while the run is
-going on and must be readable after a ``kill -9`` at any byte: a torn last line is reported, not raised.
+A process whose operation ended ``info`` (or never ended) is never used again: its writer continues as a new process, ``old +
+number of writers``. The rules are Jepsen's (https://github.com/jepsen-io/history). The file is written during the run and must be
+readable after a ``kill -9`` at any byte: a torn last line is reported, not raised.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Event:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The event as the mapping that is written to the file; empty ``error`` and ``extra`` are left out."""
+        """The event as the mapping for the file; empty ``error`` and ``extra`` are left out."""
         out: dict[str, Any] = {
             "index": self.index,
             "time": self.time,
@@ -147,7 +147,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A whole history: header, events in index order, and what was wrong with the file (empty when nothing was)."""
+    """A whole history: header, events in index order, and problems of the file (empty when there are none)."""
 
     header: dict[str, Any]
     events: tuple[Event, ...]
@@ -211,7 +211,7 @@ def pair(events: Iterable[Event]) -> Iterator[Operation]:
 def read(path: Path) -> History:
     """Read a history file.
 
-    A torn last line (the run was killed in the middle of a write) is dropped and named in ``problems``.
+    A torn last line (the run was killed during a write) is dropped and named in ``problems``.
 
     Raises:
         HistoryError: no header, an unknown format, a broken line that is not the last, or indices that are not dense.
@@ -244,7 +244,7 @@ def read(path: Path) -> History:
             event = Event.from_json(record)
             if event.index != len(events):
                 raise HistoryError(
-                    f"index {event.index} where {len(events)} was due: events are missing or out of order"
+                    f"expected index {len(events)}, found {event.index}: events are missing or out of order"
                 )
             events.append(event)
         except (ValueError, RecursionError) as e:
@@ -260,13 +260,13 @@ class Recorder:
     """Stamps events and appends them to the history file, from any thread; use in ``with``.
 
     An event is handed to the operating system before :meth:`record` returns, so a ``kill -9`` of this process loses nothing;
-    it is fsynced within ``sync_interval`` seconds by a thread of its own, so a power cut loses at most that much.
+    a thread of its own fsyncs it within ``sync_interval`` seconds, so a power cut loses at most that much.
 
     Args:
         path: the file; must not exist.
-        header: keys of the header line beside ``format``.
+            header: keys of the header line besides ``format``.
         clock: monotonic nanoseconds; time 0 of the run is the moment the recorder is made.
-        sync_interval: seconds between fsyncs while there is something to sync.
+            sync_interval: seconds between fsyncs while there are new events.
     """
 
     def __init__(
@@ -313,7 +313,7 @@ class Recorder:
         """Stamp and append one event.
 
         Raises:
-            OSError: the store cannot take it (``ENOSPC`` for a full disk), or could not take an earlier one.
+                OSError: the file cannot be written (``ENOSPC`` for a full disk), now or at an earlier event.
         """
         with self._lock:
             if self._error is not None:

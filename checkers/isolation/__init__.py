@@ -1,7 +1,7 @@
 """Isolation: dependency graphs, the cycles in them, and the levels that these contradict.
 
-:class:`Isolation` judges a run's tables by their logs, :func:`check_transactions` any history of transactions on lists or registers by
-what its clients saw. Both build a graph (``graph``), look for its cycles (``cycles``) and say which levels hold (``levels``).
+:class:`Isolation` judges a run's tables by their logs; :func:`check_transactions` judges any history of list or register transactions
+by what its clients saw. Both build a graph (``graph``), search its cycles (``cycles``) and say which levels hold (``levels``).
 """
 
 from checkers.isolation.blackbox import WORKLOADS, check_transactions

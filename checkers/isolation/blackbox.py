@@ -24,7 +24,7 @@ def check_transactions(
 ) -> IsolationResult:
     """Judge a history of transactions by what its clients saw.
 
-    Every anomaly is looked for, whatever ``level`` is: the result says which levels hold.
+    It searches for every anomaly, whatever ``level`` is: the result says which levels hold.
 
     Example:
         >>> lost = [

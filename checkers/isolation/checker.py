@@ -1,16 +1,16 @@
-"""The ``isolation`` checker: does every table's dependency graph lack the cycles that its level forbids?
+"""The ``isolation`` checker: is every table's dependency graph free of the cycles that its level forbids?
 
-A table promises what its level is in Iceberg's words, for every operation and in real time, as one catalog without a cache gives it:
+A table promises its Iceberg level for every operation and in real time, as a single catalog without a cache provides it:
 
-* ``serializable``: strict serializability. Commits are a total order, validated against what was scanned; reads are of the newest commit.
-* ``snapshot``: strong session snapshot isolation. Write skew (``G2-item``, ``G2``) is legal: it is counted as *allowed*.
+* ``serializable``: strict serializability. Commits are a total order, validated against what they scanned; reads see the newest commit.
+* ``snapshot``: strong session snapshot isolation. Write skew (``G2-item``, ``G2``) is legal: it counts as *allowed*.
 
-A table with one command at ``snapshot`` (``write.<command>.isolation-level``) is held to that. INSERT … SELECT and MERGE with only an
-insert clause are validated at no level (apache/iceberg#12653): what they cause is ``documented``, and an anomaly on a serializable table.
+If one command is at ``snapshot`` (``write.<command>.isolation-level``), the whole table is held to that. INSERT … SELECT and MERGE with
+only an insert clause are validated at no level (apache/iceberg#12653): what they cause is ``documented``, an anomaly where serializable.
 
-What is judged is one table at a time: a statement touches one, and strict serializability is local. Reads of older snapshots by name
-(time travel) are in no order with anything. That every commit is what it means, and every read a state, is for the checkers ``replay``
-and ``reads``; an operation that they cannot explain reads nothing here.
+Each table is judged alone: a statement touches one table, and strict serializability is local. Reads of older snapshots by name
+(time travel) are not ordered. The checkers ``replay`` and ``reads`` check that every commit means what its operation says and that
+every read returns a state; an operation that they cannot explain reads nothing here.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Isolation(Checker):
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies named as in ``levels``: ``lost-update``, ``G-single``, ``G-nonadjacent``, ``G2-item``, ``G2``, ``G0-realtime``, …
 
-        ``stats``: per table the level it is held to, the weakest levels violated and the strongest standing, how many transactions and
-        dependencies there were, anomalies legal at its level (``allowed``, by name), and operations that only an older scan explains.
+        ``stats``: per table the level it is held to, the weakest levels violated and the strongest standing, the numbers of transactions and
+        dependencies, anomalies legal at its level (``allowed``, by name), and operations that only an older scan explains.
         """
         found, notes = timelines(evidence)
         anomalies: list[Anomaly] = []
@@ -121,8 +121,8 @@ def promise(t: Timeline) -> str:
 
 
 def _finding(table: TableGraph, cycle: Cycle) -> Finding:
-    """A cycle's name and explanation. Two commits, one of which read the version of an id that the other changed before it wrote that id
-    itself, are a lost update ([Berenson 1995] P4)."""
+    """A cycle's name and explanation. It is a lost update ([Berenson 1995] P4) if one of two commits read a version of an id that the
+    other changed before the first wrote that id."""
     f = explain_cycle(cycle, table.id, table.show, table.why)
     one_id = len({at for _, at in cycle.edges}) == 1
     if f.name == "G-single" and one_id and sorted(s.kind for s in f.steps) == ["rw", "ww"]:

@@ -1,22 +1,22 @@
-"""Cycles: which there are, the shortest of each sort, what they are called, and why they are contradictions.
+"""Cycles: which exist, the shortest of each sort, their names, and why each is a contradiction.
 
-Anomalies of Adya's are cycles of the dependency graph that are made of certain edges; so each is looked for in the graph that has
-only these edges, component by component, the worst first. With D = ww and wr edges, for data alone, then with process edges, then with
+Adya's anomalies are cycles of the dependency graph made of certain edges only. So each is searched in the graph that has only these
+edges, component by component, the worst first. With D = ww and wr edges: first for data alone, then with process edges, then with
 real time:
 
 ==================== ========================================== =============================================================
 G0                   ww only                                    write cycle
 G1c                  D only                                     circular information flow
-G-single             D and exactly one rw                       read skew; lost update when it is on one key
+G-single             D and exactly one rw                       read skew; lost update if on a single key
 G-nonadjacent        rw edges, no two in succession             long fork
-G2-item, G2          any; G2: a predicate's rw is among them    write skew; phantoms
+G2-item, G2          any; G2: at least one rw of a predicate    write skew; phantoms
 ==================== ========================================== =============================================================
 
-*No two in succession* (what snapshot isolation forbids: [Cerone Gotsman 2016]) is reachability in a graph of two layers: an rw edge leads
-from layer 0 to layer 1, where only another edge leads on, back to layer 0. Whether such cycles exist is decided exactly, by components;
-which is shortest is looked for within a budget.
+*No two in succession* (what snapshot isolation forbids: [Cerone Gotsman 2016]) is reachability in a graph of two layers: an rw edge
+leads from layer 0 to layer 1; layer 1 has no rw edges, and the others lead back to layer 0. Components decide exactly whether such
+cycles exist; the search for the shortest has a budget.
 
-An anomaly hides in its component what it implies: a G-single is not reported as a G2 too.
+An anomaly hides those that it implies in its component: a G-single is not reported as a G2 too.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from checkers.isolation.levels import closure
 from checkers.isolation.transactions import Finding, Step
 
 BUDGET = 2_000_000
-"""Edges looked at to make one cycle shorter than the first that was found."""
+"""The most edges to search for a cycle shorter than the first one found."""
 STARTS = 48
-"""Transactions of a component from which a cycle is looked for."""
+"""The most transactions of a component from which to search a cycle."""
 PER_SORT = 50
-"""Components in which cycles of one sort are looked for; there may be thousands, all alike."""
+"""The most components in which to search cycles of one sort; there may be thousands, all alike."""
 
 Explainer = Callable[[int, int, int, int], tuple[int, str]]
-"""(before, after, kind, version) → (the exact kind, why: a clause with ``{before}`` and ``{after}`` for their names)."""
+"""(before, after, kind, version) → (the exact kind, the reason: a clause with ``{before}`` and ``{after}`` for their names)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ _SORTS = tuple(
 
 
 def find_cycles(g: Graph) -> Iterator[tuple[str, Cycle]]:
-    """Every anomaly that is a cycle, the worst first: at most one of a sort in a component. Nothing when the graph has no cycle."""
+    """Every anomaly that is a cycle, the worst first: at most one of each sort in a component. Nothing when the graph is acyclic."""
     whole = components(g)
     if not (whole >= 0).any():
         return
@@ -129,7 +129,7 @@ def find_cycles(g: Graph) -> Iterator[tuple[str, Cycle]]:
 
 
 def _layered(g: Graph, anti: int) -> Graph:
-    """Node u is 2u (came by a dependency) and 2u + 1 (came by an anti-dependency, must not leave by one)."""
+    """Node u becomes 2u (reached by a dependency) and 2u + 1 (reached by an anti-dependency, must not leave by another)."""
     is_anti = (g.kind & anti) != 0
     through = (g.kind & THROUGH) != 0
     s, d = g.src * 2, g.dst * 2
@@ -165,7 +165,7 @@ def _search(g: Graph, group: Ints, width: int, sort: _Sort) -> Cycle | None:
 
 
 def _single(g: Graph, width: int, sort: _Sort) -> Cycle | None:
-    """A cycle with exactly one anti-dependency: a way back from its end to its start by dependencies alone."""
+    """A cycle with exactly one anti-dependency: a path from its end back to its start by dependencies alone."""
     is_anti = (g.kind & sort.anti) != 0
     flat = Graph(g.transactions, g.size, g.src // width * width, g.dst // width * width, g.kind, g.at)
     by_source = flat.only(~is_anti).adjacency()
@@ -192,7 +192,7 @@ def _single(g: Graph, width: int, sort: _Sort) -> Cycle | None:
 
 
 def _collapse(g: Graph, path: Sequence[int], width: int) -> Cycle:
-    """The walk without its virtual nodes and without rounds within it: between two transactions one edge."""
+    """The walk without its virtual nodes and inner cycles: one edge between two transactions."""
     first = next(n for n, e in enumerate(path) if g.src[e] // width < g.transactions)
     turned = [*path[first:], *path[:first]]
     nodes: list[int] = []
@@ -212,7 +212,7 @@ def _collapse(g: Graph, path: Sequence[int], width: int) -> Cycle:
 
 
 def name_of(kinds: Sequence[int]) -> str:
-    """What a cycle of these edges, in this order, is called.
+    """The name of a cycle of these edges, in this order.
 
     Example:
         >>> name_of([RW, RW]), name_of([RW, WW]), name_of([WW, REALTIME])
@@ -235,7 +235,7 @@ def name_of(kinds: Sequence[int]) -> str:
 
 
 def explain_cycle(cycle: Cycle, ids: Callable[[int], Hashable], show: Callable[[int], str], why: Explainer) -> Finding:
-    """The finding of a cycle, named by what its edges really are.
+    """The finding of a cycle, named after the exact kinds of its edges.
 
     Args:
         ids: transaction number → id.

@@ -1,23 +1,23 @@
-"""The direct serialization graph: who must come before whom, and by what evidence, as arrays of ints.
+"""The direct serialization graph: who must come before whom, and why, as arrays of ints.
 
-Nodes 0 … ``transactions`` - 1 are transactions, those above are *virtual*: they stand for a set of edges that would be quadratic.
-An edge has a kind (one bit) and ``at``, the version that proves it (what it means is known to who built the graph; -1 for none)::
+Nodes 0 … ``transactions`` - 1 are transactions, those above are *virtual*: each replaces a quadratic number of edges.
+An edge has a kind (one bit) and ``at``, the version that proves it (its meaning is the graph builder's; -1 for none)::
 
     T1 ──ww──► T2      T2 installed the version after one of T1's                           (write depends)
     T1 ──wr──► T2      T2 read a version of T1's                                            (read depends)
     T1 ──rw──► T2      T1 read a version, T2 installed the next one                         (item anti-depends)
-    T1 ──rwp─► T2      T2 changed what a predicate read of T1's matched: T1 missed a row    (predicate anti-depends)
+        T1 ──rwp─► T2      T2 changed the matches of a predicate that T1 read, and T1 missed it (predicate anti-depends)
     T1 ─proc─► T2      the same process executed T1, then T2
     T1 ──rt──► T2      T1 ended before T2 began
 
     R1 ──rw──►   ──through──► W1       every reader of the last known version comes before every writer of a later one:
     R2 ──rw──► V ──through──► W2       4 edges instead of 4, or 2 000 instead of a million
 
-Real time is such a case: n transactions have up to n² pairs. A chain of virtual nodes, one for each moment at which something ended and
-something later began, carries the same order with 3n edges (Elle computes the transitive reduction, which is the same relation).
+Real time is such a case: n transactions have up to n² pairs. A chain of virtual nodes, one for each moment when something ended before
+something else began, carries the same order with 3n edges (Elle computes the transitive reduction, which is the same relation).
 
-Most histories are fine, so the first question is only whether there is a cycle at all: Kahn's topological sort over the arrays, O(n + m).
-Components (Tarjan's, iterative) and cycles are looked for in what that leaves.
+Most histories have no cycle, so the first step only decides that: Kahn's topological sort over the arrays, O(n + m). What it leaves
+is searched for components (Tarjan's, iterative) and cycles.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ class Graph:
     at: Ints
 
     def only(self, keep: npt.NDArray[np.bool_]) -> Graph:
-        """The graph with only some of its edges."""
+        """The graph with only the selected edges."""
         return Graph(self.transactions, self.size, self.src[keep], self.dst[keep], self.kind[keep], self.at[keep])
 
     def of_kinds(self, mask: int) -> Graph:
-        """The graph with only the edges of some kinds."""
+        """The graph with only the edges of these kinds."""
         return self.only((self.kind & mask) != 0)
 
     def inside(self, component: Ints) -> Graph:
-        """The graph with only the edges within a component; ``component`` numbers each node's, -1 for none."""
+        """The graph with only the edges within a component; ``component`` gives each node's component, -1 for none."""
         return self.only((component[self.src] >= 0) & (component[self.src] == component[self.dst]))
 
     def adjacency(self) -> Adjacency:
@@ -79,7 +79,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """Edges by source: those of node u are ``targets[starts[u]:starts[u + 1]]``; ``edges`` are their numbers in the graph."""
+    """Edges by source: those of node u are ``targets[starts[u]:starts[u + 1]]``; ``edges`` are their indices in the graph."""
 
     starts: list[int]
     targets: list[int]
@@ -106,18 +106,18 @@ class GraphBuilder:
         return self.size - n
 
     def edge(self, src: int, dst: int, kind: int, at: int = -1) -> None:
-        """One edge; none from a node to itself."""
+        """One edge; ignored when it leads from a node to itself."""
         if src != dst:
             self._single.append((src, dst, kind, at))
 
     def edges(self, src: Ints, dst: Ints, kind: int, at: Ints | None = None) -> None:
-        """Many edges of one kind; none from a node to itself."""
+        """Many edges of one kind; those from a node to itself are ignored."""
         where = np.full(len(src), -1, dtype=np.int64) if at is None else at
         keep = src != dst
         self._parts.append((src[keep], dst[keep], np.full(int(keep.sum()), kind, dtype=np.int64), where[keep]))
 
     def realtime(self, nodes: Ints, starts: Ints, ends: Ints) -> None:
-        """Real time: ``ends`` < 0 for what never ended for certain. What ended at the moment another began is not before it."""
+        """Real time: ``ends`` < 0 when it is not certain that it ended. What ends at the moment another begins does not precede it."""
         ended = ends >= 0
         moments = np.unique(ends[ended])
         last = np.searchsorted(moments, starts, side="left") - 1  # the last moment strictly before each start
@@ -134,7 +134,7 @@ class GraphBuilder:
         self.edges(first + np.searchsorted(used, last[after]), nodes[after], REALTIME)
 
     def sessions(self, nodes: Ints, processes: Ints, starts: Ints, ends: Ints) -> None:
-        """The order of each process' transactions; after one that never ended for certain nothing is known."""
+        """The order of each process' transactions; nothing follows from one of which it is not certain that it ended."""
         order = np.lexsort((starts, processes))
         a, b = order[:-1], order[1:]
         follow = (processes[a] == processes[b]) & (ends[a] >= 0)
@@ -154,12 +154,12 @@ class GraphBuilder:
 
 
 def is_acyclic(g: Graph) -> bool:
-    """Whether there is no cycle: Kahn's topological sort."""
+    """Whether the graph has no cycle: Kahn's topological sort."""
     return not len(_core(g))
 
 
 def _core(g: Graph) -> Ints:
-    """Nodes that a topological sort does not reach: cycles, and what lies behind them."""
+    """Nodes that a topological sort does not reach: those on cycles, and those behind them."""
     by_source = g.adjacency()
     starts, targets = by_source.starts, by_source.targets
     degree = np.bincount(g.dst, minlength=g.size).tolist()
@@ -175,7 +175,7 @@ def _core(g: Graph) -> Ints:
 
 
 def components(g: Graph) -> Ints:
-    """For each node the number of its strongly connected component, from 0; -1 for one that is on no cycle (Tarjan, iterative)."""
+    """For each node its strongly connected component, numbered from 0; -1 when it is on no cycle (Tarjan, iterative)."""
     out = np.full(g.size, -1, dtype=np.int64)
     core = _core(g)
     if not len(core):
@@ -232,10 +232,10 @@ def components(g: Graph) -> Ints:
 def shortest_path(
     by_source: Adjacency, start: int, goal: int, transactions: int, width: int = 1, budget: int = 1 << 60
 ) -> tuple[list[int] | None, int]:
-    """Edge numbers of a way from ``start`` to ``goal`` through the fewest transactions, and how many edges were looked at.
+    """Edge indices of a path from ``start`` to ``goal`` through the fewest transactions, and how many edges were searched.
 
-    A way of at least one edge: ``start`` may be ``goal``. ``width``: nodes are ``transaction * width + layer``. None when there is none, or
-    none was found before ``budget`` edges were looked at.
+    A path has at least one edge: ``start`` may be ``goal``. ``width``: nodes are ``transaction * width + layer``. None when there is no
+    path, or none was found within ``budget`` edges.
     """
     starts, targets, edges = by_source.starts, by_source.targets, by_source.edges
     cost: dict[int, int] = {}
@@ -275,5 +275,5 @@ def shortest_path(
 
 
 def concatenate(parts: Iterable[Sequence[int]]) -> Ints:
-    """One array of many lists."""
+    """Many lists as one array."""
     return np.array([x for p in parts for x in p], dtype=np.int64)

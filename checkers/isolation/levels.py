@@ -1,8 +1,8 @@
-"""Isolation levels, the anomalies each forbids, and which implies which: a table with its bibliography, no if-chains.
+"""Isolation levels, the anomalies each forbids, and which level implies which: a table with its bibliography.
 
-Two small graphs answer everything. In :data:`IMPLIES` a level points at the weaker ones that it contains; in :data:`WORSE` an anomaly
-points at those that are there too, by definition, when it is. A level is violated when an anomaly is found that it, or a level that
-it contains, forbids (:data:`FORBIDS`)::
+Two small graphs answer everything. In :data:`IMPLIES` a level points at the weaker levels that it implies; in :data:`WORSE` an anomaly
+points at the anomalies that it implies by definition. An anomaly violates a level if that level, or one that it implies, forbids it
+(:data:`FORBIDS`)::
 
     strict-serializable ─► strong-session-serializable ─► serializable ─► snapshot-isolation ─► parallel-snapshot-isolation
             │                          │                       │                                          │
@@ -11,23 +11,24 @@ it contains, forbids (:data:`FORBIDS`)::
                                  isolation ─► the four                                                    │
                                  session guarantees                                 read-uncommitted ◄─ read-committed
 
-The schools differ; this is what the names mean here:
+Authors define these names differently; this is what they mean here:
 
-* ``read-uncommitted``, ``read-committed``, ``repeatable-read``, ``serializable`` are PL-1, PL-2, PL-2.99, PL-3 of [Adya 1999]: the direct
-  serialization graph has no cycle of ww edges; of ww and wr edges (G1c), nor a read of aborted or intermediate versions (G1a, G1b);
-  of these and item anti-dependencies; of all edges. So read committed allows a fractured read (in [Biswas Enea 2019] it does not).
-* ``read-atomic`` is [Bailis 2014] (RAMP) with INT of [Cerone 2015]: read committed, a transaction agrees with itself (``internal``), and
-  who reads from a transaction misses none of its writes (``fractured-read``). No session order.
-* ``causal`` is transactional causal consistency of [Cerone 2015] and [Biswas Enea 2019] without session order: who reads from a
-  transaction misses nothing that it had read from, at any distance (``causality``). Elle decides neither of these two from cycles (a
-  read skew leaves its read-atomic and causal standing); here theory decides.
+* ``read-uncommitted``, ``read-committed``, ``repeatable-read``, ``serializable`` are PL-1, PL-2, PL-2.99, PL-3 of [Adya 1999]. PL-1: the
+  direct serialization graph has no cycle of ww edges. PL-2: none of ww and wr edges (G1c), and no read of aborted or intermediate
+  versions (G1a, G1b). PL-2.99: none with item anti-dependencies either. PL-3: no cycle. So read committed allows a fractured read (in
+  [Biswas Enea 2019] it does not).
+* ``read-atomic`` is [Bailis 2014] (RAMP) with INT of [Cerone 2015]: read committed, a transaction's reads agree with its own operations
+    (``internal``), and a transaction that reads from another misses none of its writes (``fractured-read``). No session order.
+* ``causal`` is transactional causal consistency of [Cerone 2015] and [Biswas Enea 2019] without session order: a transaction that reads
+  from another misses nothing that the other had read from, at any distance (``causality``). Elle derives neither of these two from
+  cycles (after a read skew it still holds read-atomic and causal); here the definitions decide.
 * ``parallel-snapshot-isolation``: no cycle with fewer than two anti-dependencies. ``snapshot-isolation``: every cycle has two
   *adjacent* ones ([Cerone Gotsman 2016]; generalized, that is without real time; long forks are forbidden).
 * ``strong-session-…`` adds the order of each process' transactions, ``strong-…`` and ``strict-…`` real time ([Daudjee Salem 2006],
   [Bernstein 1987], [Herlihy Wing 1990]).
 * ``monotonic-reads``, ``monotonic-writes``, ``read-your-writes``, ``writes-follow-reads`` are [Terry 1994], key by key.
 
-What has no place in Adya's histories is put where Elle puts it: duplicate elements and values that nobody wrote contradict every level (Elle
+Anomalies outside Adya's histories are placed as in Elle: duplicate elements and values that nobody wrote contradict every level (Elle
 throws on the latter); lists that are no prefixes of each other, future reads and dirty updates contradict read committed.
 
 Bibliography: [Adya 1999] A. Adya, Weak Consistency, PhD thesis, MIT. [Bailis 2014] P. Bailis et al., Scalable Atomic Visibility with RAMP
@@ -63,7 +64,7 @@ LEVELS: tuple[str, ...] = (
     "strong-session-serializable",
     "strict-serializable",
 )
-"""Every level, a weaker one never after one that implies it."""
+"""Every level; a level precedes those that imply it."""
 
 IMPLIES: Mapping[str, tuple[str, ...]] = {
     "strict-serializable": ("strong-session-serializable", "strong-snapshot-isolation"),
@@ -96,13 +97,13 @@ CYCLES: tuple[str, ...] = (
     "G2-item",
     "G2",
 )
-"""Cycles by the edges they are made of, the worst first."""
+"""Cycles by their edges, the worst first."""
 VARIANTS: tuple[str, ...] = ("", "-process", "-realtime")
-"""What follows the name of a cycle: nothing, or the order of a process or real time where it uses such an edge beside."""
+"""Suffixes of a cycle's name: none, process order, or real time, if it uses such an edge."""
 
 
 def _worse() -> dict[str, tuple[str, ...]]:
-    """Anomaly → those that it is a case of (Adya's definitions; a process is sequential, so its order is real time)."""
+    """Anomaly → those of which it is a special case (Adya's definitions; a process is sequential, so its order is real time)."""
     data = {
         "G0": ("G1c",),
         "G1c": (),
@@ -128,7 +129,7 @@ def _worse() -> dict[str, tuple[str, ...]]:
 
 
 WORSE: Mapping[str, tuple[str, ...]] = _worse()
-"""Anomaly → anomalies that are there too when it is."""
+"""Anomaly → the anomalies that it implies."""
 
 FORBIDS: Mapping[str, tuple[str, ...]] = {
     "read-uncommitted": ("G0", "duplicate-elements", "garbage-read"),
@@ -148,7 +149,7 @@ FORBIDS: Mapping[str, tuple[str, ...]] = {
     "strong-session-serializable": ("G1c-process", "G2-process"),
     "strict-serializable": ("G1c-realtime", "G2-realtime"),
 }
-"""Level → anomalies that it forbids and the levels that it contains do not (anomalies that imply one of them not repeated)."""
+"""Level → anomalies that it forbids and the levels that it implies do not (without those that imply another in the list)."""
 
 
 def _reachable(start: Iterable[str], graph: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
@@ -163,7 +164,7 @@ def _reachable(start: Iterable[str], graph: Mapping[str, tuple[str, ...]]) -> fr
 
 
 def contained(level: str) -> frozenset[str]:
-    """A level and all that it implies.
+    """A level and all levels that it implies.
 
     Raises:
         ValueError: there is no such level.

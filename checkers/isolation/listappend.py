@@ -1,4 +1,4 @@
-"""Transactions over append lists: a read of a list shows the order of all its versions, so the dependencies follow without guessing.
+"""Transactions over append lists: a read of a list shows the order of all its versions, so dependencies follow without guessing.
 
 A list's versions are its lengths: version p of key x is the list of its first p elements, and the p-th element names the transaction
 that wrote it ([Elle 2020], *recoverable* and *traceable*). Reads of one key must be prefixes of one another; the longest is the order::
@@ -7,8 +7,8 @@ that wrote it ([Elle 2020], *recoverable* and *traceable*). Reads of one key mus
         element       1     2     3     4
     a read of [1, 2]:   T2 ─wr─► reader ─rw─► T3       and, as nobody read 4, T4 comes after every reader and T3
 
-Failed transactions have no node; who reads from them is a G1a. One that crashed is a node that never ended: what it appended counts
-when it was read. Successive elements of one transaction are one version of Adya's: the others are intermediate (G1b).
+Failed transactions have no node; a read from one is a G1a. A crashed one is a node that never ended: its append counts if it was
+read. Successive elements of one transaction are one version in Adya's sense: the others are intermediate (G1b).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class _Key:
     writers: dict[Any, int] = field(default_factory=dict)
     intermediate: set[Any] = field(default_factory=set)
     lists: list[list[Any]] = field(default_factory=list)
-    """What was read, each transaction's first read of the key before the others."""
+    """Each transaction's first read of the key, before its own operations on it."""
     readers: list[int] = field(default_factory=list)
     again: list[tuple[list[Any], int]] = field(default_factory=list)
-    """What was read after the transaction had read or written the key itself, and by whom; in ``lists`` too, once they are ordered."""
+    """Reads after the transaction had read or written the key itself, with the reader; in ``lists`` too, once they are ordered."""
     external: int = 0
-    """How many of ``lists`` are reads from outside."""
+    """How many of ``lists`` are external reads."""
     usable: list[bool] | None = None
     """Which of ``lists`` are versions in the order; None: all."""
     order: list[Any] = field(default_factory=list)
@@ -64,7 +64,7 @@ class ListAppend(Observed):
         self._seen: set[int] = set()
 
     def infer(self) -> GraphBuilder:
-        """The graph's edges; anomalies that are no cycles are in ``found``."""
+        """The graph's edges; anomalies that are not cycles go to ``found``."""
         self._collect()
         g = GraphBuilder(len(self.transactions))
         self._list = [key for key in self._keys.values() if not key.ambiguous]
@@ -123,7 +123,7 @@ class ListAppend(Observed):
     def _repeated(
         self, n: int, t: Transaction, keys: dict[Hashable, _Key], updates: list[tuple[_Key, int, int]]
     ) -> None:
-        """A transaction that touches a key several times: what it reads must agree with what it read and wrote itself."""
+        """A transaction that touches a key several times: its reads must agree with its own earlier reads and writes."""
         state: dict[Hashable, tuple[list[Any] | None, list[Any]]] = {}  # what it read; what it appended since
         disagrees: tuple[Hashable, Any, Any] | None = None
         seen: dict[Hashable, list[Any]] = {}
@@ -228,7 +228,7 @@ class ListAppend(Observed):
             key.usable = [n not in odd and len(v) <= len(order) for n, v in enumerate(lists)]
 
     def _unread(self, key: _Key) -> None:
-        """Appends that nobody read, of transactions that committed: they said so, or something else of theirs was read."""
+        """Unread appends of transactions that certainly committed: acknowledged, or another of their appends was read."""
         if key.usable is None and len(key.writers) > len(key.order):
             there = set(key.order)
             key.tail = list(
@@ -279,12 +279,12 @@ class ListAppend(Observed):
 
     @staticmethod
     def _reads(key: _Key) -> list[tuple[list[Any], int]]:
-        """Reads from outside, of versions in the order, and by whom."""
+        """External reads of versions in the order, with the reader."""
         reads = zip(key.lists[: key.external], key.readers, strict=False)
         return [r for n, r in enumerate(reads) if key.usable is None or key.usable[n]]
 
     def _tail(self, g: GraphBuilder, key: _Key) -> None:
-        """Appends that nobody read come after every version that somebody did."""
+        """Appends that nobody read come after every version that was read."""
         last = len(key.order)
         while last and self.failed[key.makers[last - 1]]:
             last -= 1
@@ -296,7 +296,7 @@ class ListAppend(Observed):
         own = [(n, kind) for n, kind in before if n in set(key.tail)]
         others = sorted(before.difference(own))
         at = key.first + len(key.order)
-        for n, kind in sorted(own)[:32]:  # more than one is a lost update, which is found otherwise
+        for n, kind in sorted(own)[:32]:  # more than one is a lost update, which another rule reports
             for w in key.tail:
                 g.edge(n, w, kind, at)
         if len(others) * len(key.tail) <= len(others) + len(key.tail):
@@ -310,7 +310,7 @@ class ListAppend(Observed):
         for w in key.tail:
             g.edge(v, w, THROUGH)
 
-    # --- anomalies that are no cycles
+    # --- anomalies that are not cycles
 
     def _garbage(self, key: _Key, element: Any, n: int) -> None:
         reader, v = key.readers[n], key.lists[n]
@@ -374,7 +374,7 @@ class ListAppend(Observed):
         )
 
     def _duplicates(self, key: _Key, order: list[Any], only: int | None = None) -> list[Any]:
-        """The order up to the first element that is there a second time."""
+        """The order up to the first element that occurs a second time."""
         there: set[Any] = set()
         at = next(p for p, v in enumerate(order) if v in there or there.add(v))  # type: ignore[func-returns-value]
         for n, v in enumerate(key.lists):
@@ -426,7 +426,7 @@ class ListAppend(Observed):
                     ),
                 )
 
-    # --- for explanations and for what is decided transaction by transaction
+    # --- for explanations and for what is decided per transaction
 
     def _version(self, at: int) -> tuple[_Key, int]:
         n = int(np.searchsorted(np.array(self._firsts), at, side="right")) - 1
@@ -450,7 +450,7 @@ class ListAppend(Observed):
         return f"{{before}} appended {quote(key.order[previous - 1])} to key {k} before {{after}} appended {quote(element)}"
 
     def accesses(self, n: int) -> Access:
-        """The versions that a committed transaction read and wrote from outside: key → version, of the first read and the last write."""
+        """The external versions that a committed transaction read and wrote: key → version, of the first read and the last write."""
         t = self.transactions[n]
         reads: dict[Hashable, int] = {}
         writes: dict[Hashable, int] = {}
@@ -472,7 +472,7 @@ class ListAppend(Observed):
         return Access(reads, writes)
 
     def _place(self, key: _Key, element: Any) -> int:
-        """The version that an append made; one more than the last when nobody read it, 0 when it is not known."""
+        """The version that an append made; one more than the last when nobody read it, 0 when unknown."""
         places = self._places.get(key.name)
         if places is None:
             places = self._places[key.name] = {v: p for p, v in enumerate(key.order, 1)}

@@ -1,12 +1,12 @@
-"""What is common to histories of transactions, of whatever data type: their order in time, and what is decided transaction by transaction.
+"""What all transaction histories share, whatever the data type: their order in time, and what is decided per transaction.
 
-Two levels are not defined by cycles of the dependency graph and are decided here from who read what ([Bailis 2014], [Biswas Enea 2019]);
-so are the session guarantees ([Terry 1994])::
+Two levels are not defined by cycles of the dependency graph; who read what decides them ([Bailis 2014], [Biswas Enea 2019]). The same
+holds for the session guarantees ([Terry 1994])::
 
     fractured-read   T2 ──wr──► T3      and T3 read a version of some key that is older than T2's
-    causality        T2 ─wr─► … ─wr─► T3   likewise, through others
+        causality        T2 ─wr─► … ─wr─► T3   the same, through others
 
-All of them are cycles too, so only transactions on cycles are looked at.
+All of them are cycles too, so only transactions on cycles are examined.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from checkers.isolation.graph import PROCESS, REALTIME, WR, Graph, GraphBuilder,
 from checkers.isolation.transactions import Finding, Findings, Transaction
 
 ANCESTRY = 5_000_000
-"""Edges looked at to find violations of causality, at most."""
+"""The most edges to search for violations of causality."""
 
 
 class Access(NamedTuple):
-    """Key → version: of its first read from outside, and of its last write. Which is older: :meth:`Observed.older`."""
+    """Key → version: of its first external read, and of its last write. :meth:`Observed.older` compares versions."""
 
     reads: dict[Hashable, int]
     writes: dict[Hashable, int]
@@ -37,7 +37,7 @@ def quote(v: object) -> str:
 
 
 def brief(v: Sequence[Any]) -> str:
-    """A list in an explanation: its last elements are the ones that matter."""
+    """A list in an explanation, shortened to its last elements: they matter most."""
     most = 12
     if len(v) <= most:
         return "[" + ", ".join(map(quote, v)) + "]"
@@ -57,7 +57,7 @@ class Observed(ABC):
 
     @abstractmethod
     def infer(self) -> GraphBuilder:
-        """The data dependencies; anomalies that are no cycles go to ``found``."""
+        """The data dependencies; anomalies that are not cycles go to ``found``."""
 
     @abstractmethod
     def why_data(self, before: int, after: int, kind: int, at: int) -> str:
@@ -78,7 +78,7 @@ class Observed(ABC):
     # --- time
 
     def order_in_time(self, g: GraphBuilder) -> None:
-        """Adds the edges of processes and of real time: transactions that failed have none, crashed ones never ended."""
+        """Adds process and real-time edges: failed transactions have none, crashed ones never ended."""
         n = np.flatnonzero(~np.array(self.failed, dtype=bool))
         at = n.tolist()
         starts = np.array([self.transactions[i].start for i in at], dtype=np.int64)
@@ -120,10 +120,10 @@ class Observed(ABC):
             return kind, f"{{before}} had ended at {a.end} when {{after}} began at {b.start}"
         return kind, self.why_data(before, after, kind, at)
 
-    # --- what is decided transaction by transaction
+    # --- what is decided per transaction
 
     def atomicity(self, g: Graph, component: Ints) -> None:
-        """Finds fractured reads and violations of causality among the transactions of cycles of data dependencies."""
+        """Finds fractured reads and violations of causality among transactions on cycles of data dependencies."""
         wr = g.of_kinds(WR)
         wr = wr.only(component[wr.src] >= 0)
         parents: dict[int, list[int]] = {}
@@ -183,7 +183,7 @@ class Observed(ABC):
         self.found.add(name, explain)
 
     def sessions(self, component: Ints) -> None:
-        """Finds broken session guarantees, key by key, in the processes of transactions that are on any cycle."""
+        """Finds broken session guarantees, key by key, in the processes of transactions on any cycle."""
         whose = {
             self.transactions[n].process for n in np.flatnonzero(component >= 0).tolist() if n < len(self.transactions)
         }

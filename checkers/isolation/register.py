@@ -1,13 +1,13 @@
-"""Transactions over registers: a read shows one version, so of the order of versions only a part is known.
+"""Transactions over registers: a read shows one version, so the order of versions is known only in part.
 
-Written values are unique, so a version names its writer ([Elle 2020], *recoverable* but not *traceable*). What is known of the order::
+Written values are unique, so a version names its writer ([Elle 2020], *recoverable* but not *traceable*). Known of the order::
 
     None < v            the initial version comes before every other
-    v < w               a transaction read v and wrote w (*writes follow reads*: were it otherwise, it would be a G1c)
-    v < w               v's writer had ended before w's writer began: only if real time holds, so such an edge proves only that it does not
+        v < w               a transaction read v and wrote w (*writes follow reads*: otherwise it is a G1c)
+        v < w               v's writer had ended before w's writer began: holds only under real time, so it can only refute real time
 
-Everything that is found is there; what needs more of the order than this is not found (deciding it is NP-complete: [Biswas Enea 2019]).
-Elle's ``:wfr-keys?`` is the second rule. Its ``:linearizable-keys?`` corresponds to the third, which here is applied to writes alone.
+Every reported anomaly is real. Anomalies that need more of the order are missed (finding them is NP-complete: [Biswas Enea 2019]).
+Elle's ``:wfr-keys?`` is the second rule. Its ``:linearizable-keys?`` corresponds to the third, which here applies to writes alone.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from checkers.isolation.observed import Access, Observed, quote
 from checkers.isolation.transactions import Finding, Transaction
 
 MANY = 32
-"""Of transactions that read a version and overwrote it, so many get edges to all others that did: there should be one."""
+"""Of transactions that read and overwrote the same version, how many get edges to all the others: there should be only one."""
 
 
 @dataclass
 class _Version:
-    """A value of a key; ``number`` is what edges call it."""
+    """A value of a key; edges refer to it by ``number``."""
 
     key: Hashable
     value: Any
@@ -36,7 +36,7 @@ class _Version:
     intermediate: bool = False
     readers: list[int] = field(default_factory=list)
     next: list[_Version] = field(default_factory=list)
-    """Versions written by those who read this one."""
+    """Versions written by transactions that read this one."""
     before: bool = False
     """Whether its writer read the version before it."""
 
@@ -50,12 +50,12 @@ class Register(Observed):
         self._numbered: list[_Version] = []
         self._writers: dict[Hashable, list[_Version]] = {}
         self._ambiguous: set[Hashable] = set()
-        self._chain: dict[int, tuple[int, int]] = {}  # version → the first of its chain, and how far it is from that
+        self._chain: dict[int, tuple[int, int]] = {}  # version → the first of its chain, and its distance from it
         self._places_known = False
-        self._seen: set[int] = set()  # transactions of whose writes some was read
+        self._seen: set[int] = set()  # transactions with at least one write that was read
 
     def infer(self) -> GraphBuilder:
-        """The graph's edges; anomalies that are no cycles are in ``found``."""
+        """The graph's edges; anomalies that are not cycles go to ``found``."""
         self._writes()
         for n, t in enumerate(self.transactions):
             if t.status == "ok":
@@ -170,7 +170,7 @@ class Register(Observed):
                 g.edge(node, w.writer, THROUGH, w.number)
 
     def _overwritten_in_time(self, g: GraphBuilder, versions: list[_Version]) -> None:
-        """Who read a version comes before the first that was written to its key, whole, after the version's own writer had ended."""
+        """A reader of a version precedes the first write to its key that began after the version's own writer had ended."""
         done = sorted(
             (
                 v
@@ -190,7 +190,7 @@ class Register(Observed):
                 for n in v.readers:
                     g.edge(n, first[i].writer, RW_REALTIME, first[i].number)
 
-    # --- anomalies that are no cycles
+    # --- anomalies that are not cycles
 
     def _garbage(self, n: int, v: _Version) -> None:
         self.found.add(
@@ -238,7 +238,7 @@ class Register(Observed):
             ),
         )
 
-    # --- for explanations and for what is decided transaction by transaction
+    # --- for explanations and for what is decided per transaction
 
     def why_data(self, before: int, after: int, kind: int, at: int) -> str:
         """Why one transaction depends on another."""
@@ -269,9 +269,9 @@ class Register(Observed):
         return Access(reads, writes)
 
     def older(self, a: int, b: int) -> bool:
-        """The initial version is older than every other; of two others that which the other was written after reading, at any distance.
+        """The initial version precedes every other; of two others, ``b`` was written after reading ``a``, directly or through others.
 
-        Where such chains part (a lost update) nothing is said.
+        Where such chains branch (a lost update), nothing is known.
         """
         if not self._places_known:
             self._places_known = True

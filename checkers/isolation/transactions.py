@@ -1,6 +1,6 @@
-"""What goes in and what comes out: transactions, findings, and the result.
+"""Input and output: transactions, findings, and the result.
 
-Transactions are those of Elle: reads, and writes whose values are unique for their key, so that a version read names its writer::
+Transactions are Elle's: reads, and writes whose values are unique for their key, so that a read names the writer of its version::
 
     Transaction("a", 0, 10, 15, "ok", (("append", "x", 1), ("r", "y", [3, 4])))     lists: a read shows the order of all versions
     Transaction("b", 1, 11, 14, "ok", (("r", "x", None), ("w", "x", 7)))            registers: a read shows one version
@@ -17,7 +17,7 @@ from checkers.isolation.levels import LEVELS, closure, forbids, strongest, viola
 
 Status = Literal["ok", "fail", "info"]
 Op = tuple[str, Hashable, Any]
-"""``("r", key, value)``: a list, or a register's value; None for the initial one, in a transaction that is not ok for an unknown one.
+"""``("r", key, value)``: a list, or a register's value; None is the initial value, and unknown if the transaction is not ok.
 ``("append", key, element)``, ``("w", key, value)``: hashable, written to its key only once in a history."""
 
 
@@ -26,11 +26,11 @@ class Transaction:
     """One transaction as its client saw it.
 
     Attributes:
-        id: what explanations call it.
-        process: whose it is; a process has one at a time.
+            id: its name in explanations.
+            process: the process that executed it; a process executes one at a time.
         start: when it was invoked: a time, or an event's index.
-        end: when it was answered; None when it never was. Ignored unless it is ok: a crashed one may take effect at any later time.
-        status: ``ok`` committed, ``fail`` certainly not, ``info`` unknown. Reads of what is not ok are not looked at.
+            end: when it completed; None if never. Ignored unless it is ok: a crashed one may take effect at any later time.
+            status: ``ok`` committed, ``fail`` certainly did not, ``info`` unknown. Reads of one that is not ok are ignored.
         ops: what it did, in order.
     """
 
@@ -46,8 +46,8 @@ class Transaction:
 class Step:
     """One edge of a cycle: ``before`` must come before ``after``, because …
 
-    ``kind``: ``ww``, ``wr``, ``rw``, ``rwp``, ``process`` or ``realtime``. ``because``: a clause with the names that the explanation
-    gives to the two.
+    ``kind``: ``ww``, ``wr``, ``rw``, ``rwp``, ``process`` or ``realtime``. ``because``: a clause with the names of the two transactions
+    in the explanation.
     """
 
     before: Hashable
@@ -62,10 +62,10 @@ class Finding:
 
     Attributes:
         name: see ``levels``.
-        transactions: ids of those involved, the offender (for a cycle: where the explanation begins) first.
-        explanation: why it is a contradiction, in the manner of Elle.
-        steps: a cycle's edges; empty for an anomaly of another sort.
-        key: the key concerned, if it is one.
+            transactions: ids of those involved; first the offender (in a cycle: where the explanation begins).
+            explanation: why it is a contradiction, in Elle's style.
+            steps: a cycle's edges; empty for other anomalies.
+            key: the key concerned, if any.
     """
 
     name: str
@@ -80,12 +80,12 @@ class IsolationResult:
     """What a history says about isolation.
 
     Attributes:
-        level: what was asked for.
-        findings: every anomaly that was found, the worst first, legal at ``level`` or not; of one name at most :data:`MOST`.
+            level: the level asked for.
+            findings: every anomaly found, the worst first, legal at ``level`` or not; at most :data:`MOST` of each name.
         counts: anomaly → how many were found.
-        undecided: why parts of the history could not be judged; then the result is at best ``unknown``.
-        transactions: how many there were.
-        edges: how many the graph has.
+            undecided: why parts of the history could not be judged; if not empty, the result is at best ``unknown``.
+            transactions: their number.
+            edges: the number of edges in the graph.
     """
 
     level: str
@@ -112,12 +112,12 @@ class IsolationResult:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the findings, without repetitions, in their order."""
+        """Names of the findings, without repetitions, in order."""
         return tuple(dict.fromkeys(f.name for f in self.findings))
 
     @property
     def implied(self) -> frozenset[str]:
-        """The names, and what is there by definition when they are."""
+        """The names, and the anomalies that they imply by definition."""
         return closure(self.names)
 
     @property
@@ -127,12 +127,12 @@ class IsolationResult:
 
     @property
     def weakest_violated(self) -> tuple[str, ...]:
-        """The levels that do not hold though all that they imply do."""
+        """The violated levels that imply no other violated level."""
         return weakest(self.violated)
 
     @property
     def strongest_standing(self) -> tuple[str, ...]:
-        """The levels that hold, without those that others of them imply."""
+        """The levels that hold and that no other holding level implies."""
         return strongest(level for level in LEVELS if level not in self.violated)
 
     def holds(self, level: str) -> bool:
@@ -168,7 +168,7 @@ _ORDER = (
 
 @dataclass
 class Findings:
-    """Collects findings: of each name the first :data:`MOST` are explained, all are counted."""
+    """Collects findings: counts all, explains the first :data:`MOST` of each name."""
 
     counts: Counter[str] = field(default_factory=Counter)
     kept: list[Finding] = field(default_factory=list)
@@ -180,7 +180,7 @@ class Findings:
             self.kept.append(explain())
 
     def sorted(self) -> tuple[Finding, ...]:
-        """Kept findings, the worst names first."""
+        """The explained findings, the worst names first."""
         rank = {name: n for n, name in enumerate(_ORDER)}
         names = list(dict.fromkeys(f.name for f in self.kept))
         names.sort(key=lambda name: rank.get(name, len(rank)))  # a stable sort: cycles come the worst first

@@ -1,7 +1,7 @@
-"""A table's dependency graph from its log: the order of every row's versions is known, so nothing has to be guessed.
+"""A table's dependency graph from its log: the log shows the order of every row's versions, so nothing is guessed.
 
-Every operation is a transaction of one statement: it scanned a state of the table, and its commit changed rows. Both its scan and its
-changes are put in terms of *objects* whose versions are ordered by main's chain of commits:
+Every operation is a transaction of one statement: it scanned a state of the table, and its commit changed rows. Both are described by
+*objects* whose versions are ordered by main's chain of commits:
 
 =============== ============================================= =============================================================
 object          changes when a commit …                       is read by
@@ -13,21 +13,21 @@ part 2, odd     … that has an odd ``cnt``                     …-where (predi
 everything      … any row                                     read, replace-table, overwrites without partitions
 =============== ============================================= =============================================================
 
-Items are rows, not ids (Iceberg knows no unique keys: an insert of id 7 is no new version of the row that has this id already): who
-removes or changes a row comes after who made it, by a ww edge. The objects are predicates: reading one depends on every commit that
-had changed it, and anti-depends on every later one ([Adya 1999] 3.2.2), for which virtual nodes stand::
+Items are rows, not ids: Iceberg knows no unique keys, so an insert of id 7 is no new version of an existing row with this id. Whoever
+removes or changes a row comes after its writer, by a ww edge. The objects are predicates: a reader depends on every earlier commit
+that changed one, and anti-depends on every later one ([Adya 1999] 3.2.2); virtual nodes stand for these edges::
 
     c3 ──wr──► P0 ──► P1 ──► R            R read the version after c3 and c5;
                c5 ─wr─┘      └─rw─► Q2 ──► Q3         c8 and c9 changed it later
                                     ├─► c8 └─► c9
 
-An anti-dependency is a predicate's (rwp) when the commit only added rows, an item's when it changed or removed one that was read.
+An anti-dependency is a predicate's (rwp) if the commit only added rows, an item's if it changed or removed a row that was read.
 
-**Which state was scanned** is not recorded. A commit that is what its operation means at its parent scanned that, or one that is no
-different. Only if it can be explained by nothing newer is an older scan taken, and then what was committed in between is what it
-missed. A commit that no scan explains quite, but one of which some rows had been changed meanwhile, *overwrote* them: it counts as a
-write of their ids. Where more than one scan fits (or a read equals several states) the operation depends on what the oldest had and
-anti-depends on what the newest lacked: no choice would give it less. So nothing is a cycle that could be none.
+**The scanned state** is not recorded. If a commit does what its operation means at its parent, it scanned the parent or an equal state.
+An older scan is assumed only if nothing newer explains the commit; the commit then missed what was committed in between. If no scan
+explains a commit exactly, but some of its rows had been changed meanwhile, it *overwrote* them: it counts as a write of their ids.
+Where more than one scan fits (or a read equals several states), the operation depends on what the oldest had and anti-depends on
+what the newest lacked: every possible choice implies these edges. So every reported cycle is real.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from workloads.operations.kind import Kind
 from workloads.tables import COLUMNS, Row, State, TableSpec
 
 FAR = 256
-"""How many states before a commit's parent are tried as what it scanned."""
+"""How many states before a commit's parent to try as its scan."""
 
 Thing = tuple[str | int, ...]
 """An object: ``("id", 7)``, ``("there", 7)``, ``("part", 2)``, ``("where", 2, 1)``, ``("all",)``."""
@@ -62,10 +62,10 @@ class Node:
     """A transaction of the graph: an operation's commit, or a read.
 
     Attributes:
-        operation: None for a commit that names none that is known.
+            operation: None if the commit names no known operation.
         commit: None for a read.
-        position: the commit's, on main.
-        scan: oldest and newest position that explains it; None when nothing does (then it reads nothing).
+            position: the commit's position on main.
+            scan: oldest and newest position that explain it; None when nothing does (then it reads nothing).
     """
 
     operation: Operation | None
@@ -76,7 +76,7 @@ class Node:
 
 @dataclass
 class _Object:
-    """The versions of an object: at which positions it changed, and whether that changed or removed rows that were there."""
+    """The versions of an object: the positions at which it changed, and whether existing rows were changed or removed."""
 
     number: int
     positions: list[int] = field(default_factory=list)
@@ -88,9 +88,9 @@ class TableGraph:
     """One table's transactions and their dependencies.
 
     Attributes:
-        nodes: commits by position, then reads; numbered as in ``graph``.
+            nodes: commits by position, then reads; numbered as in ``graph``.
         older: operations that only an older scan than their commit's parent explains.
-        unexplained: commits that no scan explains, reads that equal no state: they read nothing here.
+            unexplained: commits that no scan explains, and reads that equal no state: they read nothing here.
         undecided: why parts could not be judged.
     """
 
@@ -109,8 +109,8 @@ class TableGraph:
         self._reading: list[tuple[int, list[Thing], int, int]] = []  # node, what it read, oldest and newest scan
         self._makers: dict[
             Row, list[int]
-        ] = {}  # a row that is there → positions of the commits that made it, one a copy
-        self._overwrites: list[tuple[int, int, int]] = []  # position of who wrote a row, of who wrote it next, id
+        ] = {}  # a row in the table → positions of the commits that made it, one for each copy
+        self._overwrites: list[tuple[int, int, int]] = []  # positions of a row's writer and of its next writer, id
         if self._walk():
             self._reads()
         self.graph = self._edges()
@@ -118,7 +118,7 @@ class TableGraph:
     # --- commits
 
     def _walk(self) -> bool:
-        """Every commit, its scan, and the objects that it changed. False when the states are not known."""
+        """Every commit, its scan, and the objects that it changed. False when the states are unknown."""
         t = self.t
         if not t.rooted:
             self.undecided.append("main is not known down to its root, so the states are not known")
@@ -161,7 +161,7 @@ class TableGraph:
         for r in changes.removed:
             makers = self._makers.get(r, [])
             if makers:
-                if len(set(makers)) == 1:  # of equal rows made by several it is not known which one it is
+                if len(set(makers)) == 1:  # of equal rows by several commits, it is unknown which one it is
                     self._overwrites.append((makers[-1], k, r.id))
                 makers.pop()
         for r in changes.added:
@@ -183,7 +183,7 @@ class TableGraph:
     def _scan(
         self, k: int, o: Operation, kind: Kind, real: Changes, state: State
     ) -> tuple[tuple[int, int] | None, list[tuple[Row, int]]]:
-        """The oldest and newest scan that explains a commit, and rows that it overwrote, each with who had changed it meanwhile."""
+        """The oldest and newest scan that explains a commit, and the rows that it overwrote, each with who had changed it meanwhile."""
         first = max(0, min(self.t.settled(o.invoked.index), k - 1), k - 1 - FAR)
         removed, added = Counter(real.removed), Counter(real.added)
         exact: list[int] = []
@@ -215,7 +215,7 @@ class TableGraph:
         return ((partly[0], partly[0]), partly[1]) if partly is not None else (None, [])
 
     def _replaced(self, k: int, o: Operation, real: Changes, state: State) -> tuple[int, int] | None:
-        """The oldest and newest position whose rows a table was replaced with; it read all of them."""
+        """The oldest and newest position whose rows replaced the table; the operation read all of them."""
         first = max(0, min(self.t.settled(o.invoked.index), k - 1), k - 1 - FAR)
         after = state.copy()
         after.apply(*real)
@@ -237,7 +237,7 @@ class TableGraph:
         return next((p for p in range(j + 1, k) if row in self._changes[p - 1].removed), 0)
 
     def _adds(self, position: int, id: int) -> bool:
-        """Whether a commit changed a row of an id rather than deleted it."""
+        """Whether a commit changed a row of an id, rather than only deleting it."""
         o = self.t.everything.get(self.t.main[position - 1].op or "")
         kind = kind_of(o) if o is not None else None
         if kind is not None and kind.overwrites:
@@ -266,7 +266,7 @@ class TableGraph:
         for o in t.ops:
             if not reads_rows(o) or o.type != "ok" or o.completed is None:
                 continue
-            if o.completed.time >= t.seen_until:  # it may have seen what the log does not have
+            if o.completed.time >= t.seen_until:  # it may have seen commits that the log lacks
                 late += 1
                 continue
             rows = _rows(o.result)
@@ -280,7 +280,7 @@ class TableGraph:
                 (("all",), rows, None) if key is None else (("id", key), rows, key)
             ]
             found, lost = self._matches(states, kept, wanted, low, high)
-            if not found and not lost and key is None:  # of no one state: perhaps its ids are, each of another
+            if not found and not lost and key is None:  # no single state: perhaps each id is of another one
                 ids = [x[1] for x in self._objects if x[0] == "id"]
                 by_id: dict[int, list[Row]] = {i: [] for i in ids if isinstance(i, int)}
                 for r in rows:
@@ -304,9 +304,9 @@ class TableGraph:
     def _matches(
         states: States, kept: list[int], wanted: list[tuple[Thing, list[Row], int | None]], low: int, high: int
     ) -> tuple[list[tuple[Thing, int, int]], bool]:
-        """For each object the oldest and the newest position on main where it had these rows; nothing when one never had.
+        """For each object the oldest and the newest position on main with these rows; nothing when one never had them.
 
-        The flag says that one may have been seen in a state that main has lost since: then nothing is known of the read.
+        The flag says that one may have been seen in a state that main has lost since: then nothing is known about the read.
         """
         out: list[tuple[Thing, int, int]] = []
         for thing, rows, key in wanted:
@@ -380,7 +380,7 @@ class TableGraph:
     # --- words
 
     def id(self, n: int) -> str:
-        """What a transaction is called: its operation, or its snapshot."""
+        """A transaction's name: its operation, or its snapshot."""
         node = self.nodes[n]
         if node.operation is not None:
             return node.operation.op
@@ -427,7 +427,7 @@ class TableGraph:
         return exact, f"{{before}} {seen} and did not observe {{after}}'s change of {what} at position {b.position}"
 
     def ids(self, nodes: Sequence[int]) -> tuple[int, ...]:
-        """Ids of the rows that commits among these changed and that others of them touch, at most 100."""
+        """Ids of the rows that one of these commits changed and another touches, at most 100."""
         found: set[int] = set()
         for n in nodes:
             if self.nodes[n].commit is not None:
@@ -437,7 +437,7 @@ class TableGraph:
 
 
 def touched(changes: Changes, before: State) -> dict[Thing, bool]:
-    """The objects that a commit changed, and whether it changed or removed rows that were there; ``before``: the state that it is on."""
+    """The objects that a commit changed, and whether it changed or removed existing rows; ``before``: the state before the commit."""
     out: dict[Thing, bool] = {}
     for rows, existing in ((changes.removed, True), (changes.added, False)):
         for r in rows:

@@ -1,6 +1,6 @@
 """Linearizability, black box: is there an order of the operations that explains what every client saw?
 
-:func:`check_model` judges a history of a register, counter, set or list, whoever recorded it; :class:`Linearizable` judges a run's tables.
+:func:`check_model` judges any history of a register, counter, set or list; :class:`Linearizable` judges a run's tables.
 """
 
 from checkers.linearizable.blackbox import check_model

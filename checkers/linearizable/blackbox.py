@@ -1,4 +1,4 @@
-"""A history of clients, judged by what they saw: :func:`check_model`."""
+"""A history judged by what its clients saw: :func:`check_model`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from checkers.linearizable.search import DEFAULT, Final, Limits, Searched, searc
 from checkers.verdict import worst
 
 EXPLAINING = Limits(steps=200_000, configurations=50_000)
-"""What may be spent on the configurations before a failure that was found without a search."""
+"""Limits for finding the configurations before a failure that was found without a search."""
 NAMED = 4
-"""Operations of an order that an explanation names."""
+"""Operations of an order that an explanation names, at most."""
 SHOWN = 20
-"""Operations of an order that are kept."""
+"""Operations of an order that are kept, at most."""
 EXPLAINED = 10
-"""Keys whose failure is explained; of others the failing operation is named."""
+"""Keys whose failure is explained, at most; for others only the failing operation is named."""
 
 
 def check_model(
@@ -31,8 +31,8 @@ def check_model(
     keyed: bool | None = None,
     algorithm: str = "best",
 ) -> Result:
-    """Is there an order of the operations, one by one, that explains every answer and in which none takes effect before its
-    invocation or after its answer (Herlihy and Wing, "Linearizability", 1990)?
+    """Is there an order of the operations, one by one, that explains every answer, where each takes effect between its invocation and its
+    answer (Herlihy and Wing, "Linearizability", 1990)?
 
     An operation that failed never took effect; one of unknown outcome did at any time after its invocation, or never.
 
@@ -46,15 +46,15 @@ def check_model(
         (False, '1-0')
 
     Args:
-        history: as it was recorded, or as ``checkers.clients.jepsen`` reads it.
-        model: a name in ``MODELS``, or a model with another first state.
-        limits: of searches; beyond them a key is ``"unknown"``.
+            history: as recorded, or as ``checkers.clients.jepsen`` reads it.
+            model: a name in ``MODELS``, or a model with another initial state.
+            limits: of searches; a key that exceeds them is ``"unknown"``.
         keyed: whether values are pairs of an independent key and a value; None: when all of them are pairs.
         algorithm: ``best``, or ``search`` for the search alone.
 
     Raises:
-        ModelError: there is no such model, or an operation is none of its.
-        HistoryError: the history's events do not pair.
+            ModelError: there is no such model, or an operation does not belong to it.
+            HistoryError: invocations and completions do not pair.
     """
     if algorithm not in ("best", "search"):
         raise ValueError(f"algorithm {algorithm!r} is not known; there are: best, search")
@@ -125,7 +125,7 @@ def _judge(keys: Mapping[Hashable, Sequence[Call]], m: Model, limits: Limits, al
 
 
 Decided = dict[Hashable, tuple[bool, str, Callable[[Sequence[Call]], bool]]]
-"""Key → whether it has an order, which algorithm says so, and that algorithm for others of its calls."""
+"""Key → whether it has an order, the algorithm that decided, and the same algorithm for a subset of its calls."""
 
 
 def _decided(keys: Mapping[Hashable, Sequence[Call]], m: Model) -> Decided:
@@ -166,7 +166,7 @@ def _refuted(
     decide: Callable[[Sequence[Call]], bool],
     explained: bool,
 ) -> KeyResult:
-    """A key that has no order. What was answered up to some event has one, up to the next not: found by halving."""
+    """A key that has no order. Bisection finds the event: up to the one before there is an order, up to this one there is none."""
     ends = sorted((c.end, n) for n, c in enumerate(calls) if c.ok)
     low, high = 0, len(ends) - 1  # up to ``high`` there is none; before ``low`` there is one
     while low < high:
@@ -222,7 +222,7 @@ def searched(key: Any, calls: Sequence[Call], m: Model, s: Searched) -> KeyResul
 
 
 def _last(calls: Sequence[Call], s: Searched) -> tuple[str, ...]:
-    """The last calls that change anything, in the first order that got so far; last first."""
+    """The last calls that change anything, in the first order that got furthest; last first."""
     return tuple(calls[n].op for n in _writes(calls, s.finals[0], NAMED)[::-1]) if s.finals else ()
 
 

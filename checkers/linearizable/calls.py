@@ -1,8 +1,8 @@
 """From a history to calls: what was asked, what was answered, and between which two events it took effect.
 
 Time is the index of an event in the history: one total order, without ties. A call takes effect at one moment between ``start`` and
-``end``. One of unknown outcome (``info``) has no end: it takes effect at any moment after its start, or never. One that failed never
-took effect, and a read of unknown outcome says nothing: neither is a call.
+``end``. One of unknown outcome (``info``) has no end: it takes effect at any moment after its start, or never. Operations that failed
+and reads of unknown outcome are not calls: the former had no effect, the latter show nothing.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Call:
 
     Attributes:
         op: the operation's id.
-        f: what it does, in the model's own word.
+            f: what it does, in the model's terms.
         value: its argument.
         result: what a read returned; None for a write.
-        reads: whether it changes nothing, whatever the state.
+            reads: whether it leaves every state unchanged.
         start, end: indices of the events; ``end`` is ``NEVER`` when the outcome is not known.
     """
 
@@ -47,11 +47,11 @@ class Call:
 
 
 class ModelError(ValueError):
-    """A history that is not one of this model; the message names the operation, and what was expected."""
+    """A history that does not fit the model; the message names the operation and what was expected."""
 
 
 def freeze(v: Any) -> Hashable:
-    """A JSON value as one that can be compared and hashed, of which 1, 1.0 and true are three."""
+    """A JSON value that can be compared and hashed; 1, 1.0 and true stay three different values."""
     t = type(v)
     if t is int or t is str or v is None:
         return v  # type: ignore[no-any-return]
@@ -65,7 +65,7 @@ def freeze(v: Any) -> Hashable:
 
 
 def thaw(v: Any) -> Any:
-    """A frozen value as it was."""
+    """The original of a frozen value."""
     if not isinstance(v, tuple) or not v:
         return v
     if v[0] == "list":
@@ -79,7 +79,7 @@ def bounds(o: Operation) -> tuple[int, int]:
 
 
 def is_keyed(operations: Sequence[Operation]) -> bool:
-    """Whether every value is a pair of an independent key and a value (``[k v]``), also that of a read, and of a cas ``[k [old new]]``."""
+    """Whether every value, also of a read, is a pair of an independent key and a value (``[k v]``; of a cas ``[k [old new]]``)."""
     for o in operations:
         if not isinstance(o.value, list) or len(o.value) != 2 or isinstance(o.value[0], list | Mapping):
             return False
@@ -91,11 +91,11 @@ def is_keyed(operations: Sequence[Operation]) -> bool:
 def by_key(
     history: History | Iterable[Operation], keyed: bool | None
 ) -> dict[Hashable, list[tuple[Operation, Any, Any]]]:
-    """Key → its operations that did not fail, with value and result; None is the key where there are none.
+    """Key → its operations that did not fail, with value and result; the key is None in a history without keys.
 
     Raises:
         ModelError: the history is keyed, and an operation has no key.
-        HistoryError: its events do not pair.
+            HistoryError: invocations and completions do not pair.
     """
     operations = history.operations() if isinstance(history, History) else list(history)
     if keyed is None:
@@ -120,7 +120,7 @@ def by_key(
 
 
 def cut(calls: Sequence[Call], at: int) -> list[Call]:
-    """The calls as they were known after event ``at``: what had not been answered by then is unknown, and reads of those say nothing."""
+    """The calls as known after event ``at``: the outcome of those not answered by then is unknown, and such reads are dropped."""
     out: list[Call] = []
     for c in calls:
         if c.start > at or (c.reads and c.end > at):

@@ -1,13 +1,13 @@
-"""The ``linearizable`` checker: can what the clients of a table were told be explained at all, whatever the order of commits was?
+"""The ``linearizable`` checker: does any order of commits explain what a table's clients saw?
 
-Every other checker takes the order of commits from the table's own log. This one does not look at it: it knows what clients asked, what
-they were told, and when, and looks for *any* order that explains it, id by id (see ``rows``). So it is the second opinion: what it refutes
-is refuted whoever wrote the log. What it cannot see is what no client saw: an update that was lost and never read.
+Every other checker takes the order of commits from the table's own log. This one ignores the log: it knows what clients asked, what
+they were told, and when, and searches for *any* order that explains it, id by id (see ``rows``). So it is an independent second
+opinion: a broken log cannot mislead it. It cannot see what no client saw: an update that was lost and never read.
 
-Reads of older snapshots by name are left out, they promise no time; and ids with rows that INSERT … SELECT copied from others, where these
-are too many to be judged together. What each table is held to is its own level: under ``serializable``
-every statement and every read takes effect at one moment; under ``snapshot`` a statement scans at one and commits at a later one. What is
-documented beyond that (the undelete of ``RowDelta``, unvalidated appends: apache/iceberg#12653) is an anomaly, and marked.
+Left out are reads of older snapshots by name, which promise nothing about time, and groups of ids connected by INSERT … SELECT that are
+too large to judge together. Each table is held to its own level. Under ``serializable`` every statement and read takes effect at one
+moment; under ``snapshot`` a statement scans at one moment and commits at a later one. Anomalies that Iceberg documents beyond that
+(the undelete of ``RowDelta``, unvalidated appends: apache/iceberg#12653) are reported and marked as documented.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from workloads.tables import COLUMNS, TableSpec
 NONLINEARIZABLE = "nonlinearizable"
 """The anomaly's name."""
 LIMITS = Limits(steps=300_000, configurations=150_000, total=3_000_000)
-"""What may be spent on one id, and on a table."""
+"""Search limits for one id, and for a table."""
 GUIDED = Limits(steps=60_000, configurations=60_000)
-"""What may be spent on it with a guide, before."""
+"""Limits of the guided search that comes first."""
 JOINED = Limits(steps=20_000, configurations=20_000)
-"""What may be spent on ids that INSERT … SELECT joined, each time."""
+"""Limits of each search of ids that INSERT … SELECT connects."""
 MOST = 100
-"""Anomalies of a table that are told."""
+"""Anomalies reported for each table, at most."""
 
 
 class Linearizable(Checker):
@@ -52,7 +52,7 @@ class Linearizable(Checker):
         self._limits = limits
 
     def check(self, evidence: Evidence) -> Verdict:
-        """Anomaly ``nonlinearizable``: the operation whose answer has no explanation, and what things can have stood like before.
+        """Anomaly ``nonlinearizable``: the operation whose answer has no explanation, and the possible states before it.
 
         ``stats``: per table the level, ids judged, calls on them, ids that a limit left ``undecided``, ids and reads left out.
         """
@@ -151,7 +151,7 @@ class _Table:
             self.notes.append(f"id {found.key}: {found.explanation}")
 
     def _decide(self, part: IdGroup, leniency: Leniency) -> KeyResult | None:
-        """None when an order is found where unknown outcomes happen only if they lead to something that was read."""
+        """None if there is an order in which unknown outcomes take effect only where a read shows them."""
         joined = len(part.ids) > 1
         for guide in (all, any):
             guided = TableRows(self.spec, part, leniency, guide)
@@ -196,7 +196,7 @@ class _Table:
         )
 
     def _documented(self, part: IdGroup) -> tuple[str | None, str]:
-        """A link and a sentence when what is documented explains it."""
+        """A link and a sentence if documented behaviour explains the failure."""
         has_blind = self.spec.isolation == "serializable" and any(
             not c.reads and c.value.kind.blind_append for c in part.calls
         )
@@ -218,7 +218,7 @@ class _Table:
         return None, ""
 
     def _columns(self, part: IdGroup, found: KeyResult) -> list[str]:
-        """The columns in which what was read differs from how things can have stood; ``existence`` where there are other rows."""
+        """The columns in which the rows read differ from every possible state; ``existence`` if other rows were read."""
         call = next(c for c in part.calls if c.op == found.failing)
         if not call.reads:
             return []

@@ -1,6 +1,6 @@
-"""Counters to which always the same is added: a matching instead of a search.
+"""Counters with equal additions: a matching instead of a search.
 
-The n-th addition to take effect, whichever it is, must do so after every read of less than n had begun, and before any read of n or more
+The n-th addition to take effect, whichever it is, does so after every read of less than n began, and before any read of n or more
 ended: its *window*. Windows move to the right as n grows, so each addition can be the n-th for one range of n::
 
     reads            0 ├───┤     2 ├──┤            2 ├────┤
@@ -11,7 +11,7 @@ An order exists if and only if every window up to the highest read has an additi
 last window begins has a window of its own. Both are matchings of intervals to points, found greedily (Glover 1967); where each exists, so
 does one that is both (Mendelsohn and Dulmage 1958). Additions of unknown outcome may fill windows and need none. O(n log n).
 
-Where additions differ, the question is a hard one (subset sum) and for the search; bounds refute the plain cases.
+If additions differ, the problem is hard (subset sum) and left to the search; bounds refute the simple cases.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def judge(calls: Sequence[Call], initial: int) -> bool | None:
 
 
 def _matched(ranges: Sequence[tuple[int, int]], windows: int) -> int:
-    """How many of the windows 0 … ``windows - 1`` can have one of the ranges of their own; the most there can be."""
+    """The maximum number of windows 0 … ``windows - 1`` that can each get a range of their own."""
     waiting = sorted(ranges, reverse=True)
     ready: list[int] = []
     found = 0
@@ -70,7 +70,7 @@ def _matched(ranges: Sequence[tuple[int, int]], windows: int) -> int:
 
 
 def within_bounds(calls: Sequence[Call], initial: int) -> bool:
-    """Whether every read lies between the least and the most that additions can have come to by then: necessary, not sufficient."""
+    """Whether every read lies between the smallest and the largest possible sum at that time: necessary, not sufficient."""
     adds = [c for c in calls if not c.reads]
     ends = sorted((c.end, c.value) for c in adds if c.ok)
     starts = sorted((c.start, c.value) for c in adds)

@@ -1,4 +1,4 @@
-"""Models: what an object is, one call at a time. Each says what its operations look like, and what a call does to a state.
+"""Models: how an object behaves, call by call. Each defines the form of its operations and their effect on a state.
 
 =================== ================================================ =================================== ======================
 name                operations (``f``, value)                        a read returns                      first state
@@ -11,8 +11,8 @@ name                operations (``f``, value)                        a read retu
 ``multi-register``  ``txn`` [["w", k, v], ["r", k, null], …]         the same with the values read       None for every key
 =================== ================================================ =================================== ======================
 
-Functions of micro-operations may be spelled out (``write``, ``read``). A read that returns None of a register says that nothing was
-written; of a set or a list, that it is empty.
+Functions of micro-operations may be spelled out (``write``, ``read``). A read of None means, for a register, that nothing was
+written; for a set or a list, that it is empty.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Model(ABC):
 
     name: ClassVar[str]
     keyed: ClassVar[bool] = True
-    """Whether a history may be one of independent keys."""
+    """Whether a history may consist of independent keys."""
 
     def __init__(self, initial: State) -> None:
         self.initial = initial
@@ -43,27 +43,27 @@ class Model(ABC):
         """An operation that did not fail, as a call.
 
         Raises:
-            ModelError: it is none of this model's.
+                ModelError: it does not belong to this model.
         """
 
     @abstractmethod
     def step(self, state: State, call: Call) -> Sequence[State]:
-        """The states that the call can leave when it takes effect at ``state``; none when it cannot have taken effect there."""
+        """The possible states after the call takes effect at ``state``; none when it cannot take effect there."""
 
     def kind(self, call: Call) -> Hashable | None:
-        """What a call of unknown outcome does: two of equal kind do the same. None when it is like no other."""
+        """What a call of unknown outcome does: two of equal kind have the same effect. None when no other is like it."""
         return (call.f, call.value)
 
     def invoked(self, state: State, call: Call) -> State:
-        """The state when a call begins; only one that remembers what calls may have seen is another one."""
+        """The state when a call begins; it differs only in a model that remembers what calls may have seen."""
         return state
 
     def far(self, state: State, call: Call) -> int:
-        """How far a state seems to be from one that explains a call: what is near is tried first."""
+        """Estimated distance of a state from one that explains a call; the search tries near states first."""
         return 0
 
     def size(self, state: State) -> int:
-        """How many small states it is as large as."""
+        """How many small states this one counts as."""
         return 1
 
     def describe(self, state: State) -> str:
@@ -78,7 +78,7 @@ class Model(ABC):
 
 
 class Register(Model):
-    """Reads return what was written last."""
+    """A read returns the last written value."""
 
     name = "register"
 
@@ -100,7 +100,7 @@ class Register(Model):
 
 
 class CasRegister(Register):
-    """A register with compare-and-set: ``cas [old, new]`` that is ok found ``old``; of unknown outcome it may also have found another."""
+    """A register with compare-and-set: a ``cas [old, new]`` that is ok found ``old``; one of unknown outcome may have found another value."""
 
     name = "cas-register"
 
@@ -127,7 +127,7 @@ class CasRegister(Register):
 
 
 class Counter(Model):
-    """Reads return the sum of what was added."""
+    """A read returns the sum of all additions."""
 
     name = "counter"
 
@@ -152,7 +152,7 @@ class Counter(Model):
 
 
 class GrowSet(Model):
-    """Elements are added, and a read returns them all. One that returns an element twice is no read of a set."""
+    """Elements are added, and a read returns all of them. A read that returns an element twice is rejected."""
 
     name = "set"
 
@@ -188,7 +188,7 @@ class GrowSet(Model):
 
 
 class AppendList(Model):
-    """Elements are appended, and a read returns them all, in order."""
+    """Elements are appended, and a read returns all of them, in order."""
 
     name = "append-list"
 
@@ -222,7 +222,7 @@ _MICRO: Mapping[str, str] = {"r": "r", "read": "r", "w": "w", "write": "w"}
 
 
 class MultiRegister(Model):
-    """Registers that are read and written several at once. The state is the frozen set of (key, value) that were written."""
+    """Registers, several of which are read and written at once. The state is the frozen set of written (key, value) pairs."""
 
     name = "multi-register"
     keyed = False

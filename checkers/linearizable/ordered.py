@@ -1,7 +1,7 @@
-"""Sets and lists whose reads show the order of everything: levels instead of a search.
+"""Sets and lists whose reads show the whole order: levels instead of a search.
 
-Elements only come, so of two reads one saw all that the other did. That puts calls on *levels*: an element's call below every read
-that has it and above every read that has not; a list also tells its elements apart::
+Elements are never removed, so of two reads one saw everything that the other saw. That puts calls on *levels*: an element's call is
+below every read that contains it and above every read that does not; in a list, reads also order the elements::
 
     level   list                       set
       5     appends nobody read        adds nobody read
@@ -11,9 +11,9 @@ that has it and above every read that has not; a list also tells its elements ap
       1     append a                   add a
       0     reads of []                reads of {}
 
-Calls of one level may take effect in any order, those of a lower level must before those of a higher one. That is possible if and only
-if no call ends before one of a lower level starts: take the levels from below, each call as early as can be. O(n log n), beside the
-elements that were read.
+Calls of one level may take effect in any order; those of a lower level take effect before those of a higher one. That is possible if
+and only if no call ends before one of a lower level starts: go through the levels from below, each call as early as possible.
+O(n log n), plus the elements that were read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Leveled = list[tuple[int, int, int]]
 
 
 def judge_set(calls: Sequence[Call], initial: frozenset[Hashable]) -> bool:
-    """Judges a set; complete for any history. Of adds of the same element, only the first that takes effect changes anything."""
+    """Judges a set; complete for any history. Of several adds of one element, only the first to take effect changes anything."""
     starts: dict[Hashable, int] = dict.fromkeys(initial, -2)
     ends: dict[Hashable, int] = dict.fromkeys(initial, -1)
     reads: dict[Hashable, list[Call]] = {}
@@ -57,7 +57,7 @@ def judge_set(calls: Sequence[Call], initial: frozenset[Hashable]) -> bool:
 
 
 def judge_list(calls: Sequence[Call], initial: tuple[Hashable, ...]) -> bool | None:
-    """Judges a list; None when an element is appended twice, so that its place does not say whose it is."""
+    """Judges a list; None when an element is appended twice, so that a read does not tell whose it is."""
     appends: dict[Hashable, Call] = {}
     longest = initial
     for c in calls:
@@ -87,7 +87,7 @@ def judge_list(calls: Sequence[Call], initial: tuple[Hashable, ...]) -> bool | N
 
 
 def feasible(at: Leveled) -> bool:
-    """Whether every call can take effect after all of lower levels."""
+    """Whether every call can take effect after all calls of lower levels."""
     at.sort()
     reached = start = -3
     level = -1

@@ -1,4 +1,4 @@
-"""What a check says: per key whether there is an order, and if not, which answer has no explanation and why."""
+"""The result of a check: for each key whether there is an order, and if not, which answer has no explanation and why."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from checkers.verdict import Validity
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One way in which things can have stood when nothing explained the next answer.
+    """One possible situation before the answer that nothing explains.
 
     Attributes:
         state: in words.
-        order: ids of the last operations in the order in which they took effect; the first of all come first.
-        pending: ids of operations that were under way and had not taken effect.
+            order: ids of the last operations, in the order in which they took effect; earlier ones are cut off.
+            pending: ids of operations that were under way and had not yet taken effect.
     """
 
     state: str
@@ -31,13 +31,13 @@ class KeyResult:
     Attributes:
         key: None in a history without keys.
         valid: ``"unknown"`` when a limit ended the search.
-        algorithm: what decided it: ``zones``, ``levels``, ``matching``, ``bounds`` or ``search``.
-        operations: how many there were, without those that failed and reads of unknown outcome.
-        answered: how many answers an order explains, at most; all of them when it is valid.
-        of: how many answers there were.
+            algorithm: the one that decided: ``zones``, ``levels``, ``matching``, ``bounds`` or ``search``.
+            operations: their number, without those that failed and reads of unknown outcome.
+            answered: the highest number of answers that an order explains; all of them if it is valid.
+            of: the number of answers.
         failing: the operation whose answer no order explains, and the history index of that answer.
-        explanation: why, in words; how far it got, when it is not known.
-        configurations: how things can have stood before that answer.
+            explanation: why, in words; if unknown, how far the search got.
+            configurations: possible situations before that answer.
         involved: ids of operations that the explanation names, the failing one first.
     """
 
@@ -56,7 +56,7 @@ class KeyResult:
 
 @dataclass(frozen=True)
 class Result:
-    """All keys: the worst of them decides."""
+    """All keys; the worst one decides."""
 
     model: str
     valid: Validity

@@ -1,19 +1,19 @@
-"""A table's rows as an object: what its clients asked and saw, split into ids that have nothing to do with each other.
+"""A table's rows as an object: what its clients asked and saw, split into independent groups of ids.
 
-The state is the rows of one id, as many as there are; what a statement does to it is its meaning (``Kind.writeset``). A statement of several
-ids, and one that takes the rows of a partition by the parity of their counter, is one call on each id: whether it touches a row is decided
-by that row alone. INSERT … SELECT makes the row of one id out of another's, so these two are one object. A read of the whole table is one
-of each id. What is linearizable as a whole is so in each part, so a part that is not refutes the whole.
+The state is the rows of one id, as many as there are; a statement's effect on it is its meaning (``Kind.writeset``). A statement on
+several ids, and one that selects the rows of a partition by the parity of their counter, is one call on each id: each row alone
+decides whether the statement touches it. INSERT … SELECT copies the row of one id to another, so these two form one object. A read of
+the whole table is a read of each id. If the whole is linearizable, so is each group: a group that is not refutes the whole.
 
-When a statement scans, and when it commits, is one moment where the table promises serializability. Under snapshot isolation it is two: it
-may commit what its meaning was at any state since its invocation, if the rows that it removes are still there (first committer wins); a
-DELETE that finds some of them deleted already removes the others. So a state also carries, for each statement under way, what it
-may have scanned::
+If the table promises serializability, a statement scans and commits at one moment. Under snapshot isolation these are two moments: it
+may commit what it meant at any state since its invocation, if the rows that it removes still exist (first committer wins); a DELETE
+that finds some of them already deleted removes the others. So a state also holds, for each statement under way, what it may have
+scanned::
 
     rows          {a}            {b}             {b'}
     events         ├ invoked: delete             ├ answered
-    may commit     {-a}          {-b}            {-b'}              -a is of no use any more: an update took a
-                                                                    with the documented undelete: nothing, and b' stays
+        may commit     {-a}          {-b}            {-b'}              -a is void once an update removed a; with the
+                                                                        documented undelete it is nothing, and b' stays
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from workloads.tables import COLUMNS, Row, State, TableSpec
 
 Guide = Callable[[Iterable[object]], bool]
 Rows = tuple[Row, ...]
-"""Sorted, equal ones repeated."""
+"""Sorted, with repetitions."""
 
 
 class Outcome(NamedTuple):
-    """What a commit takes out and puts in."""
+    """The rows that a commit removes and adds."""
 
     removed: Rows
     added: Rows
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A statement on one object. ``loose``: it may have scanned before it committed; ``deletes``: a DELETE, as Iceberg means it."""
+    """A statement on one object. ``loose``: it may have scanned before it committed; ``deletes``: a DELETE in Iceberg's sense."""
 
     operation: Operation
     kind: Kind
@@ -60,7 +60,7 @@ class Write:
 
 
 class At(NamedTuple):
-    """A state: the rows, and for each loose statement under way (by id) what it may commit."""
+    """A state: the rows, and what each loose statement under way (by id) may commit."""
 
     rows: Rows
     scanned: tuple[tuple[str, tuple[Outcome, ...]], ...] = ()
@@ -68,7 +68,7 @@ class At(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leniency:
-    """What is documented as possible beyond a table's promise."""
+    """Behaviour that Iceberg documents as possible beyond a table's promise."""
 
     undelete: bool = False
     blind: bool = False
@@ -84,7 +84,7 @@ class IdGroup(NamedTuple):
     calls: tuple[Call, ...]
 
     def lenient(self, leniency: Leniency) -> IdGroup:
-        """The same calls, with appends that validate nothing where that is to be forgiven."""
+        """The same calls, with unvalidated appends where the leniency forgives them."""
         if not leniency.blind:
             return self
         calls = (
@@ -108,14 +108,14 @@ class IdGroup(NamedTuple):
 
 
 class Unreadable(ValueError):
-    """An operation without a meaning here."""
+    """An operation whose meaning is unknown here."""
 
 
 # --- from operations to calls -----------------------------------------------------------------------------------------
 
 
 def rows_of(result: Any) -> Rows | None:
-    """A read's rows; None when its result is no such thing."""
+    """A read's rows; None when its result has another form."""
     if not isinstance(result, list) or any(not isinstance(r, list | tuple) or len(r) != len(COLUMNS) for r in result):
         return None
     if any(type(r[0]) is not int or any(isinstance(x, list | Mapping) for x in r) for r in result):
@@ -123,13 +123,13 @@ def rows_of(result: Any) -> Rows | None:
     rows = [Row(*r) for r in result]
     try:
         return tuple(sorted(rows))
-    except TypeError:  # a corrupted row, which equals none that there can be
+    except TypeError:  # a corrupted row, which equals no possible row
         return tuple(sorted(rows, key=repr))
 
 
 @dataclass(frozen=True)
 class SeenRows:
-    """What clients asked of a table and were told; ``strange``: operations whose arguments or results are of another form."""
+    """What clients asked of a table and were told; ``strange``: operations whose arguments or results have another form."""
 
     spec: TableSpec
     reads: tuple[tuple[Operation, int | None, Rows], ...]
@@ -137,11 +137,11 @@ class SeenRows:
     travels: int
     strange: tuple[str, ...]
     set_back: tuple[str, ...] = ()
-    """Rollbacks that may have taken effect: no state says what they mean."""
+    """Rollbacks that may have taken effect: the state does not determine what they mean."""
 
     @staticmethod
     def of(spec: TableSpec, operations: Iterable[Operation]) -> SeenRows:
-        """Sorts a table's operations. Those that failed never took effect; maintenance must not change a row."""
+        """Sort a table's operations. Those that failed never took effect; maintenance must not change a row."""
         reads: list[tuple[Operation, int | None, Rows]] = []
         writes: list[tuple[Operation, Kind, Touches]] = []
         strange: list[str] = []
@@ -175,7 +175,7 @@ class SeenRows:
         return SeenRows(spec, tuple(reads), tuple(writes), travels, tuple(strange), tuple(set_back))
 
     def parts(self) -> Iterator[IdGroup]:
-        """The ids that any operation names or any read shows, in groups that have nothing to do with each other."""
+        """The ids that any operation names or any read shows, in independent groups."""
         groups = _Groups()
         for _, _, about in self.writes:
             groups.join(about.named, together=about.copied_from is not None)
@@ -212,7 +212,7 @@ def _concerns(about: Touches, id: int, spec: TableSpec) -> bool:
 
 
 class _Groups:
-    """Ids, some of which belong together."""
+    """Ids, grouped by what belongs together."""
 
     def __init__(self) -> None:
         self._above: dict[int, int] = {}
@@ -243,8 +243,8 @@ class _Groups:
 class TableRows(Model):
     """The rows of ids that belong together.
 
-    With a ``guide``, calls of unknown outcome, and those whose name somebody read, take effect only where ``all`` or ``any`` of the rows that
-    they make can become one that somebody read. An order found so is one; that none is found says nothing.
+    With a ``guide``, calls of unknown outcome, and calls whose name a read shows, take effect only where ``all`` or ``any`` of their rows
+    can become a row that was read. An order found this way is valid; finding none proves nothing.
     """
 
     name = "rows"
@@ -258,7 +258,7 @@ class TableRows(Model):
         self._known: dict[tuple[str, Rows], Outcome] = {}
         self._writes = {c.op: c.value for c in part.calls if not c.reads}
         self._counts: dict[str, int] = {}
-        """Log of a row, up to any of its elements → the highest counter that a row with a log beginning so was read with."""
+        """Prefix of a row's log → the highest counter of a row that was read with such a log."""
         self.names: set[str] = set()
         for r in {r for c in part.calls if c.reads for r in c.result}:
             elements = str(r.log).split(",")
@@ -275,7 +275,7 @@ class TableRows(Model):
         return call.end != NEVER or call.op in self.names or call.reads or not call.value.kind.signs
 
     def outcome(self, rows: Rows, write: Write) -> Outcome:
-        """What a statement means at these rows."""
+        """What a statement means for these rows."""
         key = write.operation.op, rows
         found = self._known.get(key)
         if found is None:
@@ -337,7 +337,7 @@ class TableRows(Model):
         return 1 + len(state.rows) // 16
 
     def far(self, state: At, call: Call) -> int:
-        """Rows that must go or come before a read returns."""
+        """Number of rows to remove or add before a read can return."""
         if not call.reads:
             return 0
         here, there = self._shown(state, call), list(call.result)
@@ -382,10 +382,10 @@ class TableRows(Model):
 
 
 def _without(rows: Rows, removed: Rows) -> Rows | None:
-    """The rows without some; None when one of them is not there."""
+    """The rows minus some; None when one of these does not exist."""
     if not removed:
         return rows
-    left = list(rows)  # a few: no index pays
+    left = list(rows)  # only a few: an index does not pay
     for r in removed:
         if r not in left:
             return None
@@ -394,7 +394,7 @@ def _without(rows: Rows, removed: Rows) -> Rows | None:
 
 
 def _still(x: Outcome, gone: frozenset[Row], forgiven: bool) -> Outcome | None:
-    """What a scan's outcome is worth after rows were removed; None when it cannot be committed any more."""
+    """What remains of a scan's outcome after rows were removed; None when it can no longer be committed."""
     if gone.isdisjoint(x.removed):
         return x
     return Outcome(tuple(r for r in x.removed if r not in gone), x.added) if forgiven else None

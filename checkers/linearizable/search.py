@@ -1,22 +1,22 @@
 """The search for an order: just-in-time linearization, for any model.
 
 The algorithm is Wing and Gong's (1993) with Lowe's memory ("Testing for linearizability", 2017). Events are taken in order. A
-*configuration* is the set of calls under way that already took effect, and the state; a call is made to take effect only when it must
-have (its answer came), after any calls under way that it may need before it::
+*configuration* is the set of calls under way that already took effect, and the state; a call takes effect only when it must (its
+answer came), after any calls under way that it may need before it::
 
     event     ├ a invoked   ├ b invoked        ├ a answered        ├ b answered
     configs   {}, s0        {}, s0             {a}, a(s0)          {b}, b(a(s0))
                                                {a,b}, a(b(s0))     {a,b} …
 
-It is depth first: the first order that explains everything ends it. It is exhaustive: when no configuration is left, there is none.
-What is left out of it changes no answer:
+It is depth first: the first order that explains everything ends it. It is exhaustive: if no configuration is left, there is no order.
+These shortcuts do not change the answer:
 
-* a read that can return now does so at once. It changes nothing, so whatever follows may follow still;
-* of calls of unknown outcome that do the same, the one invoked first takes effect first: it can stand for the others;
+* a read that can return now does so at once. It changes nothing, so everything remains possible;
+* of calls of unknown outcome with the same effect, the one invoked first takes effect first: it can stand for the others;
 * a call of unknown outcome that would change nothing does not take effect;
 * a configuration that was visited at an event is not visited again.
 
-Time and memory are bounded by counted steps and remembered configurations, not by a clock: the same history gives the same answer.
+Counted steps and stored configurations bound time and memory, not a clock: the same history gives the same answer.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from checkers.linearizable.models import Model
 from checkers.verdict import Validity
 
 _TOGETHER = 40
-"""References to calls under way that cost as much memory as a configuration."""
+"""References to calls under way that use as much memory as a configuration."""
 MOST = 10
-"""Final configurations that are kept."""
+"""Final configurations that are kept, at most."""
 
 Path = tuple[Any, int] | None
 """The calls in the order in which they took effect, last first: ``(path before, position of the call)``."""
@@ -41,12 +41,12 @@ Path = tuple[Any, int] | None
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a search may do for one key. Both count a large state (``Model.size``) as several.
+    """The limits of a search for one key. Both count a large state (``Model.size``) as several.
 
     Attributes:
-        steps: how often a call is tried at a state; a million take some seconds.
-        configurations: how many are remembered at once; a million take some hundred megabytes.
-        total: steps for all keys together.
+            steps: tries of a call at a state; a million take some seconds.
+            configurations: stored at once; a million take some hundred megabytes.
+            total: steps for all keys together.
     """
 
     steps: int = 3_000_000
@@ -54,16 +54,16 @@ class Limits:
     total: int = 12_000_000
 
     def after(self, steps: int) -> Limits:
-        """What is left for a key when others took that many steps; never so little that an easy key is not decided."""
+        """The remaining limits for a key after others used that many steps; always enough to decide an easy key."""
         return replace(self, steps=max(FEWEST, min(self.steps, self.total - steps)))
 
 
 FEWEST = 1000
-"""Steps that every key may take."""
+"""Steps that every key gets, at least."""
 
 
 DEFAULT = Limits()
-"""A minute or so and some hundred megabytes, at worst."""
+"""At worst about a minute and some hundred megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,14 @@ class Final:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
-        valid: True, False, or ``"unknown"`` when a limit ended it.
-        answered: how many answers were explained by the order that got furthest.
-        stuck: the position of the call whose answer none explains; None when all are explained.
-        finals: configurations there; when valid, the one at the end.
-        steps: how often a call was tried at a state.
+            valid: True, False, or ``"unknown"`` when a limit ended the search.
+            answered: how many answers the order that got furthest explains.
+            stuck: the position of the call whose answer no order explains; None when all are explained.
+            finals: configurations at that point; if valid, the one at the end.
+            steps: how often a call was tried at a state.
     """
 
     valid: Validity
@@ -101,12 +101,12 @@ class Searched:
 
 
 class _Exhausted(Exception):
-    """A limit is reached."""
+    """A limit was reached."""
 
 
 @dataclass(slots=True)
 class _Event:
-    """A start or an answer, and what is under way then. ``crashed``: how many of the calls of unknown outcome have begun."""
+    """A start or an answer, and the calls under way then. ``crashed``: how many calls of unknown outcome have begun."""
 
     call: int
     answer: bool
@@ -127,18 +127,18 @@ class _Search:
     finals: list[tuple[int, Any, Path]] = field(default_factory=list)
     seen: set[tuple[int, int, Any]] = field(default_factory=set)
     held: int = 0
-    """What ``seen`` counts as."""
+    """The size of ``seen``, in configurations."""
 
     def __post_init__(self) -> None:
         self.crashed: list[int] = []
         self.before: list[int] = [0] * len(self.calls)
-        """Bit of the call of unknown outcome that does the same and comes first; 0 for none."""
+        """Bit of the previous call of unknown outcome with the same effect; 0 for none."""
         self.bit: list[int] = [0] * len(self.calls)
         self.crowded = False
         self.events = self._events()
 
     def _events(self) -> list[_Event]:
-        """Starts and answers in order, and a bit for every call: one whose call was answered is used again."""
+        """Starts and answers in order, and a bit for every call; the bit of an answered call is reused."""
         order = sorted(
             [(c.start, 0, n) for n, c in enumerate(self.calls)]
             + [(c.end, 1, n) for n, c in enumerate(self.calls) if c.end != NEVER]
@@ -206,7 +206,7 @@ class _Search:
         return Final(state, tuple(order), tuple(n for n in sorted(begun) if n not in taken))
 
     def _run(self) -> tuple[int, Any, Path] | None:
-        """The configuration at the end, or None when no order gets there."""
+        """The configuration at the end, or None when no order reaches it."""
         if self.crowded:
             raise _Exhausted
         node = self._advance(0, 0, self.model.initial, None)
@@ -221,7 +221,7 @@ class _Search:
             if pos == self.best and len(self.finals) < MOST:
                 self.finals.append((mask, state, path))
             if not stack:
-                self.seen.clear()  # nothing is left that could come here again
+                self.seen.clear()  # nothing that is left can come here again
                 self.held = 0
             only = self._only(pos, mask, state, path)
             if only is not None:
@@ -242,7 +242,7 @@ class _Search:
             node = self._advance(at[-1] + 1, *following)
 
     def _only(self, pos: int, mask: int, state: Any, path: Path) -> tuple[int, Any, Path] | None:
-        """The configuration after an answer where there can be no other; None where there may be several, or none."""
+        """The only possible configuration after an answer; None when there may be several, or none."""
         e = self.events[pos]
         c = self.calls[e.call]
         if not c.reads and (e.crashed or any(not mask & self.bit[n] for n in e.writes)):
@@ -257,7 +257,7 @@ class _Search:
         return m, done[0], p
 
     def _advance(self, pos: int, mask: int, state: Any, path: Path) -> tuple[int, int, Any, Path]:
-        """On to the next answer of a call that has not taken effect."""
+        """Advance to the next answer of a call that has not taken effect."""
         events, calls, bit, step = self.events, self.calls, self.bit, self.model.step
         while pos < len(events):
             e = events[pos]
@@ -278,13 +278,13 @@ class _Search:
         return pos, mask, state, path
 
     def _answered(self, pos: int, mask: int, state: Any, path: Path) -> Iterator[tuple[int, Any, Path]]:
-        """The configurations after an answer: its call took effect last, at once or after others; the shortest ways first."""
+        """The configurations after an answer: its call took effect last, alone or after others; the shortest paths first."""
         e = self.events[pos]
         x = e.call
         c, step, calls = self.calls[x], self.model.step, self.calls
         others = [*e.writes, *self.crashed[: e.crashed]]
         reads = [r for r in e.reads if r != x and not mask & self.bit[r]]
-        queue = [(0, 0, 0, mask, state, path)]  # (taken and still to take, to tell them apart, taken, …)
+        queue = [(0, 0, 0, mask, state, path)]  # (taken and still to take, a tie-breaker, taken, …)
         pushed = 0
         while queue:
             _, _, taken, mask, state, path = heappop(queue)
@@ -314,7 +314,7 @@ class _Search:
                 raise _Exhausted
 
     def _read(self, reads: Sequence[int], mask: int, state: Any, path: Path) -> tuple[int, Path]:
-        """Lets every read under way return that can."""
+        """Let every read under way return that can."""
         for r in reads:
             if not mask & self.bit[r]:
                 self.steps += 1
@@ -333,5 +333,5 @@ class _Search:
 
 
 def search(calls: Sequence[Call], model: Model, limits: Limits = DEFAULT) -> Searched:
-    """Looks for an order of the calls that the model explains and that keeps to their times."""
+    """Search for an order of the calls that the model explains and that respects their times."""
     return _Search(calls, model, limits).run()

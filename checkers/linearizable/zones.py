@@ -1,20 +1,20 @@
 """Registers whose writes are all different: sorted zones instead of a search (Gibbons and Korach, "Testing Shared Memories", 1997).
 
-A read says which write it saw, so a write and its reads are a *cluster*: they take effect one after the other, with nothing between.
-Of a cluster only two moments matter: the first end of any of its calls, and the last start::
+A read shows which write it saw, so a write and its reads are a *cluster*: they take effect one after the other, with nothing between.
+Only two moments of a cluster matter: the first end of any of its calls, and the last start::
 
-    w(1) ├──────┤                      first end (of w) < last start (of r): from one to the other the value *is* 1:
-                    r=1 ├─────┤        a forward zone
+        w(1) ├──────┤                      first end (of w) < last start (of r): in between the value *is* 1: a
+                                        r=1 ├─────┤        forward zone
            └────────┘
     w(2) ├─────────────┤               last start < first end: all of its calls have a moment in common:
              r=2 ├────────┤            a backward zone, of which one moment is enough
                  └─────┘
 
 There is an order if and only if no read ends before its write begins, no two forward zones overlap, and no backward zone lies within a
-forward one. Unknown outcomes fit in: a write that nobody read need not have happened; one that was read took effect, before the first
-end of its reads, which is the first end of its cluster anyway. The first value is a write before everything.
+forward one. Unknown outcomes fit in: a write that nobody read need not have happened; one that was read took effect before the first
+end of its reads, which is the first end of its cluster anyway. The initial value counts as a write before everything.
 
-All keys are done at once, in O(n log n): their zones lie one after the other on one line.
+All keys are judged at once, in O(n log n): their zones lie one after the other on one line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class Zoned:
-    """Keys that have an order, that have none, and that cannot be decided so (a value is written twice, or is the first)."""
+    """Keys with an order, keys with none, and keys that zones cannot decide (a value is written twice, or equals the initial one)."""
 
     good: tuple[Hashable, ...]
     bad: tuple[Hashable, ...]
@@ -89,7 +89,7 @@ def judge(keys: Mapping[Hashable, Sequence[Call]], initial: Hashable) -> Zoned:
 
 
 def _overlap(first_end: Ints, last_start: Ints, owner: Ints) -> Ints:
-    """The owners of zones that contradict each other."""
+    """The keys whose zones contradict each other."""
     if not len(owner):
         return owner
     line = owner * (int(max(first_end.max(), last_start.max())) + 4)
@@ -107,7 +107,7 @@ def _overlap(first_end: Ints, last_start: Ints, owner: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A write (None for the first value) and its reads. ``first``: its call that ends first; ``last``: the one that starts last."""
+    """A write (None for the initial value) and its reads. ``first``: its call that ends first; ``last``: the one that starts last."""
 
     value: Hashable
     write: Call | None
@@ -115,7 +115,7 @@ class Cluster:
 
     @property
     def first(self) -> Call | None:
-        """The call that ends first; None for the first value."""
+        """The call that ends first; None for the initial value."""
         return None if self.write is None else min((self.write, *self.reads), key=lambda c: c.end)
 
     @property
@@ -135,7 +135,7 @@ class Cluster:
 
     @property
     def forward(self) -> bool:
-        """Whether the register had the value from ``low`` to ``high``."""
+        """Whether the register had this value from ``low`` to ``high``."""
         end, start = self._ends()
         return end < start
 
@@ -145,7 +145,7 @@ class Cluster:
 
 
 def clusters(calls: Sequence[Call], initial: Hashable) -> list[Cluster]:
-    """The clusters of one key whose reads all have a write, but for writes of unknown outcome that nobody read."""
+    """The clusters of one key whose reads all have a write, without writes of unknown outcome that nobody read."""
     reads: dict[Hashable, list[Call]] = {initial: []}
     for c in calls:
         if c.reads:
@@ -158,7 +158,7 @@ def clusters(calls: Sequence[Call], initial: Hashable) -> list[Cluster]:
 
 
 def contradiction(calls: Sequence[Call], initial: Hashable) -> tuple[Cluster, Cluster] | None:
-    """Two clusters whose zones contradict each other, the first one's forward; None when a read alone is wrong, or nothing is."""
+    """Two clusters whose zones contradict each other, the forward one first; None when a single read is wrong, or nothing is."""
     found = clusters(calls, initial)
     held = sorted((c for c in found if c.forward), key=lambda c: c.low)
     for a, b in pairwise(held):

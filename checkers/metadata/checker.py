@@ -1,12 +1,12 @@
-"""The ``metadata`` checker: does every version of a table's metadata, and every snapshot in it, keep the specification's promises?
+"""The ``metadata`` checker: does every version of a table's metadata, and every snapshot in it, follow the specification?
 
-Other checkers ask what clients saw. This one asks the table's own files, of *every* metadata.json that the catalog's pointer led to and
-not only of the last: a version that was wrong for a second misled whoever read it then, and later versions may show no trace of it.
+Other checkers ask what clients saw. This one reads the table's own files: *every* metadata.json that the catalog's pointer named, not
+only the last. A version that was wrong for a second misled whoever read it then, and later versions may show no trace of it.
 
-Three parts look at a table's log, each with its own subject: ``checkers.metadata.versions`` (versions, and what vanished from one to the
-next), ``checkers.metadata.files`` (files, manifests, summaries), on the chain that ``checkers.timeline.version_order``
-makes of the versions. The rules, each with the section of the specification that it is from, are a table: ``checkers.metadata.rules``.
-It knows nothing of the workload's meanings, so it also judges tables that other engines wrote.
+Three parts judge a table's log, each on its own subject: ``checkers.metadata.versions`` (versions, and what vanished from one to the
+next) and ``checkers.metadata.files`` (files, manifests, summaries), on the chain of versions that ``checkers.timeline.version_order``
+builds. ``checkers.metadata.rules`` is the table of rules, each with its section of the specification. The checker ignores the
+workload's meanings, so it also judges tables that other engines wrote.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from checkers.timeline.version_order import Chain
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 MOST = 25
-"""Anomalies of one name that are reported of one table; the rest are counted in a note."""
+"""Anomalies of one name reported for one table; a note counts the rest."""
 
 
 OF_A_PARENT = frozenset({"foreign-file", "summary-count", "wrong-operation"})
-"""Rules about what a snapshot adds to its parent; nothing follows from them where it is not known which that is."""
+"""Rules about what a snapshot adds to its parent; they say nothing if the parent is unknown."""
 
 
 class Metadata(Checker):
@@ -37,11 +37,11 @@ class Metadata(Checker):
     names = frozenset(RULES)
 
     def check(self, evidence: Evidence) -> Verdict:
-        """Anomalies named by ``checkers.metadata.rules.RULES``, with the rule and where it is written in ``evidence``.
+        """Anomalies named after ``checkers.metadata.rules.RULES``, with the rule and its source in ``evidence``.
 
-        ``stats``: per table the numbers of versions and snapshots looked at, of summary metrics compared, of live files, and of what
-        is legal but worth knowing (``dangling_position_delete_files``: position deletes of data files that are no longer live).
-        ``unknown``: a table without a log, a log that was not read to its end, or something in it that could not be read.
+        ``stats``: per table the numbers of versions and snapshots checked, of summary metrics compared, of live files, and of legal but
+        notable things (``dangling_position_delete_files``: position deletes of data files that are no longer live).
+        ``unknown``: a table without a log, a log that was not read to its end, or an unreadable part of it.
         """
         operations = evidence.history.operations()
         events = {o.op: o.indices for o in operations}

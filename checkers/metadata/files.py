@@ -1,16 +1,16 @@
-"""What must hold within a snapshot: its files, and what its manifests and its summary say of them.
+"""The rules within a snapshot: its files, and what its manifests and its summary state about them.
 
-The table log has, for every commit, the files that it added and removed relative to its parent, and what the reader saw breaking the
-spec where it first read a manifest (``Commit.violations``). Here the commits are walked as a tree from the root, doing each one's
-difference on the way down and undoing it on the way up, so that at each snapshot its live files are known: a path that is live twice, a
-second deletion vector of a data file, a deletion vector of a file that is not live, totals that do not add up.
+For every commit, the table log has the files that it added and removed relative to its parent, and the violations of the spec that the
+reader found when it first read a manifest (``Commit.violations``). Here the commits are walked as a tree from the root; each commit's
+difference is applied on the way down and undone on the way up, so that the live files of each snapshot are known. That shows a path
+that is live twice, a second deletion vector of a data file, a deletion vector of a file that is not live, and wrong totals.
 
-**Not everything can be checked from the log.** It has no manifests: the manifest list's counts, EXISTING entries, and what a rewritten
-manifest says of carried-over files are judged by the reader alone, once, where it reads them. A wrong ``first_row_id`` of a file that
-was not added by the snapshot does not show. ``changed-partition-count`` and counts of manifests are not compared. Below a commit whose
-manifests could not be read nothing is walked (``unwalked`` says how many).
+**The log does not show everything.** It has no manifests: only the reader, once, when it reads them, judges the manifest list's counts,
+EXISTING entries, and what a rewritten manifest states about carried-over files. A wrong ``first_row_id`` of a file that the snapshot did
+not add does not show. ``changed-partition-count`` and counts of manifests are not compared. The walk stops at a commit whose manifests
+could not be read (``unwalked`` counts the snapshots below).
 
-Position deletes (version 2) of a data file that is not live are legal and normal: compaction leaves them. They are counted, no more.
+Position deletes (version 2) of a data file that is not live are legal and normal: compaction leaves them. They are only counted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROBLEM = re.compile(
     r"(?P<kind>manifest list|manifest|data file|equality delete file|position delete file|deletion vector)"
     r"(?: \(of snapshot (?P<snapshot>-?\d+|None)\))? (?P<file>.+?) is (?P<what>missing|corrupt)(?:: (?P<why>.*))?$"
 )
-"""How ``harness.tablefiles.decoded`` says that a file could not be read; the commit that needs it follows after ``;``."""
+"""How ``harness.tablefiles.decoded`` reports an unreadable file; the commit that needs it follows after ``;``."""
 
 MOST_FILES = 50
 
@@ -53,7 +53,7 @@ def check_files(chain: Chain, *, complete: bool) -> VersionSeen:
 
 @dataclass
 class _Lost:
-    """Files of one commit that are missing, who needs them, and what else is said of them."""
+    """Missing files of one commit, the snapshots that need them, and other findings on them."""
 
     files: dict[str, None] = field(default_factory=dict)
     snapshots: dict[int, None] = field(default_factory=dict)
@@ -114,7 +114,7 @@ def _unreadable(chain: Chain, seen: VersionSeen, complete: bool) -> None:
 
 
 def _explains_itself(problem: str) -> bool:
-    """Whether it is about a file, or about a parent that is judged where it is missing itself."""
+    """Whether it is about a file, or about a parent that is judged where the parent itself is missing."""
     return PROBLEM.match(problem.rpartition("; needed by ")[0] or problem) is not None or problem.startswith(
         "its parent "
     )
@@ -135,7 +135,7 @@ def _missing(chain: Chain, maker: int | None, lost: _Lost) -> BrokenRule:
 
 
 def _suspects(chain: Chain, c: Commit | None) -> str:
-    """Who may have deleted a snapshot's files."""
+    """Operations that may have deleted a snapshot's files."""
     o: Operation | None = chain.by_op.get(c.op or "") if c is not None else None
     if o is not None and o.type == "fail":
         return (
@@ -150,11 +150,11 @@ def _suspects(chain: Chain, c: Commit | None) -> str:
     return f" Files were deleted by {explain.listing(explain.operation(x) for x in cleaners)}." if cleaners else ""
 
 
-# --- what the reader saw ----------------------------------------------------------------------------------------------
+# --- what the reader found --------------------------------------------------------------------------------------------
 
 
 def _violations(chain: Chain, seen: VersionSeen) -> set[tuple[str, int]]:
-    """The reader's findings, by their codes; returns (name, snapshot) of each."""
+    """The reader's findings, by code; returns (name, snapshot) of each."""
     told: set[tuple[str, int]] = set()
     for c in chain.log.commits:
         for violation in c.violations:
@@ -176,7 +176,7 @@ def _violations(chain: Chain, seen: VersionSeen) -> set[tuple[str, int]]:
     return told
 
 
-# --- what a commit's entries say --------------------------------------------------------------------------------------
+# --- a commit's entries -----------------------------------------------------------------------------------------------
 
 
 def _entries(chain: Chain, seen: VersionSeen) -> None:
@@ -202,12 +202,12 @@ def _entries(chain: Chain, seen: VersionSeen) -> None:
 
 
 def _size(f: FileEntry) -> int:
-    """What the summary counts of a file (``ScanTaskUtil.contentSizeInBytes``): of a deletion vector only its blob."""
+    """The size that the summary counts (``ScanTaskUtil.contentSizeInBytes``): for a deletion vector only its blob."""
     return f.length if f.content == "deletion-vector" and f.length is not None else f.size
 
 
 def measures(files: tuple[FileEntry, ...]) -> dict[str, int]:
-    """Numbers of files, records and bytes, by the words of the summary's metrics."""
+    """Numbers of files, records and bytes, named as in the summary's metrics."""
     data = [f for f in files if f.content == "data"]
     deletes = [f for f in files if f.content != "data"]
     by = Counter(f.content for f in files)
@@ -291,7 +291,7 @@ _Vector = tuple[str, int | None]
 
 
 class _FileWalk:
-    """The live files of the snapshot at the cursor; one step a commit, undone on the way back."""
+    """The live files of the snapshot at the cursor; one step for each commit, undone on the way back."""
 
     def __init__(self, chain: Chain, seen: VersionSeen, told: set[tuple[str, int]]) -> None:
         self._chain = chain
@@ -379,7 +379,7 @@ class _FileWalk:
             self._seen.findings.append(_summary(self._chain, c, wrong))
 
     def _wrong_before(self, c: Commit) -> bool:
-        """Whether the parent's totals were wrong already: totals are carried on, and the first wrong one is told."""
+        """Whether the parent's totals were wrong already: totals carry over, and only the first wrong one is reported."""
         key = ("total", str(c.parent_id))
         self._said.add(("total", str(c.snapshot_id)))
         return key in self._said

@@ -1,8 +1,8 @@
-"""What the Iceberg specification promises of a table's metadata, one rule an anomaly: name, section, promise.
+"""What the Iceberg specification promises about a table's metadata, one rule for each anomaly: name, section, promise.
 
-The ``metadata`` checker names what it finds by this table, so that a reader of its verdict can look the rule up
-(https://iceberg.apache.org/spec/, format/spec.md in apache/iceberg). A rule whose section is a class of Iceberg is what the Java
-library promises where the specification is silent.
+The ``metadata`` checker names its findings after this table, so that a reader of its verdict can look the rule up
+(https://iceberg.apache.org/spec/, format/spec.md in apache/iceberg). If the section is a class of Iceberg, the Java library makes the
+promise and the specification is silent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SPEC = "https://iceberg.apache.org/spec/"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A promise: the section that makes it, the section's anchor (empty: no section, a class), and what it says."""
+    """A promise: the section that makes it, the section's anchor (empty for a class), and its text."""
 
     section: str
     anchor: str
@@ -23,7 +23,7 @@ class Rule:
 
     @property
     def link(self) -> str | None:
-        """Where to read it; None for a rule of the Java library."""
+        """The link to its text; None for a rule of the Java library."""
         return f"{SPEC}#{self.anchor}" if self.anchor else None
 
 
@@ -227,9 +227,9 @@ RULES: Mapping[str, Rule] = {
 
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
-    """A rule that is broken, as the parts of the ``metadata`` checker find it.
+    """A broken rule, as the parts of the ``metadata`` checker find it.
 
-    ``text`` says what was seen and contradicts the rule; the checker adds the rule itself. The other fields are an anomaly's.
+    ``text`` states the observation that contradicts the rule; the checker adds the rule itself. The other fields are an anomaly's.
     """
 
     name: str

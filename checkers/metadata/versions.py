@@ -1,8 +1,8 @@
-"""What must hold within one version of a table's metadata, and from one version to the next.
+"""The rules within one version of a table's metadata, and from one version to the next.
 
-Counters never go down, what is listed stays listed unless an operation of the history can have taken it away, the current snapshot is
-main's, and a snapshot is told the same way for ever. Versions are compared with the one that they were *made from*
-(``checkers.timeline.version_order``), not with the one before them in the log: of a fork only the fork is reported, not all that it lost.
+Counters never go down; what is listed stays listed unless an operation of the history can have removed it; the current snapshot is
+main's; and a snapshot's description never changes. Each version is compared with its *predecessor* (``checkers.timeline.version_order``),
+not with the one before it in the log: after a fork, only the fork is reported, not everything that it lost.
 
 **What explains what.** Expiry removes snapshots, and refs that are too old. The statements and procedures of today's workloads take no
 schema, no partition spec, no property away (``Kind.takes_away``); an operation of an unknown kind is taken to explain whatever changed while it
@@ -37,7 +37,7 @@ def _may_undo_changes(o: Operation) -> bool:
 
 @dataclass
 class VersionSeen:
-    """What one part of the checker found on one table."""
+    """The findings of one part of the checker on one table."""
 
     findings: list[BrokenRule] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -45,7 +45,7 @@ class VersionSeen:
     stats: dict[str, int] = field(default_factory=dict)
 
     def doubt(self, note: str) -> None:
-        """Something that cannot be decided, and why."""
+        """Note what cannot be decided, and why."""
         self.undecided = True
         if note not in self.notes:
             self.notes.append(note)
@@ -56,7 +56,7 @@ class VersionSeen:
 
 
 def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
-    """All rules about versions; ``torn``: the history may lack its end, so that a loss may have an explanation after all."""
+    """All rules about versions; ``torn``: the history may lack its end, and with it the explanation of a loss."""
     seen = VersionSeen()
     check = _Versions(chain, seen, torn)
     for step in chain.steps:
@@ -77,7 +77,7 @@ class _Versions:
     seen: VersionSeen
     torn: bool
     held: dict[str, set[str]] = field(default_factory=dict)
-    """Property → the values that it had until now."""
+    """Property → all its values so far."""
 
     def found(self, name: str, text: str, **more: Any) -> None:
         self.seen.findings.append(BrokenRule(name, text, **more))
@@ -150,7 +150,7 @@ class _Versions:
     def _problems(self, m: Metadata) -> None:
         for text in m.problems:
             if "does not descend from it" in text:
-                continue  # a fork, judged by what the versions say themselves
+                continue  # a fork, which the versions themselves show
             if text.startswith("its metadata-log says"):
                 self.found("metadata-log-mismatch", f"version {m.n}, {m.location}: {text}.", files=(m.location,))
             elif text.startswith("tells snapshot"):
@@ -181,7 +181,7 @@ class _Versions:
         self.found("missing-metadata-file", f"{where} {file}, which is not in the store.", files=(file,))
 
     def log_problems(self) -> None:
-        """What the log says of itself."""
+        """Problems that the log reports itself."""
         for text in self.chain.log.problems:
             if FILE_PROBLEM.search(text):
                 self._metadata_file(text, None)
@@ -380,9 +380,9 @@ class _Versions:
     # --- what was acknowledged
 
     def acknowledged_changes(self) -> None:
-        """Every acknowledged change of schema, property or format version is in the last version, if that must show it.
+        """The last version has every acknowledged change of schema, property or format version, if it must show it.
 
-        What is told as vanished from one version to the next, or passed over by a fork, is told once.
+        A change already reported as vanished or passed over by a fork is not reported again.
         """
         chain = self.chain
         versions = chain.log.metadata
@@ -471,10 +471,10 @@ class _Versions:
 
         return None if has(versions[-1]) else ("format version 3", has)
 
-    # --- numbers that are assigned
+    # --- assigned numbers
 
     def sequence_numbers(self) -> None:
-        """Increasing along every parent chain, and no number twice among snapshots that are listed together."""
+        """Sequence numbers increase along every parent chain, and snapshots that are listed together have different ones."""
         known = self.chain.snapshots
         taken: dict[int, list[Commit]] = {}
         for c in self.chain.log.commits:
@@ -517,7 +517,7 @@ class _Versions:
         return not 0 <= c.metadata < len(versions) or versions[c.metadata].format_version > 1
 
     def _listed_together(self, commits: Sequence[Commit]) -> tuple[Metadata, tuple[Commit, Commit]] | None:
-        """Two of the commits that a version lists both, and that version."""
+        """Two of the commits that one version lists, and that version."""
         for k, b in enumerate(commits):
             for a in commits[:k]:
                 n = max(a.metadata, b.metadata)
@@ -528,7 +528,7 @@ class _Versions:
         return None
 
     def row_ids(self) -> None:
-        """Version 3: each snapshot's range of row ids begins at the table's next, lies behind its parent's, and overlaps no other."""
+        """Version 3: each snapshot's range of row ids begins at the table's next id, is above its parent's, and overlaps no other."""
         steps = {s.after.n: s for s in self.chain.steps if not s.again}
         ranges: list[tuple[int, int, Commit]] = []
         for c in self.chain.log.commits:
@@ -595,7 +595,7 @@ class _Versions:
         return {"ops": () if c.op is None else (c.op,), "snapshots": (c.snapshot_id,), "files": (m.location,)}
 
     def position_deletes(self) -> None:
-        """A table of version 3 gets no position delete files; those from before its upgrade may stay."""
+        """A version 3 table gets no new position delete files; those from before its upgrade may stay."""
         steps = {s.after.n: s for s in self.chain.steps if not s.again}
         for c in self.chain.log.commits:
             step = steps.get(c.metadata)
@@ -613,7 +613,7 @@ class _Versions:
                 )
 
     def parents(self) -> None:
-        """A snapshot's parent was in some version before it, or is from before the first version that could be read."""
+        """A snapshot's parent was in some earlier version, or is older than the first version that could be read."""
         steps = {s.after.n: s for s in self.chain.steps if not s.again}
         for c in self.chain.log.commits:
             step = steps.get(c.metadata)

@@ -1,22 +1,22 @@
-"""The ``reads`` checker: did every completed read return a state that the table had, and one that it could still have had?
+"""The ``reads`` checker: did every completed read return a state that the table had, and one that was still possible at that time?
 
 A table is a register whose values are its states; commits write it, reads read it. States are numbered in the order in which they were
-current (:attr:`Timeline.versions`, also those that main was later set back below). For a read invoked at event i and answered at e::
+current (:attr:`Timeline.versions`, including those that a rollback removed from main). For a read invoked at event i, answered at e::
 
     state      0 ──── 1 ──── 2 ──── 3 ──── 4 ──── 5 ──── 6
                       │      └──── may be read ───┘      │
        a read or write that had ended before i           its operation was invoked after e
        proves state 2 by then: lower is *stale*          so higher is a *future read*
 
-Reads are taken in the order in which they ended, and each is given the **lowest** state that it can have seen: that state had then
-been reached for certain, which is a bound for every read invoked later. (Linearizability of a register whose order of writes is known
-can be decided greedily, read by read.) A read of one key is the same with that key's rows.
+Reads are judged in the order of their ends, and each is assigned the **lowest** state that it can have seen: that state had certainly
+been reached by then, which bounds every read invoked later. (A register whose order of writes is known can be checked for
+linearizability greedily, read by read.) A read of one key is judged the same way, with that key's rows.
 
-A read that equals no state is named by what it contains: a value of an operation that never committed (``dirty-read``, Adya's G1a), a
+A read that equals no state is named after its content: a value of an operation that never committed (``dirty-read``, Adya's G1a), a
 value that nobody wrote (``phantom-value``, "thin air"), or rows of different states (``fractured-read``). One that equals only states
-out of bounds: ``read-your-writes``, ``non-monotonic-read``, ``stale-read``, ``future-read``: the weakest promise that it breaks.
+out of bounds is named after the weakest promise that it breaks: ``read-your-writes``, ``non-monotonic-read``, ``stale-read``, ``future-read``.
 
-States are compared by a hash: the sum over rows of a 128-bit hash each, so that a commit costs its own rows and a read costs its own.
+States are compared by a hash: the sum of a 128-bit hash of each row. So hashing a commit costs only its own rows, a read its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from workloads.tables import COLUMNS, Row
 
 _MOST_EXPLAINED = 100
-"""Fractured reads of a table that are compared with every state that they may have seen, to name the nearest."""
+"""Fractured reads per table to compare with every possible state, to name the nearest."""
 
 
 class Reads(Checker):
@@ -66,7 +66,7 @@ class Reads(Checker):
         """Anomalies ``dirty-read``, ``fractured-read``, ``phantom-value``, ``stale-read``, ``non-monotonic-read``,
         ``read-your-writes``, ``future-read``, ``vanished-read``, ``wrong-time-travel``.
 
-        ``stats``: per table how many reads were judged, how many could not be, and how many saw a commit that main has lost.
+        ``stats``: per table how many reads were judged, how many could not be, and how many saw a commit that main has lost since.
         """
         found, notes = timelines(evidence)
         anomalies: list[Anomaly] = []
@@ -84,7 +84,7 @@ class Reads(Checker):
 
 
 class _Floor:
-    """What is certain at each event: the greatest position that had been reached, and what proves it."""
+    """What is certain at each event: the greatest position reached, and its proof."""
 
     def __init__(self) -> None:
         self._events: list[int] = []
@@ -99,7 +99,7 @@ class _Floor:
         self._best.append(best)
 
     def before(self, event: int) -> tuple[int, Operation | None]:
-        """The greatest position certain before an event (0 when nothing is), and the operation that proves it."""
+        """The greatest position that is certain before an event (0 for none), and the operation that proves it."""
         at = bisect_left(self._events, event)
         return self._best[at - 1] if at else (0, None)
 
@@ -223,14 +223,14 @@ class _TableReads:
 
     @cached_property
     def _kept(self) -> list[int]:
-        """Positions that main's final ancestry has, ascending."""
+        """Positions in main's final ancestry, ascending."""
         kept = self.t.position
         return [p for p, v in enumerate(self.t.versions) if v.snapshot is None or v.snapshot in kept]
 
     def _vanished(self, o: Operation, key: int | None, seen: list[_Span]) -> None:
-        """A read that only states explain which main has lost: reported where no lost acknowledged commit says it already.
+        """A read that only states lost from main explain; reported unless a lost acknowledged commit already accounts for it.
 
-        ``seen``: positions that it may have seen, each span's ends included.
+        ``seen``: positions that it may have seen, including each span's ends.
         """
         if any(bisect_right(self._kept, x.stop) > bisect_left(self._kept, x.start) for x in seen):
             return
@@ -258,7 +258,7 @@ class _TableReads:
         )
 
     def _off_main(self, p: int) -> list[Commit]:
-        """The commits of a position that main's final ancestry does not have, newest first."""
+        """The commits of a position that are not in main's final ancestry, newest first."""
         out: list[Commit] = []
         for c in self.t.ancestors(self.t.versions[p].snapshot):
             if c.snapshot_id in self.t.position:
@@ -290,7 +290,7 @@ class _TableReads:
         return self._early(o, rows, key, newer[0].start) if newer else None
 
     def _old(self, o: Operation, rows: list[Row], key: int | None, p: int, floor: int) -> Anomaly:
-        """The newest state that it equals is older than one that had been reached when it was invoked."""
+        """The newest state that it equals is older than one that was certainly reached when it was invoked."""
         at = o.invoked.index
         missed = self.states.changes_of(key, p + 1, floor)
         mine = self.own_writes[o.process].before(at) if o.process in self.own_writes else (0, None)
@@ -341,7 +341,7 @@ class _TableReads:
         return None if o is None else o.process
 
     def _early(self, o: Operation, rows: list[Row], key: int | None, p: int) -> Anomaly:
-        """The oldest state that it equals was made by an operation invoked after the read had ended."""
+        """The oldest state that it equals was made by an operation invoked after the read ended."""
         c = self._commit(p)
         late = next(
             (
@@ -411,7 +411,7 @@ class _TableReads:
         return self._fractured(o, rows, key, floor, ceiling)
 
     def _uncounted(self, read: Operation, row: Row) -> list[str]:
-        """Increments that never committed and may have made the row: a counter does not say who wrote it."""
+        """Increments that never committed and may have made the row: a counter does not show who wrote it."""
         assert read.completed is not None
         return [
             o.op
@@ -455,7 +455,7 @@ class _TableReads:
     def _nearest(
         self, rows: Counter[Row], key: int | None, floor: int, ceiling: int
     ) -> tuple[int, list[Row], list[Row]]:
-        """The position in bounds that differs least from ``rows``, and the rows too many and too few against it."""
+        """The position within the bounds that differs least from ``rows``, and the extra and missing rows compared with it."""
         off = Counter(rows)  # rows read minus rows of the state
         size = sum(off.values())
         best: tuple[int, int, list[Row], list[Row]] | None = None
@@ -480,7 +480,7 @@ class _TableReads:
 
     @cached_property
     def _lives(self) -> dict[Row, list[Commit | None]]:
-        """Row → the first commit that made it, and the first that removed it (None: none did)."""
+        """Row → the first commit that made it, and the first that removed it (None: no commit did)."""
         out: dict[Row, list[Commit | None]] = {}
         for c in self.t.log.commits:
             changes = self.t.changes(c)
@@ -492,7 +492,7 @@ class _TableReads:
         return out
 
     def _life(self, row: Row) -> str | None:
-        """When a row was in the table: from which snapshot, until which."""
+        """When a row was in the table: from which snapshot to which."""
         born, died = self._lives.get(row, (None, None))
         if born is None:
             return None
@@ -574,7 +574,7 @@ class _TableReads:
 
 
 def _rows(result: Any) -> list[Row] | None:
-    """A read's rows; None when the result has not their form."""
+    """A read's rows; None when the result has another form."""
     if not isinstance(result, list) or not all(isinstance(r, list | tuple) and len(r) == len(COLUMNS) for r in result):
         return None
     if any(isinstance(v, list | dict) for r in result for v in r):

@@ -1,7 +1,7 @@
-"""Words for explanations: an operation, a snapshot, a row, a moment, said the same way by every checker.
+"""Phrases for explanations: how every checker names an operation, a snapshot, a row or a moment.
 
-An anomaly is believed when its reader can follow it back to the history and to the table's files. So every phrase here carries the
-name by which the thing is found there: operation id and process, snapshot id and sequence number, file and position, ms.
+A reader believes an anomaly if he can trace it to the history and to the table's files. So every phrase carries the identifiers used
+there: operation id and process, snapshot id and sequence number, file and position, ms.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from checkers.evidence.tablelog import Commit, RowChange
 from workloads.tables import COLUMNS
 
 MOST = 4
-"""Rows, operations or files that a sentence lists before it says how many more there are."""
+"""Rows, operations or files that a sentence lists before it counts the rest."""
 
 MOST_KEYS = 100
-"""Keys that an anomaly carries."""
+"""Keys that an anomaly carries, at most."""
 
 
 def ms(ns: int) -> str:
-    """A moment or a length of time: ``8312000000`` ns is ``8 312 ms``."""
+    """A moment or a duration: ``8312000000`` ns is ``8 312 ms``."""
     return f"{ns / 1e6:,.0f} ms".replace(",", " ")
 
 
@@ -90,7 +90,7 @@ def row(r: Sequence[Any]) -> str:
 
 
 def rows(found: Iterable[Sequence[Any]]) -> str:
-    """Rows, bounded; ``no row`` for none."""
+    """Rows, shortened; ``no row`` for none."""
     return listing(row(r) for r in found) or "no row"
 
 
@@ -100,5 +100,5 @@ def place(change: RowChange) -> str:
 
 
 def keys(found: Iterable[Sequence[Any]]) -> tuple[int, ...]:
-    """The ids of rows, ascending, for an anomaly's ``keys``; a corrupted row may have something else for an id."""
+    """The ids of rows, ascending, for an anomaly's ``keys``; a corrupted row may have another value as its id."""
     return tuple(sorted({r[0] for r in found if isinstance(r[0], int)}))[:MOST_KEYS]

@@ -1,17 +1,17 @@
-"""When faults were on: the stretches of a history between what the nemesis started and what ended it.
+"""When faults were active: the intervals of a history between the nemesis event that starts a fault and the one that ends it.
 
-The convention of nemesis events (process ``nemesis``; their type does not matter, Jepsen's are all ``info``):
+The conventions for nemesis events (process ``nemesis``; their type does not matter, Jepsen's are all ``info``):
 
 * ``f`` names the fault: ``start-partition`` or just ``partition`` begins it; ``stop-partition``, ``heal-partition``, ``end-…``,
-  ``resume-…``, ``restart-…``, ``recover-…`` end it. The verb may stand in ``value`` instead: ``"start"``, ``{"start": …}``; ``"stop"``,
+    ``resume-…``, ``restart-…``, ``recover-…`` end it. The verb may be in ``value`` instead: ``"start"``, ``{"start": …}``; ``"stop"``,
   ``"heal"``, ``{"heal": …}``.
 * a bare ``heal`` (``stop``, ``recover`` …) ends all faults.
-* an ``invoke`` that begins a fault with a bare name and its own ``ok`` or ``fail`` bound it: a fault that is over when it is done, such
-  as a kill. An ``info`` completion does not end it: it lasts until a heal.
-* ``phase`` (and ``phase-…``) is no fault.
+* an ``invoke`` with a bare fault name starts the fault, and its own ``ok`` or ``fail`` ends it: a fault that is over when it is done,
+  such as a kill. An ``info`` completion does not end it: it lasts until a heal.
+* ``phase`` (and ``phase-…``) is not a fault.
 
-What is not ended lasts to the end of the history. So an unknown fault name makes a window too long, never too short: whoever judges only
-what happened *outside* windows is never wrong because of it.
+A fault that nothing ends lasts to the end of the history. So an unknown fault name makes a window too long, never too short, and a
+checker that judges only what happened *outside* windows stays right.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _START = re.compile(r"^(?:start|begin)[-_ :](.+)$")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A fault that was on from ``start`` to ``end`` (ns since the start of the run); ``healed`` is False when nothing ended it."""
+    """A fault that was active from ``start`` to ``end`` (ns since the start of the run); ``healed`` is False when nothing ended it."""
 
     name: str
     start: int
@@ -37,7 +37,7 @@ class Window:
     healed: bool
 
     def overlaps(self, start: int, end: int) -> bool:
-        """Whether some moment of ``[start, end]`` is in it."""
+        """Whether it contains a moment of ``[start, end]``."""
         return self.start <= end and start <= self.end
 
 
@@ -57,7 +57,7 @@ def _verb(e: Event) -> tuple[str, str | None]:
 
 
 def windows(events: Iterable[Event]) -> tuple[Window, ...]:
-    """The faults of a history, by their start."""
+    """The faults of a history, by start."""
     on: dict[str, tuple[int, bool]] = {}
     found: list[Window] = []
     last = 0
@@ -79,7 +79,7 @@ def windows(events: Iterable[Event]) -> tuple[Window, ...]:
 
 
 def merged(found: Sequence[Window]) -> list[tuple[int, int]]:
-    """The windows' union as disjoint stretches, ascending."""
+    """The union of the windows as disjoint intervals, ascending."""
     out: list[tuple[int, int]] = []
     for w in sorted(found, key=lambda w: w.start):
         if out and w.start <= out[-1][1]:
@@ -90,7 +90,7 @@ def merged(found: Sequence[Window]) -> list[tuple[int, int]]:
 
 
 def outside(start: int, end: int, faulty: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What is left of ``[start, end]`` without the stretches ``faulty`` (disjoint, ascending)."""
+    """``[start, end]`` without the intervals ``faulty`` (disjoint, ascending)."""
     out: list[tuple[int, int]] = []
     at = start
     for a, b in faulty:

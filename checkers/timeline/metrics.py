@@ -1,4 +1,4 @@
-"""The numbers that ``assert:`` holds a run to, and the one definition of a quantile."""
+"""The metrics that ``assert:`` compares, and the only definition of a quantile."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def _rate(part: int, whole: int) -> float | None:
 
 
 def quantile(values: Iterable[float], q: float) -> float | None:
-    """The ``q``-quantile by nearest rank: the least value that at least the share ``q`` of all values does not exceed.
+    """The ``q``-quantile by nearest rank: the smallest value that at least a share ``q`` of all values does not exceed.
 
     Args:
         values: in any order.
-        q: from 0.0, the least value, to 1.0, the greatest. It is taken as the decimal number that it is written as: 0.28 of 100
-            values are 28, though the product of the two floats is a little more.
+            q: from 0.0, the smallest value, to 1.0, the largest. It counts as the decimal number that was written: 0.28 of 100 values
+                are 28, although the product of the two floats is slightly more.
 
     Returns:
         None for no values.
@@ -30,13 +30,13 @@ def quantile(values: Iterable[float], q: float) -> float | None:
         ValueError: ``q`` is not from 0 to 1.
     """
     if not 0 <= q <= 1:
-        raise ValueError(f"a quantile is asked for at {q}: say a share from 0.0 to 1.0")
+        raise ValueError(f"quantile {q} is out of range: give a share from 0.0 to 1.0")
     ordered = sorted(values)
     return ordered[max(1, ceil(Fraction(str(q)) * len(ordered))) - 1] if ordered else None
 
 
 def measure(evidence: Evidence) -> dict[str, float | None]:
-    """The metrics of a run: numbers (rates 0 … 1, latencies in ms), None where there is nothing to measure."""
+    """The metrics of a run: numbers (rates 0 … 1, latencies in ms), None if there is nothing to measure."""
     ops = [
         o
         for o in evidence.history.operations()

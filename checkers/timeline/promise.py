@@ -1,4 +1,4 @@
-"""Which isolation level a table promises to an operation."""
+"""The isolation level that a table promises to an operation."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from checkers.timeline.timeline import kind_of
 from workloads.tables import TableSpec
 
 ROW_DELTA = "https://github.com/apache/iceberg/blob/main/api/src/main/java/org/apache/iceberg/RowDelta.java"
-"""``validateNoConflictingDeleteFiles``: not required for DELETE, as Iceberg sees it."""
+"""``validateNoConflictingDeleteFiles``: Iceberg does not require it for DELETE."""
 
 
 BLIND_APPEND = "https://github.com/apache/iceberg/issues/12653"
-"""MERGE with only an insert clause is committed as an append that validates nothing."""
+"""MERGE with only an insert clause commits as an append that validates nothing."""
 
 
 REPLACED = "https://github.com/apache/iceberg/issues/16232"
-"""CREATE OR REPLACE TABLE replaces the table whatever was committed since it read it."""
+"""CREATE OR REPLACE TABLE replaces the table, whatever was committed since it read it."""
 
 
 def isolation(table: TableSpec, o: Operation) -> str:
     """The isolation level that a table promises an operation: ``serializable`` or ``snapshot``.
 
-    ``write.<command>.isolation-level`` of the table's own properties wins over its ``isolation``; Iceberg reads it in any case
-    (``IsolationLevel.fromName``). A DELETE of a whole partition is evaluated against the base it commits on, whatever the level
+    ``write.<command>.isolation-level`` in the table's own properties overrides its ``isolation``; Iceberg ignores its case
+    (``IsolationLevel.fromName``). A DELETE of a whole partition is evaluated on the base that it commits on, at every level
     (``DeleteFiles.deleteFromRowFilter``), and so is an INSERT OVERWRITE: serializable.
     """
     kind = kind_of(o)

@@ -1,4 +1,4 @@
-"""Hashes of a table's states: which committed states a set of rows can be."""
+"""Hashes of a table's states: they tell which committed states equal a set of rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BITS = 1 << 128
 
 
 def row_hash(row: Sequence[Any]) -> int:
-    """128 bits of a row; the hash of a multiset is the sum of its rows' modulo 2^128 (Python's own would make -1 and -2 equal)."""
+    """128 bits for a row; the hash of a multiset is the sum of its rows' hashes modulo 2^128 (Python's hash makes -1 and -2 equal)."""
     return int.from_bytes(blake2b(repr(tuple(row)).encode(), digest_size=16).digest(), "big")
 
 
@@ -35,13 +35,13 @@ class _Span:
 
 
 class States:
-    """The states that a table had, by hash: of the whole table and of each key. Positions count :attr:`Timeline.versions` from 0."""
+    """The states that a table had, by hash: of the whole table and of each key. Positions index :attr:`Timeline.versions` from 0."""
 
     def __init__(self, t: Timeline) -> None:
         self._t = t
         self.count = len(t.versions)
         self.unknown: list[int] = []
-        """Positions whose rows are not known, ascending."""
+        """Positions whose rows are unknown, ascending."""
         self._whole: dict[int, list[_Span]] = {}
         self._keys: dict[int, dict[int, list[_Span]]] = {}
         self._changed: dict[int, list[int]] = {}
@@ -49,7 +49,7 @@ class States:
 
     @cached_property
     def of_snapshot(self) -> dict[int, int]:
-        """Snapshot id → hash of its rows, for every snapshot whose rows are known, on main or not."""
+        """Snapshot id → hash of its rows, for every snapshot with known rows, on main or not."""
         out: dict[int, int] = {}
         for c in self._t.log.commits:
             line: list[Commit] = []
@@ -65,7 +65,7 @@ class States:
         return out
 
     def steps(self, old: int | None, new: int | None) -> Iterator[tuple[Commit, int]]:
-        """The commits between two snapshots, 1 for one to be done, -1 for one to be undone."""
+        """The commits between two snapshots: 1 for one to apply, -1 for one to undo."""
         t = self._t
         if new is not None and t.snapshots[new].parent_id == old:
             yield t.snapshots[new], 1
@@ -120,7 +120,7 @@ class States:
             self._keys.setdefault(id, {}).setdefault(h, []).append(_Span(key_since.get(id, 0), self.count))
 
     def spans(self, rows: Sequence[Row], key: int | None) -> list[_Span]:
-        """Where the table (or its rows of ``key``) had exactly these rows; ascending. Positions that are unknown may lie inside."""
+        """Where the table (or its rows of ``key``) had exactly these rows; ascending. Unknown positions may lie inside."""
         h = rows_hash(rows)
         if key is None:
             return self._whole.get(h, [])
@@ -129,12 +129,12 @@ class States:
         return self._keys[key].get(h, [])
 
     def any_unknown(self, first: int, last: int) -> bool:
-        """Whether the rows of a position ``first`` … ``last`` are not known."""
+        """Whether the rows of any position ``first`` … ``last`` are unknown."""
         at = bisect_left(self.unknown, first)
         return at < len(self.unknown) and self.unknown[at] <= last
 
     def changes_of(self, key: int | None, first: int, last: int) -> list[int]:
-        """Positions in ``first`` … ``last`` where the table, or the key, became different."""
+        """Positions in ``first`` … ``last`` where the table, or the key, changed."""
         if key is None:
             return [p for p in range(max(first, 1), last + 1) if p not in self._same]
         at = self._changed.get(key, [])

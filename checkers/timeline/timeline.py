@@ -1,20 +1,20 @@
-"""What the checkers share of one table: who was told what when, the chain of commits, and which snapshots were ever current.
+"""What all checkers need of one table: who was told what when, the chain of commits, and which snapshots were ever current.
 
-Two orders meet here. **Real time** is the order of the history's events: an operation acknowledged at event i came before one
-that was invoked at event j > i, and nothing else is known of two operations. **Commit order** is main's ancestry in the table log.
+Two orders meet here. **Real time** is the order of the history's events: an operation acknowledged at event i precedes one that was
+invoked at event j > i; other pairs are concurrent. **Commit order** is main's ancestry in the table log.
 Positions on main are counted in commits: position k is the state after main's k-th commit, position 0 the empty table::
 
     position      0 ──► 1 ──► 2 ──► 3 ──► 4          main, by parent links
     snapshot     none   s1    s2    s3    s4
     operation           a     b     c     d          acknowledged before event 40: a, c
                                     ▲
-                  settled(40) ──────┘                an operation invoked at event 40 finds at least c's commit
+                                    settled(40) ──────┘                an operation invoked at event 40 sees at least c's commit
 
-``settled`` is sound because commits become current in chain order: when c was acknowledged its snapshot was there, and so was
-everything below it. Operations that ended ``info`` say nothing about when they took effect, only that it was after their invocation.
+``settled`` is sound because commits become current in chain order: when c was acknowledged, its snapshot and everything below it
+were there. Operations that ended ``info`` took effect after their invocation or never; nothing else is known of them.
 
-Main's final ancestry is what survived. What readers may have seen is more: every snapshot that some metadata version had as
-current (:attr:`Timeline.versions`), also one that main was later set back below.
+Main's final ancestry is what survived. Readers may have seen more: every snapshot that was current in some metadata version
+(:attr:`Timeline.versions`), including one that a rollback later removed from main.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, Row, State, TableSpec
 
 Resolution = Literal["applied", "dropped", "not-applied", "unknown"]
-"""What became of an operation: ``applied`` (a snapshot of it is on main), ``dropped`` (one was main's and is no longer), ``not-applied``
-(none ever was, as far as the complete log shows), ``unknown`` (the log cannot tell)."""
+"""What became of an operation: ``applied`` (main has a snapshot of it), ``dropped`` (main had one and lost it), ``not-applied``
+(main never had one, by the complete log), ``unknown`` (the log cannot tell)."""
 Whole = Literal[Resolution, "half-applied"]
 """What became of an operation in all its tables together: ``half-applied`` (main of one table has it, main of the other does not),
-``dropped`` (at least one table had it on main, none has it any more), ``unknown`` (the log of at least one table cannot tell)."""
+``dropped`` (main of at least one table had it, none has it any more), ``unknown`` (the log of at least one table cannot tell)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A snapshot that was current for a while: its id (None: the empty table), and the metadata version that made it so."""
+    """A snapshot that was current for a while: its id (None: the empty table), and the metadata version that made it current."""
 
     snapshot: int | None
     metadata: int
@@ -53,14 +53,14 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class SetBack:
-    """Main was set back to one of its ancestors by a rollback.
+    """A rollback set main back to one of its ancestors.
 
     Attributes:
         before: the version that was current.
         after: the version that made the older snapshot current.
         by: the operation that explains it.
-        certain: whether nothing else can have done it: the rollback was acknowledged or said where it goes, and of the operation that made
-            that snapshot nothing was under way any more which could make it current a second time.
+            certain: whether nothing else can explain it: the rollback was acknowledged or names its target, and the operation that made
+                that snapshot has no request under way that could make it current a second time.
     """
 
     before: Metadata
@@ -70,7 +70,7 @@ class SetBack:
 
 
 class Changes(NamedTuple):
-    """The net rows of a commit, equal ones repeated."""
+    """The net rows of a commit, with repetitions."""
 
     removed: tuple[Row, ...]
     added: tuple[Row, ...]
@@ -81,12 +81,12 @@ class Timeline:
     """One table of the evidence.
 
     Attributes:
-        spec: what the table promises.
-        log: what its files say.
-        everything: all operations of the history by id, of whatever table; those on two tables as this one saw them
+            spec: the table's definition, with its promises.
+            log: the table log.
+            everything: all operations of the history by id, on any table; those on two tables as this table saw them
             (``checkers.timeline.two_tables``).
         ops: this table's operations in invocation order.
-        complete: whether the run came to its end.
+            complete: whether the run reached its end.
     """
 
     spec: TableSpec
@@ -128,9 +128,9 @@ class Timeline:
         return sorted(found, key=lambda c: self.position[c.snapshot_id])
 
     def at_acknowledgement(self, o: Operation) -> list[Commit]:
-        """The commits that main has, in chain order, and had when the operation was acknowledged.
+        """The commits of the operation that main has, and had when it was acknowledged, in chain order.
 
-        Of a procedure all; of a statement the first: a second one is a duplicate, and may have come at any time later.
+        For a procedure all of them; for a statement only the first: a second one is a duplicate and may have come at any time later.
         """
         kind = kind_of(o)
         found = self.on_main(o.op)
@@ -138,7 +138,7 @@ class Timeline:
 
     @cached_property
     def rooted(self) -> bool:
-        """Whether main is known down to the empty table."""
+        """Whether main's ancestry is known down to the empty table."""
         if not self.log.metadata:
             return False
         if not self.main:
@@ -147,7 +147,7 @@ class Timeline:
 
     @cached_property
     def read_to_pointer(self) -> bool:
-        """Whether the last capture could read the metadata that the catalog's pointer named."""
+        """Whether the last capture could read the metadata file that the catalog's pointer named."""
         last = self.log.captures[-1] if self.log.captures else None
         return last is not None and last.metadata is not None and self._recorded(last.metadata)
 
@@ -160,13 +160,13 @@ class Timeline:
 
     @cached_property
     def seen_until(self) -> int:
-        """Everything acknowledged before this (ns since the start of the run) is in the log; -1: nothing is sure to be."""
+        """The log has everything acknowledged before this (ns since the start of the run); -1: nothing is certain."""
         read = (c.time for c in self.log.captures if c.metadata is not None and self._recorded(c.metadata))
         return max(read, default=-1)
 
     @cached_property
     def _columns(self) -> tuple[int, ...] | None:
-        """Where the columns of a row are in the log's rows; None: where they belong."""
+        """The position of each column in the log's rows; None: the usual positions."""
         at = tuple(self.log.columns.index(c) for c in COLUMNS)
         return None if at == tuple(range(len(self.log.columns))) else at
 
@@ -176,7 +176,7 @@ class Timeline:
         return Row._make(change.row if at is None else (change.row[n] for n in at))
 
     def changes(self, c: Commit) -> Changes | None:
-        """The rows that a commit removed and added, net; None when they are not known."""
+        """The net rows that a commit removed and added; None when unknown."""
         return self._changes[c.snapshot_id]
 
     @cached_property
@@ -194,7 +194,7 @@ class Timeline:
 
     @cached_property
     def out_of_order(self) -> frozenset[str]:
-        """Acknowledged operations that main has behind one that was invoked only after their acknowledgement."""
+        """Acknowledged operations whose commit follows, on main, one that was invoked only after their acknowledgement."""
         found: set[str] = set()
         invoked = -1
         for c in self.main:
@@ -208,7 +208,7 @@ class Timeline:
 
     @cached_property
     def _settled(self) -> tuple[list[int], list[int]]:
-        """Event indices of acknowledgements, ascending, and the greatest position acknowledged up to each.
+        """Event indices of acknowledgements, ascending, and the highest position acknowledged up to each.
 
         An acknowledgement whose commit is out of order (the ``commits`` checker reports it) proves nothing here.
         """
@@ -223,16 +223,16 @@ class Timeline:
     def _certain(self, op: str) -> int | None:
         """The position that main had certainly reached when the operation was acknowledged; None when there is none.
 
-        One of the operation's commits was current by then, but the log does not say which: any other may have landed later, such as
-        a request that a slow network delivered twice. So only the first position on main is certain. If main has lost a commit of the
-        operation, that may have been the acknowledged one, and those that main has may all have landed later.
+        One of the operation's commits was current by then, but the log does not tell which: any other may have landed later, such as a
+        request that a slow network delivered twice. So only the first position on main is certain. If main has lost a commit of the
+        operation, that may have been the acknowledged one, and all that main still has may have landed later.
         """
         commits = [c for c in self.commits.get(op, ()) if c.snapshot_id in self.ever_current]
         positions = [self.position.get(c.snapshot_id) for c in commits]
         return min((p for p in positions if p is not None), default=None) if None not in positions else None
 
     def settled(self, event: int) -> int:
-        """The greatest position that had been reached for certain before the event with this index."""
+        """Highest position on main certainly committed before the event with this index."""
         indices, positions = self._settled
         at = bisect_left(indices, event)
         return positions[at - 1] if at else 0
@@ -241,7 +241,7 @@ class Timeline:
 
     @cached_property
     def versions(self) -> tuple[Version, ...]:
-        """What main was, in order, without repetitions; where metadata versions are missing, what lay between by parent links."""
+        """Main's snapshots in order, without repetitions; parent links fill in for missing metadata versions."""
         out: list[Version] = []
         visited: set[int] = set()
         for m in self.log.metadata:
@@ -262,7 +262,7 @@ class Timeline:
 
     @cached_property
     def ever_current(self) -> frozenset[int]:
-        """Snapshots that were on main at some time: current in a metadata version, or an ancestor of such a one."""
+        """Snapshots that were on main at some time: current in a metadata version, or an ancestor of such a snapshot."""
         found: set[int] = set()
         for v in self.versions:
             at = v.snapshot
@@ -272,7 +272,7 @@ class Timeline:
         return frozenset(found)
 
     def ancestors(self, snapshot: int | None) -> Iterator[Commit]:
-        """A snapshot's commit, its parent's, and so on, as far as the log knows them."""
+        """A snapshot's commit, its parent's, and so on, as far as the log has them."""
         seen: set[int] = set()
         while snapshot is not None and snapshot in self.snapshots and snapshot not in seen:
             seen.add(snapshot)
@@ -280,7 +280,7 @@ class Timeline:
             snapshot = self.snapshots[snapshot].parent_id
 
     def state(self, snapshot: int) -> State | None:
-        """The rows of any snapshot; None when they, or what they are made from, are not known. Costs all of its ancestry."""
+        """The rows of any snapshot; None when they, or those of an ancestor, are unknown. Costs its whole ancestry."""
         line = list(self.ancestors(snapshot))
         if not line or line[-1].parent_id is not None:
             return None
@@ -296,13 +296,13 @@ class Timeline:
         return state
 
     def is_off_main(self, snapshot: int) -> bool:
-        """Whether it is certain that main has not this snapshot: its ancestry is known down to the root or to where they part."""
+        """Whether main certainly lacks this snapshot: main's ancestry is known down to the root or to where they fork."""
         if snapshot in self.position:
             return False
         return self.rooted or any(c.snapshot_id in self.position for c in self.ancestors(snapshot))
 
     def dropped_at(self, snapshot: int) -> tuple[Metadata, Metadata] | None:
-        """The last metadata version that had the snapshot on main, and the one after it, which had not; None if it was never lost."""
+        """The last metadata version that had the snapshot on main, and the next one, which had not; None if it was never lost."""
         last: tuple[Metadata, Metadata] | None = None
         before: Metadata | None = None
         had, current = False, None
@@ -320,9 +320,9 @@ class Timeline:
 
     @cached_property
     def set_backs(self) -> dict[int, SetBack]:
-        """The number of a metadata version that set main back → the rollback that explains it. Others are not there.
+        """The number of a metadata version that set main back → the rollback that explains it. Unexplained ones are left out.
 
-        Each rollback explains one: of those that can have been under way, and went there, the one that was answered first.
+        Each rollback explains one: of those that can have been under way and went there, the first to be answered.
         """
         chain = self._chain
         free = [o for o in self.ops if o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back]
@@ -352,12 +352,12 @@ class Timeline:
         return Chain(self.log, tuple(self.everything.values()))
 
     def rolled_back(self, snapshot: int) -> SetBack | None:
-        """The rollback that took a snapshot out of main for good; None when main has it, or lost it otherwise."""
+        """The rollback that removed a snapshot from main for good; None when main has it, or lost it otherwise."""
         moved = self.dropped_at(snapshot) if self.set_backs else None
         return None if moved is None else self.set_backs.get(moved[1].n)
 
     def without_effect(self, o: Operation) -> bool:
-        """Whether the log must show an acknowledged rollback and does not: main never went where it was to go."""
+        """Whether a rollback was acknowledged but the log never shows main at its target, though it would have to."""
         target, rows = set_back_to(o), o.result.get("rows") if isinstance(o.result, dict) else None
         if o.type != "ok" or o.completed is None or target is None or o.completed.time >= self.seen_until:
             return False
@@ -384,7 +384,7 @@ class Timeline:
     # --- outcomes
 
     def resolve(self, o: Operation) -> Resolution:
-        """What became of an operation of this table, by the log."""
+        """What became of an operation in this table, by the log."""
         commits = self.commits.get(o.op, [])
         if any(c.snapshot_id in self.position for c in commits):
             return "applied"
@@ -409,21 +409,21 @@ def _prefix_max(values: Iterable[int]) -> list[int]:
 
 
 def set_back_to(o: Operation) -> int | None:
-    """The snapshot that a rollback was to go to; None when that is not known."""
+    """The target snapshot of a rollback; None when unknown."""
     target = o.result.get("snapshot") if isinstance(o.result, dict) else None
     return target if isinstance(target, int) else None
 
 
 def kind_of(o: Operation) -> Kind | None:
-    """The operation's kind; None for one that this version does not know."""
+    """The operation's kind; None if this version does not know it."""
     return KINDS.get(o.f)
 
 
 def meaning(o: Operation, state: State, table: TableSpec) -> WriteSet | None:
     """What an operation removes from and adds to a state; None when it has no meaning there.
 
-    That is so for a kind that is not known, for arguments of another form (an imported history), and at a state with values
-    that no operation writes (a corrupted table).
+    That is so for an unknown kind, for arguments of another form (an imported history), and at a state with values that no
+    operation writes (a corrupted table).
     """
     kind = kind_of(o)
     if kind is None:
@@ -462,7 +462,7 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
 
 
 def _whole(log: TableLog) -> TableLog:
-    """A log without the version at its end whose snapshots were not written any more when its reader was killed."""
+    """A log without a last version whose snapshots are missing because the log's writer was killed."""
     if log.complete:
         return log
     known = log.by_snapshot()
@@ -476,9 +476,9 @@ def _whole(log: TableLog) -> TableLog:
 
 
 def _joined(log: TableLog, everything: Mapping[str, Operation]) -> TableLog:
-    """A log in which a snapshot that replaced the table (and has no parent) follows what the version it was made from had as current.
+    """A log in which a snapshot that replaced the table (and has no parent) follows the current snapshot of the version it was made from.
 
-    So main goes on below it, and what it changed are the rows that are not the same.
+    So main's ancestry continues below it, and its changes are the rows that differ.
     """
 
     def replaces(c: Commit) -> bool:
@@ -497,7 +497,7 @@ def _joined(log: TableLog, everything: Mapping[str, Operation]) -> TableLog:
 
 
 def _after(c: Commit, base: int, known: Mapping[int, Commit]) -> Commit:
-    """A commit without a parent as one on ``base``."""
+    """A commit without a parent, placed on ``base``."""
     line: list[Commit] = []
     at: int | None = base
     while at is not None and at in known and len(line) <= len(known):
@@ -529,8 +529,8 @@ def fates(found: Iterable[Timeline], operations: Iterable[Operation]) -> dict[st
     """Operation id → table → what became of the operation there, for every operation that can leave a snapshot.
 
     Args:
-        found: the tables that can be judged. An operation on none of them is left out; in another table its fate is ``unknown``.
-        operations: as the history has them.
+            found: the tables that can be judged. Operations on none of them are left out; in other tables the fate is ``unknown``.
+            operations: of the history.
     """
     judged = {t.name: t for t in found}
     out: dict[str, dict[str, Resolution]] = {}

@@ -1,9 +1,8 @@
-"""Operations on two tables, as each of the two saw them.
+"""Operations on two tables, as each of the tables saw them.
 
-A history has one event for a transfer or a read of two tables, under its first table; the arguments name the second. Checkers that judge a
-table at a time are shown each operation once a table: a transfer is to both of them a write of that name, whose meaning says what it
-does to which; a read of both is a ``read`` of each. The operation's id and its events stay the same, so that anomalies can be followed back
-to the history.
+A history has one event for a transfer or a read of two tables, under its first table; the arguments name the second. Checkers of single
+tables see the operation once for each table: a transfer is a write on both, and its meaning says what it does to each; a read of both
+is a ``read`` of each. The operation's id and its events stay the same, so that an anomaly can be traced to the history.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from checkers.evidence.history import Event, Operation
 from workloads.operations.kinds import KINDS
 
 ALONE = "seen alone"
-"""Key of an event's ``extra``: it is shown as one of its tables saw it."""
+"""Key of an event's ``extra``: it marks an event as seen by one of its tables."""
 
 
 def second_of(f: str, value: Any) -> str | None:
-    """The second table that an operation of these arguments is about; None for one table, and for arguments of another form."""
+    """The second table of an operation with these arguments; None if it has one table, or arguments of another form."""
     kind = KINDS.get(f)
     if kind is None or not kind.two_tables:
         return None
@@ -32,7 +31,7 @@ def second_of(f: str, value: Any) -> str | None:
 
 
 def tables_of(o: Operation) -> tuple[str, ...]:
-    """The tables that an operation is about, its own first; of an event of :func:`alone` only that table."""
+    """The tables of an operation, its own first; for an event of :func:`alone` only that table."""
     second = None if o.invoked.extra.get(ALONE) else second_of(o.f, o.value)
     return tuple(t for t in (o.table, second) if t is not None)
 
@@ -47,17 +46,17 @@ def seen_from(o: Operation, table: str) -> Operation:
 
 
 def of_table(operations: Iterable[Operation], table: str) -> list[Operation]:
-    """The operations on a table, in their order, as it saw them."""
+    """The operations on a table, in order, as it saw them."""
     return [seen_from(o, table) for o in operations if table in tables_of(o)]
 
 
 def seen_by(operations: Iterable[Operation], table: str) -> list[Operation]:
-    """All operations, in their order, those on a table as it saw them."""
+    """All operations, in order; those on the table as it saw them."""
     return [seen_from(o, table) if table in tables_of(o) else o for o in operations]
 
 
 def by_table(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
-    """Table → its operations, in their order, as it saw them."""
+    """Table → its operations, in order, as it saw them."""
     out: dict[str, list[Operation]] = {}
     for o in operations:
         for table in dict.fromkeys(tables_of(o)):
@@ -66,7 +65,7 @@ def by_table(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
 
 
 def alone(evidence: Evidence, table: str) -> Evidence:
-    """The evidence with every event of an operation on the table as it saw it, and as if it were about no other."""
+    """The evidence with every event of an operation on the table as the table saw it, and as if it concerned no other table."""
     events = tuple(_events(evidence.history.events, table))
     return replace(evidence, history=replace(evidence.history, events=events))
 

@@ -1,19 +1,19 @@
-"""The versions of a table's metadata as a chain: which one each was made from, when, and by what it can be explained.
+"""The versions of a table's metadata as a chain: the predecessor of each, when it was made, and which operations can have made it.
 
-``harness.tablefiles.reader`` records versions in the order in which the catalog's pointer led to them. That is the order of the chain,
-unless the pointer was set back or a commit was made on a version that was no longer current::
+``harness.tablefiles.reader`` records versions in the order in which the catalog's pointer named them. That is the order of the chain,
+unless the pointer was set back or a commit replaced a version other than its base::
 
     recorded     0 ◄── 1 ◄── 2 ◄── 3        4 names 1 as its predecessor: it replaced what was current (3), but was based
                        └────────── 4        on 1. What 2 and 3 changed is lost. A *fork*.
 
-Each version names its predecessor: the last entry of its ``metadata-log``. Catalogs that keep none are taken at the reader's word.
+Each version names its predecessor: the last entry of its ``metadata-log``. For catalogs that keep none, the recorded order counts.
 
-**When.** A version's clock is its writer's (``last-updated-ms``), the history's is the orchestrator's, and the two are not compared.
-When a version was made is known from what happened around it, in the orchestrator's time:
+**When.** A version's clock is its writer's (``last-updated-ms``), the history's is the orchestrator's; they are not compared. Other
+events bound the time at which a version was made, in the orchestrator's time:
 
-* not before the invocation of any operation whose snapshot an earlier version shows, nor before a capture that did not see it yet;
-* not after the completion of an operation that was acknowledged and whose snapshot a later version shows, nor after the capture
-  that follows the first one that saw it.
+* not before the invocation of any operation whose snapshot an earlier version shows, nor before a capture that did not yet see it;
+* not after the completion of an acknowledged operation whose snapshot a later version shows, nor after the capture that follows
+  the first one that saw it.
 
 An operation *can have made* a version if it was under way at some time in between.
 """
@@ -28,25 +28,25 @@ from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, Metadata, TableLog
 
 FOREVER = 1 << 63
-"""After everything (ns)."""
+"""Later than everything (ns)."""
 
 
 def place(location: str) -> str:
-    """A location without its scheme: s3, s3a and s3n spell the same object."""
+    """A location without its scheme: s3, s3a and s3n name the same object."""
     return location.partition("://")[2] or location
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One version and the one that it was made from.
+    """One version and its predecessor.
 
     Attributes:
-        before: None for the first version of the log, and for one whose predecessor is not in the log.
+            before: None for the first version of the log, and if the predecessor is not in the log.
         after: the version.
-        passed: versions that had been current since ``before`` and that ``after`` does not descend from: not empty for a fork.
-        again: the pointer came back to a version that had been recorded before; ``after`` repeats it.
+            passed: versions that were current after ``before`` and from which ``after`` does not descend: not empty for a fork.
+            again: the pointer returned to a version recorded before; ``after`` repeats it.
         gap: versions between the two may be missing from the log.
-        earliest, latest: when it was made, ns since the start of the run; see the module's text.
+            earliest, latest: bounds of when it was made, ns since the start of the run; see the module's docstring.
     """
 
     before: Metadata | None
@@ -77,7 +77,7 @@ class Chain:
 
     @cached_property
     def commits_of(self) -> dict[int, list[Commit]]:
-        """Version → the commits that it shows first."""
+        """Version → the commits that it is the first to show."""
         out: dict[int, list[Commit]] = {}
         for c in self.log.commits:
             out.setdefault(c.metadata, []).append(c)
@@ -90,7 +90,7 @@ class Chain:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """One step a version, in the order of the log."""
+        """One step for each version, in the order of the log."""
         return tuple(self._steps())
 
     def _steps(self) -> Iterator[Step]:
@@ -159,7 +159,7 @@ class Chain:
     def under_way(self, step: Step) -> list[Operation]:
         """The table's operations that can have made the version: under way at some time when it can have been made.
 
-        One that failed counts to the end of the run, as one of unknown outcome does: its request may still be on its way.
+        A failed operation counts until the end of the run, like one of unknown outcome: its request may still be on its way.
         """
         return [
             o
@@ -168,11 +168,11 @@ class Chain:
         ]
 
     def makers(self, m: Metadata) -> list[str]:
-        """Ids of the operations whose snapshots the version shows first."""
+        """Ids of the operations whose snapshots the version is the first to show."""
         return [c.op for c in self.commits_of.get(m.n, ()) if c.op is not None]
 
     def ancestors(self, snapshot: int | None, among: Iterable[int] | None = None) -> Iterator[int]:
-        """A snapshot, its parent, and so on, as far as the log knows (and ``among`` lists) them."""
+        """A snapshot, its parent, and so on, as far as the log has (and ``among`` lists) them."""
         listed = None if among is None else set(among)
         seen: set[int] = set()
         while snapshot is not None and snapshot in self.snapshots and snapshot not in seen:
@@ -184,7 +184,7 @@ class Chain:
 
 
 def predecessor(m: Metadata) -> str | None:
-    """The location that a version names as the one before it; None when it names none."""
+    """The location that a version names as its predecessor; None when it names none."""
     entries = m.raw.get("metadata-log")
     if not isinstance(entries, list) or not entries or not isinstance(entries[-1], dict):
         return None

@@ -1,9 +1,9 @@
-"""``icequake matrix``: the conflict matrix, measured. Two operations, one after the other in the middle of the first.
+"""``icequake matrix``: the conflict matrix, measured. The second operation commits while the first is held in the middle.
 
-Every cell (``checkers.conflicts.predicted``) is a table of its own. The first operation scans and writes its files;
-its commit is held while the second
-commits; then it is let go. Several cells make one run, two runs go on at the same time, and every run is judged by all checkers. What came of
-each cell is appended to ``cells.jsonl`` when its run has been judged, so a matrix that was stopped goes on where it was.
+Every cell (``checkers.conflicts.predicted``) has its own table. The first operation scans and writes its files; its commit is held
+until the second has committed, then released. One run measures several cells, two runs go on at the same time, and all checkers
+judge every run. The outcome of each cell is appended to ``cells.jsonl`` once its run is judged, so a matrix that was stopped
+continues where it was.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _table(n: int) -> str:
 
 
 def workload(cells: Sequence[Cell]) -> Workload:
-    """The tables of a run, one a cell, empty, and its two phases."""
+    """The tables of a run, one empty table for each cell, and its two phases."""
     tables = tuple(
         TableSpec(
             name=_table(n),
@@ -75,7 +75,7 @@ def workload(cells: Sequence[Cell]) -> Workload:
 
 
 def planned(kind: str, key: int, table: TableSpec) -> PlannedOperation:
-    """The operation of a kind on a key."""
+    """An operation of a kind on a key."""
     value: dict[str, Any] = {"ids": [key]}
     if kind == "delete-partition":
         value = {"part": table.part(key)}
@@ -96,11 +96,11 @@ class CellScript:
         self._holds: list[Hold] = [board.hold(self.op(0, n), longest=OP_TIMEOUT) for n in range(len(cells))]
 
     def op(self, writer: int, n: int) -> str:
-        """The operation of a writer in the n-th cell: those of the phase before come first."""
+        """The id of a writer's operation in the n-th cell: the operations of the first phase come before it."""
         return f"w{writer}-{len(self._cells) + n}"
 
     def held(self, n: int) -> bool:
-        """Whether the first commit of a cell came and was released by the second's."""
+        """Whether the first operation's commit in a cell was held, and released by the second's."""
         return self._holds[n].reached.is_set() and self._holds[n].problem is None
 
     def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
@@ -120,7 +120,7 @@ class CellScript:
             self._holds[n].release()
 
     def _fill(self, workload: Workload, writer: int) -> Iterator[PlannedOperation]:
-        """Files A and C by one writer, B by the other, who begins elsewhere so that they rarely meet."""
+        """One writer makes files A and C, the other B; the other starts at a different table, so that they rarely meet."""
         tables = list(workload.tables)
         half = len(tables) // 2
         if writer == 1:
@@ -130,7 +130,7 @@ class CellScript:
             yield PlannedOperation("insert", table, {"ids": ids})
 
     def _wait(self, n: int) -> None:
-        """Until the first operation's commit is held, or it ended without one."""
+        """Wait until the first operation's commit is held, or the operation ended without one."""
         for _ in range(int(OP_TIMEOUT * 100)):
             if self._holds[n].reached.wait(0.01) or self._first_over[n].is_set() or self._stop.is_set():
                 return
@@ -138,7 +138,7 @@ class CellScript:
 
 
 def judge(cells: Sequence[Cell], script: CellScript, folder: Path) -> list[Measured]:
-    """What came of the cells of a run that is in ``folder``."""
+    """The outcome of each cell of the run in ``folder``."""
     results = check(load_evidence(folder), ALL, load_promises(folder))
     told = {o.op: o for o in history.read(folder / "history.jsonl").operations()}
     out = []
@@ -169,7 +169,7 @@ def _found(results: Results, table: str) -> tuple[tuple[str, ...], tuple[str, ..
     return tuple(sorted(anomalies)), tuple(sorted(allowed))
 
 
-# --- the whole --------------------------------------------------------------------------------------------------------
+# --- the whole matrix -------------------------------------------------------------------------------------------------
 
 
 class Matrix:
@@ -202,7 +202,7 @@ class Matrix:
 
     @property
     def path(self) -> Path:
-        """The file of the cells."""
+        """The file that stores the measured cells."""
         return self._folder / "cells.jsonl"
 
     def measure(self) -> list[Measured]:
@@ -212,8 +212,8 @@ class Matrix:
             All cells, measured now or before.
 
         Raises:
-            MatrixError: the folder has another matrix.
-            RunError, ServiceError, WriterError, TableReadError: a run failed; what was measured is kept.
+                MatrixError: the folder holds another matrix.
+                RunError, ServiceError, WriterError, TableReadError: a run failed; the cells measured so far are kept.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         self._begin(versions(self._installation))
@@ -250,9 +250,11 @@ class Matrix:
             return
         found, self._done = read(self.path)
         if (found.get("catalog"), found.get("versions")) != (self._catalog, versions):
-            raise MatrixError(f"{self.path}: measured on another catalog or with other versions; give another --into")
+            raise MatrixError(
+                f"{self.path}: measured on another catalog or with other versions; give another folder with --into"
+            )
         lines = [json.dumps(found), *(json.dumps(m.to_json()) for m in self._done)]
-        runfolder.replace_file(self.path, "\n".join(lines) + "\n")  # without a torn last line
+        runfolder.replace_file(self.path, "\n".join(lines) + "\n")  # drops a torn last line
 
     def _work(self, bench: Bench, group: int, turn: Iterator[list[Cell]]) -> None:
         while not self._stop.is_set():
@@ -293,7 +295,7 @@ class Matrix:
             if self._stop.is_set():
                 shutil.rmtree(place, ignore_errors=True)
         if self._stop.is_set():
-            return []  # the run was cut short
+            return []  # the run was interrupted
         measured = judge(cells, script, folder.path)
         shutil.rmtree(place, ignore_errors=True)
         return measured

@@ -1,7 +1,7 @@
-"""A table's files, fetched in parallel, decoded once, and kept by path up to a bound (files never change).
+"""A table's files, fetched in parallel, decoded once, and cached by path up to a bound (files never change).
 
-Past the bound the least recently used are forgotten, and read again when they are needed; if they were deleted meanwhile,
-what needs them is unknown and says so.
+Beyond the bound the least recently used are dropped, and read again when needed; if they were deleted meanwhile, whatever needs them
+is reported as unknown.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from harness.tablefiles.rows import Column, DataRows, equality_keys, read_positi
 from harness.tablefiles.vectors import read_deletion_vector
 
 _DATA_BYTES = 256 << 20
-"""Bound of the decoded data files that are kept (bytes of Arrow memory)."""
+"""Bound of the cached data files (bytes of Arrow memory)."""
 _ROWS = 1_000_000
-"""Bound of the rows that are kept as Python tuples; of delete positions and equality keys each."""
+"""Bound of the rows cached as Python tuples; the same for delete positions and for equality keys."""
 _MANIFEST_ENTRIES = 1_000_000
-"""Bound of the manifest entries that are kept."""
+"""Bound of the cached manifest entries."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class Unknown(Exception):
-    """Something that cannot be known; the text says which file is why."""
+    """Something that cannot be determined; the text names the file and the reason."""
 
 
 class _Cache(Generic[K, V]):
-    """Values; the least recently used are forgotten when the sum of weights passes the bound (the newest never is)."""
+    """Cached values; the least recently used are dropped when the sum of weights exceeds the bound (the newest never is)."""
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
@@ -68,12 +68,12 @@ class _Cache(Generic[K, V]):
 
 
 class TableFiles:
-    """A table's immutable files, decoded, by path. A file that was missing or torn once stays so.
+    """A table's immutable files, decoded, by path. A file that was once missing or torn stays so.
 
     Args:
-        store: where they are.
-        name: how a path is written in words.
-        data_bytes: bound of the decoded data files that are kept (bytes).
+            store: holds the files.
+            name: formats a path for messages.
+            data_bytes: bound of the cached data files (bytes).
     """
 
     def __init__(self, store: ObjectStore, name: Callable[[str], str], *, data_bytes: int = _DATA_BYTES) -> None:
@@ -89,7 +89,7 @@ class TableFiles:
         self._keys: _Cache[tuple[Entry, tuple[Column, ...]], frozenset[tuple[Any, ...]]] = _Cache(_ROWS)
 
     def fetch(self, paths: Iterable[str]) -> None:
-        """Fetch ``paths`` in parallel and hold their bytes until :meth:`release`; raises what the store raises."""
+        """Fetch ``paths`` in parallel and hold their bytes until :meth:`release`; raises the store's errors."""
         self._raw |= self._store.read_many(p for p in paths if p not in self._raw)
 
     def fetch_snapshots(self, manifest_lists: Sequence[str]) -> None:
@@ -113,7 +113,7 @@ class TableFiles:
         self.fetch(contents)
 
     def release(self) -> None:
-        """Forget the bytes that were fetched."""
+        """Drop the fetched bytes."""
         self._raw.clear()
         self._lists.clear()
 
@@ -138,7 +138,7 @@ class TableFiles:
         """A snapshot's manifests.
 
         Raises:
-            Unknown: missing or corrupt; so do the other methods.
+                Unknown: missing or corrupt; the other methods raise it too.
         """
         found = self._lists.get(path)
         if found is None:
@@ -146,7 +146,7 @@ class TableFiles:
         return found
 
     def parent(self, path: str) -> int | None:
-        """The parent of the snapshot that the manifest list ``path`` was written for, as the list itself says."""
+        """The parent of the snapshot of the manifest list ``path``, as stated in the list itself."""
         return self._decode((path, "parent"), path, "manifest list", read_parent)
 
     def manifest(self, m: ManifestFile) -> Manifest:

@@ -1,7 +1,7 @@
-"""Keeps the table logs up to date while a run is going on, so that a run that dies leaves what was committed until then.
+"""Keeps the table logs up to date during a run, so that a run that dies leaves what was committed until then.
 
-Also the guard of expiry: ``expire_snapshots`` deletes files that the log has yet to read, so before such an operation is
-invoked :meth:`Follower.secure` reads the log up to the present and says how old a snapshot may be that is expired.
+It also makes expiry safe: ``expire_snapshots`` deletes files that the log may not have read yet, so before such an operation
+:meth:`Follower.secure` reads the log up to the present and returns how old a snapshot must be to be expired.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from checkers.evidence.tablelog import TableLog
 from harness.tablefiles.reader import TableReader
 
 Pointer = Callable[[str], tuple[str | None, Sequence[str] | None]]
-"""Table name → location of its current metadata.json, asked from the catalog, None when there is no such table; and every location
-that it had, oldest first, None when the catalog keeps no log of them."""
+"""Table name → location of its current metadata.json, asked from the catalog, None if there is no such table; and all its
+locations so far, oldest first, None if the catalog keeps no log of them."""
 
 
 class Follower:
-    """Captures every table each ``interval`` seconds in a thread of its own; use in ``with``.
+    """Captures every table each ``interval`` seconds in its own thread; use in ``with``.
 
     Args:
         readers: table name → its reader.
         pointer: asks the catalog.
         now: the run's clock, ns since its start.
-        interval: seconds between captures; each costs some ms a new commit.
+            interval: seconds between captures; each costs some ms for each new commit.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Follower:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="table-log", daemon=True)
         self.errors: list[str] = []
-        """Captures that failed, and why; the next one catches up."""
+        """Captures that failed, with the reason; the next one catches up."""
 
     def __enter__(self) -> Follower:
         self._thread.start()
@@ -64,12 +64,12 @@ class Follower:
             OSError, RuntimeError: catalog or store did not answer.
         """
         with self._locks[table]:
-            now = self._now()  # before the pointer is asked for: what was acknowledged earlier must be in
+            now = self._now()  # before asking for the pointer: everything acknowledged earlier must be in the log
             pointer, history = self._pointer(table)
             self._readers[table].capture(pointer, now, history)
 
     def secure(self, table: str) -> str | None:
-        """Capture, then say what ``older_than`` may be: every snapshot before it is in the log with its rows.
+        """Capture, then return the latest safe ``older_than``: every snapshot before it is in the log with its rows.
 
         Returns:
             A timestamp in UTC, ``YYYY-mm-dd HH:MM:SS.mmm``; None when the table has no snapshot yet.
@@ -98,5 +98,5 @@ class Follower:
                     return
                 try:
                     self.capture(name)
-                except Exception as e:  # a capture may fail while a fault is on; the final one may not
+                except Exception as e:  # a capture may fail during a fault; the final one may not
                     self.errors.append(f"{name}: {type(e).__name__}: {e}")

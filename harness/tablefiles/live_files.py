@@ -4,12 +4,12 @@ A snapshot's contents are its live data files and its live delete files. A row i
 and no live delete file hides it. Which deletes apply (spec, "Scan Planning"; d and f are the data sequence numbers of
 the delete file and of the data file)::
 
-    deletion vector    f ≤ d, same partition, its referenced data file is this one; then position deletes do not count
+        deletion vector    f ≤ d, same partition, and it references this data file; then position deletes do not count
     position delete    f ≤ d, same partition, and it names this file's path and the row's position
     equality delete    f < d, same partition, or the delete file's spec is unpartitioned (then it is global)
 
-"Same partition" means the same spec and the same values. What cannot be read is not guessed: a delete file whose
-targets are unknown, or an unreadable manifest, makes the files that it may concern unknown, and only those.
+"Same partition" means the same spec and the same values. The reader does not guess: a delete file whose targets are unknown, or an
+unreadable manifest, makes the files that it may concern unknown, and only those.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from harness.tablefiles.rows import Column, equality_keys
 
 @dataclass(slots=True)
 class Live:
-    """The live files of one snapshot, as its manifests say.
+    """The live files of one snapshot, according to its manifests.
 
     Attributes:
-        data: path → entries; more than one breaks the spec, but then readers do read the file twice.
-        opaque: unreadable manifests, and why.
-        changed: entries that this snapshot added or deleted, as their status says (needs no parent to know).
-        kept: data files that manifests which no snapshot showed before have from earlier ones.
-        judged, violations: the manifests that no snapshot showed before, and what in them breaks the spec.
+            data: path → entries; more than one breaks the spec, but readers then do read the file twice.
+            opaque: unreadable manifests, with the reason.
+            changed: entries that this snapshot added or deleted, by their status (no parent needed).
+            kept: data files carried over from earlier snapshots in manifests that are new with this one.
+            judged, violations: the manifests that are new with this snapshot, and what in them breaks the spec.
     """
 
     data: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What a snapshot's live files have that its tree parent's do not, and the other way round."""
+    """The live files that a snapshot has and its tree parent lacks, and the reverse."""
 
     added: tuple[Entry, ...]
     removed: tuple[Entry, ...]
@@ -64,7 +64,7 @@ def in_scope(d: Entry, f: Entry) -> bool:
 
 
 class LiveFiles:
-    """The live files of the snapshot at the cursor, indexed by what deletes apply to what. Mutable."""
+    """The live files of the snapshot at the cursor, indexed so that the deletes for a file are found. Mutable."""
 
     def __init__(self, files: TableFiles) -> None:
         self._files = files
@@ -78,7 +78,7 @@ class LiveFiles:
         self._targets: dict[Entry, tuple[str, ...] | None] = {}
 
     def targets(self, d: Entry) -> tuple[str, ...] | None:
-        """The data files that a position delete or deletion vector names; None: unreadable. Never changes its mind."""
+        """The data files that a position delete or deletion vector names; None: unreadable. The answer never changes."""
         if d not in self._targets:
             if d.content == "deletion-vector" and d.referenced is not None:
                 self._targets[d] = (d.referenced,)
@@ -127,7 +127,7 @@ class LiveFiles:
                     del where[0][path]
 
     def prepare(self, d: Delta) -> None:
-        """Read what :meth:`do` needs for a difference that is new; after it, doing and undoing read nothing."""
+        """Read what :meth:`do` needs for a new difference; afterwards, doing and undoing read nothing."""
         for e in d.added:
             if e.content not in ("data", "equality-deletes"):
                 self.targets(e)
@@ -148,7 +148,7 @@ class LiveFiles:
         self.do(Delta(d.removed, d.added, d.removed_opaque, d.added_opaque))
 
     def delta_to(self, live: Live) -> Delta:
-        """What must change for this state to have exactly the live files ``live``."""
+        """The difference from this state to one with exactly the live files ``live``."""
         added: list[Entry] = []
         removed: list[Entry] = []
         for path, entries in live.data.items():
@@ -167,7 +167,7 @@ class LiveFiles:
         )
 
     def affected(self, d: Delta) -> set[str]:
-        """The data files whose visible rows ``d`` may change; to be asked before it is done.
+        """The data files whose visible rows ``d`` may change; call it before :meth:`do`.
 
         Raises:
             Unknown: a delete file of ``d`` may apply to data files of an unreadable manifest.
@@ -202,7 +202,7 @@ class LiveFiles:
                 raise Unknown(f"deletes in the unreadable manifest {name(m.path)} may apply to {name(f.path)}")
         for d in self._blind:
             if in_scope(d, f):
-                self._files.positions(d)  # raises and says why
+                self._files.positions(d)  # raises with the reason
         out: dict[int, Entry] = {}
         vectors = [d for d in self.vectors.get(f.path, ()) if in_scope(d, f)]
         for d in vectors or [d for d in self._by_target.get(f.path, ()) if in_scope(d, f)]:
@@ -219,5 +219,5 @@ class LiveFiles:
 
 
 def ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Entries of one path in an order that does not depend on their manifests'."""
+    """Entries of one path in an order independent of their manifests' order."""
     return tuple(sorted(entries, key=lambda e: (e.data_sequence_number, e.spec_id, repr(e.partition))))

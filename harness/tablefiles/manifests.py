@@ -1,24 +1,22 @@
 """The files of an Iceberg table, decoded: metadata.json, manifest lists, manifests, data, delete files, deletion
 vectors.
 
-How an Iceberg table hangs together (Iceberg spec, format/spec.md)::
+The structure of an Iceberg table (Iceberg spec, format/spec.md)::
 
     metadata.json ──► snapshot ──► manifest list (Avro) ──► manifest (Avro) ──► data file (Parquet)
       (the catalog     (one per        one line a             one entry a   └──► delete file: position (Parquet),
        points at it)    commit)        manifest               file                equality (Parquet), or a deletion
                                                                                   vector: a blob in a Puffin file
 
-Nothing here knows what a commit changed; that is ``harness.tablefiles.reader``. Every function takes bytes and returns plain
-values, so that each rule can be read and tested on its own. What is subtle:
+This module does not know what a commit changed; ``harness.tablefiles.reader`` does. Every function takes bytes and returns plain
+values, so that each rule can be read and tested alone. The subtle points:
 
-* **Inheritance.** A file's sequence number is not known when its manifest is written (it is assigned when the commit
-  wins), so entries say null and inherit from the manifest list (spec, "Sequence Number Inheritance"): snapshot id
-  whenever null; data and file sequence number when null and the entry is ADDED. An EXISTING or DELETED entry must say
-  its own. Row ids (v3) are inherited the same way: the manifest's ``first_row_id`` plus the records of the files
-  before it that also said null.
-* **Columns are field ids.** A Parquet column belongs to the table column with the same *field id*, whatever it is
-  called; a column that a file does not have reads as the field's ``initial-default``, else null (spec, "Column
-  Projection").
+* **Inheritance.** A file's sequence number is unknown when its manifest is written (the commit assigns it when it wins), so entries
+  have null and inherit from the manifest list (spec, "Sequence Number Inheritance"): snapshot id whenever null; data and file
+  sequence number when null and the entry is ADDED. An EXISTING or DELETED entry must have its own. Row ids (v3) are inherited the
+  same way: the manifest's ``first_row_id`` plus the records of the files before it that also had null.
+* **Columns are field ids.** A Parquet column belongs to the table column with the same *field id*, whatever its name; a column
+  that a file lacks reads as the field's ``initial-default``, else null (spec, "Column Projection").
 * **Deletion vectors** are 64-bit Roaring bitmaps of row positions, framed with a length, a magic number and a CRC
   (Puffin spec, ``deletion-vector-v1``)::
 
@@ -58,7 +56,7 @@ Partition = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """One line of a manifest list: a manifest, and what its entries inherit. ``counts`` by column of the list."""
+    """One line of a manifest list: a manifest, and the values that its entries inherit. ``counts`` by column of the list."""
 
     path: str
     deletes: bool
@@ -72,10 +70,10 @@ class ManifestFile:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A data or delete file of a snapshot, with everything inherited.
+    """A data or delete file of a snapshot, with all inherited values.
 
-    Two entries are the same file at the same age when path, blob offset, sequence number and partition agree; what is
-    assigned or dropped when a manifest is rewritten (row ids, references, sizes) does not make another file of it.
+    Two entries are the same file at the same age when path, blob offset, sequence number and partition are equal; values assigned or
+    dropped when a manifest is rewritten (row ids, references, sizes) do not matter.
     """
 
     path: str
@@ -98,13 +96,13 @@ class Entry:
 
     @property
     def scope(self) -> tuple[int, Partition]:
-        """Spec and partition: what a delete file must share with a data file to apply to it."""
+        """Spec and partition: a delete file applies only to data files with the same ones."""
         return self.spec_id, self.partition
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A manifest's entries in their order, and what in it breaks the spec, in words that start with a code."""
+    """A manifest's entries in order, and its violations of the spec, each text starting with a code."""
 
     entries: tuple[Entry, ...]
     violations: tuple[str, ...]
@@ -114,7 +112,7 @@ def _avro(content: bytes, what: str) -> tuple[Any, list[dict[str, Any]]]:
     try:
         reader = fastavro.reader(io.BytesIO(content))
         return reader, list(reader)
-    except Exception as e:  # fastavro raises whatever the torn bytes lead to
+    except Exception as e:  # fastavro raises arbitrary errors on torn bytes
         raise CorruptFile(f"not a readable {what}: {type(e).__name__}: {e}") from None
 
 
@@ -154,7 +152,7 @@ def read_manifest_list(content: bytes) -> list[ManifestFile]:
 
 
 def read_parent(content: bytes) -> int | None:
-    """The parent of the snapshot that a manifest list belongs to, as its writer put it into the file's header (``ManifestListWriter``).
+    """The parent of a manifest list's snapshot, which its writer put into the file's header (``ManifestListWriter``).
 
     Raises:
         CorruptFile: not a manifest list.
@@ -185,7 +183,7 @@ def _partition_spec(header: Mapping[str, str]) -> list[Mapping[str, Any]] | None
 
 
 def read_manifest(content: bytes, of: ManifestFile) -> Manifest:
-    """A manifest's entries with everything that they inherit from ``of`` (spec, "Manifests" and "… Inheritance").
+    """A manifest's entries with all values that they inherit from ``of`` (spec, "Manifests" and "… Inheritance").
 
     Raises:
         CorruptFile: not a manifest.

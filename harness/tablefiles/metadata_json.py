@@ -14,7 +14,7 @@ _SNAP = re.compile(r"snap-(-?\d+)-(\d+)-[^/]*\.avro$")
 
 
 class CorruptFile(ValueError):
-    """A file of the table that is there but cannot be decoded; the message says what is wrong, without the path."""
+    """A file of the table that exists but cannot be decoded; the message states the defect, without the path."""
 
 
 _SNAPSHOT_TYPES: dict[str, type | tuple[type, ...]] = {
@@ -31,7 +31,7 @@ _FIELD_TYPES: dict[str, type | tuple[type, ...]] = {"id": int, "name": str, "typ
 
 
 def _check_shape(m: Mapping[str, Any]) -> None:
-    """Raises CorruptFile when something that is read of a metadata.json is not of the type that the spec gives it."""
+    """Raises CorruptFile when a value that is read from a metadata.json does not have the spec's type."""
 
     def each(what: str, items: Any, types: Mapping[str, type | tuple[type, ...]]) -> None:
         if not isinstance(items, list):
@@ -74,8 +74,8 @@ def read_metadata(content: bytes) -> dict[str, Any]:
 
 
 def attempt_of(manifest_list: str) -> int | None:
-    """The producer's attempt number in a manifest list's name ``snap-<snapshot id>-<attempt>-<uuid>.avro``; None
-    elsewhere.
+    """The producer's attempt number in a manifest list's name ``snap-<snapshot id>-<attempt>-<uuid>.avro``; None for
+    other names.
 
     Source: Iceberg ``SnapshotProducer.manifestListPath``. PyIceberg writes 0.
     """

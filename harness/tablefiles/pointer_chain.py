@@ -1,7 +1,7 @@
-"""Which metadata.json files a catalog's pointer leads to: a version lists its predecessors, the oldest of them its own.
+"""The metadata.json files behind a catalog's pointer: a version lists its predecessors, and the oldest of these lists its own.
 
 A version's ``metadata-log`` has at most ``write.metadata.previous-versions-max`` entries, so a long chain is walked
-from log to log. The walk ends at the first version that is known already, at one without a log, or at one that is
+from log to log. The walk ends at the first known version, at one without a log, or at one that is
 missing or corrupt.
 """
 
@@ -17,12 +17,12 @@ from compose.objectstore import ObjectStore
 from harness.tablefiles.metadata_json import CorruptFile, read_metadata
 
 LONGEST = 1_000_000
-"""Bound of walks along a chain, whatever the files say."""
+"""Bound of walks along a chain, whatever the files contain."""
 _BATCH = 32
 _METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$")
 
 Snapshot = Mapping[str, Any]
-"""A snapshot as metadata.json has it."""
+"""A snapshot as in metadata.json."""
 
 
 def folder(location: str) -> str:
@@ -31,7 +31,7 @@ def folder(location: str) -> str:
 
 
 def parse(location: str, raw: bytes | None, problems: list[str]) -> dict[str, Any] | None:
-    """A metadata.json; None, and a problem more, when it is missing (``raw`` None) or corrupt."""
+    """A metadata.json; None, with a new problem, when it is missing (``raw`` None) or corrupt."""
     if raw is None:
         problems.append(f"metadata file {location} is missing")
         return None
@@ -43,18 +43,18 @@ def parse(location: str, raw: bytes | None, problems: list[str]) -> dict[str, An
 
 
 def predecessors(content: Mapping[str, Any]) -> list[str]:
-    """What ``metadata-log`` names, oldest first."""
+    """The locations in ``metadata-log``, oldest first."""
     return [e["metadata-file"] for e in content.get("metadata-log") or () if e.get("metadata-file")]
 
 
 @dataclass(slots=True)
 class Trace:
-    """Where a pointer leads.
+    """The result of following a pointer.
 
     Attributes:
-        locations: versions that are not known yet, oldest first, the pointer's own last.
-        base: the known version (its number) that they descend from; None: none.
-        contents: of the locations that had to be read on the way.
+            locations: new versions, oldest first, the pointer's own last.
+            base: the number of the known version from which they descend; None: no such version.
+            contents: of the locations that were read on the way.
         problems: why the walk ended, if it ended at a file that cannot be read.
     """
 
@@ -67,7 +67,7 @@ class Trace:
 def trace(store: ObjectStore, pointer: str, known: Mapping[str, int]) -> Trace:
     """Walk back from ``pointer`` to a version in ``known`` (normalised location → its number).
 
-    A pointer at a known version itself was set back: that version is to be recorded again, below the one before it.
+    A pointer at an already known version was set back: that version is recorded again, after its predecessor.
 
     Raises:
         TableReadError: the store cannot be read.
@@ -75,7 +75,7 @@ def trace(store: ObjectStore, pointer: str, known: Mapping[str, int]) -> Trace:
     if normalise(pointer) in known:
         n = known[normalise(pointer)]
         return Trace([pointer], n - 1 if n else None)
-    out = Trace([pointer])  # newest first until the end
+    out = Trace([pointer])  # newest first, reversed at the end
     seen = {normalise(pointer)}
     current: str | None = pointer
     for _ in range(LONGEST):
@@ -102,10 +102,10 @@ def trace(store: ObjectStore, pointer: str, known: Mapping[str, int]) -> Trace:
 
 
 def recorded(pointer: str, history: Sequence[str], known: Mapping[str, int]) -> Trace | None:
-    """Where the catalog's own log says that the pointer was on its way; None when the log does not have the pointer.
+    """The pointer's path according to the catalog's own log; None when the log lacks the pointer.
 
     Args:
-        history: every location, oldest first; what was committed after the pointer was asked for is left out.
+            history: every location, oldest first; commits made after asking for the pointer are left out.
     """
     places = [normalise(location) for location in history]
     if normalise(pointer) not in places:
@@ -126,8 +126,8 @@ def metadata_files(store: ObjectStore, folder: str) -> list[str]:
 
 
 class OutsideTheChain:
-    """Snapshots that only metadata files outside the chain list: each file is read once, and only when a parent is
-    missed.
+    """Snapshots listed only in metadata files outside the chain: each file is read once, and only when a parent is
+    missing.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -137,11 +137,11 @@ class OutsideTheChain:
         self._snapshots: dict[int, tuple[Snapshot, str]] = {}
 
     def look_again(self) -> None:
-        """There may be new files: the next search lists the folder anew."""
+        """Allow for new files: the next search lists the folder again."""
         self._listed = False
 
     def find(self, snapshot_id: int, beside: str, chain: Mapping[str, int]) -> tuple[Snapshot, str] | None:
-        """The snapshot and the file that lists it, of the folder that ``beside`` is in.
+        """The snapshot and the file that lists it, in the folder of ``beside``.
 
         Raises:
             TableReadError: the store cannot be read.

@@ -1,33 +1,32 @@
 """The table reader: follows a table's metadata through the object store and writes the table log.
 
-It is given what the catalog's pointer says, and reads everything else from the store itself: never through Spark,
-never through a catalog client. What each snapshot changed is worked out by ``harness.tablefiles.snapshot_tree``; this file is
-about *which* snapshots there were, in which order.
+The catalog gives it the pointer; it reads everything else from the store itself: never through Spark, never through a catalog
+client. ``harness.tablefiles.snapshot_tree`` computes what each snapshot changed; this module decides *which* snapshots existed, in
+which order.
 
 **The chain of metadata.** Every commit writes a new metadata.json and swings the catalog's pointer to it. A
 metadata.json lists its predecessors (``metadata-log``, at most ``write.metadata.previous-versions-max`` of them), and
-the oldest of these lists its own. The reader walks back until it meets a version that it knows, then records what is
-new, oldest first::
+the oldest of these lists its own. The reader walks back until it reaches a known version, then records the new ones,
+oldest first::
 
     known                          new
     v1 ◄── v2 ◄── v3 (captured) ◄── v4 ◄── v5 ◄── pointer
               └── v4'   a second writer that swung the pointer from v2 as well: v3 is lost
 
-Where the pointer's chain does not lead to the version captured last (v4' above), the catalog lost a commit, or was
-set back. Both chains are in the log then, and the version where it happened says so in ``problems``; checkers judge.
-A metadata.json in the folder that no chain names lost its race: it is not part of the log
-(:meth:`TableReader.unreferenced_metadata` lists such files).
+If the pointer's chain does not contain the version captured last (v4' above), the catalog lost a commit, or was set back. The log
+then has both chains, and ``problems`` of the version where it happened says so; the checkers judge. A metadata.json in the folder that
+no chain names lost its race: it is not part of the log (:meth:`TableReader.unreferenced_metadata` lists such files).
 
-**Snapshots come and go.** Expiry, rollback, and replacing a table drop snapshots from the list, and some catalogs
-list only the current one; so the snapshots of *every* version of the chain count, each where the chain first shows
-it. Only when a snapshot's parent was in no version at all are the other metadata files of the folder searched for it.
+**Snapshots come and go.** Expiry, rollback, and replacing a table drop snapshots from the list, and some catalogs list only the
+current one; so the snapshots of *every* version of the chain count, each at its first appearance. Only if a snapshot's parent was
+in no version at all, the other metadata files of the folder are searched for it.
 
 **When to capture.** The rows of a commit can be read while its files exist, so capture before anything deletes files.
-A capture costs what is new. Each version with its commits is appended to the file in one write: a run that is killed,
-or a store that stops answering half-way, leaves whole versions, and the next capture goes on behind them.
+A capture costs only what is new. Each version with its commits is appended to the file in one write: if the run is killed, or the
+store stops answering, the file holds whole versions, and the next capture continues after them.
 
-**Broken tables are findings, not errors**: what is missing or torn is said in ``problems``, by file and commit. Only
-a store that does not answer raises :class:`TableReadError`.
+**Broken tables are findings, not errors**: ``problems`` names what is missing or torn, by file and commit. Only a store that does
+not answer raises :class:`TableReadError`.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ __all__ = ["ObjectStore", "TableReadError", "TableReader"]
 
 _OP = "icequake-op"
 _BATCH = 32
-"""Metadata versions that are read and recorded together."""
+"""Metadata versions read and recorded together."""
 _SNAPSHOT_BATCH = 128
 """Snapshots whose files are fetched together."""
 _SAID = frozenset(
@@ -79,12 +78,12 @@ _SAID = frozenset(
         "next-row-id",
     }
 )
-"""Keys of metadata.json that a :class:`Metadata` record has fields for."""
+"""Keys of metadata.json that have fields in a :class:`Metadata` record."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """A metadata.json to be recorded."""
+    """A metadata.json to record."""
 
     location: str
     content: dict[str, Any]
@@ -92,19 +91,19 @@ class _Version:
 
 
 class TableReader:
-    """Reads one table's log from the store, a piece at a time. Thread-safe: captures wait for each other.
+    """Reads one table's log from the store, incrementally. Thread-safe: captures wait for each other.
 
     Args:
-        store: where the table's files are.
+            store: holds the table's files.
         table: the table's name in the workload file.
-        identifier: what the catalog calls it.
-        columns: the columns of a row in the log, by name; one that a snapshot's schema does not have reads as None.
+            identifier: the table's name in the catalog.
+            columns: the columns of a row in the log, by name; one that a snapshot's schema lacks reads as None.
         path: the log file, created (replacing what is there) at the first capture that finds a table; None: keep the
             log in memory only.
-        lists_one: the catalog's metadata lists the current snapshot alone and names no parent (Nessie over REST): a
-            snapshot's parent is what its writer put into its manifest list.
-        overwrites: a metadata file can be written over by another commit (the Hadoop catalog): what is there is compared
-            with what was captured.
+            lists_one: the catalog's metadata lists only the current snapshot and names no parent (Nessie over REST): the
+                parent comes from the snapshot's manifest list, where its writer put it.
+            overwrites: another commit can overwrite a metadata file (the Hadoop catalog): its content is compared with what
+                was captured.
     """
 
     def __init__(
@@ -131,7 +130,7 @@ class TableReader:
         self._metadata: list[Metadata] = []
         self._known: dict[str, int] = {}  # normalised location of a recorded version → its n (the newest)
         self._commits: dict[int, Commit] = {}
-        self._told: dict[int, Snapshot] = {}  # a snapshot as the chain first told it
+        self._told: dict[int, Snapshot] = {}  # a snapshot as first listed in the chain
         self._unrecorded: dict[int, Change] = {}
         self._captures: list[Capture] = []
         self._problems: list[str] = []
@@ -150,12 +149,12 @@ class TableReader:
             return max((c.timestamp_ms for c in self._commits.values()), default=None)
 
     def capture(self, pointer: str | None, time: int, history: Sequence[str] | None = None) -> Capture:
-        """Record everything that the catalog's pointer leads to and that is not recorded yet.
+        """Record every version behind the catalog's pointer that is not recorded yet.
 
         Args:
             pointer: location of the current metadata.json; None: the catalog has no such table.
-            time: the clock (ns since the start of the run), read *before* the catalog was asked for the pointer.
-            history: every location that the pointer had, oldest first, from the catalog's own log; None: the files tell.
+                time: the clock (ns since the start of the run), read *before* asking the catalog for the pointer.
+                history: every location that the pointer had, oldest first, from the catalog's own log; None: read it from the files.
 
         Raises:
             TableReadError: the store cannot be read, or the log file cannot be written.
@@ -173,7 +172,7 @@ class TableReader:
             return done
 
     def finish(self, pointer: str | None, time: int, history: Sequence[str] | None = None) -> TableLog:
-        """The last capture, a look whether every file of every snapshot still listed is there, and the end of the log.
+        """Capture a last time, check that every file of every snapshot still listed exists, and end the log.
 
         Raises:
             TableReadError: as :meth:`capture`.
@@ -189,7 +188,7 @@ class TableReader:
             return self.log()
 
     def log(self) -> TableLog:
-        """What is recorded so far."""
+        """The log so far."""
         with self._lock:
             return TableLog(
                 self._table,
@@ -205,7 +204,7 @@ class TableReader:
             )
 
     def unreferenced_metadata(self) -> list[str]:
-        """Locations of metadata.json files beside the recorded ones that no recorded chain has: lost races and orphans.
+        """Locations of metadata.json files beside the recorded ones that are in no recorded chain: lost races and orphans.
 
         Raises:
             TableReadError: the store cannot be read.
@@ -235,7 +234,7 @@ class TableReader:
         try:
             with self._path.open("ab") as f:
                 f.write(lines)
-        except OSError as e:  # a line may be torn, and what it said is nowhere else: nothing may follow it
+        except OSError as e:  # a line may be torn, and its content is lost: nothing may follow it
             raise self._cannot_write(e) from None
 
     def _cannot_write(self, e: OSError) -> TableReadError:
@@ -245,7 +244,7 @@ class TableReader:
         return self._unwritable
 
     def _write_rest(self) -> None:
-        """Captures and problems that are not in the file; those from before the table existed wait for its header."""
+        """Write the captures and problems that are not in the file; those from before the table existed wait for its header."""
         if self._location is None:
             return
         captures, problems = self._written
@@ -305,7 +304,7 @@ class TableReader:
             self._problem(f"pointer at {pointer}: {text}")
 
     def _written_over(self, last: Metadata, problems: list[str]) -> dict[str, Any] | None:
-        """What is in the last version's file now, if that is not what was recorded; says so among the problems."""
+        """The present content of the last version's file, if it is not what was recorded; adds a problem then."""
         content = parse(last.location, self._store.read_many([last.location])[last.location], problems)
         if content is None:
             return None
@@ -316,10 +315,10 @@ class TableReader:
         return content
 
     def _tell_parents(self, content: dict[str, Any]) -> None:
-        """Put into a version's snapshots the parents that their writers named."""
+        """Put the parents that their writers named into a version's snapshots."""
         for s in content.get("snapshots") or ():
             if s.get("parent-snapshot-id") is None and "manifest-list" in s:
-                with contextlib.suppress(Unknown):  # said when its manifests are read
+                with contextlib.suppress(Unknown):  # reported when its manifests are read
                     s["parent-snapshot-id"] = self._files.parent(s["manifest-list"])
 
     # --- versions
@@ -337,7 +336,7 @@ class TableReader:
             self._record(v)
 
     def _new_snapshots(self, content: Mapping[str, Any]) -> list[Snapshot]:
-        """A version's snapshots that are not recorded, by sequence number, then as listed; parents before children."""
+        """A version's unrecorded snapshots, by sequence number, then as listed; parents before children."""
         listed = {s["snapshot-id"]: s for s in content.get("snapshots") or () if s["snapshot-id"] not in self._commits}
         out: dict[int, Snapshot] = {}
         for s in sorted(listed.values(), key=lambda s: s.get("sequence-number") or 0):
@@ -350,7 +349,7 @@ class TableReader:
         return list(out.values())
 
     def _record(self, v: _Version) -> None:
-        """Record one version and its new snapshots, in memory and in the file: all of it or nothing."""
+        """Record one version and its new snapshots, in memory and in the file: all or nothing."""
         c = v.content
         if self._location is None:
             self._begin(c["location"])
@@ -366,7 +365,7 @@ class TableReader:
             self._fields |= {f.id: f for f in projection(schema, names) if f.id is not None}
         last = self._metadata[-1] if self._metadata else None
         raw = {k: x for k, x in c.items() if k not in _SAID}
-        if last is not None:  # versions share what is equal
+        if last is not None:  # versions share equal values
             raw = {k: last.raw[k] if k in last.raw and last.raw[k] == x else x for k, x in raw.items()}
         current = c.get("current-snapshot-id")
         metadata = Metadata(
@@ -398,7 +397,7 @@ class TableReader:
     def _with_lost_parents(
         self, s: Snapshot, beside: str, recording: Mapping[int, Commit]
     ) -> list[tuple[Snapshot, str | None]]:
-        """``s`` after those of its ancestors that only metadata files outside the chain list, and which files."""
+        """``s`` after those of its ancestors that only metadata files outside the chain list, with these files."""
         line: list[tuple[Snapshot, str | None]] = [(s, None)]
         seen = {s["snapshot-id"]}
         for _ in range(LONGEST):
@@ -449,9 +448,9 @@ class TableReader:
         )
 
     def _change(self, s: Snapshot, content: Mapping[str, Any], told: Mapping[int, Snapshot]) -> Change:
-        """What a snapshot changed; puts it in the tree when its manifests can be listed.
+        """What a snapshot changed; adds it to the tree if its manifests can be listed.
 
-        A capture that the store cut short leaves snapshots in the tree that are not recorded: their changes are kept.
+        A capture cut short by the store leaves snapshots in the tree that are not recorded: their changes are kept.
         """
         id, parent = s["snapshot-id"], s.get("parent-snapshot-id")
         if id in self._unrecorded:
@@ -495,7 +494,7 @@ class TableReader:
         )
 
     def _missing_files(self) -> tuple[MissingFile, ...]:
-        """Files that a snapshot of the last metadata needs and that are not there."""
+        """Missing files that a snapshot of the last metadata needs."""
         listed = [id for id in (self._metadata[-1].snapshots if self._metadata else ()) if id in self._told]
         there = {normalise(p) for p in self._store.list(self._location or "")} if self._location else set()
         needed = {s["manifest-list"] for s in map(self._told.__getitem__, listed) if "manifest-list" in s}
@@ -517,7 +516,7 @@ def _schemas(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _schema_of(s: Snapshot, content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema a snapshot is read with: its own (``schema-id``), else the table's current one."""
+    """The schema for reading a snapshot: its own (``schema-id``), else the table's current one."""
     by_id = {schema.get("schema-id"): schema for schema in _schemas(content)}
     for id in (s.get("schema-id"), content.get("current-schema-id")):
         if id is not None and id in by_id:
@@ -526,5 +525,5 @@ def _schema_of(s: Snapshot, content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _identity(s: Snapshot) -> tuple[Any, ...]:
-    """What must never change about a snapshot."""
+    """The fields of a snapshot that must never change."""
     return s.get("parent-snapshot-id"), s.get("sequence-number") or 0, s.get("manifest-list"), s.get("timestamp-ms")

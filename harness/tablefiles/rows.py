@@ -43,7 +43,7 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column as a schema has it: what to read for ``name``. ``id`` None: the schema has no such column."""
+    """A column of a schema: what to read for ``name``. ``id`` None: the schema has no such column."""
 
     name: str
     id: int | None
@@ -66,7 +66,7 @@ def projection(schema: Mapping[str, Any], columns: Sequence[str]) -> tuple[Colum
 
 @dataclass(frozen=True, slots=True)
 class DataRows:
-    """A Parquet file's rows, as Arrow columns by field id, or by name when the file carries no field ids at all."""
+    """A Parquet file's rows, as Arrow columns by field id, or by name if the file has no field ids."""
 
     count: int
     by_id: dict[int, pa.ChunkedArray]
@@ -78,7 +78,7 @@ class DataRows:
         return sum(c.nbytes for c in (*self.by_id.values(), *self.names.values()))
 
     def column(self, c: Column) -> list[Any]:
-        """The values of one table column, as plain values, ``count`` of them."""
+        """The values of one table column, as ``count`` plain values."""
         found = self.by_id.get(c.id) if c.id is not None else None
         if found is None and not self.by_id and c.id is not None:
             found = self.names.get(c.name)
@@ -118,7 +118,7 @@ def read_rows(content: bytes, format: str) -> DataRows:
     """A data file's (or an equality delete file's) rows.
 
     Raises:
-        CorruptFile: torn, or of a format that is not Parquet.
+            CorruptFile: torn, or not Parquet.
     """
     if format != "parquet":
         raise CorruptFile(f"format {format} is not supported by this reader")
@@ -138,7 +138,7 @@ def read_position_deletes(content: bytes, format: str) -> dict[str, tuple[int, .
     """Data file path → deleted positions (spec, "Position Delete Files"); one file may name several data files.
 
     Raises:
-        CorruptFile: torn, of a format that is not Parquet, or without the two columns.
+            CorruptFile: torn, not Parquet, or without the two columns.
     """
     rows = read_rows(content, format)
     paths = rows.by_id.get(DELETE_FILE_PATH_ID, rows.names.get("file_path"))

@@ -1,31 +1,29 @@
-"""What every snapshot changed, row by row: a table's snapshots as a tree, and one full state that walks in it.
+"""What every snapshot changed, row by row: a table's snapshots as a tree, and one full state that moves through it.
 
-**The question.** A commit says which *files* it added and removed. Checkers need to know which *rows* appeared and
-disappeared, exactly, for every snapshot there ever was. Scanning each snapshot would answer it (≈200 ms a snapshot)
-and would trust the engine under test. Here the rows are derived from the files that a commit touched, and from
-nothing else.
+**The question.** A commit lists the *files* that it added and removed. Checkers need to know which *rows* appeared and disappeared,
+exactly, for every snapshot. Scanning each snapshot would show it (≈200 ms a snapshot) but would trust the engine under test. Here the
+rows are derived only from the files that a commit touched.
 
-**Change.** Which rows a snapshot has follows from its live files (``harness.tablefiles.live_files``). Only the rows of
-*affected* data files can change: those that came or went, and those that a delete file that came or went may apply
-to. For these, the visible rows before and after are compared; equal rows that went in one file and came in another (a
-copy-on-write carry-over, a compaction) cancel. What is left is what the snapshot removed and added.
+**Change.** The live files (``harness.tablefiles.live_files``) determine a snapshot's rows. Only the rows of *affected* data files can
+change: those that were added or removed, and those to which an added or removed delete file may apply. For these, the visible rows
+before and after are compared; equal rows removed from one file and added in another (a copy-on-write carry-over, a compaction)
+cancel. The rest is what the snapshot removed and added.
 
-**The tree.** "Before" is the *parent*, and a parent may be any older snapshot: branches, a rollback, or a commit
-request that was held for minutes and then wins. Keeping every snapshot's set of files costs files × snapshots.
-Instead each snapshot keeps its difference from its parent, for ever (the log has it anyway), and one full state
-stands at one snapshot, the *cursor*. To look at another snapshot the cursor walks the tree to it, undoing and doing
-differences (Baker's version trees)::
+**The tree.** "Before" is the *parent*, and a parent may be any older snapshot: branches, a rollback, or a commit request that was held
+for minutes and then wins. Storing every snapshot's set of files costs files × snapshots. Instead each snapshot keeps its difference
+from its parent, for ever (the log has it anyway), and one full state exists, at one snapshot, the *cursor*. To reach another snapshot
+the cursor walks the tree to it, undoing and doing differences (Baker's version trees)::
 
     root ── s1 ── s2 ── s3 ── s4        the cursor stands at s4 when s5 comes, whose parent is s2:
-                   └── s5               undo s4, undo s3, then compare s5 with what is there
+                                      └── s5               undo s4, undo s3, then compare s5 with the state
 
-A child of the newest snapshot costs its own files, a late child of an old parent the commits between; nothing is
-forgotten, so no child comes too late. Decoded data files are cached by path (files never change) up to a bound in
-bytes. Past it the least recently used are forgotten, and read again when a late child needs them; if they were
-deleted meanwhile, that commit's rows are unknown and it says so.
+A child of the newest snapshot costs its own files, a late child of an old parent the commits between; no child comes too late, as
+nothing is forgotten. Decoded data files are cached by path (files never change) up to a bound in bytes. Beyond it the least recently
+used are dropped, and read again when a late child needs them; if they were deleted meanwhile, that commit's rows are unknown, which
+it reports.
 
-**What cannot be read** makes the commits that need it unknown, and only those. An unreadable manifest that parent and
-child share cancels like any other shared manifest, as long as nothing that it may contain matters to the change.
+**What cannot be read** makes the commits that need it unknown, and only those. An unreadable manifest that parent and child share
+cancels like any other shared manifest, as long as nothing that it may contain affects the change.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ class Change:
 
 
 _Visible = dict[str, list[tuple[Entry, dict[int, Entry]]]]
-"""Path → its entries, each with the positions that are hidden and by what."""
+"""Path → its entries, each with its hidden positions and what hides them."""
 
 
 class SnapshotTree:
@@ -117,7 +115,7 @@ class SnapshotTree:
         return live
 
     def orphan(self, snapshot_id: int, live: Live, columns: tuple[Column, ...]) -> Change:
-        """Put in a snapshot whose parent cannot be known: its rows' change is unknown, its children's will not be."""
+        """Add a snapshot whose parent is unknown: its row changes are unknown too, but not its children's."""
         self._move(None)
         delta = self._state.delta_to(live)
         self._state.prepare(delta)
@@ -129,9 +127,9 @@ class SnapshotTree:
         )
 
     def child(self, snapshot_id: int, parent: int | None, live: Live, columns: tuple[Column, ...]) -> Change:
-        """Put in a snapshot below its parent (which is in the tree; None: the empty table) and compare the two.
+        """Add a snapshot below its parent (which is in the tree; None: the empty table) and compare the two.
 
-        Where the projection differs too (a schema change gave one of the columns another field), every row is compared.
+        If the projection differs too (a schema change gave one of the columns another field), every row is compared.
         """
         self._move(parent)
         before_columns = self._nodes[parent].columns if parent is not None else columns
@@ -150,7 +148,7 @@ class SnapshotTree:
         self._enter(snapshot_id, parent, delta, columns, live)
         try:
             self._differ(before, self._visible(affected, out.problems), before_columns, columns, out)
-        except BaseException:  # the store stopped answering: as if the snapshot had never been shown
+        except BaseException:  # the store stopped answering: undo, as if the snapshot had never been added
             self._move(parent)
             del self._nodes[snapshot_id]
             self._judged.difference_update(live.judged)
@@ -165,7 +163,7 @@ class SnapshotTree:
         return out
 
     def snapshots_with(self, snapshots: Iterable[int], gone: set[str]) -> dict[str, list[int]]:
-        """Which of these snapshots need which of the files ``gone`` (data, delete files and manifests)."""
+        """The files in ``gone`` (data, delete files and manifests) → which of these snapshots need them."""
         out: dict[str, list[int]] = {}
         for id in snapshots:
             if id not in self._nodes:
@@ -177,7 +175,7 @@ class SnapshotTree:
         return out
 
     def paths(self, snapshots: Iterable[int]) -> set[str]:
-        """Every data, delete and manifest file on the way from the root to these snapshots."""
+        """Every data, delete and manifest file between the root and these snapshots."""
         out: set[str] = set()
         seen: set[int] = set()
         for id in snapshots:
@@ -201,7 +199,7 @@ class SnapshotTree:
         self._cursor = id
 
     def _move(self, to: int | None) -> None:
-        """Walk the cursor over the lowest common ancestor: up by undoing, down by doing."""
+        """Move the cursor through the lowest common ancestor: up by undoing, down by doing."""
         at, goal = self._cursor, to
         down: list[Delta] = []
         while at != goal:  # each step takes the deeper end one level up: bounded by the depths of both
@@ -240,7 +238,7 @@ class SnapshotTree:
         columns: tuple[Column, ...],
         out: Change,
     ) -> None:
-        """The net rows that went and came, into ``out``; what cannot be read goes to ``out.problems``."""
+        """The net removed and added rows, into ``out``; what cannot be read goes to ``out.problems``."""
         removed: list[RowChange] = []
         added: list[RowChange] = []
         name = self._files.name
@@ -287,7 +285,7 @@ class SnapshotTree:
         out.removed, out.added = net(removed, added)
 
     def _renumbered(self, kept: Iterable[Entry]) -> Iterator[str]:
-        """Files of the state at the cursor to which a child gives other row ids. Those of version 2 have none, and may get some."""
+        """Files at the cursor whose rows get other ids in a child. Version 2 files have none, and may get some."""
         for e in kept:
             was = next((old.first_row_id for old in self._state.data.get(e.path, ()) if old == e), None)
             if was is not None and e.first_row_id != was:
@@ -295,7 +293,7 @@ class SnapshotTree:
                 yield f"kept-row-id: the rows of {self._files.name(e.path)} had the ids from {was} on, and have {now} here"
 
     def _violations(self, snapshot_id: int, delta: Delta, affected: set[str]) -> Iterator[str]:
-        """What the spec forbids in the state at the cursor, where ``delta`` touched it."""
+        """Violations of the spec in the state at the cursor, where ``delta`` touched it."""
         name = self._files.name
         for path in sorted(affected | {p for e in delta.added for p in _referenced(e)}):
             entries, vectors = self._state.data.get(path, ()), self._state.vectors.get(path, ())
@@ -320,7 +318,7 @@ def _referenced(e: Entry) -> tuple[str, ...]:
 def net(
     removed: Sequence[RowChange], added: Sequence[RowChange]
 ) -> tuple[tuple[RowChange, ...], tuple[RowChange, ...]]:
-    """Cancel equal rows, one removed against one added: what is left, as ``(removed, added)``, has no row in common."""
+    """Cancel equal rows, one removed against one added: the rest, as ``(removed, added)``, has no row in common."""
     common = Counter(c.row for c in removed) & Counter(c.row for c in added)
     if not common:
         return tuple(removed), tuple(added)

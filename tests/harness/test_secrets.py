@@ -173,7 +173,7 @@ def test_the_page_of_an_older_plan_shows_no_secret_property(tmp_path: Path) -> N
 def test_a_property_that_was_masked_is_asked_for_again(tmp_path: Path) -> None:
     with pytest.raises(FileError) as e:
         schema.load(workload(tmp_path, masked(PROPERTIES)))
-    assert "token: ‹hidden› stands for a secret that was not written down; put the secret there" in str(e.value)
+    assert "token: ‹hidden› stands for a secret that was not stored; put the secret there" in str(e.value)
     assert str(e.value).startswith(f"{tmp_path / 'small.yaml'}:")
 
 

@@ -70,7 +70,7 @@ def test_what_is_not_said_has_a_default() -> None:
             "retain_last: delete has no such option; allowed: weight, keys",
         ),
         (("- name: orders", "- name: Orders"), 3, "name: 'Orders' must match"),
-        (("insert: 2", "insert: 2\n  insert: 3"), 8, "key 'insert' is there twice"),
+        (("insert: 2", "insert: 2\n  insert: 3"), 8, "key 'insert' is given twice"),
         (("length:", "extra: 3\nlength:"), 5, "unknown key 'extra'"),
         (
             ("operations:", "assert: {retry: '<5%'}\noperations:"),
@@ -123,8 +123,8 @@ def test_every_key_that_is_there_twice_is_said() -> None:
     with pytest.raises(WorkloadError) as error:
         parse(GOOD + "  insert: 1\nlength: {ops: 1, ops: 2}\n", "w.yaml")
     assert [line.split(";")[0] for line in str(error.value).splitlines()] == [
-        "w.yaml:9: key 'insert' is there twice",
-        "w.yaml:10: key 'length' is there twice",
+        "w.yaml:9: key 'insert' is given twice",
+        "w.yaml:10: key 'length' is given twice",
     ]
 
 
@@ -255,8 +255,8 @@ STAGED = 'properties: {write.wap.enabled: "true"}'
     [
         (["a", "b"], "transfer: 1", None),
         (["a", "b"], "read-both: 1", None),
-        (["a"], "transfer: 1", "transfer: takes two tables, and has only a; give it two or more"),
-        (["a", "b"], "read-both: {tables: [b]}", "read-both: takes two tables, and has only b"),
+        (["a"], "transfer: 1", "transfer: needs two tables, and has only a; give it two or more"),
+        (["a", "b"], "read-both: {tables: [b]}", "read-both: needs two tables, and has only b"),
         (
             ["a", "b", "c!"],
             "transfer: 1",

@@ -9,10 +9,10 @@ def assertion(text: str) -> tuple[str, float, bool]:
     """Parse a threshold such as ``"<5%"`` or ``">=200"``.
 
     Returns:
-        The comparison (``<``, ``<=``, ``>``, ``>=``, ``==``), the number (5 % is 0.05), whether it was a percentage.
+            The comparison (``<``, ``<=``, ``>``, ``>=``, ``==``), the number (0.05 for 5 %), and whether it was a percentage.
 
     Raises:
-        ValueError: it is not of that form.
+            ValueError: the text has another form.
     """
     match = re.fullmatch(r"\s*(<=|>=|==|<|>)\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
     if match is None:
@@ -30,6 +30,6 @@ METRICS = {
     "aborted": "writes aborted by a conflict (CommitFailedException or ValidationException)",
     "retry_rate": "commits that needed more than one attempt / commits",
     "latency_p50_ms": "median time from invocation to acknowledgement, ms",
-    "latency_p99_ms": "99th percentile of it, ms",
+    "latency_p99_ms": "99th percentile of the time from invocation to acknowledgement, ms",
 }
 """What ``assert:`` may compare."""

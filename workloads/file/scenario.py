@@ -1,4 +1,4 @@
-"""The scenario file: one known defect, or the promise beside it, as operations in a fixed order and what must be seen of them.
+"""The scenario file: one known defect, or the promise beside it, as operations in a fixed order and the outcome that they must show.
 
 A workload file says what the writers do and leaves the order to luck. A scenario names every operation, who invokes it, after
 what, and at which moment its commit is let through or answered wrongly (``nemesis.gate``). Operations are the kinds of
@@ -27,7 +27,7 @@ from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
 Moment = Literal["held", "completed"]
-"""Of an operation: its commit is at the gate (or was applied there, when it is to be answered wrongly), its writer has the outcome."""
+"""Moments of an operation: its commit is at the gate (or was applied there, when a fault answers it), its writer has the outcome."""
 
 NAME = r"^[a-z][a-z0-9-]{0,39}$"
 
@@ -37,7 +37,7 @@ class _Model(BaseModel):
 
 
 class Outcome(_Model):
-    """How an operation must end: its type, and of an error, a class of its chain (last part of the name) and a piece of its message."""
+    """How an operation must end: its type, and for an error a class in its chain (last part) and a part of its message."""
 
     type: Literal["ok", "fail", "info"] = "ok"
     error: str | None = None
@@ -59,20 +59,20 @@ When = Annotated[dict[str, Moment], Field(min_length=1)]
 
 
 class Step(_Model):
-    """One operation. A writer invokes its own in the order of the file.
+    """One operation. A writer invokes its operations in the order of the file.
 
     Attributes:
-        name: for the other steps.
+            name: how the other steps refer to it.
         writer: 0 … 7.
-        do: its kind.
-        table: the first one when not given.
+            do: its kind of operation.
+            table: the first table by default.
         value: its arguments, as in the history.
-        after: it is invoked when these have come to these moments.
-        hold: its first commit is held until these have.
-        fault: what befalls its first commit (``answer`` where no verb is given: it is applied, and answered with an error).
-        at: the kind of request that is held or struck, if not the commit.
-        nth: which of its requests of that kind, from 1. A transfer's commits are two that stage, then those that publish.
-        service: whose; ``database``: the catalog server's own.
+            after: steps and moments that it waits for before it is invoked.
+            hold: steps and moments until which its first commit is held.
+            fault: what happens to its first commit (``answer`` when no verb is given: it is applied, then answered with an error).
+            at: the kind of request to hold or fault, if not the commit.
+            nth: which of its requests of that kind, from 1. A transfer first stages two commits, then publishes them.
+            service: the service that the request goes to; ``database``: the catalog server's own.
         expect: how it must end.
     """
 
@@ -91,7 +91,7 @@ class Step(_Model):
 
     @property
     def gated(self) -> bool:
-        """Whether its commit is stopped at the gate."""
+        """Whether the gate stops its commit."""
         return self.hold is not None or self.fault is not None
 
     @property
@@ -105,11 +105,11 @@ class Scenario(_Model):
     """A whole scenario file. See ``docs/scenarios.md``.
 
     Attributes:
-        catalog: that it is about.
-        catalog_properties: more properties of it, in every writer, such as ``cache-enabled``.
-        since: the first Iceberg version that shows it, or of a promise, that keeps it; none when all do.
-        fixed: the first Iceberg version that no longer shows it; none while all do.
-        final: table → ids of its rows after all, one a row; or that nobody can read it, or that what is read does not matter.
+            catalog: the catalog that it is about.
+            catalog_properties: more catalog properties for every writer, such as ``cache-enabled``.
+            since: the first Iceberg version that has the defect or keeps the promise; none when all do.
+            fixed: the first Iceberg version without the defect; none while all have it.
+            final: table → ids of its final rows, one for each row; or that nobody can read it, or that its content does not matter.
     """
 
     scenario: Annotated[str, Field(pattern=NAME)]
@@ -128,7 +128,7 @@ class Scenario(_Model):
 
     @property
     def writers(self) -> int:
-        """How many it needs."""
+        """How many writers it needs."""
         return 1 + max(s.writer for s in self.operations)
 
     def table(self, step: Step) -> TableSpec:
@@ -143,7 +143,7 @@ class Scenario(_Model):
         return f"w{step.writer}-{seeding + own.index(name)}"
 
     def workload(self) -> Workload:
-        """It as a workload, whose operations somebody else brings in order."""
+        """The scenario as a workload; the caller puts its operations in order."""
         return Workload.model_validate(
             {
                 "workload": self.scenario,
@@ -161,10 +161,10 @@ class Scenario(_Model):
 
 
 def shape(text: str, file: str = "<scenario>") -> tuple[Scenario, Lines]:
-    """The text of a scenario file as an object whose keys and values are of the right kind, and the line of each key; names are not looked up.
+    """Parse the text of a scenario file and check types but not names; also the line of each key.
 
     Raises:
-        WorkloadError: all that is wrong, each with file, line and key.
+            WorkloadError: every problem, each with file, line and key.
     """
     return validated(Scenario, text, file)
 
@@ -173,7 +173,7 @@ def parse(text: str, file: str = "<scenario>") -> Scenario:
     """Parse the text of a scenario file; ``file`` names it in errors.
 
     Raises:
-        WorkloadError: all that is wrong, each with file, line and key.
+            WorkloadError: every problem, each with file, line and key.
     """
     scenario, lines = shape(text, file)
     refuse(problems(scenario), lines, file)
@@ -186,7 +186,7 @@ def problems(s: Scenario) -> Iterator[Problem]:
     names = [o.name for o in s.operations]
     for i, name in enumerate(names):
         if name in names[:i]:
-            yield (("operations", i, "name"), f"operation {name!r} is there twice; give each its own name")
+            yield (("operations", i, "name"), f"operation {name!r} is defined twice; give each its own name")
     for i, o in enumerate(s.operations):
         at: KeyPath = ("operations", i)
         if o.do not in KINDS:
@@ -201,7 +201,7 @@ def problems(s: Scenario) -> Iterator[Problem]:
         if o.fault is not None and o.fault.verb not in AT_A_GATE:
             yield (
                 (*at, "fault", "verb"),
-                f"verb: {o.fault.verb} does not strike one request; allowed: {', '.join(sorted(AT_A_GATE))}",
+                f"verb: {o.fault.verb} does not fault a single request; allowed: {', '.join(sorted(AT_A_GATE))}",
             )
         if o.fault is not None and o.late and o.hold is None:
             yield (
@@ -215,7 +215,7 @@ def problems(s: Scenario) -> Iterator[Problem]:
         waits = list(_wait_problems(s))
         yield from waits
         if not waits and (stuck := _stuck(s)):
-            yield (("operations",), f"operations: none of {', '.join(stuck)} can ever end: they wait for each other")
+            yield (("operations",), f"operations: {', '.join(stuck)} can never end: they wait for each other")
 
 
 def _wait_problems(s: Scenario) -> Iterator[Problem]:
@@ -230,11 +230,14 @@ def _wait_problems(s: Scenario) -> Iterator[Problem]:
                     others = ", ".join(n for n in names if n != o.name) or "none"
                     yield ((*at, key, other), f"{key}: no other operation {other!r}; allowed: {others}")
                 elif moment == "held" and other not in gated:
-                    yield ((*at, key, other), f"{key}: {other} has neither hold nor fault, so nothing holds it")
+                    yield (
+                        (*at, key, other),
+                        f"{key}: {other} has neither hold nor fault, so it never waits at the gate",
+                    )
 
 
 def _stuck(s: Scenario) -> list[str]:
-    """Names of the steps that never complete, because ``after``, ``hold`` and the writers' order wait in a circle."""
+    """Names of the steps that never complete, because ``after``, ``hold`` and the writers' order form a cycle."""
     reached: set[tuple[str, str]] = set()
 
     def came(when: Mapping[str, str] | None) -> bool:
@@ -246,7 +249,7 @@ def _stuck(s: Scenario) -> list[str]:
             begun = free.get(o.writer, True) and came(o.after)
             if begun and o.gated:
                 reached.add((o.name, "held"))
-            # A late commit is answered at once: only what the catalog does is held.
+            # A late commit is answered at once: only its effect in the catalog is held.
             if begun and (came(o.hold) or o.late):
                 reached.add((o.name, "completed"))
             free[o.writer] = (o.name, "completed") in reached
@@ -254,23 +257,23 @@ def _stuck(s: Scenario) -> list[str]:
 
 
 LIBRARY = schema.LIBRARY / "scenarios"
-"""Where the scenario files that come with icequake are."""
+"""The folder of the scenario files that come with icequake."""
 
 
 def load(path: Path) -> Scenario:
     """Read and validate a scenario file.
 
     Raises:
-        WorkloadError: it cannot be read, or something in it is wrong.
+            WorkloadError: it cannot be read, or has problems.
     """
     return parse(read_text(path), str(path))
 
 
 def paths(names: list[str]) -> list[Path]:
-    """The files of the scenarios of these names or files; all of the library, by name, when none is given.
+    """The files of these scenarios, given by name or path; the whole library, by name, when none is given.
 
     Raises:
-        WorkloadError: one is not there.
+            WorkloadError: a scenario does not exist.
     """
     library = {p.stem: p for p in sorted(LIBRARY.glob("*.yaml"))}
     found = []
@@ -285,9 +288,9 @@ def paths(names: list[str]) -> list[Path]:
 
 
 def find(names: list[str]) -> list[Scenario]:
-    """The scenarios of these names or files; all of the library, by name, when none is given.
+    """These scenarios, given by name or path; the whole library, by name, when none is given.
 
     Raises:
-        WorkloadError: one is not there, or wrong.
+            WorkloadError: a scenario does not exist or has problems.
     """
     return [load(p) for p in paths(names)]

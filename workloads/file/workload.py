@@ -26,7 +26,7 @@ from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
 WorkloadError = FileError
-"""A workload file that cannot be used; for each thing that is wrong a line: file, line, key, what is wrong and what is allowed."""
+"""A workload file that cannot be used. One line for each problem: file, line, key, what is wrong and what is allowed."""
 
 
 class _Model(BaseModel):
@@ -34,18 +34,18 @@ class _Model(BaseModel):
 
 
 class KeySpec(_Model):
-    """How shared keys are drawn: ``space`` of them, with a Zipf exponent of ``skew`` (0: all alike)."""
+    """How shared keys are drawn: from ``space`` keys, with a Zipf exponent of ``skew`` (0: uniformly)."""
 
     space: Annotated[int, Field(ge=2, le=1_000_000)] = 16
     skew: Annotated[float, Field(ge=0, le=5)] = 0.0
 
     def keys(self) -> Keys:
-        """For the operations."""
+        """The key source for the operations."""
         return Keys(self.space, self.skew)
 
 
 class Length(_Model):
-    """How long a phase goes on: until ``ops`` operations were invoked by all writers together, or for ``time``; one of them."""
+    """How long a phase lasts: until all writers together invoked ``ops`` operations, or for ``time``; exactly one of the two."""
 
     ops: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     time: Seconds | None = None
@@ -58,7 +58,7 @@ class Length(_Model):
 
 
 class OperationSpec(_Model):
-    """One line of the mix: a kind's share, whose keys it draws, and on which tables (all, when not said)."""
+    """One line of the mix: a kind's share, whose keys it draws, and its tables (all by default)."""
 
     weight: Annotated[float, Field(ge=0, le=1e6)] = 1.0
     keys: Literal["shared", "own"] = "shared"
@@ -86,8 +86,8 @@ Mix = dict[str, Annotated[OperationSpec, BeforeValidator(_weight)]]
 
 
 class Phase(_Model):
-    """A stretch of the run. ``operations``, ``rate`` and ``writers`` are the workload's where not given; ``tables``: those of operations that
-    name none, all when not given.
+    """A stretch of the run. ``operations``, ``rate`` and ``writers`` default to the workload's; ``tables``: for operations that name no
+    table, all by default.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
@@ -102,10 +102,10 @@ class Nemesis(_Model):
     """What goes wrong while the writers work. See ``docs/nemesis.md``.
 
     Attributes:
-        packages: names of ``nemesis.faults.packages``.
-        faults: more of them.
-        interval: seconds from the end of a fault to the start of the next: half of it to one and a half times it.
-        duration: seconds that a fault is on, for those that do not say.
+            packages: names in ``nemesis.faults.packages``.
+            faults: further faults.
+            interval: mean seconds from the end of a fault to the start of the next; drawn from half to one and a half times it.
+            duration: seconds that a fault lasts, unless the fault gives its own.
     """
 
     packages: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class Nemesis(_Model):
     duration: Seconds = 5.0
 
     def all(self) -> tuple[Fault, ...]:
-        """The packages' faults, then its own."""
+        """The packages' faults, then the further faults."""
         return (*(f for p in self.packages for f in PACKAGES[p].faults), *self.faults)
 
 
@@ -140,7 +140,7 @@ class Workload(_Model):
     assertions: Annotated[dict[str, str], Field(alias="assert")] = {}
 
     def resolved_phases(self) -> tuple[Phase, ...]:
-        """The phases with everything filled in; one called ``main`` when the file has only ``length``."""
+        """The phases with every value filled in; one called ``main`` when the file has only ``length``."""
         phases = self.phases or (Phase(name="main", length=self.length or Length(ops=1)),)
         return tuple(
             p.model_copy(
@@ -163,10 +163,10 @@ class Workload(_Model):
 
 
 def shape(text: str, file: str = "<workload>") -> tuple[Workload, Lines]:
-    """The text of a workload file as an object whose keys and values are of the right kind, and the line of each key; names are not looked up.
+    """Parse the text of a workload file and check types but not names; also the line of each key.
 
     Raises:
-        WorkloadError: all that is wrong, each with file, line and key.
+            WorkloadError: every problem, each with file, line and key.
     """
     return validated(Workload, text, file)
 
@@ -175,7 +175,7 @@ def parse(text: str, file: str = "<workload>") -> Workload:
     """Parse the text of a workload file; ``file`` names it in errors.
 
     Raises:
-        WorkloadError: all that is wrong, each with file, line and key.
+            WorkloadError: every problem, each with file, line and key.
     """
     workload, lines = shape(text, file)
     refuse(problems(workload), lines, file)
@@ -187,7 +187,7 @@ def problems(w: Workload) -> Iterator[Problem]:
     names = [t.name for t in w.tables]
     for i, name in enumerate(names):
         if name in names[:i]:
-            yield (("tables", i, "name"), f"table {name!r} is there twice; give each its own name")
+            yield (("tables", i, "name"), f"table {name!r} is defined twice; give each its own name")
     mixes: list[tuple[KeyPath, Mix, tuple[str, ...] | None]] = [(("operations",), w.operations, None)]
     mixes += [
         (("phases", i, "operations"), p.operations, p.tables)
@@ -220,7 +220,7 @@ def problems(w: Workload) -> Iterator[Problem]:
             yield (at, "operations: every weight is 0; give at least one operation a weight")
     for i, p in enumerate(w.phases):
         if p.name in ("setup", "final-reads") or p.name in [q.name for q in w.phases[:i]]:
-            yield (("phases", i, "name"), f"name: phase {p.name!r} is taken; give each phase its own name")
+            yield (("phases", i, "name"), f"name: phase {p.name!r} is defined twice; give each phase its own name")
         for j, t in enumerate(p.tables or ()):
             if t not in names:
                 yield (("phases", i, "tables", j), f"tables: unknown table {t!r}; allowed: {', '.join(names)}")
@@ -245,9 +245,9 @@ def problems(w: Workload) -> Iterator[Problem]:
 
 
 def _two_tables(w: Workload, kind: str, among: tuple[str, ...]) -> str | None:
-    """What keeps an operation on two tables from running; None for nothing."""
+    """Why an operation on two tables cannot run; None when it can."""
     if len(set(among)) < 2:
-        return f"{kind}: takes two tables, and has only {', '.join(among)}; give it two or more"
+        return f"{kind}: needs two tables, and has only {', '.join(among)}; give it two or more"
     staged = {t.name for t in w.tables if t.properties.get(STAGES) == "true"}
     missing = [t for t in among if t not in staged] if KINDS[kind].writes else []
     if missing:
@@ -277,14 +277,14 @@ def _nemesis_problems(w: Workload) -> Iterator[Problem]:
 
 
 LIBRARY = Path(__file__).parents[1]
-"""Where the workload files that come with icequake are."""
+"""The folder of the workload files that come with icequake."""
 
 
 def find(name: str) -> Path:
-    """The file that ``name`` means: a path, or the name of a workload of the library (``quick``).
+    """The file that ``name`` means: a path, or the name of a workload in the library (``quick``).
 
     Raises:
-        WorkloadError: neither is there; lists the library.
+            WorkloadError: neither exists; the message lists the library.
     """
     path = Path(name)
     if path.is_file():
@@ -300,6 +300,6 @@ def load(path: Path) -> Workload:
     """Read and validate a workload file.
 
     Raises:
-        WorkloadError: it cannot be read, or something in it is wrong.
+            WorkloadError: it cannot be read, or has problems.
     """
     return parse(read_text(path), str(path))

@@ -12,11 +12,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 HIDDEN = "‹hidden›"
-"""What stands in a run's folder in place of a secret."""
+"""What a run's folder shows in place of a secret."""
 
 
 class FileError(ValueError):
-    """A file that cannot be used; for each thing that is wrong a line: file, line, key, what is wrong and what is allowed."""
+    """A file that cannot be used. One line for each problem: file, line, key, what is wrong and what is allowed."""
 
 
 KeyPath = tuple[Hashable, ...]
@@ -27,7 +27,7 @@ Problem = tuple[KeyPath, str]
 
 
 def refuse(problems: Iterable[Problem], lines: Lines, file: str) -> None:
-    """Say what is wrong with a file, in the order of its lines; nothing when nothing is.
+    """Raise an error that lists a file's problems in the order of its lines; return when there are none.
 
     Raises:
         FileError: there is a problem.
@@ -50,7 +50,7 @@ def _plain(
                 wrong.append((line, f"key {key!r} must be a word"))
                 continue
             if key in out:
-                wrong.append((line, f"key {key!r} is there twice; keep one"))
+                wrong.append((line, f"key {key!r} is given twice; keep one"))
                 continue
             out[key] = _plain(value_node, loader, (*at, key), lines, wrong)
             lines[(*at, key)] = line
@@ -59,12 +59,10 @@ def _plain(
         return [_plain(n, loader, (*at, i), lines, wrong) for i, n in enumerate(node.value)]
     if HIDDEN in str(node.value):
         key = at[-1] if at else "the file"
-        wrong.append(
-            (lines[at], f"{key}: {HIDDEN} stands for a secret that was not written down; put the secret there")
-        )
+        wrong.append((lines[at], f"{key}: {HIDDEN} stands for a secret that was not stored; put the secret there"))
     try:
         return loader.construct_object(node, deep=True)
-    except ValueError as e:  # such as a date that the calendar does not have
+    except ValueError as e:  # such as a date that does not exist
         wrong.append((lines[at], f"{node.value!r}: {e}; quote it if it is a word"))
         return node.value
 
@@ -96,7 +94,7 @@ def _parse_yaml(text: str, file: str, example: str) -> tuple[Any, dict[KeyPath, 
 
 
 def _allowed_keys(location: KeyPath, root: type[BaseModel]) -> list[str]:
-    """The keys that the mapping at ``location`` of a ``root`` may have, found by walking the models; empty when it is none."""
+    """The keys that the mapping at ``location`` of a ``root`` may have, found by walking the models; empty when there is no mapping."""
     model: Any = root
     for step in location:
         model = _descend(model, step)
@@ -135,7 +133,7 @@ def _descend(annotation: Any, step: Hashable) -> Any:
 
 
 def suggest(word: object, allowed: Mapping[str, Any] | list[str]) -> str:
-    """`` (did you mean …?)`` when one of the allowed words is near; else nothing."""
+    """`` (did you mean …?)`` when an allowed word is similar; else an empty string."""
     near = difflib.get_close_matches(str(word), list(allowed), n=1)
     return f" (did you mean {near[0]}?)" if near else ""
 
@@ -165,7 +163,7 @@ def _message(error: ErrorDetails, location: KeyPath, root: type[BaseModel]) -> s
 
 
 def _true_for(number: type, data: Any, root: Any, at: KeyPath = ()) -> Iterator[Problem]:
-    """Every yes or no that stands for a number of this type: pydantic would take ``true`` for 1."""
+    """Every boolean where a number of this type is expected: pydantic would accept ``true`` as 1."""
     if isinstance(data, bool):
         if _unwrap(root) is number:
             name = f"{at[-1]}: " if at and isinstance(at[-1], str) else ""
@@ -179,13 +177,13 @@ def _true_for(number: type, data: Any, root: Any, at: KeyPath = ()) -> Iterator[
 
 
 def _known(location: KeyPath, lines: Lines) -> KeyPath:
-    """The part of pydantic's location that is in the file: it adds the member of a union, and ``[key]`` of a mapping's key."""
+    """The part of pydantic's location that exists in the file: pydantic adds the member of a union, and ``[key]`` for a mapping's key."""
     return next((location[:n] for n in range(len(location), 0, -1) if location[:n] in lines), ())
 
 
 def _problems(errors: list[ErrorDetails], root: type[BaseModel], lines: Lines) -> Iterator[Problem]:
-    """What pydantic found, once for each place: not of a list or mapping what follows from an error inside it, and no missing key that an
-    unknown one was meant to be."""
+    """Pydantic's errors, one for each place: without those on a list or mapping that follow from an error inside it, and without
+    missing keys that an unknown key probably misspells."""
     meant = set()
     for e in errors:
         if e["type"] == "extra_forbidden":
@@ -208,7 +206,7 @@ def _problems(errors: list[ErrorDetails], root: type[BaseModel], lines: Lines) -
 
 
 def line_of(location: KeyPath, lines: Lines) -> int:
-    """The line of a key, or of what is nearest above it."""
+    """The line of a key, or of its nearest parent."""
     for n in range(len(location), -1, -1):
         if location[:n] in lines:
             return lines[location[:n]]
@@ -228,11 +226,11 @@ def validated(
     """YAML text as a ``root``, and the line of every key (its path in the file → its line, from 1).
 
     Args:
-        example: what to start from, for whoever gives an empty file.
-        prepare: what is done to the plain data before it is validated.
+            example: the file that the error on an empty file recommends as a start.
+            prepare: called on the plain data before validation.
 
     Raises:
-        FileError: all that is wrong, each with file, line and key.
+            FileError: every problem, each with file, line and key.
     """
     data, lines = _parse_yaml(text, file, example)
     if not isinstance(data, dict):
@@ -245,10 +243,10 @@ def validated(
         model = root.model_validate(data)
     except ValidationError as e:
         problems += _problems(e.errors(), root, lines)
-    found = {**other, **dict(p for p in problems if p[0] in other)}  # a length of time says itself what it may be
+    found = {**other, **dict(p for p in problems if p[0] in other)}  # a duration error says what is allowed
     problems = [p for p in problems if p[0] not in {*whole, *other}]
     refuse([*problems, *whole.items(), *found.items()], lines, file)
-    assert model is not None, "what pydantic refuses has a problem"
+    assert model is not None, "every error of pydantic gives a problem"
     return model, lines
 
 
