@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.columns.frames import CODES, I64, NEVER, Frame, appended, hash_rows, mix
+from checkers.columns.frames import I64, NEVER, Frame, appended, hash_rows, mix
 from workloads.tables import TableSpec
 
 CLIENTS = 8
@@ -24,6 +24,9 @@ MIX = {
     "delete": 0.05,
     "read-key": 0.3,
 }
+NAMES = (*MIX, "read")
+CODES = {name: code for code, name in enumerate(NAMES)}
+"""Kind → its number in a frame."""
 
 
 def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
@@ -109,6 +112,7 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
     none = np.full(n, -1, np.int64)
     return Frame(
         spec=spec,
+        kinds=NAMES,
         kind=kind[invoked_order],
         outcome=outcome[invoked_order].astype(np.int64),
         process=_processes(outcome == 2)[invoked_order],
