@@ -33,10 +33,11 @@ test-fast: ## The tests that need no Spark
 test-spark: setup ## The tests on a real Spark cluster
 	@$(BOOTSTRAP) pytest -m spark
 
-lint: ## ruff (rules and format) and mypy --strict
+lint: ## ruff (rules and format), mypy --strict, and the order of the folders
 	@$(BOOTSTRAP) ruff check .
 	@$(BOOTSTRAP) ruff format --check .
 	@$(BOOTSTRAP) mypy
+	@$(BOOTSTRAP) lint-imports
 
 format: ## Apply ruff's fixes and format
 	@$(BOOTSTRAP) ruff check --fix .

@@ -41,7 +41,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 LOCK = CHECKOUT / "requirements.lock"
-TOOLS = ("icequake", "setup", "python", "pytest", "ruff", "mypy")
+TOOLS = ("icequake", "setup", "python", "pytest", "ruff", "mypy", "lint-imports")
 EVERY = 15.0  # seconds between two lines about a long step
 ICEQUAKE = "import sys; sys.argv[0] = 'icequake'; from harness.cli.app import main; sys.exit(main())"
 
@@ -205,6 +205,8 @@ def tool_command(python: Path, tool: str, arguments: list[str]) -> list[str]:
         return [str(python), "-P", "-c", ICEQUAKE, *arguments]
     if tool == "setup":
         return [str(python), "-P", "-m", "compose.setup", *arguments]
+    if tool == "lint-imports":
+        return [str(python), "-P", str(python.with_name(tool)), *arguments]
     if tool == "python":
         return [str(python), *arguments]
     return [str(python), "-P", "-m", tool, *arguments]
