@@ -107,6 +107,7 @@ def test_every_fault_of_every_package_is_a_plain_value_that_comes_back() -> None
         ),
         (("verb: delay, seconds: 1s", "verb: dealy"), 9, "verb: 'dealy' is not allowed"),
         (("verb: delay, seconds: 1s", "verb: delay"), 9, "delay needs seconds"),
+        (("seconds: 1s", "secons: 1s"), 9, "unknown key 'secons' (did you mean seconds?)"),
         (("seconds: 1s", "seconds: 1s, writers: [2]"), 9, "there is no writer 2; the workload has 2"),
         (
             ("verb: delay, seconds: 1s", "verb: maintain, do: expire-snapshot"),
