@@ -185,7 +185,7 @@ def test_no_command_shows_what_there_is(tmp_path: Path) -> None:
     assert done.returncode == 254 and "Usage:" in done.stdout and done.stderr == ""
 
 
-@pytest.mark.parametrize("what", ["workloads", "operations", "checks", "catalogs", "runs"])
+@pytest.mark.parametrize("what", ["workloads", "operations", "faults", "verbs", "checks", "catalogs", "runs"])
 def test_lists(what: str, tmp_path: Path) -> None:
     done = icequake("list", what, "--store", tmp_path)
     assert done.returncode == 0, done.stderr
