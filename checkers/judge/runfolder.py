@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from checkers.evidence import history, proxylog, tablelog
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.runfolder import RunFolder, StoreError, replace_file
+from checkers.evidence.runfolder import RunFolder, StoreError, load_kinds, replace_file
 from checkers.verdict import Validity, Verdict
 from workloads.tables import TableSpec
 
@@ -56,6 +56,7 @@ def load_evidence(folder: Path) -> Evidence:
     """
     run = RunFolder(folder)
     plan = run.read_plan()
+    load_kinds(run, plan)
     try:
         tables = {t["name"]: TableSpec.model_validate(t) for t in plan["tables"]}
     except (KeyError, TypeError, ValidationError) as e:

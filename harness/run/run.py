@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 
 from checkers.evidence.history import Recorder
-from checkers.evidence.runfolder import RunFolder, identity
+from checkers.evidence.runfolder import RunFolder, identity, save_kinds
 from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS, catalog_of
 from compose.endpoints import Endpoints
@@ -124,7 +124,8 @@ class Run:
         """
         began = time.monotonic()
         self._state = {"state": "running", **identity(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
-        self._folder.write_plan(self._plan())
+        kinds = save_kinds(self._folder, (f for p in self._workload.resolved_phases() for f in p.operations or ()))
+        self._folder.write_plan({**self._plan(), **({"kinds": kinds} if kinds else {})})
         self._folder.write_state(self._state)
         final = "failed"
         try:

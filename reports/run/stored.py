@@ -236,6 +236,10 @@ def load(folder: Path) -> Stored:
         raise FileNotFoundError(f"{folder}: no such folder of a run")
     problems: list[str] = []
     plan = _read_mapping(folder / "plan.yaml", problems)
+    try:
+        runfolder.load_kinds(runfolder.RunFolder(folder), plan or {})
+    except runfolder.StoreError as e:
+        problems.append(str(e).replace(f"{folder}/", ""))
     run = _read_mapping(folder / "run.json", problems)
     if run is not None and run.get("state") == "running":  # or it was killed: then the store calls it incomplete
         run["state"] = runfolder.RunFolder(folder).state().get("state")

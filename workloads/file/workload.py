@@ -18,11 +18,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from nemesis.faults.fault import Fault
 from nemesis.faults.lengths import Seconds
 from nemesis.faults.packages import PACKAGES
+from workloads.file import own_kinds
 from workloads.file.assertions import METRICS, assertion
 from workloads.file.yamlfile import FileError, KeyPath, Lines, Problem, read_text, refuse, suggest, validated
 from workloads.operations.keys import Keys
 from workloads.operations.kind import STAGES
-from workloads.operations.kinds import KINDS
+from workloads.operations.kinds import KINDS, KindError
 from workloads.tables import TableSpec
 
 WorkloadError = FileError
@@ -72,6 +73,8 @@ class OperationSpec(_Model):
     properties: Annotated[int, Field(ge=1, le=1000)] | None = None
     older_than: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     """Seconds."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)  # options of kinds from elsewhere
 
     def options(self) -> dict[str, Any]:
         """The kind's own options that were given."""
@@ -168,7 +171,48 @@ def shape(text: str, file: str = "<workload>") -> tuple[Workload, Lines]:
     Raises:
             WorkloadError: every problem, each with file, line and key.
     """
-    return validated(Workload, text, file)
+    return _with_own_kinds(*validated(Workload, text, file), file)
+
+
+def _with_own_kinds(w: Workload, lines: Lines, file: str) -> tuple[Workload, Lines]:
+    """The workload with kinds given as ``module:Class`` imported, and called by their names.
+
+    Raises:
+        WorkloadError: one cannot be imported, or has another's name.
+    """
+    problems: list[Problem] = []
+    names: dict[str, str] = {}
+    by_name: dict[KeyPath, int] = {}
+
+    def named(mix: Mix, at: KeyPath) -> Mix:
+        out: Mix = {}
+        for key, spec in mix.items():
+            name = key
+            if own_kinds.SEPARATOR in key:
+                try:
+                    name = own_kinds.load(key, Path(file).parent)
+                    if names.setdefault(name, key) != key:
+                        raise KindError(f"has the name {name}, which {names[name]} has; give it another")
+                except KindError as e:
+                    problems.append(((*at, key), f"{key}: {e}"))
+                below = {p: n for p, n in lines.items() if p[: len(at) + 1] == (*at, key)}
+                by_name.update({(*at, name, *p[len(at) + 1 :]): n for p, n in below.items()})
+            if name in out:
+                problems.append(((*at, key), f"{key}: operation {name} is there twice; keep one"))
+            out[name] = spec
+        return out
+
+    operations = named(w.operations, ("operations",))
+    phases = tuple(
+        p
+        if p.operations is None
+        else p.model_copy(update={"operations": named(p.operations, ("phases", i, "operations"))})
+        for i, p in enumerate(w.phases)
+    )
+    refuse(problems, lines, file)
+    if not names:
+        return w, lines
+    return w.model_copy(update={"operations": operations, "phases": phases}), {**lines, **by_name}
 
 
 def parse(text: str, file: str = "<workload>") -> Workload:
@@ -209,8 +253,12 @@ def problems(w: Workload) -> Iterator[Problem]:
             for option in spec.options():
                 allowed = KINDS[kind].options
                 if option not in allowed:
-                    takes = ", ".join(("weight", "keys", "tables", *allowed))
-                    yield ((*at, kind, option), f"{option}: {kind} has no such option; allowed: {takes}")
+                    takes = ["weight", "keys", "tables", *allowed]
+                    near = suggest(option, takes)
+                    yield (
+                        (*at, kind, option),
+                        f"{option}: {kind} has no such option{near}; allowed: {', '.join(takes)}",
+                    )
             if not spec.tables and spec.tables is not None:
                 yield ((*at, kind, "tables"), "tables: names no table; leave the key out for all tables")
             for i, t in enumerate(spec.tables or ()):
