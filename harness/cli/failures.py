@@ -52,7 +52,9 @@ def explain(crash: Crash) -> int:
         where = f" ({error.filename})" if error.filename else ""
         return fail(f"the disk of the store is full{where}; free some space or give another --store", HARNESS_FAILED)
     if isinstance(error, OSError) and error.errno in _ACCESS and error.filename:
-        return fail(f"{error.filename}: {error.strerror}; check what is there, its owner and permissions", HARNESS_FAILED)
+        return fail(
+            f"{error.filename}: {error.strerror}; check what is there, its owner and permissions", HARNESS_FAILED
+        )
     from compose.install.ensure import SetupError
     from compose.objectstore import TableReadError
     from compose.processes.service import ServiceError
