@@ -216,7 +216,12 @@ def tool_environment(python: Path) -> dict[str, str]:
     # A foreign PYTHONPATH (common where Spark is installed) would put another pyspark before ours.
     # What the user had there is where kinds of operations of a workload file may be (workloads/file/own_kinds.py).
     asked_for = os.environ.get("ICEQUAKE_PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    environment = {**os.environ, "ICEQUAKE_PYTHONPATH": asked_for, "PYTHONPATH": str(CHECKOUT), "VIRTUAL_ENV": str(python.parent.parent)}
+    environment = {
+        **os.environ,
+        "ICEQUAKE_PYTHONPATH": asked_for,
+        "PYTHONPATH": str(CHECKOUT),
+        "VIRTUAL_ENV": str(python.parent.parent),
+    }
     environment.pop("PYTHONHOME", None)
     # How the user can type what we print as the next command.
     launcher = CHECKOUT / "icequake"

@@ -9,8 +9,6 @@ import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from compose.redaction import Redaction
-
 
 class Crash(Exception):
     """An error on its way out of a command.
@@ -29,6 +27,8 @@ class Crash(Exception):
 
     def redacted(self, text: str) -> str:
         """The text without secrets."""
+        from compose.redaction import Redaction
+
         return Redaction(self.secrets).text(text)
 
     def write(self) -> Path:

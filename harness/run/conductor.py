@@ -9,15 +9,18 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import psutil
 
 from checkers.evidence.history import NEMESIS, Recorder
-from compose.processes.service import ServiceError
+from compose.processes.service import Service, ServiceError
+from harness.run.context import RunContext
+from harness.run.settings import REPLACE_TRIES, WRITER_START_S
+from harness.writers.slot import WriterSlot
 from nemesis.faults.fault import Fault
-from nemesis.faults.schedule import PlannedFault
+from nemesis.faults.schedule import PlannedFault, schedule
 from nemesis.faults.suspects import ACT_SECONDS, READY_SECONDS
 from nemesis.processes import NoTarget, Processes
 from nemesis.proxy.board import Board
@@ -150,3 +153,28 @@ class Conductor:
 
     def _ends(self, fault: Fault, **what: Any) -> None:
         self._recorder.record("info", NEMESIS, f"stop-{fault.slug}", value={"name": fault.name, **what})
+
+
+def conductor_of(
+    run: RunContext,
+    board: Board | None,
+    services: Mapping[str, Service],
+    slots: Sequence[WriterSlot],
+    recorder: Recorder,
+    maintain: Callable[[Fault], str | None] | None,
+) -> Conductor | None:
+    """Who carries out ``nemesis:`` of the workload; None when there is none."""
+    nemesis = run.workload.nemesis
+    if nemesis is None or board is None:
+        return None
+    seed, writers = run.settings.seed, run.workload.writers
+    return Conductor(
+        schedule(nemesis.all(), nemesis.interval, nemesis.duration, writers, seed),
+        board,
+        Processes(services, [slot.driver for slot in slots[:writers]], seed),
+        recorder,
+        run.say,
+        maintain,
+        run.settings.stop,
+        run.workload.op_timeout + REPLACE_TRIES * WRITER_START_S if run.maintainers else 0.0,
+    )

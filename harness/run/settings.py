@@ -6,38 +6,23 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from checkers.evidence.history import Recorder
 from checkers.evidence.runfolder import RunFolder
 from compose.endpoints import Endpoints
 from compose.external.external import External
 from compose.processes.service import Service
 from harness.run.writer_proxies import WriterProxies
-from harness.tablefiles.follower import Follower
-from harness.writers.slot import WriterSlot
 from workloads import generator
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 
-T = TypeVar("T")
-
-
-Pointer = Callable[[str, str, float], str | None]
-"""(namespace, table, timeout in s) → location of the current metadata.json."""
-
-
 Publish = Callable[[RunFolder], None]
 """Writes what a person looks at, such as the page, into the folder of a run that was judged."""
-
-
 WRITER_START_S = 240.0
-
-
-POINTER_S = 10.0
-
-
+"""Seconds within which a writer's Spark session must be there."""
 REPLACE_TRIES = 3
+"""How often a writer is started again in place of one that died, before the run fails."""
 
 
 class Watcher(Protocol):
@@ -70,7 +55,7 @@ class Settings:
         warm: sockets of drivers that the writers are to use, each in a session with this run's catalog; they have the jars that it needs,
             and whoever gives them keeps them from others meanwhile.
         proxied: whether a run makes its own also without a nemesis, so that every request is in its proxy log.
-        external: what is not to be started, for it is somebody else's.
+        external: services that the user supplies; never started here.
         clean: whether the tables are dropped at the end.
         operations: (workload, phase, writer, seed) → what the writer does in the phase; the seeded generator's.
     """
@@ -101,12 +86,3 @@ class StandingStack:
     endpoints: Endpoints
     sockets: tuple[Path, ...] = ()
     services: Mapping[str, Service] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class RunContext:
-    """What every operation of a run needs."""
-
-    recorder: Recorder
-    follower: Follower
-    slots: list[WriterSlot]

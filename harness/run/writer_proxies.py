@@ -45,7 +45,7 @@ class WriterProxies:
             seen = replace(seen, s3=url._replace(netloc=listener.address).geturl())
         return seen
 
-    def blind(self, endpoints: Endpoints) -> list[str]:
+    def unproxied(self, endpoints: Endpoints) -> list[str]:
         """Where no proxy stands, and why: faults of connections cannot strike there."""
         catalog, found = catalog_of(endpoints), []
         if catalog.wire is None:

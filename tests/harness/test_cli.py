@@ -97,6 +97,36 @@ def test_all_that_is_wrong_with_a_workload_file_is_a_line_each(tmp_path: Path) -
 COMMANDS = [c.name or getattr(c.callback, "__name__", "") for c in app.registered_commands]
 
 
+def test_every_command_is_there() -> None:
+    assert sorted(COMMANDS) == sorted(
+        [
+            "run",
+            "check",
+            "export",
+            "prove",
+            "matrix",
+            "compare",
+            "selftest",
+            "report",
+            "list",
+            "doctor",
+            "setup",
+            "up",
+            "down",
+        ]
+    )
+
+
+def test_the_command_line_loads_nothing_that_only_a_command_needs() -> None:
+    script = (
+        "import sys; import harness.cli.app\n"
+        "heavy = {'pydantic', 'pyarrow', 'pandas', 'pyspark', 'jinja2', 'checkers', 'reports', 'nemesis'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=lambda c: " ".join(c) or "icequake")
 def test_help_is_there_at_every_width(command: list[str], width: int, monkeypatch: pytest.MonkeyPatch) -> None:
