@@ -24,6 +24,7 @@ from checkers.evidence import history, runfolder, tablelog
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
 from checkers.judge.check import ALL, SAME_AS, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises
+from compose.catalogs.registry import DEFAULT
 from compose.install.installation import Installation
 from harness.run.bench import Bench
 from harness.run.settings import RunError, Watcher
@@ -181,7 +182,7 @@ class Matrix:
     """
 
     def __init__(
-        self, cells: Sequence[Cell], folder: Path, installation: Installation, watcher: Watcher, catalog: str = "rest"
+        self, cells: Sequence[Cell], folder: Path, installation: Installation, watcher: Watcher, catalog: str = DEFAULT
     ) -> None:
         self._cells = cells
         self._folder = folder

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checkers.evidence.runfolder import RunFolder
+from compose.catalogs.registry import DEFAULT
 from compose.endpoints import Endpoints
 from compose.install.installation import Installation
 from compose.processes.watchdog import Watchdog
@@ -68,7 +69,7 @@ class Bench:
         logs: Path,
         watcher: Watcher,
         *,
-        catalog: str = "rest",
+        catalog: str = DEFAULT,
         catalog_properties: Mapping[str, str] | None = None,
         groups: int = 1,
     ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -14,11 +15,17 @@ from typing import Any
 import pytest
 
 from compose.catalogs import hadoop, nessie, sqlite
-from compose.catalogs.jdbc import JDBC_TABLES
+from compose.catalogs.catalog import Catalog, Site
 from compose.catalogs.moto_server import GET_TABLE, UPDATE_TABLE, Journalled
-from compose.catalogs.registry import CATALOGS, SERVERS
+from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
+from compose.install import jdk
+from compose.install.installation import Installation
+from compose.processes.ports import Ports
 from compose.processes.service import ServiceError
+from compose.servers.postgres import Postgres
+from compose.stack.stack import port_names
+from harness.run.versions import versions
 from harness.tablefiles.pointer_chain import recorded
 
 ENDPOINTS = Endpoints(
@@ -37,8 +44,56 @@ ENDPOINTS = Endpoints(
 @pytest.mark.parametrize("entry", CATALOGS.values(), ids=list(CATALOGS))
 def test_an_entry_says_all_that_is_asked_of_it(entry: Any) -> None:
     assert entry.summary and entry.promise and entry.guard in ("compare-and-swap", "lock", "none")
-    assert all(name == "postgres" or name in SERVERS for name in entry.services)
     assert (Path(__file__).parents[2] / entry.page).is_file(), f"{entry.page} explains the catalog"
+
+
+def site(folder: Path, entry: Catalog) -> Site:
+    """Where the entry's servers could run, if what they need were installed."""
+    installation = Installation(
+        home=folder,
+        java=folder / "java",
+        jars={"rest": ()},
+        rest_classes=folder,
+        minio=folder / "minio",
+        postgres_bin=folder,
+        spark_home=folder,
+        python=folder / "python",
+    )
+    ports = Ports()
+    postgres = Postgres(folder, run_id="r", ports=ports, data=folder / "postgres", log=folder / "postgres.log")
+    return Site(
+        installation=installation,
+        run_id="r",
+        ports=ports,
+        data=folder,
+        logs=folder,
+        postgres=postgres,
+        database=postgres.jdbc_url,
+        store=lambda: "http://s:1",
+        client_store=lambda: "http://s:1",
+        warehouse="s3://warehouse/w",
+        catalog=entry,
+    )
+
+
+@pytest.mark.parametrize("entry", CATALOGS.values(), ids=list(CATALOGS))
+def test_an_entry_makes_the_servers_that_it_names(
+    tmp_path: Path, entry: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jdk, "pick", lambda *_, **__: jdk.Jdk(tmp_path, 21))
+    made = [server.make(site(tmp_path, entry)) for server in entry.servers]
+    assert tuple(process.name for process in made) == entry.services == tuple(s.name for s in entry.servers)
+    for process, server in zip(made, entry.servers, strict=True):
+        assert len({process.port(name) for name in server.ports}) == len(server.ports)
+        assert process._port_names == server.ports and set(server.ports) <= set(port_names())
+        assert process.role == ("database" if server.name == "postgres" else "catalog")
+
+
+@pytest.mark.parametrize("entry", CATALOGS.values(), ids=list(CATALOGS))
+def test_a_plan_gives_the_version_of_every_server(installation: Installation, entry: Catalog) -> None:
+    found = versions(installation, frozenset(entry.services))
+    assert set(entry.services) <= set(found) and "minio" not in found
+    assert all(re.match(r"\d+\.\d+", found[name]) for name in entry.services), found
 
 
 @pytest.mark.parametrize("name", [n for n, c in CATALOGS.items() if c.wire not in (None, "s3")])
@@ -56,8 +111,8 @@ def test_a_proxy_takes_the_place_where_commits_are_decided(name: str) -> None:
 
 
 def test_the_pointer_of_a_sqlite_file(tmp_path: Path) -> None:
-    sqlite.prepare(tmp_path, JDBC_TABLES)
-    sqlite.prepare(tmp_path, JDBC_TABLES)  # of a stack that starts again
+    sqlite.prepare({}, tmp_path)
+    sqlite.prepare({}, tmp_path)  # of a stack that starts again
     endpoints = replace(ENDPOINTS, catalog="jdbc-sqlite", catalog_uri=sqlite.JDBC_SQLITE.uri({}, tmp_path))
     pointer = sqlite.JDBC_SQLITE.pointer
     assert pointer(endpoints, "ns", "t", 1) is None
