@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +28,7 @@ from compose.servers.postgres import Postgres
 from compose.stack.stack import port_names
 from harness.run.versions import versions
 from harness.tablefiles.pointer_chain import recorded
+from tests.support.files import files_of_at_most
 
 ENDPOINTS = Endpoints(
     s3="http://s:1",
@@ -259,6 +261,19 @@ def test_what_was_acknowledged_is_there_after_the_process_died(
     third = Tables()
     journalled(third, tmp_path / "journal")
     assert third.versions == {"t": 3}, "the torn line is gone, and nothing is played twice"
+
+
+def test_a_start_without_room_for_the_cleaned_journal_loses_nothing(
+    tmp_path: Path, journalled: Callable[..., Journalled]
+) -> None:
+    journal = tmp_path / "journal"
+    app = journalled(Tables(), journal)
+    for _ in range(3):
+        call(app, "AWSGlue.CreateTable", {"DatabaseName": "d", "TableInput": {"Name": "t"}})
+    content = journal.read_bytes()
+    with files_of_at_most(len(content) // 2), pytest.raises(OSError, match="File too large"):
+        journalled(Tables(), journal)
+    assert journal.read_bytes() == content and os.listdir(tmp_path) == ["journal"]
 
 
 def test_an_update_of_an_older_version_is_refused_where_it_is_compared(
