@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -86,9 +87,10 @@ class Redaction:
         return {k: self.value(v) for k, v in value.items()} if isinstance(value, dict) else value
 
     def folder(self, folder: Path) -> None:
-        """Rewrite every file below ``folder`` that holds a secret, such as a log of a program that is not ours; none if no secret is known.
+        """Replace every file below ``folder`` that holds a secret, such as a log of another program; none if no secret is known.
 
-        Raises OSError.
+        Each file holds its old or its new content at any moment, also after a crash. Raises OSError; the new content of the file that failed is
+        removed then, and the files before it stay redacted.
         """
         if self._bytes is None:
             return
@@ -98,6 +100,19 @@ class Redaction:
             for structure in _BYTE_STRUCTURES:
                 clean = structure.sub(rb"\1" + HIDDEN.encode(), clean)
             if clean != content:
-                new = path.with_name(f".{path.name}.new")
-                new.write_bytes(clean)
-                os.replace(new, path)
+                _replace(path, clean)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Put a new file in the place of ``path``, with its permissions: complete on the disk before it takes the name."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with new.open("wb") as file:
+            os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise

@@ -58,7 +58,6 @@ HADOOP = Catalog(
     name="hadoop",
     summary="Hadoop catalog on S3A: no server, the object store's files are the catalog",
     promise="nothing: a look whether the next version's file is there, then a copy to its name",
-    services=(),
     wire="s3",
     uri=lambda services, data: getattr(services["minio"], "endpoint", ""),
     properties=lambda e: {"type": "hadoop", "warehouse": e.warehouse},

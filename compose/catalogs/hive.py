@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 from xml.sax.saxutils import escape
 
-from compose.catalogs.catalog import SOCKET_TIMEOUT_MS, Catalog, Guard, Site, split
+from compose.catalogs.catalog import SOCKET_TIMEOUT_MS, Catalog, Guard, Server, Site, split
 from compose.endpoints import Endpoints
-from compose.install import installation
+from compose.install.installation import Installation, spark_home, version_in_names
 from compose.processes.ports import LOOPBACK
 from compose.processes.process import LocalProcess, NotReady, base_environment
 from compose.processes.service import ServiceError
@@ -83,7 +83,7 @@ class Metastore(LocalProcess):
 
     def argv(self) -> Sequence[str]:
         opens = [f"--add-opens=java.base/java.{p}=ALL-UNNAMED" for p in ("lang", "util", "net")]
-        class_path = [str(self.folder / "conf"), str(self._classes), f"{installation.spark_home() / 'jars'}/*"]
+        class_path = [str(self.folder / "conf"), str(self._classes), f"{spark_home() / 'jars'}/*"]
         return [
             *(str(self._java), f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
             *(*opens, f"-Dderby.stream.error.file={self.folder / 'derby.log'}"),
@@ -184,12 +184,19 @@ def _pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -
     return location
 
 
+def _version(_: Installation) -> str:
+    return version_in_names(r"hive-metastore-([\d.]+)\.jar", (spark_home() / "jars").glob("hive-metastore-*.jar"))
+
+
+SERVER = Server("hive", Metastore, _version, ports=("hive",))
+
+
 def _entry(name: str, summary: str, promise: str, guard: Guard) -> Catalog:
     return Catalog(
         name=name,
         summary=summary,
         promise=promise,
-        services=("hive",),
+        servers=(SERVER,),
         wire="thrift",
         uri=_uri,
         properties=_properties,

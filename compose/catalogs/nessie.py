@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog, Site, split
+from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, DATABASE, SOCKET_TIMEOUT_MS, Catalog, Server, Site, split
 from compose.endpoints import Endpoints
 from compose.install import jdk
 from compose.install.ensure import class_path
-from compose.install.jars import read_lock
+from compose.install.installation import Installation
+from compose.install.jars import of, read_lock
 from compose.processes.ports import LOOPBACK
 from compose.processes.process import LocalProcess, NotReady, base_environment, http_get
 from compose.processes.service import ServiceError
@@ -167,11 +168,17 @@ def _history(endpoints: Endpoints, namespace: str, table: str, timeout: float) -
         token = answer["token"]
 
 
+def _version(_: Installation) -> str:
+    return next(jar.version for jar in of(["nessie"], read_lock()))
+
+
+SERVERS = (DATABASE, Server("nessie", Nessie, _version, ports=("nessie", "nessie-management")))
+
 NESSIE = Catalog(
     name="nessie",
     summary="Nessie as an Iceberg REST catalog, on PostgreSQL",
     promise="the server checks the commit's requirements, then compares and swaps the branch's tip in PostgreSQL",
-    services=("postgres", "nessie"),
+    servers=SERVERS,
     wire="http",
     uri=lambda services, _: f"{_server(services).uri}/iceberg/{BRANCH}",
     properties=_rest_properties,
@@ -188,7 +195,7 @@ NESSIE_NATIVE = Catalog(
     name="nessie-native",
     summary="Nessie by its own API (NessieCatalog), on PostgreSQL",
     promise="each writer sends its new content and the content it replaces; the server compares and swaps the branch's tip",
-    services=("postgres", "nessie"),
+    servers=SERVERS,
     wire="http",
     uri=lambda services, _: f"{_server(services).uri}/api/v2",
     properties=_native_properties,

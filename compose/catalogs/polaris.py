@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog, Site, split
+from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, DATABASE, SOCKET_TIMEOUT_MS, Catalog, Server, Site, split
 from compose.endpoints import Endpoints
 from compose.processes.container import Container, engine, have
 from compose.processes.ports import LOOPBACK
@@ -223,7 +223,7 @@ POLARIS = Catalog(
     name="polaris",
     summary=f"Apache Polaris {VERSION} on PostgreSQL, in a container: needs Docker",
     promise="the server checks the commit's requirements, then compares and swaps its entity in PostgreSQL",
-    services=("postgres", "polaris"),
+    servers=(DATABASE, Server("polaris", Polaris, lambda _: VERSION, ports=("polaris", "polaris-management"))),
     wire="http",
     uri=_uri,
     properties=lambda e: {

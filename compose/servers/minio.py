@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from compose.install.installation import Installation
 from compose.processes.ports import LOOPBACK, Ports
 from compose.processes.process import LocalProcess, NotReady, base_environment, http_get
 
@@ -59,3 +60,8 @@ class Minio(LocalProcess):
     @property
     def _drive(self) -> Path:
         return self.folder / "drive"
+
+
+def version(installation: Installation) -> str:
+    """The release that the program was built from."""
+    return installation.minio.name.removeprefix("minio-")

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg2
 from psycopg2.extensions import POLL_OK, POLL_READ
 
+from compose.install.installation import UNKNOWN_VERSION, Installation
 from compose.processes.ports import LOOPBACK, Ports
 from compose.processes.process import LocalProcess, NotReady, base_environment
 
@@ -142,6 +143,18 @@ class Postgres(LocalProcess):
     def _major(self) -> int:
         version = re.match(r"\d+", (self._cluster / "PG_VERSION").read_text())
         return int(version.group()) if version else 0
+
+
+def version(installation: Installation) -> str:
+    """What ``postgres --version`` prints."""
+    try:
+        done = subprocess.run(
+            [str(installation.postgres_bin / "postgres"), "--version"], capture_output=True, text=True, timeout=20
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return UNKNOWN_VERSION
+    found = re.search(r"\d+[\d.]*", done.stdout)
+    return found[0] if found else UNKNOWN_VERSION
 
 
 def query(

@@ -23,16 +23,15 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from compose.catalogs import sqlite, user
+from compose.catalogs import user
 from compose.catalogs.catalog import Site
-from compose.catalogs.jdbc import JDBC_TABLES
-from compose.catalogs.registry import CATALOGS, SERVER_PORTS, SERVERS
+from compose.catalogs.registry import CATALOGS, DEFAULT
 from compose.endpoints import Endpoints
 from compose.external.external import External, driver_host, is_local
 from compose.install import ensure
 from compose.install.installation import Installation
 from compose.processes.ports import LOOPBACK, Ports
-from compose.processes.process import LocalProcess, NotReady
+from compose.processes.process import LocalProcess
 from compose.processes.service import Service, ServiceError
 from compose.servers import classdata
 from compose.servers.classdata import spark_class_path
@@ -58,7 +57,7 @@ class Stack:
         worker_memory_mb: int = 8192,
         ports: Mapping[str, int] | None = None,
         on_event: Callable[[str], None] | None = None,
-        catalog: str = "rest",
+        catalog: str = DEFAULT,
         before_database: Callable[[str, int], tuple[str, int]] | None = None,
         before_store: Callable[[str, int], tuple[str, int]] | None = None,
         jvm_options: Callable[[str], Sequence[str]] | None = None,
@@ -119,6 +118,7 @@ class Stack:
             ports=self._ports,
             data=data,
             logs=logs,
+            postgres=self._postgres,
             database=self._database,
             store=self._store_endpoint,
             client_store=self._client_store,
@@ -126,9 +126,7 @@ class Stack:
             catalog=self._catalog,
             **self._store_keys(),
         )
-        self._servers: list[LocalProcess] = [
-            self._postgres if name == "postgres" else SERVERS[name](site) for name in self._catalog.services
-        ]
+        self._servers = [server.make(site) for server in self._catalog.servers]
         folder, log = place("spark-master")
         self._master = SparkMaster(
             "spark-master",
@@ -206,8 +204,6 @@ class Stack:
             ensure.provide(self._installation, (*self._catalog.jars, *self._catalog.server_jars))
             for service in self._all():
                 service.provide()
-            if self._catalog is CATALOGS["jdbc-sqlite"]:
-                sqlite.prepare(self._data, JDBC_TABLES)
             self._start_all()
         except BaseException as error:
             self._given_up.set()
@@ -257,10 +253,13 @@ class Stack:
 
     def _start_all(self) -> None:
         ours = self._all()
-        chains: list[Sequence[LocalProcess]] = [self._servers, [s for s in ours if s is self._minio]]
-        with ThreadPoolExecutor(len(chains) + 1 + len(self._workers)) as pool:
+        with ThreadPoolExecutor(3 + len(self._workers)) as pool:
             try:
-                started: list[Future[None]] = [pool.submit(self._start_in_turn, chain) for chain in chains]
+                store = [s for s in ours if s is self._minio]
+                started: list[Future[None]] = [
+                    pool.submit(self._start_catalog),
+                    pool.submit(self._start_in_turn, store),
+                ]
                 if self._external.master is None:
                     master = pool.submit(self._start_in_turn, [self._master])
                     wait([master])
@@ -277,6 +276,11 @@ class Stack:
                     service.kill()
                 raise
 
+    def _start_catalog(self) -> None:
+        self._start_in_turn(self._servers)
+        if not self._given_up.is_set():
+            self._catalog.prepare({server.name: server for server in self._servers}, self._data)
+
     def _start_in_turn(self, services: Sequence[LocalProcess]) -> None:
         for service in services:
             if self._given_up.is_set():
@@ -284,8 +288,6 @@ class Stack:
             begin = time.monotonic()
             service.start()
             service.ready(START_SECONDS)
-            if service is self._postgres and self._catalog.name == "jdbc":
-                self._make_jdbc_tables()
             self._say(f"{service.name} ready in {time.monotonic() - begin:.1f} s")
 
     def _database(self) -> str:
@@ -326,14 +328,6 @@ class Stack:
             return theirs.warehouse
         return f"{self._catalog.scheme}://{self._bucket_and_prefix()}/{self._catalog.name}"
 
-    def _make_jdbc_tables(self) -> None:
-        try:
-            if not self._postgres.execute("SELECT 1 FROM pg_tables WHERE tablename = 'iceberg_tables'"):
-                for statement in JDBC_TABLES:
-                    self._postgres.execute(statement)
-        except (NotReady, OSError) as error:
-            raise ServiceError("postgres", f"cannot make the JDBC catalog's tables: {error}") from error
-
     def _say(self, event: str) -> None:
         with self._event_lock:
             self._on_event(event)
@@ -342,4 +336,5 @@ class Stack:
 def port_names(workers: int = 2) -> tuple[str, ...]:
     """Every name that ``Stack(ports=...)`` knows."""
     daemons = ["spark-master", *(f"spark-worker-{number}" for number in range(1, workers + 1))]
-    return ("minio", "postgres", *SERVER_PORTS, *(name for daemon in daemons for name in (daemon, f"{daemon}-ui")))
+    servers = dict.fromkeys(port for c in CATALOGS.values() for server in c.servers for port in server.ports)
+    return ("minio", *servers, *(name for daemon in daemons for name in (daemon, f"{daemon}-ui")))

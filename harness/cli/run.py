@@ -50,6 +50,7 @@ def run(
     """Run one workload, check it, write its page."""
     from checkers.evidence import runfolder as runs
     from compose import setup
+    from compose.catalogs import registry
     from compose.install import releases
     from compose.redaction import secrets_of
     from harness.cli.terminal import Voice
@@ -84,7 +85,7 @@ def run(
         installation = setup.ensure_release(release)
         folder = runs.create(store, spec.workload)
         voice.say(f"{spec.workload}, seed {seed}: {folder.path}")
-        own_stack = fresh or ports or release != releases.DEFAULT or spec.catalog != "rest" or external
+        own_stack = fresh or ports or release != releases.DEFAULT or spec.catalog != registry.DEFAULT or external
         with nullcontext() if own_stack else kept_stack.use(installation.home) as standing, details_in(folder.path):
             one = Run(spec, folder, installation, settings, kept=standing, watcher=voice)
             try:

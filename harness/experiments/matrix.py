@@ -24,6 +24,7 @@ from checkers.evidence import history, runfolder, tablelog
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises
+from compose.catalogs.registry import DEFAULT
 from compose.install.installation import Installation
 from harness.run.bench import Bench
 from harness.run.settings import RunError, Watcher
@@ -186,7 +187,7 @@ class Matrix:
         folder: Path,
         installation: Installation,
         watcher: Watcher,
-        catalog: str = "rest",
+        catalog: str = DEFAULT,
         *,
         on: Bench | None = None,
     ) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checkers.evidence.runfolder import RunFolder
-from compose.catalogs.registry import CATALOGS
+from compose.catalogs.registry import CATALOGS, DEFAULT
 from compose.endpoints import Endpoints
 from compose.external.external import External, Store
 from compose.install.installation import Installation
@@ -70,7 +70,7 @@ class Bench:
         logs: Path,
         watcher: Watcher,
         *,
-        catalog: str = "rest",
+        catalog: str = DEFAULT,
         groups: int = 1,
         on: Bench | None = None,
     ) -> None:
