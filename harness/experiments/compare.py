@@ -29,7 +29,7 @@ from checkers.evidence.tablelog import TableLogError
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import load_evidence, load_promises, write_results
 from compose.catalogs import user_file
-from compose.external.external import ExternalError, external
+from compose.external.external import External, ExternalError, external
 from compose.external.preflight import preflight
 from compose.install import releases
 from compose.install.cache import SetupError
@@ -37,6 +37,7 @@ from compose.install.installation import Installation
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from compose.redaction import Redaction, masked, secrets_of
+from harness.run.plan import catalog_of_plan
 from harness.run.run import Run
 from harness.run.settings import RunError, Settings, Watcher
 from harness.run.versions import cannot_run
@@ -296,9 +297,12 @@ class Compare:
         except CANNOT as e:
             reason = hide.text(" ".join(str(e).split()))
             said.say(f"cannot be run: {reason}")
-            return Ran(contender, seed, started, self._relative(folder), reason=reason, command=command)
-        versions = {str(k): str(v) for k, v in (folder.read_plan().get("versions") or {}).items()}
-        return Ran(contender, seed, started, self._relative(folder), measured, None, versions, command)
+            told = catalog_of_plan(contender.catalog, External())
+            return Ran(contender, seed, started, self._relative(folder), reason=reason, command=command, catalog=told)
+        plan = folder.read_plan()
+        return Ran(
+            contender, seed, started, self._relative(folder), measured, None, plan.versions, command, plan.catalog
+        )
 
     def _installation(self, contender: Contender) -> Installation:
         """What it needs; a release that could not be had is not asked for again."""

@@ -24,6 +24,7 @@ from typing import Any
 import psutil
 
 from checkers.evidence.history import Recorder
+from checkers.evidence.plan import Plan
 from checkers.evidence.runfolder import RunFolder, identity
 from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS, catalog_of
@@ -32,10 +33,11 @@ from compose.external.external import external
 from compose.install.installation import Installation
 from compose.processes.service import Service
 from compose.processes.watchdog import Watchdog
-from compose.redaction import Redaction, masked, secrets_of
+from compose.redaction import Redaction, secrets_of
 from compose.stack.pointers import pointers, table_history
 from compose.stack.stack import Stack
 from harness.run.conductor import Conductor
+from harness.run.plan import plan_of
 from harness.run.settings import (
     POINTER_S,
     REPLACE_TRIES,
@@ -264,28 +266,9 @@ class Run:
         around = len(generator.seed_rows(w)) + len(generator.final_reads(w)) * w.writers
         return around + sum(n for n in lengths if n is not None) if None not in lengths else None
 
-    def _plan(self) -> dict[str, Any]:
-        w = self._workload
-        return {
-            "workload": w.workload,
-            "description": w.description,
-            "seed": self._settings.seed,
-            "command": self._hide.text(self._settings.command),
-            "catalog": self._external.catalog.name if self._external.catalog else w.catalog,
-            **({"external": self._hide.value(self._external.plain)} if self._external else {}),
-            **({"catalog_properties": masked(w.catalog_properties)} if w.catalog_properties else {}),
-            "namespace": self._namespace,
-            "versions": versions(self._installation, self._ours()),
-            "tables": [t.model_dump() for t in w.tables],
-            "writers": w.writers,
-            "keys": w.keys.model_dump(),
-            "op_timeout": w.op_timeout,
-            **({"clocks": dict(w.clocks)} if w.clocks else {}),
-            **({"nemesis": w.nemesis.model_dump(mode="json", exclude_defaults=True)} if w.nemesis else {}),
-            "phases": [p.model_dump(exclude_none=True) for p in w.resolved_phases()],
-            "expect": list(w.expect),
-            "assert": dict(w.assertions),
-        }
+    def _plan(self) -> Plan:
+        found = versions(self._installation, self._ours())
+        return plan_of(self._workload, self._settings, self._external, self._namespace, found, self._hide)
 
     @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[None]:

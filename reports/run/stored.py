@@ -8,7 +8,6 @@ nothing here raises for a file that is absent or broken: what could be read is t
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,6 +18,7 @@ import yaml
 
 from checkers.evidence import history, runfolder, tablelog
 from checkers.evidence.history import Event, Operation
+from checkers.evidence.plan import Plan, readable_part
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.verdict import Anomaly, Validity, Verdict
 from reports.run.results import mapping, strings, verdict_from_json
@@ -60,14 +60,14 @@ class Stored:
     """All that a report needs of one run.
 
     Attributes:
-        plan: ``plan.yaml``; ``run``: ``run.json``; both empty when absent.
+        plan: ``plan.yaml``, as far as it has the form of a plan; ``run``: ``run.json``; both empty when absent.
         results: ``results.json``; None when the run was never checked.
         verdicts: the results' checkers, as far as they have the form of one.
         problems: what could not be read, one sentence each.
     """
 
     folder: Path
-    plan: dict[str, Any]
+    plan: Plan
     run: dict[str, Any]
     results: dict[str, Any] | None
     verdicts: tuple[Verdict, ...]
@@ -83,10 +83,7 @@ class Stored:
     @property
     def workload(self) -> str:
         """The workload's name; the folder's parent when the plan does not say."""
-        name = self.plan.get("workload") or self.plan.get("name")
-        if isinstance(name, Mapping):
-            name = name.get("workload") or name.get("name")
-        return str(name or self.folder.resolve().parent.name or "run")
+        return self.plan.workload or self.folder.resolve().parent.name or "run"
 
     @property
     def state(self) -> str:
@@ -127,15 +124,12 @@ class Stored:
     @property
     def command(self) -> str | None:
         """The command that repeats the run, as one would type it."""
-        command = self.plan.get("command") or self.run.get("command")
-        if isinstance(command, Sequence) and not isinstance(command, str):
-            return shlex.join(str(word) for word in command)
-        return str(command) if command else None
+        return self.plan.command or None
 
     @property
     def started(self) -> datetime | None:
         """When the run began, wall clock."""
-        for source in (self.run, self.header, self.plan):
+        for source in (self.run, self.header):
             text = source.get("started")
             if isinstance(text, datetime):
                 return text
@@ -149,10 +143,7 @@ class Stored:
     @property
     def writers(self) -> int:
         """How many writers ran; from the plan, else from the processes that the history shows."""
-        planned = self.plan.get("writers")
-        if isinstance(planned, int) and not isinstance(planned, bool) and planned > 0:
-            return planned
-        return max(1, len({o.process for o in self.operations}))
+        return self.plan.writers or max(1, len({o.process for o in self.operations}))
 
     @property
     def end_ns(self) -> int:
@@ -263,7 +254,8 @@ def load(folder: Path) -> Stored:
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder of a run")
     problems: list[str] = []
-    plan = _read_mapping(folder / "plan.yaml", problems)
+    plan, unreadable = readable_part(_read_mapping(folder / "plan.yaml", problems) or {})
+    problems += unreadable
     run = _read_mapping(folder / "run.json", problems)
     if run is not None and run.get("state") == "running":  # or it was killed: then the store calls it incomplete
         run["state"] = runfolder.RunFolder(folder).state().get("state")
@@ -290,7 +282,7 @@ def load(folder: Path) -> Stored:
     verdicts = [verdict_from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, Mapping)]
     return Stored(
         folder,
-        plan or {},
+        plan,
         run or {},
         results,
         tuple(verdicts),
