@@ -57,13 +57,13 @@ def load_evidence(folder: Path) -> Evidence:
         raise StoreError(f"{run.plan}: tables: missing; without them nobody knows what the run promised")
     tables = {t.name: t for t in plan.tables}
     state = run.state()
-    told = _whole(history.read(run.history), state)
+    told = whole(history.read(run.history), state)
     complete = state.get("state") == "complete" and not told.problems
     logs = tablelog.read_all(run.tablelog)
     return Evidence(told, logs, tables, complete, proxylog.read(run.proxy, logs))
 
 
-def _whole(told: history.History, state: Mapping[str, Any]) -> history.History:
+def whole(told: history.History, state: Mapping[str, Any]) -> history.History:
     """The history, with a problem more when the run counted more completed operations than it has: its end was lost."""
     counted, there = state.get("operations"), sum(e.op is not None and e.type != "invoke" for e in told.events)
     if not isinstance(counted, int) or there >= counted:

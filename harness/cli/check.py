@@ -15,21 +15,15 @@ from harness.cli.options import BadArgument, RunArgument
 
 def judge(folder: Any, engine: str = "auto") -> int:
     """Check a run's folder, write results, page and JUnit file, print the last lines; the exit code."""
-    from checkers.judge.check import ALL, check
-    from checkers.judge.runfolder import load_evidence, load_promises, write_results
     from checkers.verdict import exit_code
-    from reports.run import junit, page, summary
-    from reports.run.stored import load
+    from harness.run.judged import judge_run
+    from reports.run import summary
 
     with details_in(folder.path):
-        results = check(load_evidence(folder.path), ALL, load_promises(folder.path), engine=engine)  # type: ignore[arg-type]
-        write_results(results, folder.results)
-        junit.write(folder.path)
-        stored = load(folder.path)
-        page.write(stored)
-    for line in summary.lines(stored):
+        judged = judge_run(folder, engine)  # type: ignore[arg-type]
+    for line in summary.lines(judged.stored):
         typer.echo(line)
-    return exit_code(results.valid)
+    return exit_code(judged.results.valid)
 
 
 @app.command()

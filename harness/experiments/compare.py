@@ -26,8 +26,6 @@ from checkers.evidence import runfolder
 from checkers.evidence.history import HistoryError
 from checkers.evidence.runfolder import RunFolder
 from checkers.evidence.tablelog import TableLogError
-from checkers.judge.check import ALL, check
-from checkers.judge.runfolder import load_evidence, load_promises, write_results
 from compose.catalogs import user_file
 from compose.external.external import External, ExternalError, external
 from compose.external.preflight import preflight
@@ -37,6 +35,7 @@ from compose.install.installation import Installation
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from compose.redaction import Redaction, masked, secrets_of
+from harness.run.judged import judge_run
 from harness.run.plan import catalog_of_plan
 from harness.run.run import Run
 from harness.run.settings import RunError, Settings, Watcher
@@ -128,15 +127,8 @@ def new_folder(runs: Path, workload: str) -> Path:
 
 def judge(folder: RunFolder) -> measures.Measures:
     """Check a run's folder as ``icequake run`` does, write results, page and JUnit file; what it measured."""
-    from reports.run import junit, page
-    from reports.run.stored import load
-
-    evidence = load_evidence(folder.path)
-    results = check(evidence, ALL, load_promises(folder.path))
-    write_results(results, folder.results)
-    junit.write(folder.path)
-    page.write(load(folder.path))
-    return measures.measure(evidence, results, measures.requests(folder.proxy))
+    judged = judge_run(folder)
+    return measures.measure(judged.evidence, judged.results, measures.requests(folder.proxy))
 
 
 @dataclass

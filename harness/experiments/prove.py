@@ -14,20 +14,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from checkers.evidence import history, runfolder
+from checkers.evidence import runfolder
 from checkers.evidence.history import HistoryError
 from checkers.evidence.tablelog import TableLogError
-from checkers.judge.check import ALL, check
 from checkers.judge.proof import WORDS, Proof, decide
-from checkers.judge.runfolder import load_evidence, load_promises, write_results
 from compose.install.installation import Installation
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from harness.run.bench import Bench
+from harness.run.judged import judge_run
 from harness.run.settings import RunError, Watcher
 from harness.run.versions import versions
 from harness.writers.slot import WriterError
 from nemesis.proxy.board import Board, Hold
+from reports.run.stored import own_findings
 from workloads.file.scenario import Scenario, Step
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
@@ -117,8 +117,6 @@ class ScenarioScript:
 
 def prove_once(bench: Bench, scenario: Scenario, runs: Path, command: str) -> Proof:
     """Run a scenario once, judge it, write its verdicts and its page into the store ``runs``."""
-    from reports.run import page, stored
-
     began = time.monotonic()
     folder = runfolder.create(runs, scenario.scenario)
     found: dict[str, str] = {}
@@ -127,15 +125,13 @@ def prove_once(bench: Bench, scenario: Scenario, runs: Path, command: str) -> Pr
         with ScenarioScript(scenario, bench.groups[0].board) as script:
             bench.run(scenario.workload(), folder, script.operations, command=command)
             problems = script.problems()
-        results = check(load_evidence(folder.path), ALL, load_promises(folder.path))
-        write_results(results, folder.results)
-        told = stored.load(folder.path)
-        page.write(told)
-        for a in stored.own_findings(told.anomalies):
+        judged = judge_run(folder)
+        told = judged.stored
+        for a in own_findings(told.anomalies):
             found.setdefault(a.name, a.explanation)
         passed = sorted((p for requests in told.passed.values() for p in requests if p.faults), key=lambda p: p.time)
         struck = [f"the {p.kind} of {p.op or p.table}: {', '.join(p.faults)}: {p.status}" for p in passed]
-        state, why = decide(scenario, history.read(folder.history), results, bench.versions["iceberg"])
+        state, why = decide(scenario, judged.evidence.history, judged.results, bench.versions["iceberg"])
         if problems:
             state, why = "not reproduced", (*problems, *why)
     except FAILURES as e:

@@ -17,9 +17,11 @@ from typing import Any
 import yaml
 
 from checkers.evidence import history, runfolder, tablelog
-from checkers.evidence.history import Event, Operation
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import Event, History, Operation
 from checkers.evidence.plan import Plan, readable_part
 from checkers.evidence.tablelog import Commit, TableLog
+from checkers.judge.runfolder import whole
 from checkers.verdict import Anomaly, Validity, Verdict
 from reports.run.results import mapping, strings, verdict_from_json
 
@@ -222,7 +224,8 @@ def _read_mapping(path: Path, problems: list[str]) -> dict[str, Any] | None:
     return mapping(value)
 
 
-def _files(folder: Path) -> tuple[StoredFile, ...]:
+def files_of(folder: Path) -> tuple[StoredFile, ...]:
+    """The files of a run's folder but its page: what a person looks at first comes first."""
     first = ("plan.yaml", "history.jsonl", "tablelog", "results.json", "run.json", "proxy.jsonl", "junit.xml", "logs")
     found = []
     for path in sorted(folder.rglob("*")):
@@ -245,8 +248,8 @@ def of(run: Path | Stored) -> Stored:
     return run if isinstance(run, Stored) else load(run)
 
 
-def load(folder: Path) -> Stored:
-    """Read a run's folder.
+def load(folder: Path, evidence: Evidence | None = None) -> Stored:
+    """Read a run's folder; history and table logs only where ``evidence`` of the same folder is not given.
 
     Raises:
         FileNotFoundError: ``folder`` is no folder.
@@ -260,24 +263,14 @@ def load(folder: Path) -> Stored:
     if run is not None and run.get("state") == "running":  # or it was killed: then the store calls it incomplete
         run["state"] = runfolder.RunFolder(folder).state().get("state")
     results = _read_mapping(folder / "results.json", problems)
-    header: dict[str, Any] = {}
-    events: tuple[Event, ...] = ()
-    operations: tuple[Operation, ...] = ()
-    try:
-        stored = history.read(folder / "history.jsonl")
-        header, events = stored.header, stored.events
-        problems += stored.problems
-        operations = tuple(stored.operations())
-    except history.HistoryError as e:
-        problems.append(str(e).replace(f"{folder}/", ""))
-    logs: dict[str, TableLog] = {}
-    for path in sorted((folder / "tablelog").glob("*.jsonl")):
-        try:
-            log = tablelog.read(path)
-            logs[log.table] = log
-            problems += log.problems
-        except tablelog.TableLogError as e:
-            problems.append(str(e).replace(f"{folder}/", ""))
+    if evidence is not None:
+        told, logs = evidence.history, dict(evidence.logs)
+        operations = tuple(told.operations())
+    else:
+        told, operations = _history(folder, run or {}, problems)
+        logs = _logs(folder, problems)
+    problems += told.problems
+    problems += [p for log in logs.values() for p in log.problems]
     checked = (results or {}).get("checkers")
     verdicts = [verdict_from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, Mapping)]
     return Stored(
@@ -286,14 +279,34 @@ def load(folder: Path) -> Stored:
         run or {},
         results,
         tuple(verdicts),
-        header,
-        events,
+        told.header,
+        told.events,
         operations,
         logs,
-        _files(folder),
+        files_of(folder),
         tuple(problems),
         _passed(folder / "proxy.jsonl"),
     )
+
+
+def _history(folder: Path, run: Mapping[str, Any], problems: list[str]) -> tuple[History, tuple[Operation, ...]]:
+    try:
+        told = whole(history.read(folder / "history.jsonl"), run)
+        return told, tuple(told.operations())
+    except history.HistoryError as e:
+        problems.append(str(e).replace(f"{folder}/", ""))
+        return History({}, ()), ()
+
+
+def _logs(folder: Path, problems: list[str]) -> dict[str, TableLog]:
+    logs: dict[str, TableLog] = {}
+    for path in sorted((folder / "tablelog").glob("*.jsonl")):
+        try:
+            log = tablelog.read(path)
+            logs[log.table] = log
+        except tablelog.TableLogError as e:
+            problems.append(str(e).replace(f"{folder}/", ""))
+    return logs
 
 
 _CHANGES = ('"kind":"commit"', '"kind":"create"', '"kind":"drop"')
