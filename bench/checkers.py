@@ -28,6 +28,7 @@ from checkers.columns import Frame, frame_of
 from checkers.columns import spark as spark_columns
 from checkers.columns.engine import _EXACT, judge_frame
 from checkers.evidence import history, tablelog
+from checkers.evidence.plan import Plan
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.runfolder import load_evidence
 from checkers.timeline.timeline import timelines
@@ -85,7 +86,7 @@ def stored(folder: Path) -> Path:
     run.path.mkdir()
     table = TableSpec(name="a", seed_rows=16)
     made = simulate(0, [table], writers=WRITERS, ops=OPERATIONS // WRITERS, keys=300)
-    run.write_plan({"workload": "simulated", "tables": [table.model_dump()]})
+    run.write_plan(Plan(workload="simulated", tables=(table,)))
     run.write_state({"state": "complete"})
     with run.history.open("w") as file:
         file.write(json.dumps({"format": 1, **made.history.header}) + "\n")

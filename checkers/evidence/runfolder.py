@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
+from checkers.evidence.plan import Plan
 from workloads.file import own_kinds
 from workloads.operations.kinds import KindError
 
@@ -124,15 +126,15 @@ class RunFolder:
         """Replace ``run.json`` in one step."""
         replace_file(self.run, json.dumps(state, indent=1) + "\n")
 
-    def write_plan(self, plan: Mapping[str, Any]) -> None:
+    def write_plan(self, plan: Plan) -> None:
         """Write ``plan.yaml``."""
-        replace_file(self.plan, yaml.safe_dump(dict(plan), sort_keys=False, allow_unicode=True, width=120))
+        replace_file(self.plan, yaml.safe_dump(plan.to_yaml(), sort_keys=False, allow_unicode=True, width=120))
 
-    def read_plan(self) -> dict[str, Any]:
+    def read_plan(self) -> Plan:
         """Read ``plan.yaml``.
 
         Raises:
-            StoreError: it is absent or not a plan.
+            StoreError: it is absent or not a plan; names the key.
         """
         try:
             plan = yaml.safe_load(self.plan.read_text())
@@ -144,7 +146,12 @@ class RunFolder:
             raise StoreError(f"{self.plan}: not YAML: {str(e).splitlines()[0]}") from None
         if not isinstance(plan, dict):
             raise StoreError(f"{self.plan}: not the plan of a run")
-        return plan
+        try:
+            return Plan.model_validate(plan)
+        except ValidationError as e:
+            first = e.errors()[0]
+            key = ".".join(str(part) for part in first["loc"])
+            raise StoreError(f"{self.plan}: {key}: not what a plan says there: {first['msg']}") from None
 
 
 def save_kinds(run: RunFolder, names: Iterable[str]) -> dict[str, str]:

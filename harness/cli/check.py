@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,39 +13,33 @@ from harness.cli.crash import details_in
 from harness.cli.options import BadArgument, RunArgument
 
 if TYPE_CHECKING:
+    from checkers.evidence.evidence import Evidence
     from checkers.evidence.runfolder import RunFolder
     from reports.run.stored import Stored
 
 
-def publish(folder: RunFolder) -> None:
-    """Write the page and the JUnit file of a run that was judged."""
-    _published(folder)
+def publish(folder: RunFolder, evidence: Evidence) -> Stored:
+    """Write the JUnit file and the page of a run that was judged; what they show."""
+    from reports.run import junit, page, stored
 
-
-def _published(folder: RunFolder) -> Stored:
-    from reports.run import junit, page
-    from reports.run.stored import load
-
-    junit.write(folder.path)
-    stored = load(folder.path)
-    page.write(stored)
-    return stored
+    shown = stored.load(folder.path, evidence)
+    junit.write(shown)
+    shown = replace(shown, files=stored.files_of(folder.path))  # the JUnit file is one of them now
+    page.write(shown)
+    return shown
 
 
 def judge(folder: RunFolder, engine: str = "auto") -> int:
     """Check a run's folder, write results, page and JUnit file, print the last lines; the exit code."""
-    from checkers.judge.check import ALL, check
-    from checkers.judge.runfolder import load_evidence, load_promises, write_results
     from checkers.verdict import exit_code
+    from harness.run.judged import judge_run
     from reports.run import summary
 
     with details_in(folder.path):
-        results = check(load_evidence(folder.path), ALL, load_promises(folder.path), engine=engine)  # type: ignore[arg-type]
-        write_results(results, folder.results)
-        stored = _published(folder)
-    for line in summary.lines(stored):
+        judged = judge_run(folder, publish, engine)  # type: ignore[arg-type]
+    for line in summary.lines(judged.published):
         typer.echo(line)
-    return exit_code(results.valid)
+    return exit_code(judged.results.valid)
 
 
 def check(

@@ -26,11 +26,9 @@ from checkers.evidence import runfolder
 from checkers.evidence.history import HistoryError
 from checkers.evidence.runfolder import RunFolder
 from checkers.evidence.tablelog import TableLogError
-from checkers.judge.check import ALL, check
-from checkers.judge.runfolder import load_evidence, load_promises, write_results
 from compose import setup
 from compose.catalogs import user_file
-from compose.external.external import ExternalError, external
+from compose.external.external import External, ExternalError, external
 from compose.external.preflight import preflight
 from compose.install import releases
 from compose.install.cache import SetupError
@@ -38,8 +36,10 @@ from compose.install.installation import Installation
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from compose.redaction import Redaction, masked, secrets_of
+from harness.run.judged import Publish, judge_run
+from harness.run.plan import catalog_of_plan
 from harness.run.run import Run
-from harness.run.settings import Publish, RunError, Settings, Watcher
+from harness.run.settings import RunError, Settings, Watcher
 from harness.run.versions import cannot_run
 from harness.writers.slot import WriterError
 from workloads.file.workload import Workload
@@ -126,13 +126,10 @@ def new_folder(runs: Path, workload: str) -> Path:
     return runs / "compare" / f"{workload}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
 
 
-def judge(folder: RunFolder, publish: Publish) -> measures.Measures:
+def judge(folder: RunFolder, publish: Publish[object]) -> measures.Measures:
     """Check a run's folder as ``icequake run`` does, write its results and publish them; what it measured."""
-    evidence = load_evidence(folder.path)
-    results = check(evidence, ALL, load_promises(folder.path))
-    write_results(results, folder.results)
-    publish(folder)
-    return measures.measure(evidence, results, measures.requests(folder.proxy))
+    judged = judge_run(folder, publish)
+    return measures.measure(judged.evidence, judged.results, measures.requests(folder.proxy))
 
 
 @dataclass
@@ -165,7 +162,7 @@ class Compare:
     into: Path
     runs: Path
     watcher: Watcher
-    publish: Publish
+    publish: Publish[object]
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _stops: set[threading.Event] = field(default_factory=set)
@@ -295,9 +292,12 @@ class Compare:
         except CANNOT as e:
             reason = hide.text(" ".join(str(e).split()))
             said.say(f"cannot be run: {reason}")
-            return Ran(contender, seed, started, self._relative(folder), reason=reason, command=command)
-        versions = {str(k): str(v) for k, v in (folder.read_plan().get("versions") or {}).items()}
-        return Ran(contender, seed, started, self._relative(folder), measured, None, versions, command)
+            told = catalog_of_plan(contender.catalog, External())
+            return Ran(contender, seed, started, self._relative(folder), reason=reason, command=command, catalog=told)
+        plan = folder.read_plan()
+        return Ran(
+            contender, seed, started, self._relative(folder), measured, None, plan.versions, command, plan.catalog
+        )
 
     def _installation(self, contender: Contender) -> Installation:
         """What it needs; a release that could not be had is not asked for again."""

@@ -20,7 +20,7 @@ from typing import Any
 from checkers.conflicts import predicted
 from checkers.conflicts.measured import FORMAT, Ended, MatrixError, Measured, read
 from checkers.conflicts.predicted import FILES, Cell
-from checkers.evidence import history, runfolder, tablelog
+from checkers.evidence import history, runfolder
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises
@@ -140,11 +140,12 @@ class CellScript:
 
 def judge(cells: Sequence[Cell], script: CellScript, folder: Path) -> list[Measured]:
     """The outcome of each cell of the run in ``folder``."""
-    results = check(load_evidence(folder), ALL, load_promises(folder))
-    told = {o.op: o for o in history.read(folder / "history.jsonl").operations()}
+    evidence = load_evidence(folder)
+    results = check(evidence, ALL, load_promises(folder))
+    told = {o.op: o for o in evidence.history.operations()}
     out = []
     for n, cell in enumerate(cells):
-        log = tablelog.read(folder / "tablelog" / f"{_table(n)}.jsonl")
+        log = evidence.logs[_table(n)]
         attempts = {op: commits[-1].attempt for op, commits in log.by_op().items()}
         ends = [_ended(told[script.op(w, n)], attempts.get(script.op(w, n))) for w in (0, 1)]
         out.append(Measured(cell, ends[0], ends[1], script.held(n), *_found(results, _table(n))))

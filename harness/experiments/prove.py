@@ -17,19 +17,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from checkers.evidence import history, runfolder
+from checkers.evidence import runfolder
 from checkers.evidence.history import HistoryError
 from checkers.evidence.proxylog import change_requests
 from checkers.evidence.tablelog import TableLogError
-from checkers.judge.check import ALL, check
 from checkers.judge.proof import WORDS, Proof, decide
-from checkers.judge.runfolder import load_evidence, load_promises, write_results
 from checkers.verdict import own_findings
 from compose.install.installation import Installation
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from harness.run.bench import Bench
-from harness.run.settings import Publish, RunError, Watcher
+from harness.run.judged import Publish, judge_run
+from harness.run.settings import RunError, Watcher
 from harness.run.versions import versions
 from harness.writers.slot import WriterError
 from nemesis.proxy.board import Board, Hold
@@ -127,7 +126,7 @@ def prove_once(
     scenario: Scenario,
     runs: Path,
     command: str,
-    publish: Publish,
+    publish: Publish[object],
     *,
     group: int = 0,
     stop: threading.Event | None = None,
@@ -155,17 +154,15 @@ def prove_once(
                 stop=stop,
             )
             problems = script.problems()
-        results = check(load_evidence(folder.path), ALL, load_promises(folder.path))
-        write_results(results, folder.results)
-        publish(folder)
-        for a in own_findings([a for v in results.verdicts for a in v.anomalies]):
+        judged = judge_run(folder, publish)
+        for a in own_findings([a for v in judged.results.verdicts for a in v.anomalies]):
             found.setdefault(a.name, a.explanation)
         asked = [r for requests in change_requests(folder.proxy).values() for r in requests if r.faults]
         struck = [
             f"the {r.kind} of {r.op or r.table}: {', '.join(r.faults)}: {r.status}"
             for r in sorted(asked, key=lambda r: r.time)
         ]
-        state, why = decide(scenario, history.read(folder.history), results, bench.versions["iceberg"])
+        state, why = decide(scenario, judged.evidence.history, judged.results, bench.versions["iceberg"])
         if problems:
             state, why = "not reproduced", (*problems, *why)
     except FAILURES as e:
@@ -184,7 +181,7 @@ def prove(
     installation: Installation,
     runs: Path,
     watcher: Watcher,
-    publish: Publish,
+    publish: Publish[object],
     *,
     times: int = 1,
     command: str = "icequake prove",
@@ -233,7 +230,7 @@ def _on_one(
     scenarios: Sequence[Scenario],
     runs: Path,
     watcher: Watcher,
-    publish: Publish,
+    publish: Publish[object],
     times: int,
     command: str,
 ) -> list[Proof]:

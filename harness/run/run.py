@@ -77,7 +77,7 @@ class Run:
         run, began = self._run, time.monotonic()
         self._state = {"state": "running", **identity(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
         kinds = save_kinds(run.folder, (f for p in run.workload.resolved_phases() for f in p.operations or ()))
-        run.folder.write_plan({**plan_of(run), **({"kinds": kinds} if kinds else {})})
+        run.folder.write_plan(plan_of(run, {"kinds": kinds} if kinds else {}))
         run.folder.write_state(self._state)
         final = "failed"
         try:

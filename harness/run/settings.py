@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from checkers.evidence.runfolder import RunFolder
 from compose.endpoints import Endpoints
 from compose.external.external import External
 from compose.processes.service import Service
@@ -17,8 +16,6 @@ from workloads import generator
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 
-Publish = Callable[[RunFolder], None]
-"""Writes what a person looks at, such as the page, into the folder of a run that was judged."""
 WRITER_START_S = 240.0
 """Seconds within which a writer's Spark session must be there."""
 REPLACE_TRIES = 3

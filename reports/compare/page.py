@@ -21,7 +21,6 @@ from checkers.costs.measures import FIGURES, Figure
 from checkers.evidence.runfolder import replace_file
 from checkers.timeline.metrics import quantile
 from checkers.verdict import Validity
-from compose.catalogs.registry import CATALOGS
 from reports.compare import words as comparewords
 from reports.drawing import svg, words
 from reports.drawing.templates import TEMPLATES, environment
@@ -168,7 +167,7 @@ def _glance(c: Comparison) -> list[dict[str, Any]]:
     return [
         {
             "label": c.label(x),
-            "summary": CATALOGS[x.catalog].summary if x.catalog in CATALOGS else "",
+            "summary": entry.summary if (entry := c.catalog(x)) is not None else "",
             "status": _verdict(c.valid(x)),
             "anomalies": comparewords.anomalies(c, x),
             "reason": c.reason(x),

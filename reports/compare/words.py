@@ -7,13 +7,14 @@ from typing import Any
 
 from checkers.costs.comparison import FEWEST, Comparison, Contender, Spread, chance
 from checkers.costs.measures import FIGURES, Figure, Measures
-from compose.catalogs.registry import CATALOGS
 from reports.drawing import words
 from workloads.operations.kinds import KINDS
 
 _BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
 
 MOST = 8
+STORE = "minio"
+"""The object store of every run of a comparison."""
 ENOUGH = 100
 """Values that a 99th percentile needs to be another one than the greatest."""
 
@@ -56,7 +57,7 @@ def expectation(c: Comparison, contender: Contender) -> str:
     if not found:
         return f"{label} was not measured: {c.reason(contender) or 'its runs were not started.'}"
     out = [_verdict(c, contender, found)]
-    catalog = CATALOGS.get(contender.catalog)
+    catalog = c.catalog(contender)
     if catalog is not None and catalog.guard == "none":
         out.append(
             "It does nothing against concurrent commits: lost ones are to be expected, also where none was found."
@@ -223,7 +224,7 @@ def _faults(c: Comparison, spec: Mapping[str, Any]) -> Iterable[str]:
         idle = sorted(n for n in on if not any(m.faults[n].hits for m in found if n in m.faults))
         if idle:
             yield f"{c.label(x)}: these faults were on and struck nothing: {_listed(idle)}."
-        spared = _spared(x, found)
+        spared = _spared(c, x)
         if spared:
             yield f"{c.label(x)}: never killed, stopped or restarted: {_listed(spared)}."
         never = sum(f.never for m in found for f in m.faults.values())
@@ -234,11 +235,11 @@ def _faults(c: Comparison, spec: Mapping[str, Any]) -> Iterable[str]:
             )
 
 
-def _spared(x: Contender, found: Iterable[Measures]) -> list[str]:
+def _spared(c: Comparison, x: Contender) -> list[str]:
     """Services of a catalog, and the object store, that no fault of processes struck."""
-    struck = {name for m in found for f in m.faults.values() for name in f.struck}
-    catalog = CATALOGS.get(x.catalog)
-    services = [*(catalog.services if catalog is not None else ()), "minio"]
+    struck = {name for m in c.measured(x) for f in m.faults.values() for name in f.struck}
+    catalog = c.catalog(x)
+    services = [*(catalog.services if catalog is not None else ()), STORE]
     return [s for s in services if s not in struck]
 
 

@@ -69,7 +69,7 @@ def render(run_folder: Path | Stored) -> str:
     properties = ET.SubElement(suite, "properties")
     for key, value in (
         ("verdict", verdict.headline),
-        ("seed", run.plan.get("seed")),
+        ("seed", run.plan.seed),
         ("command", run.command),
         ("operations", total.count),
         ("ok", total.ok),
