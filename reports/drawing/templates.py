@@ -13,7 +13,7 @@ TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
 def environment() -> Environment:
-    """Where templates are, and what they may call."""
+    """The environment: where templates are, and their filters."""
     env = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
