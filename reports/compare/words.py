@@ -154,9 +154,9 @@ def rule(c: Comparison) -> str:
         )
     count, expected = c.by_chance
     return (
-        f"Two contenders differ by more than noise in a number when their ranges over the seeds do not overlap. If nothing differs, "
-        f"that happens in {words.share(chance(runs, runs), 1)} of cases with {runs} runs each, so for the {count} pairs of numbers on this page "
-        f"about {expected:.1f} times."
+        "Two contenders differ by more than noise in a number when their ranges over the seeds do not overlap. If nothing differs, that "
+        f"happens in {words.share(chance(runs, runs), 1)} of cases with {runs} runs each, so for the {count} pairs of numbers on this "
+        f"page about {expected:.1f} times."
     )
 
 
