@@ -67,11 +67,11 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
         level: see :func:`levels`; None: the strongest.
 
     Returns:
-            A verdict whose ``stats`` name the model and level. A history with problems is ``unknown`` at best.
+        A verdict whose ``stats`` name the model and level. A history with problems is ``unknown`` at best.
 
     Raises:
-            ModelError: no such model or level, or it does not fit the history.
-            HistoryError: an operation does not belong to the model; the message names its event.
+        ModelError: no such model or level, or it does not fit the history.
+        HistoryError: an operation does not belong to the model; the message names its event.
     """
     if model is not None and model not in models():
         raise ModelError(f"the model {model!r} is not known; there are: {', '.join(models())}")
@@ -98,7 +98,7 @@ def guess(operations: Sequence[Operation]) -> str:
     """The model of a history, by the functions of its operations.
 
     Raises:
-            ModelError: they fit no model, or more than one.
+        ModelError: they fit no model, or more than one.
     """
     functions = {o.f for o in operations}
     steps = [m for o in operations if o.f == "txn" for m in _steps(o)]
@@ -140,7 +140,7 @@ def transactions(operations: Iterable[Operation], workload: str) -> list[Transac
     """Operations ``txn`` as transactions; of those that are not ``ok``, the invoked writes.
 
     Raises:
-            HistoryError: an operation that is not a transaction of this workload.
+        HistoryError: an operation that is not a transaction of this workload.
     """
     out = []
     for o in operations:

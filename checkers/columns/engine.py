@@ -43,8 +43,8 @@ class Judged:
 
     Attributes:
         verdicts: checker → its verdict on this table alone.
-            by: ``columns`` when the screen decided, ``exact`` when the exact checkers did.
-            why: why the exact checkers judged it; empty when the screen did.
+        by: ``columns`` when the screen decided, ``exact`` when the exact checkers did.
+        why: why the exact checkers judged it; empty when the screen did.
     """
 
     table: str
@@ -84,7 +84,7 @@ def judge_frame(f: Frame, evidence: Evidence | None = None) -> Judged:
 
     Args:
         f: the columns.
-            evidence: the columns' source, for the exact checkers; None when there are only columns.
+        evidence: the columns' source, for the exact checkers; None when there are only columns.
     """
     s = screen(f)
     name = f.spec.name

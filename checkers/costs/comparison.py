@@ -40,11 +40,11 @@ class Ran:
     """One run of a contender, or the reason why there is none.
 
     Attributes:
-            started: wall clock, ISO format.
-            folder: the run's, relative to the comparison's folder.
-            reason: why there are no measures; None if there are.
-            versions: of the software that ran.
-            command: repeats the run.
+        started: wall clock, ISO format.
+        folder: the run's, relative to the comparison's folder.
+        reason: why there are no measures; None if there are.
+        versions: of the software that ran.
+        command: repeats the run.
     """
 
     contender: Contender
@@ -138,8 +138,8 @@ class Comparison:
 
     Attributes:
         header: what was run (``harness.experiments.compare``).
-            contenders: in the order given.
-            runs: of all contenders, in the order in which they ran.
+        contenders: in the order given.
+        runs: of all contenders, in the order in which they ran.
     """
 
     header: Mapping[str, Any]

@@ -3,8 +3,8 @@
 Written values are unique, so a version names its writer ([Elle 2020], *recoverable* but not *traceable*). Known of the order::
 
     None < v            the initial version comes before every other
-        v < w               a transaction read v and wrote w (*writes follow reads*: otherwise it is a G1c)
-        v < w               v's writer had ended before w's writer began: holds only under real time, so it can only refute real time
+    v < w               a transaction read v and wrote w (*writes follow reads*: otherwise it is a G1c)
+    v < w               v's writer had ended before w's writer began: holds only under real time, so it can only refute real time
 
 Every reported anomaly is real. Anomalies that need more of the order are missed (finding them is NP-complete: [Biswas Enea 2019]).
 Elle's ``:wfr-keys?`` is the second rule. Its ``:linearizable-keys?`` corresponds to the third, which here applies to writes alone.

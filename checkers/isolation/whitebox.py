@@ -61,10 +61,10 @@ class Node:
     """A transaction of the graph: an operation's commit, or a read.
 
     Attributes:
-            operation: None if the commit names no known operation.
+        operation: None if the commit names no known operation.
         commit: None for a read.
-            position: the commit's position on main.
-            scan: oldest and newest position that explain it; None when nothing does (then it reads nothing).
+        position: the commit's position on main.
+        scan: oldest and newest position that explain it; None when nothing does (then it reads nothing).
     """
 
     operation: Operation | None
@@ -87,9 +87,9 @@ class TableGraph:
     """One table's transactions and their dependencies.
 
     Attributes:
-            nodes: commits by position, then reads; numbered as in ``graph``.
+        nodes: commits by position, then reads; numbered as in ``graph``.
         older: operations that only an older scan than their commit's parent explains.
-            unexplained: commits that no scan explains, and reads that equal no state: they read nothing here.
+        unexplained: commits that no scan explains, and reads that equal no state: they read nothing here.
         undecided: why parts could not be judged.
     """
 

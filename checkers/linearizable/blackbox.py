@@ -46,15 +46,15 @@ def check_model(
         (False, '1-0')
 
     Args:
-            history: as recorded, or as ``checkers.clients.jepsen`` reads it.
-            model: a name in ``MODELS``, or a model with another initial state.
-            limits: of searches; a key that exceeds them is ``"unknown"``.
+        history: as recorded, or as ``checkers.clients.jepsen`` reads it.
+        model: a name in ``MODELS``, or a model with another initial state.
+        limits: of searches; a key that exceeds them is ``"unknown"``.
         keyed: whether values are pairs of an independent key and a value; None: when all of them are pairs.
         algorithm: ``best``, or ``search`` for the search alone.
 
     Raises:
-            ModelError: there is no such model, or an operation does not belong to it.
-            HistoryError: invocations and completions do not pair.
+        ModelError: there is no such model, or an operation does not belong to it.
+        HistoryError: invocations and completions do not pair.
     """
     if algorithm not in ("best", "search"):
         raise ValueError(f"algorithm {algorithm!r} is not known; there are: best, search")

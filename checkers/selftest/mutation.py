@@ -17,11 +17,11 @@ class Mutation:
     """A bug to plant.
 
     Attributes:
-            name: the bug, in hyphenated words.
-            checker: the checker that must find it.
-            finds: names of anomalies that count as found; each is right for some placement.
-            seen: where such a bug occurred, or who describes it.
-            plant: plants it at a random place.
+        name: the bug, in hyphenated words.
+        checker: the checker that must find it.
+        finds: names of anomalies that count as found; each is right for some placement.
+        seen: where such a bug occurred, or who describes it.
+        plant: plants it at a random place.
     """
 
     name: str

@@ -26,10 +26,10 @@ class Score:
     """The result of one mutation.
 
     Attributes:
-            planted: number of placements; 0 when no run has a place for it.
-            detected: how many of these its checker detected.
-            names: the reported names → how often.
-            misses: for the first misses, the placement number and the checker's verdict.
+        planted: number of placements; 0 when no run has a place for it.
+        detected: how many of these its checker detected.
+        names: the reported names → how often.
+        misses: for the first misses, the placement number and the checker's verdict.
     """
 
     mutation: Mutation
@@ -119,7 +119,7 @@ def run(
     Args:
         mutations: those whose checker is not among ``checkers`` are left out.
         runs: good runs by name.
-            done: called with each score.
+        done: called with each score.
     """
     by_name = {c.name: c for c in checkers}
     worlds = [World(e, Random(0)) for e in runs.values()]

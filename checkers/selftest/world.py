@@ -37,11 +37,11 @@ class Version:
     """One metadata version, as its change to the one before it.
 
     Attributes:
-            metadata: the file's content; ids, numbers and lists are computed again.
-            commit: the snapshot that it is the first to show.
+        metadata: the file's content; ids, numbers and lists are computed again.
+        commit: the snapshot that it is the first to show.
         dropped: snapshots that it no longer lists.
-            main: main's snapshot, unless it is the version's own commit or unchanged.
-            parent: of the commit, unless it is main's snapshot.
+        main: main's snapshot, unless it is the version's own commit or unchanged.
+        parent: of the commit, unless it is main's snapshot.
     """
 
     metadata: Metadata

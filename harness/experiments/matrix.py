@@ -177,7 +177,7 @@ class Matrix:
     """Measures cells into a folder.
 
     Args:
-            cells: in the order of measurement.
+        cells: in the order of measurement.
     """
 
     def __init__(
@@ -204,8 +204,8 @@ class Matrix:
             All cells, measured now or before.
 
         Raises:
-                MatrixError: the folder holds another matrix.
-                RunError, ServiceError, WriterError, TableReadError: a run failed; the cells measured so far are kept.
+            MatrixError: the folder holds another matrix.
+            RunError, ServiceError, WriterError, TableReadError: a run failed; the cells measured so far are kept.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         with Bench(

@@ -63,8 +63,8 @@ class Shown:
         value: the median; ``–`` for none.
         range: from … to; empty with one run.
         against: as :data:`MEANINGS`.
-            title: every value, and the meaning of the mark.
-            sort: the sort key of the row.
+        title: every value, and the meaning of the mark.
+        sort: the sort key of the row.
     """
 
     value: str

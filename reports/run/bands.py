@@ -123,9 +123,9 @@ class FaultTally:
     """How often a fault was active and what it struck, by its ``stop-`` events (``harness.run.conductor``).
 
     Attributes:
-            times: how often it began.
-            hits: request kind → how often it struck one; ``process`` and ``operation`` for faults that do not strike connections.
-            missed: how often it found nothing to strike, or the service had refused the request anyway.
+        times: how often it began.
+        hits: request kind → how often it struck one; ``process`` and ``operation`` for faults that do not strike connections.
+        missed: how often it found nothing to strike, or the service had refused the request anyway.
     """
 
     name: str

@@ -54,7 +54,7 @@ def render(run_folder: Path | Stored) -> str:
     """The XML of the run in ``run_folder``.
 
     Raises:
-            FileNotFoundError: the folder does not exist. Anything missing or broken in it becomes an error of the case
+        FileNotFoundError: the folder does not exist. Anything missing or broken in it becomes an error of the case
         ``run``.
     """
     run = stored.of(run_folder)

@@ -323,7 +323,7 @@ class BrokenScale:
     """Time with idle intervals cut short, so that operations minutes apart are still visible as bars.
 
     Args:
-            spans: the intervals to keep visible, in ms.
+        spans: the intervals to keep visible, in ms.
         start, end: pixels.
     """
 

@@ -34,7 +34,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
     """The summary of the run in ``run_folder``, one string for each line, without line ends.
 
     Args:
-            run_folder: the summary reports missing files instead of raising.
+        run_folder: the summary reports missing files instead of raising.
         width: columns to wrap explanations at; the terminal's (at most 110) when None. Commands and paths are never
         wrapped. colour: whether to use terminal colours; decided by standard output and the environment when None.
 
