@@ -81,7 +81,7 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
     if level is None:
         level = allowed[-1]
     if level not in allowed:
-        raise ModelError(f"the model {chosen} is judged by no level {level!r}; there are: {', '.join(allowed)}")
+        raise ModelError(f"the model {chosen} has no level {level!r}; it has: {', '.join(allowed)}")
     if chosen in WORKLOADS:
         verdict = _transactions(operations, chosen, level)
     elif chosen == BANK:
@@ -124,9 +124,7 @@ def guess(operations: Sequence[Operation]) -> str:
         if read and not any(isinstance(r, list | dict) for r in keyed):
             return "counter"
     said = ", ".join(sorted(functions)[:8]) or "no operations"
-    raise ModelError(
-        f"what kind of history this is cannot be told ({said}): give --model, one of {', '.join(models())}"
-    )
+    raise ModelError(f"cannot determine the kind of history ({said}): give --model, one of {', '.join(models())}")
 
 
 def _steps(o: Operation) -> Sequence[Any]:
@@ -253,9 +251,9 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
             elif total != usual:
                 name = "wrong-total"
                 why = (
-                    f"the balances that the read {o.op} (process {o.process}) saw sum up to {total}, those of the read "
-                    f"{whole.op} (process {whole.process}) to {usual} (in {totals[usual]} of {len(reads)} reads). Transfers make no "
-                    "money, so the two are not both of one moment: a read saw part of a transfer, or one was lost in part"
+                    f"the balances that the read {o.op} (process {o.process}) saw add up to {total}, those of the read "
+                    f"{whole.op} (process {whole.process}) to {usual} (in {totals[usual]} of {len(reads)} reads). Transfers "
+                    "only move money, so at most one of the two shows a single moment: a read saw part of a transfer, or one was partly lost"
                 )
             else:
                 continue
@@ -266,7 +264,7 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
                     Anomaly(name, BANK, None, f"{why}.\n{level} forbids {name}.", (o.op, whole.op), events)
                 )
     negative = sum(any(n < 0 for n in b.values()) for _, b in reads)
-    notes = (f"{negative} reads show a negative balance; whether these are allowed is not known",) if negative else ()
+    notes = (f"{negative} reads show a negative balance; whether these are allowed is unknown",) if negative else ()
     stats = {"reads": len(reads), "totals": {str(t): n for t, n in sorted(totals.items())}, "found": dict(counts)}
     return Verdict(BANK, not anomalies, tuple(anomalies), stats, notes)
 

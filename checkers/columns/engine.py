@@ -150,7 +150,7 @@ def _certain(f: Frame, s: Screen, why: str) -> dict[str, Verdict]:
             )
             text = (
                 f"{where} (of {f.operations}): {reason}. There are {len(ops)} such operations. The table is too long for the exact "
-                "checkers, which tell the whole story: cut the history down to the rows concerned."
+                "checkers, which explain anomalies: cut the history down to the rows concerned."
             )
             anomalies[checker].append(Anomaly(reason, checker, f.spec.name, text, events=events))
     note = f"{f.spec.name}: {why}: not proven, and the table is too long for the exact checkers"

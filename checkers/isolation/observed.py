@@ -170,7 +170,7 @@ class Observed(ABC):
             through = (
                 "read from it"
                 if len(line) == 2
-                else f"read from what {', '.join(str(self.id(n)) for n in line[1:-1])} made of it"
+                else f"read from it through {', '.join(str(self.id(n)) for n in line[1:-1])}"
             )
             return Finding(
                 name,

@@ -87,7 +87,8 @@ class Register(Observed):
                 if v.writer >= 0 or value is None:
                     self._ambiguous.add(k)
                     self.undecided.append(
-                        f"{quote(value)} was written to key {quote(k)} twice or is its initial value: that key's versions name no writer"
+                        f"{quote(value)} was written to key {quote(k)} twice or is its initial value, so the versions of "
+                        "that key do not identify a writer"
                     )
                 v.writer = n
                 if k in last:
@@ -113,7 +114,7 @@ class Register(Observed):
                             "internal",
                             (t.id,),
                             f"{self.show(n)} read key {quote(k)} as {quote(value)}, though it had itself read or written "
-                            f"{quote(expected)} before: it does not agree with itself.",
+                            f"{quote(expected)} before: an internal inconsistency.",
                             key=k,
                         ),
                     )

@@ -120,7 +120,7 @@ class TableGraph:
         """Every commit, its scan, and the objects that it changed. False when the states are unknown."""
         t = self.t
         if not t.rooted:
-            self.undecided.append("main is not known down to its root, so the states are not known")
+            self.undecided.append("main's ancestry is not known down to its root, so the states are unknown")
             return False
         for c in t.main:
             changes = t.changes(c)
@@ -135,7 +135,9 @@ class TableGraph:
                 self._commit(k, c, changes, state)
                 state.apply(*changes)
             except (KeyError, TypeError):
-                self.undecided.append(f"{explain.snapshot(c)} is no change of its parent's rows by the log itself")
+                self.undecided.append(
+                    f"the log contradicts itself: {explain.snapshot(c)} does not fit its parent's rows"
+                )
                 return False
         return True
 
@@ -296,7 +298,7 @@ class TableGraph:
             self._reading += [(n, [thing], oldest, newest) for thing, oldest, newest in found]
         if late:
             self.skipped_reads += late
-            self.undecided.append(f"{late} reads ended after the table log was read last: what they saw is not known")
+            self.undecided.append(f"{late} reads ended after the table log was last read, so what they saw is unknown")
 
     @staticmethod
     def _matches(

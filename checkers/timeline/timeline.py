@@ -444,13 +444,13 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
     for name in sorted({*evidence.tables, *evidence.logs, *by_table}):
         spec, log = evidence.tables.get(name), evidence.logs.get(name)
         if spec is None:
-            notes.append(f"{name}: the plan does not describe this table, so nothing is known of what it promises")
+            notes.append(f"{name}: the plan does not describe this table, so its promises are unknown")
         elif log is None or not log.metadata:
             notes.append(f"{name}: there is no table log to check against")
         elif log.committed_again:
             which = ", ".join(map(str, sorted(log.committed_again)))
             notes.append(
-                f"{name}: snapshot {which} was committed more than once, so what main's ancestry is since cannot be told (see snapshot-changed)"
+                f"{name}: snapshot {which} was committed more than once, so main's ancestry since then is unknown (see snapshot-changed)"
             )
         elif not set(COLUMNS) <= set(log.columns):
             notes.append(f"{name}: the table log has the columns {', '.join(log.columns)}, not {', '.join(COLUMNS)}")
