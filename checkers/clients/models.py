@@ -67,11 +67,11 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
         level: see :func:`levels`; None: the strongest.
 
     Returns:
-            A verdict whose ``stats`` name the model and level. A history with problems is ``unknown`` at best.
+        A verdict whose ``stats`` name the model and level. A history with problems is ``unknown`` at best.
 
     Raises:
-            ModelError: no such model or level, or it does not fit the history.
-            HistoryError: an operation does not belong to the model; the message names its event.
+        ModelError: no such model or level, or it does not fit the history.
+        HistoryError: an operation does not belong to the model; the message names its event.
     """
     if model is not None and model not in models():
         raise ModelError(f"the model {model!r} is not known; there are: {', '.join(models())}")
@@ -81,7 +81,7 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
     if level is None:
         level = allowed[-1]
     if level not in allowed:
-        raise ModelError(f"the model {chosen} is judged by no level {level!r}; there are: {', '.join(allowed)}")
+        raise ModelError(f"the model {chosen} has no level {level!r}; it has: {', '.join(allowed)}")
     if chosen in WORKLOADS:
         verdict = _transactions(operations, chosen, level)
     elif chosen == BANK:
@@ -98,7 +98,7 @@ def guess(operations: Sequence[Operation]) -> str:
     """The model of a history, by the functions of its operations.
 
     Raises:
-            ModelError: they fit no model, or more than one.
+        ModelError: they fit no model, or more than one.
     """
     functions = {o.f for o in operations}
     steps = [m for o in operations if o.f == "txn" for m in _steps(o)]
@@ -124,9 +124,7 @@ def guess(operations: Sequence[Operation]) -> str:
         if read and not any(isinstance(r, list | dict) for r in keyed):
             return "counter"
     said = ", ".join(sorted(functions)[:8]) or "no operations"
-    raise ModelError(
-        f"what kind of history this is cannot be told ({said}): give --model, one of {', '.join(models())}"
-    )
+    raise ModelError(f"cannot determine the kind of history ({said}): give --model, one of {', '.join(models())}")
 
 
 def _steps(o: Operation) -> Sequence[Any]:
@@ -140,7 +138,7 @@ def transactions(operations: Iterable[Operation], workload: str) -> list[Transac
     """Operations ``txn`` as transactions; of those that are not ``ok``, the invoked writes.
 
     Raises:
-            HistoryError: an operation that is not a transaction of this workload.
+        HistoryError: an operation that is not a transaction of this workload.
     """
     out = []
     for o in operations:
@@ -253,9 +251,9 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
             elif total != usual:
                 name = "wrong-total"
                 why = (
-                    f"the balances that the read {o.op} (process {o.process}) saw sum up to {total}, those of the read "
-                    f"{whole.op} (process {whole.process}) to {usual} (in {totals[usual]} of {len(reads)} reads). Transfers make no "
-                    "money, so the two are not both of one moment: a read saw part of a transfer, or one was lost in part"
+                    f"the balances that the read {o.op} (process {o.process}) saw add up to {total}, those of the read "
+                    f"{whole.op} (process {whole.process}) to {usual} (in {totals[usual]} of {len(reads)} reads). Transfers "
+                    "only move money, so at most one of the two shows a single moment: a read saw part of a transfer, or one was partly lost"
                 )
             else:
                 continue
@@ -266,7 +264,7 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
                     Anomaly(name, BANK, None, f"{why}.\n{level} forbids {name}.", (o.op, whole.op), events)
                 )
     negative = sum(any(n < 0 for n in b.values()) for _, b in reads)
-    notes = (f"{negative} reads show a negative balance; whether these are allowed is not known",) if negative else ()
+    notes = (f"{negative} reads show a negative balance; whether these are allowed is unknown",) if negative else ()
     stats = {"reads": len(reads), "totals": {str(t): n for t, n in sorted(totals.items())}, "found": dict(counts)}
     return Verdict(BANK, not anomalies, tuple(anomalies), stats, notes)
 

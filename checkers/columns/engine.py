@@ -43,8 +43,8 @@ class Judged:
 
     Attributes:
         verdicts: checker → its verdict on this table alone.
-            by: ``columns`` when the screen decided, ``exact`` when the exact checkers did.
-            why: why the exact checkers judged it; empty when the screen did.
+        by: ``columns`` when the screen decided, ``exact`` when the exact checkers did.
+        why: why the exact checkers judged it; empty when the screen did.
     """
 
     table: str
@@ -84,7 +84,7 @@ def judge_frame(f: Frame, evidence: Evidence | None = None) -> Judged:
 
     Args:
         f: the columns.
-            evidence: the columns' source, for the exact checkers; None when there are only columns.
+        evidence: the columns' source, for the exact checkers; None when there are only columns.
     """
     s = screen(f)
     name = f.spec.name
@@ -150,7 +150,7 @@ def _certain(f: Frame, s: Screen, why: str) -> dict[str, Verdict]:
             )
             text = (
                 f"{where} (of {f.operations}): {reason}. There are {len(ops)} such operations. The table is too long for the exact "
-                "checkers, which tell the whole story: cut the history down to the rows concerned."
+                "checkers, which explain anomalies: cut the history down to the rows concerned."
             )
             anomalies[checker].append(Anomaly(reason, checker, f.spec.name, text, events=events))
     note = f"{f.spec.name}: {why}: not proven, and the table is too long for the exact checkers"

@@ -143,8 +143,8 @@ class Comparison:
 
     Attributes:
         header: what was run (``harness.experiments.compare``).
-            contenders: in the order given.
-            runs: of all contenders, in the order in which they ran.
+        contenders: in the order given.
+        runs: of all contenders, in the order in which they ran.
     """
 
     header: Mapping[str, Any]

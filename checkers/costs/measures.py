@@ -53,7 +53,7 @@ class Figure:
     Attributes:
         unit: ``ms``, ``s``, ``share`` (0 … 1), ``rate`` (a second), ``count``.
         better: which direction is better.
-            missing: why it may be absent.
+        missing: why it may be absent.
     """
 
     key: str
@@ -100,12 +100,12 @@ class FaultMeasured:
     """What became of the faults of one name.
 
     Attributes:
-            times: how often it was active.
+        times: how often it was active.
         hits: requests, processes or operations that it struck.
-            on: its target: ``catalog``, ``store``, ``database`` (connections); ``process catalog``, …; ``maintenance``.
+        on: its target: ``catalog``, ``store``, ``database`` (connections); ``process catalog``, …; ``maintenance``.
         struck: processes, by name.
-            recoveries: seconds, one for each time there was something to recover from.
-            never: how often no further write was acknowledged before the operations ended.
+        recoveries: seconds, one for each time there was something to recover from.
+        never: how often no further write was acknowledged before the operations ended.
     """
 
     times: int
@@ -121,14 +121,14 @@ class Measures:
     """The measures of one run.
 
     Attributes:
-            anomalies: name → how many; those that only confirm another are left out.
-            documented: names whose anomalies are all documented as possible.
+        anomalies: name → how many; those that only confirm another are left out.
+        documented: names whose anomalies are all documented as possible.
         seconds: from the first invocation of the phases to the last completion.
-            operations: their number in the phases.
-            commits: the number of counted commits.
+        operations: their number in the phases.
+        commits: the number of counted commits.
         kinds: kind → (ok, fail, info).
-            figures: key of :data:`FIGURES` → number; None if there was nothing to measure.
-            requests: ``service kind`` → requests for each commit, as counted for the figures.
+        figures: key of :data:`FIGURES` → number; None if there was nothing to measure.
+        requests: ``service kind`` → requests for each commit, as counted for the figures.
         faults: by name.
     """
 
@@ -194,7 +194,7 @@ def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, 
     """The measures of a run.
 
     Args:
-            passed: its proxy log (:func:`requests`); empty if there were no proxies.
+        passed: its proxy log (:func:`requests`); empty if there were no proxies.
     """
     ops = [o for o in evidence.history.operations() if o.invoked.extra.get("phase") not in NOT_THE_WORKLOADS]
     start = min((o.start for o in ops), default=0)

@@ -65,8 +65,8 @@ class Isolation(Checker):
             notes += [f"{t.name}: {n}" for n in table.undecided]
             if table.unexplained:
                 notes.append(
-                    f"{t.name}: {len(table.unexplained)} operations are explained by no state that they can have read; what they depend "
-                    "on is not known (see the checkers replay and reads)"
+                    f"{t.name}: {len(table.unexplained)} operations are explained by no state that they can have read, so their "
+                    "dependencies are unknown (see the checkers replay and reads)"
                 )
             undecided |= bool(table.undecided or table.unexplained)
             broken = violated(f.name for f in named)

@@ -64,7 +64,7 @@ class Linearizable(Checker):
         for name in sorted({*evidence.tables, *by_table}):
             spec = evidence.tables.get(name)
             if spec is None:
-                notes.append(f"{name}: the plan does not describe this table, so nothing is known of what it promises")
+                notes.append(f"{name}: the plan does not describe this table, so its promises are unknown")
                 undecided = True
                 continue
             table = _Table(spec, by_table.get(name, []), self._limits, self.name)
@@ -113,13 +113,13 @@ class _Table:
         """Judge every id."""
         if self.seen.strange:
             self.notes.append(
-                f"{len(self.seen.strange)} operations are of a kind or form that is not known ({', '.join(self.seen.strange[:4])}): "
-                "nothing can be said of what they did"
+                f"{len(self.seen.strange)} operations have an unknown kind or form ({', '.join(self.seen.strange[:4])}): "
+                "their effect is unknown"
             )
             return
         if self.seen.set_back:
             self.remarks.append(
-                f"left out: {', '.join(self.seen.set_back[:4])} took the table back to a state that clients did not choose"
+                f"left out: {', '.join(self.seen.set_back[:4])} rolled the table back to a state that clients did not choose"
             )
             return
         for part in self.seen.parts():
@@ -132,7 +132,7 @@ class _Table:
                 self.notes.append(str(e))
         if self.left_out:
             self.remarks.append(
-                f"{len(self.left_out)} ids have rows that INSERT … SELECT copied from others, too many to be judged together: left out"
+                f"{len(self.left_out)} ids were left out: INSERT … SELECT connects too many of them to be judged together"
             )
 
     def _judge(self, part: IdGroup) -> None:
@@ -239,5 +239,7 @@ class _Table:
         return sorted(out)
 
 
-_UNDELETE = "A DELETE of a row that a concurrent statement changes is documented to leave it standing, and explains it."
-_BLIND = "INSERT … SELECT and MERGE with only an insert clause are committed as appends that validate nothing, and that explains it."
+_UNDELETE = (
+    "Iceberg documents that a DELETE can miss a row that a concurrent statement changes; that explains the answer."
+)
+_BLIND = "INSERT … SELECT and MERGE with only an insert clause commit as appends that validate nothing; that explains the answer."

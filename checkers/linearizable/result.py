@@ -15,8 +15,8 @@ class Configuration:
 
     Attributes:
         state: in words.
-            order: ids of the last operations, in the order in which they took effect; earlier ones are cut off.
-            pending: ids of operations that were under way and had not yet taken effect.
+        order: ids of the last operations, in the order in which they took effect; earlier ones are cut off.
+        pending: ids of operations that were under way and had not yet taken effect.
     """
 
     state: str
@@ -31,13 +31,13 @@ class KeyResult:
     Attributes:
         key: None in a history without keys.
         valid: ``"unknown"`` when a limit ended the search.
-            algorithm: the one that decided: ``zones``, ``levels``, ``matching``, ``bounds`` or ``search``.
-            operations: their number, without those that failed and reads of unknown outcome.
-            answered: the highest number of answers that an order explains; all of them if it is valid.
-            of: the number of answers.
+        algorithm: the one that decided: ``zones``, ``levels``, ``matching``, ``bounds`` or ``search``.
+        operations: their number, without those that failed and reads of unknown outcome.
+        answered: the highest number of answers that an order explains; all of them if it is valid.
+        of: the number of answers.
         failing: the operation whose answer no order explains, and the history index of that answer.
-            explanation: why, in words; if unknown, how far the search got.
-            configurations: possible situations before that answer.
+        explanation: why, in words; if unknown, how far the search got.
+        configurations: possible situations before that answer.
         involved: ids of operations that the explanation names, the failing one first.
     """
 

@@ -102,15 +102,15 @@ def _unreadable(chain: Chain, seen: VersionSeen, complete: bool) -> None:
                 seen.count("read_too_late")
         other = [t for t in c.problems if not _explains_itself(t)]
         if len(other) == len(c.problems) and other and not c.readable:
-            seen.doubt(f"{explain.snapshot(c)} could not be read whole: {other[0]}")
+            seen.doubt(f"{explain.snapshot(c)} could not be read completely: {other[0]}")
     for who, entry in lost.items():
         seen.findings.append(_missing(chain, who, entry))
     if seen.stats.get("read_too_late"):
         seen.notes.append(
-            f"{seen.stats['read_too_late']} files were gone before the log was read, of snapshots that are no longer listed; that is legal"
+            f"{seen.stats['read_too_late']} files of snapshots that are no longer listed were gone before the log was read; that is legal"
         )
     if not complete:
-        seen.doubt("the table log was not read to its end, so files may be missing that nobody looked for")
+        seen.doubt("the table log was not read to its end, so missing files may not have been noticed")
 
 
 def _explains_itself(problem: str) -> bool:
@@ -129,7 +129,8 @@ def _missing(chain: Chain, maker: int | None, lost: _Lost) -> BrokenRule:
     if c is not None:
         text += f", but {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} added {'them' if many else 'it'}"
         ops += [c.op] if c.op is not None else []
-    text += f", and {len(users)} listed snapshot{'s' if len(users) > 1 else ''} ({explain.listing(users)}) cannot be read without."
+    text += f", and {len(users)} listed snapshot{'s' if len(users) > 1 else ''} ({explain.listing(users)}) cannot be read without "
+    text += "them." if many else "it."
     text += _suspects(chain, c)
     return BrokenRule("missing-file", text, tuple(ops), tuple(users[:MOST_FILES]), tuple(files[:MOST_FILES]))
 
@@ -139,7 +140,7 @@ def _suspects(chain: Chain, c: Commit | None) -> str:
     o: Operation | None = chain.by_op.get(c.op or "") if c is not None else None
     if o is not None and o.type == "fail":
         return (
-            f" The operation was {explain.outcome(o)}: an engine that takes its commit for failed deletes the files that it wrote "
+            f" The operation was {explain.outcome(o)}: an engine that considers its commit failed deletes the files that it wrote "
             "(SnapshotProducer.cleanAll, Spark's abort)."
         )
     cleaners = [
@@ -271,7 +272,7 @@ def _summaries(chain: Chain, seen: VersionSeen) -> None:
 def _summary(chain: Chain, c: Commit, wrong: list[str]) -> BrokenRule:
     return BrokenRule(
         "summary-count",
-        f"the summary of {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} is not what the snapshot did: {'; '.join(wrong)}.",
+        f"the summary of {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} does not match what the snapshot did: {'; '.join(wrong)}.",
         ops=() if c.op is None else (c.op,),
         snapshots=(c.snapshot_id,),
     )

@@ -157,7 +157,7 @@ class _Versions:
                 numbers = [int(x) for x in re.findall(r"snapshot (-?\d+)", text)]
                 self.found(
                     "snapshot-changed",
-                    f"version {m.n}, {m.location}, {text}: parent, sequence number, manifest list or timestamp are not what they were.",
+                    f"version {m.n}, {m.location}, {text}: parent, sequence number, manifest list or timestamp have changed.",
                     snapshots=tuple(numbers),
                     files=(m.location,),
                 )
@@ -287,7 +287,7 @@ class _Versions:
         self.found(
             name,
             f"version {before.n} ({before.location}) has {what}; version {m.n} ({m.location}), {self._made_by(m)}, was made from it and "
-            f"no longer has. No operation that can take it away was under way between {explain.ms(step.earliest)} and "
+            f"no longer has it. No operation that can remove it was under way between {explain.ms(step.earliest)} and "
             f"{end}; under way were {explain.listing(around) or 'none'}.",
             ops=tuple(dict.fromkeys((*self.chain.makers(m), *around[: explain.MOST]))),
             snapshots=snapshots,
@@ -309,7 +309,7 @@ class _Versions:
         if self._only_current():
             if not any("only the current" in n for n in self.seen.notes):
                 self.seen.notes.append(
-                    "the catalog's metadata lists only the current snapshot; that older ones are not listed was not judged"
+                    "the catalog's metadata lists only the current snapshot, so missing older ones were not judged"
                 )
             return
         if not self._explained(step, "snapshot"):
@@ -417,8 +417,8 @@ class _Versions:
                 + (
                     f"none of the {len(versions)} versions of the log has {what}."
                     if not had
-                    else f"version {versions[-1].n} ({versions[-1].location}), the last, has not {what}; version {had[-1].n} "
-                    f"({had[-1].location}) was the last that had."
+                    else f"version {versions[-1].n} ({versions[-1].location}), the last, lacks {what}; version {had[-1].n} "
+                    f"({had[-1].location}) was the last one with it."
                 ),
                 ops=(o.op,),
                 files=(*(m.location for m in had[-1:]), versions[-1].location),
@@ -542,7 +542,7 @@ class _Versions:
                 if lineage and alone and not step.gap:
                     self.found(
                         "first-row-id",
-                        f"{explain.snapshot(c)}{self._of(c)} was added to a table of version {m.format_version} and says no "
+                        f"{explain.snapshot(c)}{self._of(c)} was added to a table of version {m.format_version} and has no "
                         f"{'first-row-id' if c.first_row_id is None else 'added-rows'}.",
                         **self._one(c, m),
                     )
@@ -552,7 +552,7 @@ class _Versions:
                 self.found(
                     "first-row-id",
                     f"{explain.snapshot(c)}{self._of(c)} begins at first-row-id {c.first_row_id}, but the version that it was committed "
-                    f"on (version {before.n}) had given out all below next-row-id {before.next_row_id}.",
+                    f"on (version {before.n}) had already assigned all below next-row-id {before.next_row_id}.",
                     **self._one(c, m),
                 )
             if m.next_row_id is not None and end > m.next_row_id:

@@ -249,7 +249,7 @@ class _TableReads:
                 self.checker,
                 self.t.name,
                 f"the {explain.operation(o)} returned the rows of {explain.snapshot(c)} of {explain.maker(c, self.t.everything)}, which "
-                f"main had then and has no longer: what a client saw committed was taken back.",
+                f"main had then but has lost since: a client saw a commit that was undone later.",
                 ops=(o.op, *(m.op for m in makers)),
                 events=(*o.indices, *(i for m in makers for i in m.indices)),
                 snapshots=tuple(x.snapshot_id for x in reversed(lost)),
@@ -405,7 +405,7 @@ class _TableReads:
             maker = self.t.everything.get(c.op or "")
             text = (
                 f"the {explain.operation(o)}, {explain.outcome(o)}, returned the rows of {explain.snapshot(c)} of "
-                f"{explain.maker(c, self.t.everything)}, which was never main's."
+                f"{explain.maker(c, self.t.everything)}, which never was on main."
             )
             return self._make("dirty-read", text, o, rows, key, [c], [maker])
         return self._fractured(o, rows, key, floor, ceiling)
@@ -440,7 +440,7 @@ class _TableReads:
             return self._make("fractured-read", text, o, rows, key, [], [])
         p, more, less = self._nearest(Counter(rows), key, floor, ceiling)
         text += (
-            f" The nearest that it can have seen is {self._state(p)}; against that it has {explain.rows(more)} too much and "
+            f" The nearest possible state is {self._state(p)}; compared with it, the read has {explain.rows(more)} too much and "
             f"lacks {explain.rows(less)}."
         )
         commits: list[Commit | None] = []
@@ -519,7 +519,8 @@ class _TableReads:
         if maker is not None and maker.invoked.index > o.completed.index:
             text = (
                 f"the {explain.operation(o)}, {explain.outcome(o)}, asked for {explain.snapshot(c)}, but the "
-                f"{explain.operation(maker)}, which made it, was invoked only then, {explain.outcome(maker)}: it was not there to be read."
+                f"{explain.operation(maker)}, which made it, was invoked only after the read ended, {explain.outcome(maker)}: "
+                "the snapshot did not exist yet."
             )
             self.anomalies.append(self._make("wrong-time-travel", text, o, [], None, [c], [maker]))
             return
@@ -537,7 +538,8 @@ class _TableReads:
         also = f" It returned the rows of {explain.snapshot(self.t.snapshots[same[0]])} instead." if same else ""
         text = (
             f"the {explain.operation(o)}, {explain.outcome(o)}, asked for {explain.snapshot(c)} of {explain.maker(c, self.t.everything)}; "
-            f"a snapshot never changes, yet against its files the read has {explain.rows(more)} too much and lacks {explain.rows(less)}.{also}"
+            f"a snapshot never changes, yet compared with its files the read has {explain.rows(more)} too much and lacks "
+            f"{explain.rows(less)}.{also}"
         )
         others = [c, *(self.t.snapshots[s] for s in same[:1])]
         self.anomalies.append(

@@ -20,8 +20,8 @@ def quantile(values: Iterable[float], q: float) -> float | None:
 
     Args:
         values: in any order.
-            q: from 0.0, the smallest value, to 1.0, the largest. It counts as the decimal number that was written: 0.28 of 100 values
-                are 28, although the product of the two floats is slightly more.
+        q: from 0.0, the smallest value, to 1.0, the largest. It counts as the decimal number that was written: 0.28 of 100 values
+            are 28, although the product of the two floats is slightly more.
 
     Returns:
         None for no values.

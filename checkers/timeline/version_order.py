@@ -41,12 +41,12 @@ class Step:
     """One version and its predecessor.
 
     Attributes:
-            before: None for the first version of the log, and if the predecessor is not in the log.
+        before: None for the first version of the log, and if the predecessor is not in the log.
         after: the version.
-            passed: versions that were current after ``before`` and from which ``after`` does not descend: not empty for a fork.
-            again: the pointer returned to a version recorded before; ``after`` repeats it.
+        passed: versions that were current after ``before`` and from which ``after`` does not descend: not empty for a fork.
+        again: the pointer returned to a version recorded before; ``after`` repeats it.
         gap: versions between the two may be missing from the log.
-            earliest, latest: bounds of when it was made, ns since the start of the run; see the module's docstring.
+        earliest, latest: bounds of when it was made, ns since the start of the run; see the module's docstring.
     """
 
     before: Metadata | None

@@ -214,8 +214,8 @@ class Matrix:
             All cells, measured now or before.
 
         Raises:
-                MatrixError: the folder holds another matrix.
-                RunError, ServiceError, WriterError, TableReadError: a run failed; the cells measured so far are kept.
+            MatrixError: the folder holds another matrix.
+            RunError, ServiceError, WriterError, TableReadError: a run failed; the cells measured so far are kept.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         self._begin(versions(self._installation))

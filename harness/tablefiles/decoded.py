@@ -71,9 +71,9 @@ class TableFiles:
     """A table's immutable files, decoded, by path. A file that was once missing or torn stays so.
 
     Args:
-            store: holds the files.
-            name: formats a path for messages.
-            data_bytes: bound of the cached data files (bytes).
+        store: holds the files.
+        name: formats a path for messages.
+        data_bytes: bound of the cached data files (bytes).
     """
 
     def __init__(self, store: ObjectStore, name: Callable[[str], str], *, data_bytes: int = _DATA_BYTES) -> None:
@@ -138,7 +138,7 @@ class TableFiles:
         """A snapshot's manifests.
 
         Raises:
-                Unknown: missing or corrupt; the other methods raise it too.
+            Unknown: missing or corrupt; the other methods raise it too.
         """
         found = self._lists.get(path)
         if found is None:

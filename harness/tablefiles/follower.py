@@ -26,7 +26,7 @@ class Follower:
         readers: table name → its reader.
         pointer: asks the catalog.
         now: the run's clock, ns since its start.
-            interval: seconds between captures; each costs some ms for each new commit.
+        interval: seconds between captures; each costs some ms for each new commit.
     """
 
     def __init__(

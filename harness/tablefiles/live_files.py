@@ -4,7 +4,7 @@ A snapshot's contents are its live data files and its live delete files. A row i
 and no live delete file hides it. Which deletes apply (spec, "Scan Planning"; d and f are the data sequence numbers of
 the delete file and of the data file)::
 
-        deletion vector    f ≤ d, same partition, and it references this data file; then position deletes do not count
+    deletion vector    f ≤ d, same partition, and it references this data file; then position deletes do not count
     position delete    f ≤ d, same partition, and it names this file's path and the row's position
     equality delete    f < d, same partition, or the delete file's spec is unpartitioned (then it is global)
 
@@ -29,11 +29,11 @@ class Live:
     """The live files of one snapshot, according to its manifests.
 
     Attributes:
-            data: path → entries; more than one breaks the spec, but readers then do read the file twice.
-            opaque: unreadable manifests, with the reason.
-            changed: entries that this snapshot added or deleted, by their status (no parent needed).
-            kept: data files carried over from earlier snapshots in manifests that are new with this one.
-            judged, violations: the manifests that are new with this snapshot, and what in them breaks the spec.
+        data: path → entries; more than one breaks the spec, but readers then do read the file twice.
+        opaque: unreadable manifests, with the reason.
+        changed: entries that this snapshot added or deleted, by their status (no parent needed).
+        kept: data files carried over from earlier snapshots in manifests that are new with this one.
+        judged, violations: the manifests that are new with this snapshot, and what in them breaks the spec.
     """
 
     data: dict[str, tuple[Entry, ...]] = field(default_factory=dict)

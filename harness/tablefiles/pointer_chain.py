@@ -52,9 +52,9 @@ class Trace:
     """The result of following a pointer.
 
     Attributes:
-            locations: new versions, oldest first, the pointer's own last.
-            base: the number of the known version from which they descend; None: no such version.
-            contents: of the locations that were read on the way.
+        locations: new versions, oldest first, the pointer's own last.
+        base: the number of the known version from which they descend; None: no such version.
+        contents: of the locations that were read on the way.
         problems: why the walk ended, if it ended at a file that cannot be read.
     """
 
@@ -105,7 +105,7 @@ def recorded(pointer: str, history: Sequence[str], known: Mapping[str, int]) -> 
     """The pointer's path according to the catalog's own log; None when the log lacks the pointer.
 
     Args:
-            history: every location, oldest first; commits made after asking for the pointer are left out.
+        history: every location, oldest first; commits made after asking for the pointer are left out.
     """
     places = [normalise(location) for location in history]
     if normalise(pointer) not in places:

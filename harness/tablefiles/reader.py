@@ -94,16 +94,16 @@ class TableReader:
     """Reads one table's log from the store, incrementally. Thread-safe: captures wait for each other.
 
     Args:
-            store: holds the table's files.
+        store: holds the table's files.
         table: the table's name in the workload file.
-            identifier: the table's name in the catalog.
-            columns: the columns of a row in the log, by name; one that a snapshot's schema lacks reads as None.
+        identifier: the table's name in the catalog.
+        columns: the columns of a row in the log, by name; one that a snapshot's schema lacks reads as None.
         path: the log file, created (replacing what is there) at the first capture that finds a table; None: keep the
             log in memory only.
-            lists_one: the catalog's metadata lists only the current snapshot and names no parent (Nessie over REST): the
-                parent comes from the snapshot's manifest list, where its writer put it.
-            overwrites: another commit can overwrite a metadata file (the Hadoop catalog): its content is compared with what
-                was captured.
+        lists_one: the catalog's metadata lists only the current snapshot and names no parent (Nessie over REST): the
+            parent comes from the snapshot's manifest list, where its writer put it.
+        overwrites: another commit can overwrite a metadata file (the Hadoop catalog): its content is compared with what
+            was captured.
     """
 
     def __init__(
@@ -153,8 +153,8 @@ class TableReader:
 
         Args:
             pointer: location of the current metadata.json; None: the catalog has no such table.
-                time: the clock (ns since the start of the run), read *before* asking the catalog for the pointer.
-                history: every location that the pointer had, oldest first, from the catalog's own log; None: read it from the files.
+            time: the clock (ns since the start of the run), read *before* asking the catalog for the pointer.
+            history: every location that the pointer had, oldest first, from the catalog's own log; None: read it from the files.
 
         Raises:
             TableReadError: the store cannot be read, or the log file cannot be written.

@@ -15,7 +15,7 @@ from its parent, for ever (the log has it anyway), and one full state exists, at
 the cursor walks the tree to it, undoing and doing differences (Baker's version trees)::
 
     root ── s1 ── s2 ── s3 ── s4        the cursor stands at s4 when s5 comes, whose parent is s2:
-                                      └── s5               undo s4, undo s3, then compare s5 with the state
+                   └── s5               undo s4, undo s3, then compare s5 with the state
 
 A child of the newest snapshot costs its own files, a late child of an old parent the commits between; no child comes too late, as
 nothing is forgotten. Decoded data files are cached by path (files never change) up to a bound in bytes. Beyond it the least recently

@@ -448,9 +448,9 @@ def test_the_words_say_what_to_expect_and_what_differs() -> None:
     difference, rule = words.differences(c)
     assert difference == (
         "jdbc against rest, by more than noise. Better: cost of a commit, requests to the catalog: 2.20 instead of 5.20. "
-        "5 other numbers cannot be told apart."
+        "For 5 other numbers no difference goes beyond noise."
     )
-    assert "10.0 % of cases with 3 runs each; of the 6 pairs of numbers on this page in about 0.6" in rule
+    assert "10.0 % of cases with 3 runs each, so for the 6 pairs of numbers on this page about 0.6 times" in rule
 
 
 def test_the_terminals_lines_part_no_number_from_its_unit() -> None:
@@ -469,11 +469,11 @@ def test_what_was_not_tested_follows_from_what_ran() -> None:
     text = " ".join(words.untested(told()))
     for part in (
         "3 seeds of 60 s",
-        "rest: these faults were on and struck nothing: stale of load.",
+        "rest: these faults were active but struck nothing: stale of load.",
         "rest: never killed, stopped or restarted: rest, minio.",
         "jdbc: never killed, stopped or restarted: minio.",
         "jdbc: after 3 faults no write was acknowledged",
-        "rest: a run had 40 acknowledged writes only",
+        "rest: a run had only 40 acknowledged writes",
         "merge-upsert",
         "over loopback",
     ):

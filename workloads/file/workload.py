@@ -105,10 +105,10 @@ class Nemesis(_Model):
     """What goes wrong while the writers work. See ``docs/nemesis.md``.
 
     Attributes:
-            packages: names in ``nemesis.faults.packages``.
-            faults: further faults.
-            interval: mean seconds from the end of a fault to the start of the next; drawn from half to one and a half times it.
-            duration: seconds that a fault lasts, unless the fault gives its own.
+        packages: names in ``nemesis.faults.packages``.
+        faults: further faults.
+        interval: mean seconds from the end of a fault to the start of the next; drawn from half to one and a half times it.
+        duration: seconds that a fault lasts, unless the fault gives its own.
     """
 
     packages: tuple[str, ...] = ()
@@ -169,7 +169,7 @@ def shape(text: str, file: str = "<workload>") -> tuple[Workload, Lines]:
     """Parse the text of a workload file and check types but not names; also the line of each key.
 
     Raises:
-            WorkloadError: every problem, each with file, line and key.
+        WorkloadError: every problem, each with file, line and key.
     """
     return _with_own_kinds(*validated(Workload, text, file), file)
 
@@ -219,7 +219,7 @@ def parse(text: str, file: str = "<workload>") -> Workload:
     """Parse the text of a workload file; ``file`` names it in errors.
 
     Raises:
-            WorkloadError: every problem, each with file, line and key.
+        WorkloadError: every problem, each with file, line and key.
     """
     workload, lines = shape(text, file)
     refuse(problems(workload), lines, file)
@@ -332,7 +332,7 @@ def find(name: str) -> Path:
     """The file that ``name`` means: a path, or the name of a workload in the library (``quick``).
 
     Raises:
-            WorkloadError: neither exists; the message lists the library.
+        WorkloadError: neither exists; the message lists the library.
     """
     path = Path(name)
     if path.is_file():
@@ -348,6 +348,6 @@ def load(path: Path) -> Workload:
     """Read and validate a workload file.
 
     Raises:
-            WorkloadError: it cannot be read, or has problems.
+        WorkloadError: it cannot be read, or has problems.
     """
     return parse(read_text(path), str(path))
