@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.columns.frames import CODES, I64, NEVER, Frame, appended, hash_rows, mix
+from checkers.columns.frames import I64, IDS, NEVER, WHOLE, Frame, appended, hash_rows, mix
 from workloads.tables import TableSpec
 
 CLIENTS = 8
@@ -24,6 +24,8 @@ MIX = {
     "delete": 0.05,
     "read-key": 0.3,
 }
+CODES = {name: n for n, name in enumerate((*MIX, "read"))}
+"""Kind → its number in the frame."""
 
 
 def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
@@ -109,6 +111,7 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
     none = np.full(n, -1, np.int64)
     return Frame(
         spec=spec,
+        kinds=tuple(CODES),
         kind=kind[invoked_order],
         outcome=outcome[invoked_order].astype(np.int64),
         process=_processes(outcome == 2)[invoked_order],
@@ -117,6 +120,7 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
         name=names[invoked_order],
         seen=seen[invoked_order],
         at=none,
+        form=np.where(full, WHOLE, IDS)[invoked_order],
         part=none,
         parity=none,
         arg_op=number[keyed],

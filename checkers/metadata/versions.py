@@ -111,7 +111,7 @@ class _Versions:
 
     def _fork(self, step: Step) -> None:
         m = step.after
-        if not step.passed or self._explained(step, lambda o: False):
+        if not step.passed or self._explained(step, None):
             return
         lost = [
             s
