@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkers.columns import Unordinary, check_columns, frame_of
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.runfolder import RunFolder, save_kinds
 from checkers.isolation import Isolation
 from checkers.isolation.whitebox import scanned
 from checkers.judge.check import check
 from checkers.judge.minimal import minimal
+from checkers.judge.runfolder import load_evidence
 from checkers.linearizable import Linearizable
 from checkers.replay.walk import Replay
 from checkers.timeline.timeline import timelines
+from tests.checkers.test_check import stored
 from tests.support.drawing import Drawing, names, row, verdict
 from tests.support.examples import kinds_of_its_own, write_example
 from tests.support.simulator import MIX, Defects, simulate
 from workloads.file import own_kinds
+from workloads.operations import kinds
+from workloads.operations.kind import Arguments, Touches
+from workloads.operations.kinds import KINDS, register
+from workloads.operations.reads import ReadKey
+from workloads.operations.updates import UpdateRegister
 from workloads.tables import Row, TableSpec
 
 HEAVY = {**MIX, "multiply": 12.0}
@@ -133,3 +142,56 @@ def test_lost_updates_of_a_simulated_store_are_found() -> None:
             ops = {op for a in checker.check(run.evidence()).anomalies for op in a.ops}
             accused |= {checker.name for op in ops & broken if kind[op] == "multiply"}
     assert accused == {"replay", "isolation"}
+
+
+class Stamp(UpdateRegister):
+    """Sets the register and appends to the list: a new kind, of which its facts tell all."""
+
+    name = "stamp"
+    told = True
+    sets = frozenset({"val", "log"})
+
+    @staticmethod
+    def updated(row: Row, op: str) -> Row:
+        return row._replace(val=op, log=f"{row.log},{op}")
+
+
+def test_a_new_kind_whose_facts_tell_all_is_proven_by_columns() -> None:
+    spec = TableSpec(name="t", partitions=2, seed_rows=4, mode="merge-on-read")
+    with kinds_of_its_own():
+        register(Stamp())
+        for seed in range(4):
+            e = simulate(seed, [spec], writers=3, ops=12, mix={"stamp": 3.0, "insert": 1.0, "read": 2.0}).evidence()
+            assert [v.stats["engine"] for v in check_columns(e)] == [{"columns": 1, "exact": 0}] * 4
+
+
+class ReadTwo(ReadKey):
+    """A read that says that it touches two ids: no checker of reads can take it for a read of one."""
+
+    name = "read-two"
+    told = True
+
+    def touches(self, value: Arguments, table: TableSpec) -> Touches:
+        return Touches((value["id"], value["id"] + 1))
+
+
+def test_a_read_of_several_ids_is_left_undecided_not_accused() -> None:
+    d, one, two = seeded()
+    d.invoke("r", "read-two", id=1)
+    d.ok("r", [list(one), list(two)])
+    with kinds_of_its_own():
+        register(ReadTwo())
+        results = check(d.evidence(), engine="exact")
+    assert not any(v.anomalies for v in results.verdicts)
+
+
+def test_a_stored_run_that_had_it_is_judged_in_another_place(tmp_path: Path) -> None:
+    folder = stored(simulate(1, [TableSpec(name="t", seed_rows=3)], mix=HEAVY), tmp_path / "run")
+    run = RunFolder(folder)
+    run.write_plan({**run.read_plan(), "kinds": save_kinds(run, HEAVY)})
+    here = check(load_evidence(folder))
+    with kinds_of_its_own():
+        kinds._KINDS.pop("multiply")
+        assert check(load_evidence(folder)).to_json() == here.to_json()
+        assert "multiply" in KINDS
+    assert (folder / "kinds" / "my_kind.py").is_file()
