@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.paths import normalise
+from checkers.evidence.problem import METADATA
 from checkers.evidence.proxylog import PointerSwap
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline import explain
@@ -68,9 +69,8 @@ class _TableSwaps:
         self._operations = operations
         self._chain = {normalise(m.location): m.n for m in log.metadata}
         self._told: set[str] = set()
-        unread = ("is missing", "is corrupt", "leads nowhere")
         said = [*log.problems, *(p for m in log.metadata for p in m.problems)]
-        self.gap = not log.complete or any(word in p for p in said for word in unread)
+        self.gap = not log.complete or any(p.code in METADATA for p in said)
 
     def lost_updates(self) -> Iterator[Anomaly]:
         """Accepted swaps that replaced the same."""

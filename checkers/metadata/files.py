@@ -21,18 +21,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from checkers.evidence.history import Operation
+from checkers.evidence.problem import FILES, Problem
 from checkers.evidence.tablelog import Commit, FileEntry
 from checkers.metadata.rules import RULES, BrokenRule
 from checkers.metadata.versions import VersionSeen
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
 from checkers.timeline.version_order import Chain
-
-PROBLEM = re.compile(
-    r"(?P<kind>manifest list|manifest|data file|equality delete file|position delete file|deletion vector)"
-    r"(?: \(of snapshot (?P<snapshot>-?\d+|None)\))? (?P<file>.+?) is (?P<what>missing|corrupt)(?:: (?P<why>.*))?$"
-)
-"""How ``harness.tablefiles.decoded`` reports an unreadable file; the commit that needs it follows after ``;``."""
 
 MOST_FILES = 50
 
@@ -79,30 +74,31 @@ def _unreadable(chain: Chain, seen: VersionSeen, complete: bool) -> None:
             min(f.snapshots, key=lambda s: chain.snapshots[s].metadata if s in chain.snapshots else 0),
         )
     for c in log.commits:
-        for text in c.problems:
-            problem = PROBLEM.match(text.rpartition("; needed by ")[0] or text)
-            if problem is None:
+        for problem in c.problems:
+            if problem.code not in FILES or problem.file is None:
                 continue
-            maker = int(problem["snapshot"]) if problem["snapshot"] not in (None, "None") else c.snapshot_id
-            if problem["what"] == "corrupt":
+            maker = problem.snapshot if problem.snapshot is not None else c.snapshot_id
+            if problem.code == "corrupt-file":
                 owner = chain.snapshots.get(maker)
                 seen.findings.append(
                     BrokenRule(
                         "corrupt-file",
-                        f"the {problem['kind']} {problem['file']}, which {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} needs, "
-                        f"is corrupt: {problem['why']}.",
+                        f"the {problem.kind} {problem.file}, which {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} needs, "
+                        f"is corrupt: {problem.cause}.",
                         ops=tuple(dict.fromkeys(x.op for x in (owner, c) if x is not None and x.op is not None)),
                         snapshots=tuple(dict.fromkeys((maker, c.snapshot_id))),
-                        files=(problem["file"],),
+                        files=(problem.file,),
                     )
                 )
             elif c.snapshot_id in listed:
-                miss(problem["file"], (c.snapshot_id,), maker)
+                miss(problem.file, (c.snapshot_id,), maker)
             else:
                 seen.count("read_too_late")
-        other = [t for t in c.problems if not _explains_itself(t)]
+        other = [
+            p for p in c.problems if p.code not in FILES and p.code != "parent"
+        ]  # a parent is judged where it is missing
         if len(other) == len(c.problems) and other and not c.readable:
-            seen.doubt(f"{explain.snapshot(c)} could not be read completely: {other[0]}")
+            seen.doubt(f"{explain.snapshot(c)} could not be read whole: {other[0].why}")
     for who, entry in lost.items():
         seen.findings.append(_missing(chain, who, entry))
     if seen.stats.get("read_too_late"):
@@ -113,11 +109,9 @@ def _unreadable(chain: Chain, seen: VersionSeen, complete: bool) -> None:
         seen.doubt("the table log was not read to its end, so missing files may not have been noticed")
 
 
-def _explains_itself(problem: str) -> bool:
-    """Whether it is about a file, or about a parent that is judged where the parent itself is missing."""
-    return PROBLEM.match(problem.rpartition("; needed by ")[0] or problem) is not None or problem.startswith(
-        "its parent "
-    )
+def _of_a_manifest(p: Problem) -> bool:
+    """Whether it leaves unknown which files a snapshot has."""
+    return p.code == "unreadable-manifest" or (p.code in FILES and p.kind.startswith("manifest"))
 
 
 def _missing(chain: Chain, maker: int | None, lost: _Lost) -> BrokenRule:
@@ -315,7 +309,7 @@ class _FileWalk:
             if back:
                 self._do(c, -1)
                 continue
-            if not c.readable or any("manifest" in p for p in c.problems):
+            if not c.readable or any(_of_a_manifest(p) for p in c.problems):
                 continue
             walked += 1
             self._do(c, 1)

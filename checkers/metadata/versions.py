@@ -12,21 +12,19 @@ was under way. So that can hide a loss, but never make a false alarm. And as no 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from checkers.evidence.history import Operation
+from checkers.evidence.problem import METADATA, Problem
 from checkers.evidence.tablelog import Commit, Metadata
 from checkers.metadata.rules import BrokenRule
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
 from checkers.timeline.version_order import FOREVER, Chain, Step, place, predecessor
 from workloads.operations.kind import Lost
-
-FILE_PROBLEM = re.compile(r"metadata file (?P<file>.+?) is (?P<what>missing|corrupt)(?:: (?P<why>[^;]*))?")
 
 
 def _may_undo_changes(o: Operation) -> bool:
@@ -148,31 +146,29 @@ class _Versions:
         )
 
     def _problems(self, m: Metadata) -> None:
-        for text in m.problems:
-            if "does not descend from it" in text:
-                continue  # a fork, which the versions themselves show
-            if text.startswith("its metadata-log says"):
-                self.found("metadata-log-mismatch", f"version {m.n}, {m.location}: {text}.", files=(m.location,))
-            elif text.startswith("tells snapshot"):
-                numbers = [int(x) for x in re.findall(r"snapshot (-?\d+)", text)]
+        for p in m.problems:
+            if p.code == "fork":
+                continue  # judged by what the versions say themselves
+            if p.code == "metadata-log":
+                self.found("metadata-log-mismatch", f"version {m.n}, {m.location}: {p.why}.", files=(m.location,))
+            elif p.code == "snapshot-changed":
                 self.found(
                     "snapshot-changed",
-                    f"version {m.n}, {m.location}, {text}: parent, sequence number, manifest list or timestamp have changed.",
-                    snapshots=tuple(numbers),
+                    f"version {m.n}, {m.location}, {p.why}: parent, sequence number, manifest list or timestamp are not what they were.",
+                    snapshots=() if p.snapshot is None else (p.snapshot,),
                     files=(m.location,),
                 )
             else:
-                self._metadata_file(text, m)
+                self._metadata_file(p, m)
 
-    def _metadata_file(self, text: str, by: Metadata | None) -> None:
-        problem = FILE_PROBLEM.search(text)
-        if problem is None:
-            self.seen.doubt(text)
+    def _metadata_file(self, problem: Problem, by: Metadata | None) -> None:
+        if problem.code not in METADATA or problem.file is None:
+            self.seen.doubt(problem.why)
             return
-        file = problem["file"]
+        file = problem.file
         where = f"version {by.n} ({by.location}) descends from" if by is not None else "the catalog's pointer leads to"
-        if problem["what"] == "corrupt":
-            self.found("corrupt-metadata-file", f"{where} {file}, which is corrupt: {problem['why']}.", files=(file,))
+        if problem.code == "corrupt-metadata":
+            self.found("corrupt-metadata-file", f"{where} {file}, which is corrupt: {problem.cause}.", files=(file,))
             return
         properties = (by.raw.get("properties") if by is not None else None) or {}
         if by is not None and properties.get("write.metadata.delete-after-commit.enabled") == "true":
@@ -181,12 +177,9 @@ class _Versions:
         self.found("missing-metadata-file", f"{where} {file}, which is not in the store.", files=(file,))
 
     def log_problems(self) -> None:
-        """Problems that the log reports itself."""
-        for text in self.chain.log.problems:
-            if FILE_PROBLEM.search(text):
-                self._metadata_file(text, None)
-            else:
-                self.seen.doubt(text)
+        """What the log says of itself."""
+        for problem in self.chain.log.problems:
+            self._metadata_file(problem, None)
 
     def _one_version(self, m: Metadata, step: Step) -> None:
         listed = set(m.snapshots)
@@ -617,7 +610,7 @@ class _Versions:
         steps = {s.after.n: s for s in self.chain.steps if not s.again}
         for c in self.chain.log.commits:
             step = steps.get(c.metadata)
-            outside = next((p for p in c.problems if "is in no version of the metadata chain" in p), None)
+            outside = next((p.why for p in c.problems if p.code == "outside-chain"), None)
             lost = c.parent_id is not None and c.parent_id not in self.chain.snapshots
             if outside is None and not lost:
                 continue

@@ -130,7 +130,7 @@ class TableReplay:
                 self.undecided = True
                 self.unchecked += 1
                 if self.state is not None:
-                    why = c.problems[0] if c.problems else "the log does not say why"
+                    why = c.problems[0].why if c.problems else "the log does not say why"
                     self.notes.append(
                         f"the rows of {explain.snapshot(c)} are not known ({why}); states are unknown from there on"
                     )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from checkers.evidence.history import Event
+from checkers.evidence.problem import Problem, problem_of
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLog
 from checkers.selftest.mutation import Mutation, Plant, mutation
 from checkers.selftest.world import Planted, Table, World, fresh, inserted
@@ -98,7 +99,7 @@ def _told(w: World, text: str) -> Planted | None:
         return None
     n = w.rng.randrange(1, len(t.log.metadata))
     said = text.format(file=t.log.metadata[n - 1].location + ".gone", snapshot=t.main[0].snapshot_id)
-    return w.planted(log=with_versions(t, n, n, lambda m: replace(m, problems=(*m.problems, said))))
+    return w.planted(log=with_versions(t, n, n, lambda m: replace(m, problems=(*m.problems, problem_of(said)))))
 
 
 @mutation(
@@ -599,7 +600,8 @@ def file_missing(w: World) -> Planted | None:
 def manifest_corrupt(w: World) -> Planted | None:
     """A manifest cannot be read."""
     for t, k in positions(w):
-        said = f"manifest metadata/{t.main[k - 1].snapshot_id}-m0.avro is corrupt: invalid magic"
+        file, cause = f"metadata/{t.main[k - 1].snapshot_id}-m0.avro", "invalid magic"
+        said = Problem("corrupt-file", f"manifest {file} is corrupt: {cause}", file, kind="manifest", cause=cause)
         return w.planted(t.op(k).op, log=with_commit(t, k, added=None, removed=None, problems=(said,)))
     return None
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from checkers.evidence.history import Event
+from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Commit, FileEntry, MissingFile
 from checkers.selftest.lostcommits import statements
 from checkers.selftest.mutation import Mutation, mutation
@@ -718,7 +719,8 @@ def metadata_missing(w: World) -> Planted | None:
         return None
     location = f"{t.log.location}/metadata/99999-gone.metadata.json"
     captures = (*t.log.captures[:-1], replace(t.log.captures[-1], metadata=location))
-    return w.planted(log=replace(t.log, captures=captures, problems=(*t.log.problems, f"{location} is missing")))
+    said = Problem("missing-metadata", f"metadata file {location} is missing", location)
+    return w.planted(log=replace(t.log, captures=captures, problems=(*t.log.problems, said)))
 
 
 MUTATIONS: tuple[Mutation, ...] = (

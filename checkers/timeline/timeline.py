@@ -28,6 +28,7 @@ from typing import Literal, NamedTuple
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
+from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
 from checkers.timeline import two_tables
 from checkers.timeline.version_order import Chain
@@ -513,7 +514,7 @@ def _after(c: Commit, base: int, known: Mapping[int, Commit]) -> Commit:
         for r in x.added or ():
             rows.setdefault(r.row, []).append(r)
     if not whole:
-        why = (*c.problems, "the rows of the table that it replaced are not known")
+        why = (*c.problems, Problem("other", "the rows of the table that it replaced are not known"))
         return replace(c, parent_id=base, added=None, removed=None, problems=why)
     added = []
     for r in c.added or ():

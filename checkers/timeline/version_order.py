@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from checkers.evidence.history import Operation
+from checkers.evidence.problem import METADATA
 from checkers.evidence.tablelog import Commit, Metadata, TableLog
 
 FOREVER = 1 << 63
@@ -102,8 +103,8 @@ class Chain:
         for k, m in enumerate(versions):
             here = place(m.location)
             said = predecessor(m)
-            broken = any("metadata file" in p for p in m.problems)
-            loose = any("does not descend from it" in p for p in m.problems)
+            broken = any(p.code in METADATA for p in m.problems)
+            loose = any(p.code == "fork" for p in m.problems)
             before: Metadata | None = versions[k - 1] if k else None
             passed: tuple[Metadata, ...] = ()
             gap = broken or not k

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers.evidence.paths import normalise
+from checkers.evidence.problem import Problem
 from compose.objectstore import ObjectStore
 from harness.tablefiles.metadata_json import CorruptFile, read_metadata
 
@@ -30,15 +31,16 @@ def folder(location: str) -> str:
     return location.rpartition("/")[0]
 
 
-def parse(location: str, raw: bytes | None, problems: list[str]) -> dict[str, Any] | None:
+def parse(location: str, raw: bytes | None, problems: list[Problem]) -> dict[str, Any] | None:
     """A metadata.json; None, with a new problem, when it is missing (``raw`` None) or corrupt."""
     if raw is None:
-        problems.append(f"metadata file {location} is missing")
+        problems.append(Problem("missing-metadata", f"metadata file {location} is missing", location))
         return None
     try:
         return read_metadata(raw)
     except CorruptFile as e:
-        problems.append(f"metadata file {location} is corrupt: {e}")
+        why = f"metadata file {location} is corrupt: {e}"
+        problems.append(Problem("corrupt-metadata", why, location, cause=str(e)))
         return None
 
 
@@ -61,7 +63,7 @@ class Trace:
     locations: list[str]
     base: int | None = None
     contents: dict[str, dict[str, Any]] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
 
 def trace(store: ObjectStore, pointer: str, known: Mapping[str, int]) -> Trace:

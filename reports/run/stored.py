@@ -247,7 +247,7 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
         told, operations = _history(folder, run or {}, problems)
         logs = _logs(folder, problems)
     problems += told.problems
-    problems += [p for log in logs.values() for p in log.problems]
+    problems += [p.why for log in logs.values() for p in log.problems]
     checked = (results or {}).get("checkers")
     verdicts = [verdict_from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, Mapping)]
     return Stored(

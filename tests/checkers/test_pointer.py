@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from checkers.evidence import proxylog
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.problem import problem_of
 from checkers.evidence.proxylog import PointerSwap
 from checkers.evidence.tablelog import TableLog
 from checkers.judge.check import check
@@ -113,9 +114,13 @@ def test_a_swap_that_was_answered_after_the_last_capture_is_not_missed() -> None
     "change",
     [
         lambda log: replace(log, complete=False),
-        lambda log: replace(log, problems=("metadata file x is missing",)),
+        lambda log: replace(log, problems=(problem_of("metadata file x is missing"),)),
         lambda log: replace(
-            log, metadata=(replace(log.metadata[0], problems=("metadata file x is corrupt: y",)), *log.metadata[1:])
+            log,
+            metadata=(
+                replace(log.metadata[0], problems=(problem_of("metadata file x is corrupt: y"),)),
+                *log.metadata[1:],
+            ),
         ),
     ],
 )

@@ -21,8 +21,10 @@ from checkers.judge.check import check
 from checkers.judge.runfolder import Results
 from checkers.retries import Retries
 from checkers.verdict import Anomaly, Verdict
+from compose.external.external import External
 from harness.cli.check import publish
 from harness.experiments import compare
+from harness.run.plan import catalog_of_plan
 from reports.compare import page, words
 from tests.harness.test_cli import last_line
 from tests.reports.test_report import HOSTILE, commit, log_of
@@ -248,7 +250,14 @@ EMPTY = Measures(True, {}, (), 60.0, 100, 40, {"insert": (40, 5, 1), "read": (54
 
 def ran(contender: Contender, seed: int, measures: Measures = EMPTY, **figures: float) -> Ran:
     started = f"2026-01-01T00:00:{seed:02d}+00:00"
-    return Ran(contender, seed, started, f"../w/{contender.catalog}-{seed}", replace(measures, figures=figures))
+    return Ran(
+        contender,
+        seed,
+        started,
+        f"../w/{contender.catalog}-{seed}",
+        replace(measures, figures=figures),
+        catalog=catalog_of_plan(contender.catalog, External()),
+    )
 
 
 def comparison(*runs: Ran, nemesis: bool = True, parallel: int = 1) -> Comparison:
