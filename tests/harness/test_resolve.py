@@ -89,11 +89,11 @@ NAMING = {"Anomaly", "Finding", "_make", "found", "_vanished"}
 
 PARTS = {
     "commits": ("commits.py",),
-    "replay": ("replay.py",),
-    "reads": ("reads.py",),
+    "replay": ("replay/maintenance.py", "replay/missing.py", "replay/naming.py"),
+    "reads": ("reads/judge.py",),
     "isolation": ("isolation/checker.py",),
     "linearizable": ("linearizable/checker.py",),
-    "metadata": ("metadata.py", "metadataversions.py", "snapshotfiles.py"),
+    "metadata": ("metadata/checker.py", "metadata/versions.py", "metadata/files.py"),
     "liveness": ("liveness.py",),
     "atomicity": ("atomicity.py",),
     "pointer": ("pointer.py",),

@@ -189,13 +189,13 @@ def test_a_comparison_keeps_no_secret_property(tmp_path: Path) -> None:
 
 CRASH = """
 import sys
-from harness import cli
+from harness.cli import app
 def crash(*_):
     raise ZeroDivisionError("at jdbc:postgresql://app:hunter22@db/lake")
 {imported}
 {where} = crash
 sys.argv = ["icequake", *sys.argv[1:]]
-cli.main()
+app.main()
 """
 
 
