@@ -153,6 +153,7 @@ def prove_once(
                 group=group,
                 progress=len(bench.groups) == 1,
                 stop=stop,
+                capture_interval=None,
             )
             problems = script.problems()
         results = check(load_evidence(folder.path), ALL, load_promises(folder.path))

@@ -26,11 +26,16 @@ class Follower:
         readers: table name → its reader.
         pointer: asks the catalog.
         now: the run's clock, ns since its start.
-            interval: seconds between captures; each costs some ms for each new commit.
+        interval: seconds between captures; each costs some ms for each new commit. None: nothing is read before the end, but for
+            :meth:`secure`.
     """
 
     def __init__(
-        self, readers: Mapping[str, TableReader], pointer: Pointer, now: Callable[[], int], interval: float = 10.0
+        self,
+        readers: Mapping[str, TableReader],
+        pointer: Pointer,
+        now: Callable[[], int],
+        interval: float | None = 10.0,
     ) -> None:
         self._readers = readers
         self._pointer = pointer
