@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from checkers.selftest import recorded
 from compose.catalogs import nessie
 from compose.install import jdk
 from compose.install.cache import SetupError
@@ -21,6 +23,7 @@ from compose.install.installation import Installation
 from compose.stack.sparkconf import spark_conf, writer_environment
 from compose.stack.stack import Stack
 from harness.run.bench import Bench
+from tests.support import store
 from tests.support.runs import Silent
 
 # The same examples each time, so that a run of the tests says something of the code; ICEQUAKE_EXPLORE=1 looks for new ones.
@@ -31,6 +34,7 @@ settings.load_profile("default" if os.environ.get("ICEQUAKE_EXPLORE") else "stea
 def pytest_configure() -> None:
     """A program started in the background of a shell ignores Ctrl-C, and so do its children; the tests send it to theirs."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    store.forbid()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,6 +45,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if "nessie" in item.nodeid and item.get_closest_marker("spark") is not None:
                 item.add_marker(pytest.mark.skip(reason=str(e)))
+
+
+@pytest.fixture(scope="session", params=recorded.names())
+def recorded_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run on real Spark, one test for each that is recorded; nobody changes it."""
+    folder = tmp_path_factory.mktemp(request.param)
+    with zipfile.ZipFile(Path(recorded.__file__).with_name("recorded") / f"{request.param}.zip") as z:
+        z.extractall(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -291,6 +291,7 @@ class Matrix:
                 share_final_reads=True,
                 progress=False,
                 stop=self._stop,
+                capture_interval=None,
             )
         finally:
             board.heal()

@@ -152,6 +152,7 @@ def prove_once(
                 group=group,
                 progress=len(bench.groups) == 1,
                 stop=stop,
+                capture_interval=None,
             )
             problems = script.problems()
         judged = judge_run(folder, publish)

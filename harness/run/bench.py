@@ -170,6 +170,7 @@ class Bench:
         share_final_reads: bool = False,
         progress: bool = True,
         stop: threading.Event | None = None,
+        capture_interval: float | None = 10.0,
     ) -> None:
         """One run of a group, after the drivers that the one before has lost were replaced.
 
@@ -178,6 +179,7 @@ class Bench:
         Args:
             progress: whether the watcher is told of it.
             stop: ends it soon, set by another thread.
+            capture_interval: as :attr:`harness.run.settings.Settings.capture_interval`.
         """
         g = self.groups[group]
         renew(g.slots)
@@ -189,6 +191,7 @@ class Bench:
             operations=operations,
             share_final_reads=share_final_reads,
             stop=stop or threading.Event(),
+            capture_interval=capture_interval,
         )
         Run(
             workload,

@@ -45,7 +45,8 @@ class Settings:
         command: what repeats the run.
         ports: service name → port that the user wants.
         spark_workers: Spark worker processes of an embedded stack.
-        capture_interval: seconds between captures of the table log while running.
+        capture_interval: seconds between captures of the table log while running; None: only at the end. A capture sees what a later
+            commit hides, so a run whose order is laid down must not depend on when one falls.
         share_final_reads: whether each table is read by one writer at the end, not by all.
         stop: set by others, it ends the run soon, with what there is.
         fronts: proxies between the writers and the services; a run with a nemesis makes its own when there are none.
@@ -61,7 +62,7 @@ class Settings:
     command: str
     ports: Mapping[str, int] = field(default_factory=dict)
     spark_workers: int = 2
-    capture_interval: float = 10.0
+    capture_interval: float | None = 10.0
     fronts: WriterProxies | None = None
     warm: tuple[Path, ...] = ()
     proxied: bool = False

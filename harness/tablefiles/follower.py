@@ -22,15 +22,20 @@ locations so far, oldest first, None if the catalog keeps no log of them."""
 class Follower:
     """Captures every table each ``interval`` seconds in its own thread; use in ``with``.
 
-    Args:
-        readers: table name → its reader.
-        pointer: asks the catalog.
-        now: the run's clock, ns since its start.
-        interval: seconds between captures; each costs some ms for each new commit.
-    """
+        Args:
+            readers: table name → its reader.
+            pointer: asks the catalog.
+            now: the run's clock, ns since its start.
+                interval: seconds between captures; each costs some ms for each new commit. None: nothing is read before the end, but for
+                :meth:`secure`.
+        """
 
     def __init__(
-        self, readers: Mapping[str, TableReader], pointer: Pointer, now: Callable[[], int], interval: float = 10.0
+        self,
+        readers: Mapping[str, TableReader],
+        pointer: Pointer,
+        now: Callable[[], int],
+        interval: float | None = 10.0,
     ) -> None:
         self._readers = readers
         self._pointer = pointer

@@ -19,7 +19,6 @@ from checkers.clients.edn import Char, EdnError, Keyword, List, Map, Set, Symbol
 from checkers.clients.jepsen import from_edn, from_log, load, to_edn
 from checkers.evidence import history
 from checkers.evidence.history import Event, History, HistoryError
-from tests.checkers.test_metadata import stored_runs
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec
 
@@ -456,15 +455,20 @@ def test_no_torn_history_is_more_than_a_history_error(text: str, cut: int, put: 
         assert str(e).startswith("h:")
 
 
-def test_simulated_and_stored_histories_come_back(tmp_path: Path) -> None:
-    found = [simulate(seed, [TableSpec(name="t")]).history for seed in range(5)]
-    found += [history.read(folder / "history.jsonl") for folder in stored_runs()]
-    for h in found:
-        path = tmp_path / "h.edn"
-        path.write_text(to_edn(h), encoding="utf-8")
-        back = load(path)
-        assert [e.to_json() for e in back.events] == [e.to_json() for e in h.events]
-        assert [o.op for o in back.operations()] == [o.op for o in h.operations()]
+def comes_back(h: History, path: Path) -> None:
+    path.write_text(to_edn(h), encoding="utf-8")
+    back = load(path)
+    assert [e.to_json() for e in back.events] == [e.to_json() for e in h.events]
+    assert [o.op for o in back.operations()] == [o.op for o in h.operations()]
+
+
+def test_simulated_histories_come_back(tmp_path: Path) -> None:
+    for seed in range(5):
+        comes_back(simulate(seed, [TableSpec(name="t")]).history, tmp_path / "h.edn")
+
+
+def test_recorded_histories_come_back(recorded_run: Path, tmp_path: Path) -> None:
+    comes_back(history.read(recorded_run / "history.jsonl"), tmp_path / "h.edn")
 
 
 def test_a_file_is_known_by_how_it_begins(tmp_path: Path) -> None:

@@ -13,14 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkers.evidence import history
 from checkers.evidence.history import Event, History, HistoryError, Recorder
 from tests.checkers.test_edn import JSON, histories
-from tests.checkers.test_metadata import stored_runs
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec
 
@@ -87,11 +85,8 @@ def lines_of(h: History) -> list[str]:
     return [json.dumps(x) for x in ({"format": 1, **h.header}, *(e.to_json() for e in h.events))]
 
 
-@pytest.mark.parametrize("folder", stored_runs() or [None], ids=lambda p: p.name if p else "none")
-def test_stored_histories_match(folder: Path | None) -> None:
-    if folder is None:
-        pytest.skip("no run in the store")
-    assert_matches((folder / "history.jsonl").read_text().splitlines())
+def test_recorded_histories_match(recorded_run: Path) -> None:
+    assert_matches((recorded_run / "history.jsonl").read_text().splitlines())
 
 
 def test_simulated_histories_match() -> None:

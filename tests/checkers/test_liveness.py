@@ -19,7 +19,6 @@ from checkers.judge.runfolder import load_evidence
 from checkers.liveness import TIMEOUT, Liveness
 from checkers.timeline.fault_windows import Window, merged, outside, windows
 from checkers.verdict import Verdict
-from tests.checkers.test_metadata import stored_runs
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec
 
@@ -228,8 +227,5 @@ def test_simulated_runs_are_silent() -> None:
         json.dumps(v.to_json())
 
 
-@pytest.mark.parametrize("folder", stored_runs() or [None], ids=lambda p: p.name if p else "none")
-def test_stored_runs_are_silent(folder: Path | None) -> None:
-    if folder is None:
-        pytest.skip("no run in the store")
-    assert Liveness().check(load_evidence(folder)).anomalies == ()
+def test_recorded_runs_are_silent(recorded_run: Path) -> None:
+    assert Liveness().check(load_evidence(recorded_run)).anomalies == ()

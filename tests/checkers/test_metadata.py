@@ -1056,17 +1056,8 @@ def test_simulated_runs_are_silent() -> None:
         assert [a.explanation for a in v.anomalies] == [] and v.valid is True, v.notes
 
 
-def stored_runs() -> list[Path]:
-    """Complete runs in this checkout's store, if there are any."""
-    store = Path(__file__).parents[2] / "store"
-    return [p.parent for p in sorted(store.glob("*/2*/run.json")) if '"complete"' in p.read_text()]
-
-
-@pytest.mark.parametrize("folder", stored_runs() or [None], ids=lambda p: p.name if p else "none")
-def test_stored_runs_are_silent(folder: Path | None) -> None:
-    if folder is None:
-        pytest.skip("no run in the store")
-    v = Checker().check(load_evidence(folder))
+def test_recorded_runs_are_silent(recorded_run: Path) -> None:
+    v = Checker().check(load_evidence(recorded_run))
     assert [a.explanation for a in v.anomalies] == []
 
 

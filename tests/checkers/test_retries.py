@@ -21,7 +21,6 @@ from checkers.judge.runfolder import load_evidence
 from checkers.retries import Retries
 from checkers.timeline.metrics import measure
 from checkers.verdict import Verdict
-from tests.checkers.test_metadata import stored_runs
 from tests.support.simulator import MIX, simulate
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, State, TableSpec
@@ -295,10 +294,7 @@ def test_the_simulator_aborts_nobody_for_nothing_but_for_compaction() -> None:
     assert judged > 20
 
 
-@pytest.mark.parametrize("folder", stored_runs() or [None], ids=lambda p: p.name if p else "none")
-def test_stored_runs_are_measured(folder: Path | None) -> None:
-    if folder is None:
-        pytest.skip("no run in the store")
-    v = Retries().check(load_evidence(folder))
+def test_recorded_runs_are_measured(recorded_run: Path) -> None:
+    v = Retries().check(load_evidence(recorded_run))
     json.dumps(v.to_json(), allow_nan=False)
     assert v.valid is True

@@ -6,8 +6,10 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -46,12 +48,23 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "CI": "1", **more}
 
 
+@lru_cache(maxsize=1)
+def _no_store() -> tempfile.TemporaryDirectory[str]:
+    """An empty folder, gone when this process ends."""
+    return tempfile.TemporaryDirectory(prefix="icequake-tests-")
+
+
 def icequake(
-    *arguments: str | Path, timeout: float = 400, env: Mapping[str, str] | None = None, cwd: Path = ROOT
+    *arguments: str | Path, timeout: float = 400, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command line to its end."""
+    """Run the command line to its end, in a folder without a store unless ``cwd`` says another."""
     return subprocess.run(
-        command(*arguments), capture_output=True, text=True, timeout=timeout, env=env or environment(), cwd=cwd
+        command(*arguments),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=env or environment(),
+        cwd=cwd or _no_store().name,
     )
 
 

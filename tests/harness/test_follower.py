@@ -1,0 +1,100 @@
+"""When the table log is read: while a run goes on, or only at its end, where the order of the operations is laid down."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from checkers.conflicts.predicted import cells
+from compose.install.installation import Installation
+from harness.experiments.matrix import Matrix
+from harness.experiments.prove import prove_once
+from harness.run.bench import Bench
+from harness.run.settings import RunError
+from harness.tablefiles.follower import Follower
+from harness.tablefiles.reader import ObjectStore, TableReader
+from nemesis.proxy.board import Board
+from tests.support.runs import Silent
+from workloads.file import scenario
+from workloads.tables import COLUMNS
+
+ENOUGH = 300.0
+"""Seconds after which a test gives up on what never comes."""
+
+
+@dataclass
+class Catalog:
+    """A catalog without tables that counts how often it is asked."""
+
+    asked: list[str] = field(default_factory=list)
+    thrice: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, table: str) -> tuple[None, None]:
+        self.asked.append(table)
+        if len(self.asked) == 3:
+            self.thrice.set()
+        return None, None
+
+
+def follower(catalog: Catalog, path: Path, interval: float | None) -> Follower:
+    store = ObjectStore(endpoint="http://127.0.0.1:1", access_key="a", secret_key="b")
+    reader = TableReader(store, table="t", identifier="c.n.t", columns=COLUMNS, path=path / "t.jsonl")
+    return Follower({"t": reader}, catalog, lambda: 0, interval)
+
+
+def test_tables_are_read_again_and_again_while_the_run_goes_on(tmp_path: Path) -> None:
+    catalog = Catalog()
+    with follower(catalog, tmp_path, 0.001):
+        assert catalog.thrice.wait(ENOUGH)
+
+
+def test_without_an_interval_tables_are_read_at_the_end_alone_and_before_an_expiry(tmp_path: Path) -> None:
+    catalog = Catalog()
+    with follower(catalog, tmp_path, None) as one:
+        assert one.secure("t") is None
+        assert catalog.asked == ["t"]
+        one.finish()
+    assert catalog.asked == ["t", "t"] and one.errors == []
+
+
+@dataclass
+class Asked:
+    """Notes how the runs of a script were asked for; there is no cluster, so none begins."""
+
+    how: list[dict[str, Any]] = field(default_factory=list)
+
+    @dataclass(frozen=True)
+    class Group:
+        board: Board = field(default_factory=Board)
+
+    groups: tuple[Group, ...] = (Group(),)
+
+    def run(self, *_: object, **how: Any) -> None:
+        self.how.append(how)
+        raise RunError("no cluster")
+
+
+def a_scenario(bench: Bench, folder: Path) -> None:
+    (one,) = scenario.find(["jdbc-replace-table-insert"])
+    assert prove_once(bench, one, folder, "icequake prove", lambda _: None).why == ("no cluster",)
+
+
+def a_cell(bench: Bench, folder: Path) -> None:
+    some = list(cells())[:1]
+    with pytest.raises(RunError, match="no cluster"):
+        Matrix(some, folder, cast(Installation, None), Silent())._batch(bench, 0, some)
+
+
+@pytest.mark.parametrize("script", [a_scenario, a_cell])
+def test_no_capture_falls_between_the_operations_of_a_script(
+    script: Callable[[Bench, Path], None], tmp_path: Path
+) -> None:
+    """One that falls between an INSERT and the replacement that loses it would find the INSERT's swap in the table's history."""
+    bench = Asked()
+    script(cast(Bench, bench), tmp_path)
+    assert [how["capture_interval"] for how in bench.how] == [None]
