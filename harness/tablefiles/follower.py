@@ -22,13 +22,13 @@ locations so far, oldest first, None if the catalog keeps no log of them."""
 class Follower:
     """Captures every table each ``interval`` seconds in its own thread; use in ``with``.
 
-        Args:
-            readers: table name → its reader.
-            pointer: asks the catalog.
-            now: the run's clock, ns since its start.
-                interval: seconds between captures; each costs some ms for each new commit. None: nothing is read before the end, but for
-                :meth:`secure`.
-        """
+    Args:
+        readers: table name → its reader.
+        pointer: asks the catalog.
+        now: the run's clock, ns since its start.
+            interval: seconds between captures; each costs some ms for each new commit. None: nothing is read before the end, but for
+            :meth:`secure`.
+    """
 
     def __init__(
         self,
