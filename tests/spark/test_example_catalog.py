@@ -44,4 +44,4 @@ def test_a_catalog_of_one_file_serves_a_whole_run(
     evidence = load_evidence(folder.path)
     assert len(evidence.logs["a"].main()) >= 4, "operations really committed"
     verdicts = check(evidence, promises=load_promises(folder.path)).verdicts
-    assert verdicts and {v.name: v.valid for v in verdicts if v.valid is not True} == {}
+    assert verdicts and {v.checker: v.valid for v in verdicts if v.valid is not True} == {}
