@@ -298,12 +298,29 @@ def begins_late() -> Drawing:
         9,
         40,
         {"metadata-log": [{"metadata-file": "s3://w/t/metadata/6.json"}]},
-        ("metadata file s3://w/t/metadata/6.json is missing",),
+        (problem_of("metadata file s3://w/t/metadata/6.json is missing"),),
     )
     first.raw["properties"] = {"write.metadata.delete-after-commit.enabled": "true"}
     d._put(first)
     base = Commit(
-        8, 7, 8, 8, "append", {}, None, 1, "l8", 0, 0, None, None, (), (), 30, 5, ("its parent 7 was never seen",)
+        8,
+        7,
+        8,
+        8,
+        "append",
+        {},
+        None,
+        1,
+        "l8",
+        0,
+        0,
+        None,
+        None,
+        (),
+        (),
+        30,
+        5,
+        (problem_of("its parent 7 was never seen"),),
     )
     d.commits += [replace(base), replace(base, snapshot_id=9, parent_id=8, sequence_number=9, first_row_id=35)]
     d.commit(10, add=[A], problems=(problem_of("its parent 9 could not be read"),), added=None, removed=None)

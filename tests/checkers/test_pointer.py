@@ -20,7 +20,7 @@ from checkers.evidence.proxylog import PointerSwap
 from checkers.evidence.tablelog import TableLog
 from checkers.judge.check import check
 from checkers.pointer import Pointer
-from checkers.verdict import Anomaly, Verdict
+from checkers.verdict import Anomaly, Checker, Verdict
 from nemesis.faults.fault import Fault
 from tests.support.peers import Rig, Want
 from tests.support.simulator import simulate
@@ -76,7 +76,7 @@ def test_a_lost_commit_says_why_it_is_lost() -> None:
     first = e.swaps["t"][3]
     rival = replace(first, op="rival", new=first.new.replace(".metadata", "-rival.metadata"))
 
-    class Loses:
+    class Loses(Checker):
         name = "commits"
 
         def check(self, _: Evidence) -> Verdict:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from checkers.evidence import tablelog
 from checkers.evidence.paths import normalise
+from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles import manifests, metadata_json
@@ -989,7 +990,7 @@ def test_metadata_records_that_say_only_differences_say_everything(
         Metadata(
             n, f"m{n}", n, 2, None, tuple(ids), {}, n, None,
             {"snapshot-log": [{"snapshot-id": x} for x in log], "properties": {"a": "b"}} | ({"x": n} if flag else {}),
-            ("p",) if flag else (),
+            (Problem("other", "p"),) if flag else (),
         )
         for n, (ids, log, flag) in enumerate(versions)
     ]  # fmt: skip
