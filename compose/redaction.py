@@ -1,4 +1,4 @@
-"""Keeping secrets out of what is written down."""
+"""Keeps secrets out of files and messages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def forms(secret: str) -> set[str]:
 
 
 def secrets_of(properties: Mapping[str, str]) -> set[str]:
-    """What must not be written down of ``properties``: the values of secret names, and the passwords in other values."""
+    """The secrets in ``properties``: the values of secret names, and the passwords in other values."""
     found: set[str] = set()
     for name, value in properties.items():
         found |= {value} if is_secret(name, value) else secrets_in(value)
@@ -56,7 +56,7 @@ def secrets_of(properties: Mapping[str, str]) -> set[str]:
 
 
 def masked(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties as they may be written down: every name is there, a secret is ``‹hidden›``."""
+    """The properties for a file that anybody may read: every name is there, each secret is ``‹hidden›``."""
     hide = Redaction(())
     return {k: HIDDEN if is_secret(k, v) else hide.text(v) for k, v in properties.items()}
 

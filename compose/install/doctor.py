@@ -1,4 +1,4 @@
-"""What is installed, what is missing, and the command that gets it. Looks only: nothing is downloaded or changed."""
+"""What is installed, what is missing, and the command that installs it. Nothing is downloaded or changed here."""
 
 import importlib.metadata
 import os

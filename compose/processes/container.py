@@ -1,7 +1,7 @@
-"""A service in a container: a small process of ours starts it, passes on what it prints, and ends it.
+"""A service in a container: a small local process, its keeper, starts it, passes on what it prints, and ends it.
 
-That process is a service like any other: marked with the run, so that the watchdog ends it when the harness cannot, and its container with
-it. Containers of a keeper that was killed itself are found by their label at the next start.
+The keeper is a service like any other. It is marked with the run, so the watchdog ends it when the harness cannot, and the container with it.
+If the keeper itself was killed, the next start finds its containers by their label.
 
 Run as a program::
 
@@ -48,7 +48,7 @@ def engine(service: str, remedy: str = NEEDS_DOCKER) -> Any:
 
 
 def knock(timeout: float = 3.0) -> None:
-    """Connect to the engine's Unix socket, and hang up. Raises OSError when nobody is there.
+    """Connect to the engine's Unix socket, and hang up. Raises OSError when no engine listens there.
 
     Docker's own client leaves the socket open on which it could not connect. An engine elsewhere (``DOCKER_HOST=tcp://…``) is left to it.
     """
@@ -185,7 +185,7 @@ def _orphans(client: Any) -> None:
             try:
                 container.remove(force=True)
             except DockerException:
-                pass  # somebody else was faster
+                pass  # another process removed it first
 
 
 def keep(spec: Mapping[str, Any]) -> int:

@@ -1,6 +1,6 @@
 """Loopback ports for the services of one run.
 
-A free port can be taken by somebody else between the moment it is found and the moment a server binds it. So ports are
+Another process can take a free port between the moment it is found and the moment a server binds it. So ports are
 drawn at random from below the range that the kernel gives to outgoing connections: two parallel runs rarely draw the
 same, and no client's socket ever sits on one, also not while a killed server is down. A service that could not bind its
 port draws again.

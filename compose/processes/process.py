@@ -46,7 +46,7 @@ def base_environment() -> dict[str, str]:
 
 
 class LocalProcess(ABC):
-    """A service as a process of ours. Subclasses say what to run and what a real request to it is.
+    """A service that icequake runs as a local process. Subclasses say what to run and what a real request to it is.
 
     Ports are claimed at the first start. If the server finds one taken then, and the user did not choose it, it gets
     another; from the moment it has been ready it keeps its ports for good.
@@ -190,7 +190,7 @@ class LocalProcess(ABC):
         with self._lock:
             if not self.running:
                 raise self.error("cannot be paused: it does not run")
-            # The parent first: then it starts nobody while its children are looked up.
+            # The parent first, so that it starts no process while its children are looked up.
             _signal(self._tree()[:1], signal.SIGSTOP)
             tree = self._tree()
             _signal(tree, signal.SIGSTOP)
@@ -272,7 +272,7 @@ class LocalProcess(ABC):
         return True
 
     def _check_ports_are_its_own(self, process: subprocess.Popen[bytes]) -> None:
-        """Another run's server may have won the race for the port, and answer in place of ours."""
+        """Raises NotReady when another process listens on one of its ports: a server of another run may have won the race for the port."""
         if not self._port_names:
             return
         try:
@@ -282,7 +282,7 @@ class LocalProcess(ABC):
         listens = {one.laddr.port for one in connections if one.status == psutil.CONN_LISTEN}
         for name in self._port_names:
             if self._ports.claim(name) not in listens:
-                raise NotReady(f"somebody answers on port {self._ports.claim(name)}, but it is not this process")
+                raise NotReady(f"another process answers on port {self._ports.claim(name)}")
 
     def _tree(self) -> list[psutil.Process]:
         """The server (first, if it lives), all its descendants, and what is left of its session if it died."""
@@ -309,7 +309,7 @@ class LocalProcess(ABC):
     def _destroy(self, known: Iterable[psutil.Process]) -> None:
         """SIGKILL what is left of the tree, and of processes known to have belonged to it; wait for their end."""
         if self.running:
-            _signal(self._tree()[:1], signal.SIGSTOP)  # it starts nobody while we look
+            _signal(self._tree()[:1], signal.SIGSTOP)  # so that it starts no process while the tree is read
         victims = {process.pid: process for process in [*known, *self._tree()]}
         _signal(victims.values(), signal.SIGKILL)
         process, self._process, self._paused = self._process, None, False

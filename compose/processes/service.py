@@ -21,7 +21,7 @@ Role = Literal["catalog", "database", "store", "spark-master", "spark-worker"]
 
 @runtime_checkable
 class Service(Protocol):
-    """One server of the stack: a local process, a container, or somebody else's.
+    """One server of the stack: a local process or a container.
 
     ``with service:`` starts it, waits until it is ready, and stops it at the end.
     """

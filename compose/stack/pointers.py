@@ -1,4 +1,4 @@
-"""Where a catalog's pointer of a table stands, asked of the catalog itself."""
+"""The location that a table's pointer holds, and held before, according to the catalog itself."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ one another::
     postgres ──► catalog ────────►
     spark-master ──► workers ────►
 
-What the user named instead (``compose.external.external``) is not started, and nothing here touches it.
+User-supplied services (``compose.external.external``) are neither started nor stopped here.
 
 Start the run's watchdog (compose.processes.watchdog) first: it ends these processes when the harness cannot.
 """
@@ -78,15 +78,15 @@ class Stack:
         ``jvm_options``: more options for Spark's master and workers, by their name. Without it they use the class-data
         archive, if there is one.
 
-        ``external``: what is not to be started, for it is somebody else's; its catalog is taken in place of ``catalog``.
+        ``external``: services that the user supplies, which are never started here; its catalog replaces ``catalog``.
 
-        Raises ValueError for a number of workers below 1, or a port for a service that is not there.
+        Raises ValueError for fewer than one worker, or a port of a service that does not exist.
         """
         if workers < 1:
             raise ValueError(f"a Spark cluster needs at least one worker, not {workers}")
         self._external = external or External()
-        theirs = self._external.catalog
-        self._catalog = CATALOGS[catalog] if theirs is None else user.entry(theirs)
+        supplied = self._external.catalog
+        self._catalog = CATALOGS[catalog] if supplied is None else user.entry(supplied)
         self._before_database = before_database
         self._before_store = before_store
         self._database_front: str | None = None
@@ -168,7 +168,7 @@ class Stack:
     @property
     def endpoints(self) -> Endpoints:
         """Valid once the stack has started."""
-        theirs, store, master = self._external.catalog, self._external.store, self._external.master
+        supplied, store, master = self._external.catalog, self._external.store, self._external.master
         files, keys = self._catalog.wire == "s3", self._store_keys()
         return Endpoints(
             s3=self._store_endpoint(),
@@ -182,7 +182,7 @@ class Stack:
             else self._catalog.uri({s.name: s for s in self._all()}, self._data),
             warehouse=self._warehouse(),
             spark_master=self._master.url if master is None else master,
-            own=None if theirs is None else theirs.plain(),
+            own=None if supplied is None else supplied.plain(),
             driver_host=LOOPBACK if master is None else driver_host(master),
             ship_jars=master is not None and not is_local(master),
         )
@@ -212,13 +212,13 @@ class Stack:
                 raise ServiceError("stack", f"cannot be started: {error}") from error
             raise
         if not self._all():
-            return self._say("the whole stack is yours: nothing is started but the writers")
+            return self._say("every service is user-supplied: only the writers are started")
         self._say(f"stack ready in {time.monotonic() - begin:.1f} s")
 
     def stop(self) -> None:
-        """Stop everything, what others need last. Raises the first ServiceError after having tried all."""
+        """Stop everything, each service after those that need it. Raises the first ServiceError after trying all."""
         self._given_up.set()
-        # Writers of the store and the database first, so that nobody complains into his log about a lost server.
+        # Clients of the store and the database first, so that no log complains about a lost server.
         errors: list[ServiceError] = []
         servers = [s for s in self._servers if s is not self._postgres]
         ours = self._all()
@@ -246,7 +246,7 @@ class Stack:
         self.stop()
 
     def _all(self) -> list[LocalProcess]:
-        """What is ours."""
+        """The services that this stack starts."""
         store = [] if self._external.store else [self._minio]
         spark = [] if self._external.master else [self._master, *self._workers]
         return [*store, *self._servers, *spark]
@@ -323,9 +323,9 @@ class Stack:
         return BUCKET if self._external.store is None else self._external.store.warehouse
 
     def _warehouse(self) -> str:
-        theirs = self._external.catalog
-        if theirs is not None and theirs.warehouse:
-            return theirs.warehouse
+        supplied = self._external.catalog
+        if supplied is not None and supplied.warehouse:
+            return supplied.warehouse
         return f"{self._catalog.scheme}://{self._bucket_and_prefix()}/{self._catalog.name}"
 
     def _say(self, event: str) -> None:

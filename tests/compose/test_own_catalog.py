@@ -58,13 +58,16 @@ def described(tmp_path: Path, text: str, **variables: str) -> user_file.UserCata
         (("spark:", "sparc:"), ":2: unknown key 'sparc' (did you mean spark?); allowed: spark, name, summary"),
         (("  type: rest\n", ""), ":2: spark: needs type (rest, hive, jdbc, glue, nessie, hadoop) or catalog-impl"),
         (("MY_SECRET", "MY_SECRT"), ":5: credential: the environment variable MY_SECRT is not set; export MY_SECRT=…"),
-        (("${MY_SECRET}", "${MY SECRET}"), ":5: credential: ${MY SECRET} is no name of an environment variable"),
+        (("${MY_SECRET}", "${MY SECRET}"), ":5: credential: ${MY SECRET} is not the name of an environment variable"),
         (
             ("wire: http", "wire: smoke"),
             ":7: wire: 'smoke' is not allowed; allowed: 'http', 'aws', 'postgres', 'thrift'",
         ),
         (("wire: http", "wire: http, property: url"), ":7: commit: spark has no key 'url'; name by property:"),
-        (("http://localhost", "https://localhost"), ":7: commit: a proxy cannot read what is encrypted; give address:"),
+        (
+            ("http://localhost", "https://localhost"),
+            ":7: commit: a proxy cannot read encrypted requests; give address:",
+        ),
         (
             ("http://localhost:8181", "there"),
             ":7: commit: 'there' names no single host and port; give address: host:port",
@@ -287,7 +290,7 @@ def test_secrets_are_hidden_in_texts_values_and_files(tmp_path: Path) -> None:
     assert Redaction([]).text("postgresql://me:pw@h") == f"postgresql://me:{HIDDEN}@h", "also when no secret is known"
 
 
-# --- servers that do not do -------------------------------------------------------------------------------------------
+# --- servers that fail the check ----------------------------------------------------------------------------------------
 
 Answer = Callable[[str, Mapping[str, str]], tuple[int, bytes]]
 
