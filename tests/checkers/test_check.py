@@ -226,6 +226,7 @@ ODD: tuple[Any, ...] = (
 """Values that no operation has."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_evidence_of_any_form_is_judged(seed: int) -> None:
     """Damaged tables and imported histories: every checker says something, and none of them crashes."""
@@ -267,6 +268,7 @@ def test_evidence_of_any_form_is_judged(seed: int) -> None:
 # --- a run's folder -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_stored_run_is_judged_as_it_was_in_memory(tmp_path: Path) -> None:
     for seed in range(10):
         run = simulate(seed, SPECS, defects=Defects(lose=0.2, overwrite=0.5, stale_read=0.1))

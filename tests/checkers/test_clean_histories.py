@@ -26,6 +26,8 @@ from checkers.replay.walk import Replay
 from tests.support.simulator import ALTERING, MIX, simulate
 from workloads.tables import TableSpec
 
+pytestmark = pytest.mark.slow
+
 Level = Literal["serializable", "snapshot"]
 LEVELS: tuple[Level, ...] = ("serializable", "snapshot")
 RUNS = 1000

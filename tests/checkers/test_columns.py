@@ -62,6 +62,7 @@ def agrees(e: Evidence) -> tuple[bool, int]:
 # --- simulated and recorded runs ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 def test_clean_runs_are_proven(level: str) -> None:
     decided = 0
@@ -78,6 +79,7 @@ def test_changes_of_the_metadata_are_nothing_to_columns() -> None:
         assert not false and columns == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("defect", [f.name for f in fields(Defects)])
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 def test_what_an_exact_checker_accuses_is_accused(defect: str, level: str) -> None:
@@ -92,6 +94,7 @@ def test_what_an_exact_checker_accuses_is_accused(defect: str, level: str) -> No
     assert decided or false
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_every_planted_bug_of_a_recorded_run_is_told_alike(part: int) -> None:
     worlds = [World(recorded.load(n), Random(0)) for n in recorded.names()]
@@ -176,6 +179,7 @@ def changed(f: Frame, column: str, rng: Random) -> Frame | None:
     return replace(f, **{column: values})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", TOLD)
 def test_one_wrong_number_is_never_proven(column: str) -> None:
     tried = 0

@@ -24,6 +24,8 @@ from checkers.judge.runfolder import load_evidence
 from tests.support.simulator import CLEAN, Defects, Simulation, simulate
 from workloads.tables import TableSpec
 
+pytestmark = pytest.mark.slow
+
 SPEC = TableSpec(name="a", partitions=2, seed_rows=2)
 HOSTILE = (
     b"\x00", b"\xff\xfe", b"\xc3", b"\xed\xa0\x80", b"\xe2\x80\xa8", b"[" * 3000, b"{" * 3000, b'"', b"\\", b"\\u", b"1e999", b"-", b"NaN",

@@ -457,6 +457,7 @@ def small(level: Level, seed: int) -> Told:
     return t
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 def test_small_histories_of_one_id_are_judged_as_the_oracle_does(level: Level) -> None:
     count = {True: 0, False: 0}
@@ -477,6 +478,7 @@ def broken(seed: int, level: Level, defects: Defects) -> tuple[Evidence, tuple[t
     return run.evidence(), run.injected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("defect", "least"),
     [

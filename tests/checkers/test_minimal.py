@@ -40,6 +40,7 @@ def is_minimal(e: Evidence, checker: Checker, a: Anomaly) -> int:
     return len(found.ops)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("defect", [f.name for f in fields(Defects)])
 def test_every_anomaly_has_a_minimal_history(defect: str) -> None:
     sizes = []

@@ -56,6 +56,7 @@ def test_the_recorded_runs_raise_no_alarm(runs: dict[str, Evidence]) -> None:
     assert [(a.run, a.verdict) for a in trial.alarms(CHECKERS, runs)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutation", MINE, ids=lambda m: m.name)
 def test_the_bug_is_found_in_recorded_runs(mutation: Mutation, worlds: list[World]) -> None:
     score = trial.try_mutation(mutation, BY_NAME[mutation.checker], worlds, placements=PLACEMENTS, seed=1)
@@ -80,6 +81,7 @@ def test_there_are_many_and_no_name_twice() -> None:
     assert len({m.name for m in MINE}) == len(MINE) >= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "checker", [c for c in CHECKERS if any(m.checker == c.name for m in MINE)], ids=lambda c: c.name
 )
