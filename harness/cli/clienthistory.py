@@ -56,7 +56,7 @@ def show(
 def lines(path: Path, v: Verdict) -> list[str]:
     """The verdict in words, a line each."""
     width = max(40, min(110, shutil.get_terminal_size((100, 24)).columns))
-    stats = v.stats
+    stats = v.stats_as(models.ClientStats)
     mark, word = {True: ("✓", "Valid"), False: ("✕", "Anomalies found"), "unknown": ("?", "Unknown")}[v.valid]
     guessed = " (told by its operations; --model says otherwise)" if stats.get("guessed") else ""
     out = [
@@ -68,9 +68,12 @@ def lines(path: Path, v: Verdict) -> list[str]:
     against = {n: c for n, c in found.items() if n not in allowed}
     out += [f"  {count:>6} {name}" for name, count in against.items()]
     out += [f"  {count:>6} {name}, which {stats['level']} allows" for name, count in allowed.items()]
-    for said, words in (("weakest_violated", "not even"), ("strongest_standing", "nothing speaks against")):
-        if stats.get(said) and found:
-            out.append(f"  {words} {', '.join(stats[said])}")
+    for levels, words in (
+        (stats.get("weakest_violated"), "not even"),
+        (stats.get("strongest_standing"), "nothing speaks against"),
+    ):
+        if levels and found:
+            out.append(f"  {words} {', '.join(levels)}")
     for a in v.anomalies[:EXPLAINED]:
         out += ["", f"  {a.name}:", *_wrapped(a.explanation, "    ", width)]
     if len(v.anomalies) > EXPLAINED:

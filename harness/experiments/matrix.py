@@ -22,6 +22,7 @@ from checkers.conflicts.measured import FORMAT, Ended, MatrixError, Measured, re
 from checkers.conflicts.predicted import FILES, Cell
 from checkers.evidence import history, runfolder
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
+from checkers.isolation import Isolation, IsolationStats
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises
 from compose.catalogs.registry import DEFAULT
@@ -166,8 +167,9 @@ def _found(results: Results, table: str) -> tuple[tuple[str, ...], tuple[str, ..
     anomalies = {a.name for v in results.verdicts for a in v.anomalies if a.table == table and a.same_as is None}
     allowed: set[str] = set()
     for v in results.verdicts:
-        of_table = (v.stats.get("tables") or {}).get(table) or {}
-        allowed |= set(of_table.get("allowed") or ())
+        if v.checker == Isolation.name:
+            of_table = v.stats_as(IsolationStats).get("tables", {}).get(table)
+            allowed |= set(of_table.get("allowed", ()) if of_table is not None else ())
     return tuple(sorted(anomalies)), tuple(sorted(allowed))
 
 
