@@ -40,7 +40,7 @@ def last_line(stderr: str) -> str:
         (["run", "quick", "--nemesis", "all"], "No such option"),
         (["run", "quick", "--iceberg", "1.10"], "allowed: 1.12.0, 1.11.0, 1.10.2, 1.10.1"),
         (["prove", "undelete", "--iceberg", "latest"], "no Iceberg release 'latest'"),
-        (["run", "quick", "--iceberg", "1.8.1"], "format version 2 at most; the workload has a newer one in events"),
+        (["run", "quick", "--iceberg", "1.8.1"], "format version 2 at most; the workload uses a newer one in events"),
         (["setup", "--iceberg", "0.1"], "no Iceberg release '0.1'"),
         (["dance"], "No such command"),
         (["list", "songs"], "allowed: workloads, scenarios, operations"),
@@ -169,7 +169,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     done = inside("check", tmp_path, cwd=tmp_path)
     message = last_line(done.stderr)
     assert done.returncode == 255 and "internal error" not in message
-    assert "results.json: Is a directory" in message and "check what is there, its owner and permissions" in message
+    assert "results.json: Is a directory" in message and "check that path, its owner and its permissions" in message
 
 
 @pytest.mark.parametrize("process", [-5, 10**30])
