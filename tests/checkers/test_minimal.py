@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -12,6 +12,7 @@ from checkers.judge.minimal import _Search, _shown, minimal
 from checkers.judge.trail import trail
 from checkers.verdict import Anomaly, Checker, MinimalHistory
 from tests.support.drawing import Drawing, row
+from tests.support.judging import UNREDUCED
 from tests.support.simulator import Defects, simulate
 from workloads.tables import TableSpec
 
@@ -94,3 +95,13 @@ def test_where_the_budget_ends_the_history_is_not_called_minimal() -> None:
     (a,) = replay.check(e).anomalies
     found = minimal(e, replay, a, budget=3)
     assert found is not None and not found.complete and set(found.ops) >= {"seed", "d", "u"}
+
+
+def test_without_minimal_histories_the_verdicts_are_the_same() -> None:
+    run = simulate(1, SPECS["serializable"], defects=Defects(lose=0.5)).evidence()
+    whole, plain = check(run), check(run, UNREDUCED)
+    assert whole.valid is plain.valid is False
+    for one, other in zip(whole.verdicts, plain.verdicts, strict=True):
+        assert all(a.minimal is None for a in other.anomalies)
+        assert [replace(a, minimal=None) for a in one.anomalies] == list(other.anomalies)
+    assert any(a.minimal is not None for v in whole.verdicts for a in v.anomalies)
