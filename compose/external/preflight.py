@@ -1,7 +1,7 @@
-"""Before anything is started: do the parts that are not ours answer, and may we do with them what a run does? All within 30 s.
+"""Check, before anything starts and within 30 s, that user-supplied services answer and that the credentials suffice for a run.
 
-The catalog lists its namespaces, the store takes, gives back and deletes a small object, the Spark master takes a connection. All are asked at
-the same time, and every one that does not do is named: what was tried, what came back, what to do.
+The catalog must list its namespaces, the store must write, read and delete a small object, the Spark master must accept a connection. All are
+checked at the same time. The error lists every service that failed: what was tried, what it answered, what to do.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from compose.redaction import Redaction
 
 ANSWER_SECONDS = 14.0
 START_SECONDS = 12.0
-"""For the process that asks, on a machine that has much else to do; together with the answer less than 30 s."""
+"""Seconds for the start of the probe process on a loaded machine; with the answer less than 30 s in all."""
 CONNECT_SECONDS = 5.0
 MASTERS_SECONDS = 20.0
-"""For all masters of a list."""
+"""Seconds for all masters of a list."""
 
 _REMEDIES = {
     "refused": "is it up, and is the address right?",
     "unknown host": "is the address right?",
-    "silent": "is the address right, and does a firewall drop what is sent there?",
-    "denied": "are the credentials right, and may they do this?",
+    "silent": "is the address right, and does a firewall drop packets to it?",
+    "denied": "are the credentials right, and do they permit this?",
     "server": "see the server's own log",
 }
 
 
 class PreflightError(ServiceError):
-    """Parts that are not ours do not do; one line each."""
+    """User-supplied services that failed the check, one line each."""
 
     def __init__(self, problems: list[str]):
         self.problems = tuple(problems)
@@ -43,10 +43,10 @@ class PreflightError(ServiceError):
 
 
 def preflight(external: External) -> None:
-    """Ask every part that is not ours.
+    """Check every user-supplied service.
 
     Raises:
-        PreflightError: one or more of them do not do.
+        PreflightError: one or more of them failed the check.
     """
     asks: list[Callable[[], str | None]] = []
     if external.catalog is not None and external.catalog.pyiceberg is not None:
@@ -101,7 +101,7 @@ def _store(store: Store) -> str | None:
 
 
 def _master(master: str, hosts: list[tuple[str, int]]) -> str | None:
-    """One master of several is enough."""
+    """Check the masters; one of several is enough."""
     answers, seconds = [], min(CONNECT_SECONDS, MASTERS_SECONDS / len(hosts))
     for host, port in hosts:
         try:

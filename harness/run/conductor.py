@@ -1,7 +1,7 @@
 """The conductor: begins and ends the faults of a run's schedule, writes them into the history, and heals before the final reads.
 
-A fault is two events of the process ``nemesis``, both ``info``: ``start-<name>`` describes the fault; ``stop-<name>`` names the processes that it
-struck, or counts the requests that it struck, by kind, and how often it found no target. The last event is ``heal``.
+A fault is two events of the process ``nemesis``, both ``info``: ``start-<name>`` describes the fault; ``stop-<name>`` names the processes that
+it struck, or counts the requests that it struck, by kind, and how often it found no target. The last event is ``heal``.
 """
 
 from __future__ import annotations

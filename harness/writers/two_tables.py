@@ -36,8 +36,8 @@ Parts = Sequence[tuple[str, str]]
 
 
 class PartlyCommitted(Exception):
-    """The commit to the first table succeeded; the commit to the second failed or is unknown. The class does not depend on the cause: the outcome
-    of such an operation is unknown (``checkers.evidence.outcome``), whatever the second table's error means alone."""
+    """The commit to the first table succeeded; the commit to the second failed or is unknown. The class does not depend on the cause: the
+    outcome of such an operation is unknown (``checkers.evidence.outcome``), whatever the second table's error means alone."""
 
 
 def current_snapshot(spark: Any, table: str) -> int:
