@@ -43,7 +43,7 @@ class Store:
 
     @property
     def shown(self) -> str:
-        """The address as the user gave it: no secret is in it."""
+        """The address as the user gave it; it contains no secret."""
         return f"{self.endpoint}/{self.warehouse}"
 
 
@@ -65,7 +65,7 @@ def store(url: str, spark: Mapping[str, str], environment: Mapping[str, str] | N
         text = f"--s3 {url}: {e}; give http://host:9000/bucket or http://host:9000/bucket/prefix"
         raise ExternalError(Redaction(()).text(text)) from None
     if parts.username or parts.password:
-        raise ExternalError("--s3: give credentials by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, not in the address")
+        raise ExternalError("--s3: give credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, not in the address")
     bucket, _, prefix = parts.path.strip("/").partition("/")
     if parts.scheme not in ("http", "https") or not parts.hostname or not bucket or parts.query or parts.fragment:
         text = f"--s3 {url}: give http://host:9000/bucket or http://host:9000/bucket/prefix"
@@ -85,7 +85,7 @@ class External:
     """The services of a run that the user supplies; icequake starts those that are None.
 
     Attributes:
-        master: of Spark, such as ``spark://host:7077`` or ``local[4]``.
+        master: Spark's master URL, such as ``spark://host:7077`` or ``local[4]``.
     """
 
     catalog: UserCatalogFile | None = None
@@ -127,10 +127,10 @@ def external(
     if master is not None:
         hosts = masters(master)
         if master.startswith("spark:") and not hosts:
-            raise ExternalError(f"--spark {master}: give spark://host:7077, or several by commas")
+            raise ExternalError(f"--spark {master}: give spark://host:7077, or several separated by commas")
         if not is_local(master) and found.store is None and not all(h in _LOCAL_HOSTS for h, _ in hosts):
             raise ExternalError(
-                f"--spark {master}: its executors cannot reach the object store that would be started here; name one by --s3"
+                f"--spark {master}: its executors cannot reach the object store that would be started here; give one with --s3"
             )
     return found
 
@@ -158,7 +158,7 @@ def driver_host(master: str | None) -> str:
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
             with socket.socket(family, kind, protocol) as probe:
-                probe.connect(address)  # of UDP: nothing is sent
+                probe.connect(address)  # UDP: nothing is sent
                 return str(probe.getsockname()[0])
         except OSError:
             continue

@@ -46,11 +46,11 @@ def spark_conf(
     Args:
         installation: For the class path.
         endpoints: The stack.
-        scratch: A folder of this writer alone, inside the run's data folder; it need not exist.
-        catalog_name: How SQL names the catalog.
+        scratch: A folder for this writer only, inside the run's data folder; it need not exist.
+        catalog_name: The catalog's name in SQL.
         driver_memory_mb: Heap of the driver; Spark refuses less than 450.
         executor_memory_mb: Heap of the executor; Spark refuses less than 450.
-        cache_enabled: Whether Iceberg may answer with tables it loaded before: reads are stale then, by design.
+        cache_enabled: Whether Iceberg may use tables that it loaded before; reads may then be stale, by design.
         jvm_options: More options for the JVMs, called with ``driver`` and ``executor``. Without it they use the
             class-data archive, if there is one.
     """

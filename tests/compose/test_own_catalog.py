@@ -251,7 +251,7 @@ def test_the_options_win_over_the_file(tmp_path: Path) -> None:
 
 
 def test_executors_elsewhere_need_a_store_that_they_reach() -> None:
-    with pytest.raises(ExternalError, match="name one by --s3"):
+    with pytest.raises(ExternalError, match="give one with --s3"):
         external(None, None, "spark://far:7077")
     assert external(None, None, "spark://localhost:7077").master == "spark://localhost:7077"
     with pytest.raises(ExternalError, match="give spark://host:7077"):
@@ -390,8 +390,8 @@ def test_all_parts_are_asked_within_30_s() -> None:
         (catalog_at, black_hole, False, "no answer within 1 s; is the address right, and does a firewall drop"),
         (catalog_at, lambda: server(lambda *_: (500, b"")), False, "see the server's own log"),
         (catalog_at, lambda: server(lambda *_: (500, b"<html>")), False, "see the server's own log"),
-        (catalog_at, lambda: server(denies(401)), False, "are the credentials right, and may they do this?"),
-        (catalog_at, lambda: server(denies(403)), False, "are the credentials right, and may they do this?"),
+        (catalog_at, lambda: server(denies(401)), False, "are the credentials right, and do they permit this?"),
+        (catalog_at, lambda: server(denies(403)), False, "are the credentials right, and do they permit this?"),
         (catalog_at, lambda: server(asks_for_a_token), True, "invalid_client: unknown me; are the credentials right"),
         (catalog_at, lambda: server(lambda *_: (200, b"hello")), False, "are the properties right?"),
         (store_at, nobody, False, "connection refused; is it up, and is the address right?"),
@@ -400,7 +400,7 @@ def test_all_parts_are_asked_within_30_s() -> None:
             store_at,
             lambda: server(lambda *_: (403, S3_DENIED)),
             False,
-            "are the credentials right, and may they do this?",
+            "are the credentials right, and do they permit this?",
         ),
         (store_at, lambda: server(lambda *_: (500, b"")), False, "written, read and deleted"),
     ],

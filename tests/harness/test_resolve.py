@@ -85,7 +85,7 @@ def test_a_workload_file_names_a_catalogs_file_from_where_it_is(tmp_path: Path) 
     fewer = found.workload.model_copy(update={"writers": 4})
     assert found.changed(fewer, "--writers 4").catalog == found.workload.catalog
     file = written(tmp_path, FILE + "catalog: my.yaml\n")
-    with pytest.raises(WorkloadError, match=r"w\.yaml:9: catalog: .*my\.yaml is not there; give the path"):
+    with pytest.raises(WorkloadError, match=r"w\.yaml:9: catalog: .*my\.yaml does not exist; give the path"):
         resolve.read_workload(file)
 
 
