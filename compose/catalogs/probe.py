@@ -72,7 +72,7 @@ class Probe:
         return None if answer is None else str(answer)
 
     def ask(self, question: Mapping[str, Any], timeout: float, *, start: float = START_SECONDS) -> Any:
-        """Put a question (see ``_answer``). ``start``: seconds that the child has to come up. Raises Unanswered."""
+        """Put a question (see ``_answer``). ``start``: seconds that the child has to come up. Raises ProbeError."""
         with self._lock:
             if self._child is None or self._child.poll() is not None:
                 self._start(start)
@@ -228,7 +228,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def described(error: BaseException) -> tuple[str, str]:
-    """What went wrong, as ``Unanswered`` has it: its kind and a text."""
+    """What went wrong, as :class:`ProbeError` has it: its kind and a text."""
     chain = list(_causes(error))
     names = {type(e).__name__ for e in chain}
     texts = " ".join(str(e) for e in chain)

@@ -49,7 +49,7 @@ class Settings:
             commit hides, so a run whose order is laid down must not depend on when one falls.
         share_final_reads: whether each table is read by one writer at the end, not by all.
         stop: set by others, it ends the run soon, with what there is.
-        fronts: proxies between the writers and the services; a run with a nemesis makes its own when there are none.
+        writer_proxies: proxies between the writers and the services; a run with a nemesis makes its own when there are none.
         warm: sockets of drivers that the writers are to use, each in a session with this run's catalog; they have the jars that it needs,
             and whoever gives them keeps them from others meanwhile.
         proxied: whether a run makes its own also without a nemesis, so that every request is in its proxy log.
@@ -63,7 +63,7 @@ class Settings:
     ports: Mapping[str, int] = field(default_factory=dict)
     spark_workers: int = 2
     capture_interval: float | None = 10.0
-    fronts: WriterProxies | None = None
+    writer_proxies: WriterProxies | None = None
     warm: tuple[Path, ...] = ()
     proxied: bool = False
     share_final_reads: bool = False

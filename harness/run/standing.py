@@ -87,7 +87,7 @@ def up(home: Path, writers: int) -> dict[str, Any]:
         Its record: ``endpoints``, ``sockets``, ``pid``, ``logs``.
 
     Raises:
-        KeptError: one is up already or being started, or it did not come up.
+        StandingError: one is up already or being started, or it did not come up.
     """
     home.mkdir(parents=True, exist_ok=True)
     with (home / "stack.lock").open("w") as lock:
@@ -142,7 +142,7 @@ def down(home: Path) -> bool:
     """End the kept stack; False when there was none.
 
     Raises:
-        KeptError: it does not end.
+        StandingError: it does not end.
     """
     record = _read(home)
     if record is None:
