@@ -96,7 +96,7 @@ def harness_rate(
     """Operations/s of the main phase of a run."""
     folder = runfolder.create(into, spec.workload)
     settings = Settings(seed=seed, command="bench", operations=operations)
-    Run(spec, folder, installation, settings, kept=StandingStack(endpoints, sockets), watcher=_Silent()).execute()
+    Run(spec, folder, installation, settings, standing=StandingStack(endpoints, sockets), watcher=_Silent()).execute()
     main = [o for o in history.read(folder.history).operations() if o.invoked.extra.get("phase") == "main"]
     ends = [o.completed.time for o in main if o.completed is not None]
     return len(ends) / ((max(ends) - min(o.start for o in main)) / 1e9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,13 @@ def test_whatever_looks_for_runs_in_a_forbidden_store_fails(tmp_path: Path) -> N
         with pytest.raises(AssertionError, match="a test opens"):
             act()
     assert runfolder.runs(tmp_path / "stored") == []
+
+
+def test_another_folder_of_that_name_can_be_removed_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    runfolder.create(tmp_path / "elsewhere" / "store", "quick")
+    shutil.rmtree(tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_the_command_line_of_the_tests_starts_in_a_folder_without_a_store() -> None:

@@ -32,7 +32,6 @@ from checkers.verdict import Anomaly, Validity, Verdict
 
 LINEARIZABLE = "linearizable"
 BANK = "bank"
-STRONGEST = "strict-serializable"
 WITHOUT_INVOCATIONS = "no operation has an invocation, so each was taken as concurrent with all others"
 MOST = 10
 """How many anomalies of one name are explained; all are counted."""

@@ -25,7 +25,6 @@ from compose.servers.minio import AWS_ENVIRONMENT
 
 LOCK = Path(__file__).with_name("moto.lock")
 SERVER = Path(__file__).with_name("moto_server.py")
-ACCOUNT = "123456789012"
 DYNAMODB_TABLE = "iceberg"
 
 

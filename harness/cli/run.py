@@ -90,7 +90,7 @@ def run(
         voice.say(f"{spec.workload}, seed {seed}: {folder.path}")
         own_stack = fresh or ports or release != releases.DEFAULT or spec.catalog != registry.DEFAULT or external
         with nullcontext() if own_stack else kept_stack.use(installation.home) as standing, details_in(folder.path):
-            one = Run(spec, folder, installation, settings, kept=standing, watcher=voice)
+            one = Run(spec, folder, installation, settings, standing=standing, watcher=voice)
             try:
                 one.execute()
             except BaseException:

@@ -39,12 +39,13 @@ class Group:
 
     Attributes:
         board: shared by the proxies of this group only.
+        proxies: between the writers of this group and the services.
         slots: the warm writers; their drivers stay up from run to run.
         services: those that the bench started.
     """
 
     board: Board
-    fronts: WriterProxies
+    proxies: WriterProxies
     endpoints: Endpoints
     slots: tuple[WriterSlot, ...]
     services: Mapping[str, Service]
@@ -98,7 +99,7 @@ class Bench:
             watchdog.start()
             stack.callback(watchdog.close)
             self._logs.mkdir(parents=True, exist_ok=True)
-            fronts = [WriterProxies(stack.enter_context(Proxies(Board()))) for _ in range(self._count)]
+            proxies = [WriterProxies(stack.enter_context(Proxies(Board()))) for _ in range(self._count)]
             services = Stack(
                 self._installation,
                 run_id=run_id,
@@ -108,8 +109,8 @@ class Bench:
                 worker_cores=max(8, 3 * self.writers * self._count),
                 on_event=self._watcher.say,
                 catalog=self.catalog,
-                before_database=fronts[0].database,
-                before_store=fronts[0].store,
+                before_database=proxies[0].database,
+                before_store=proxies[0].store,
                 external=None if self._on is None else self._on.shared,
             )
             services.start()
@@ -120,9 +121,9 @@ class Bench:
                 slots = list(self._on.slots[: self.writers * self._count])
             else:
                 slots = self._launch(stack, run_id, data)
-            for g, f in enumerate(fronts):
+            for g, p in enumerate(proxies):
                 mine = slots[g * self.writers : (g + 1) * self.writers]
-                self.groups.append(Group(f.board, f, self.endpoints, tuple(mine), services.services))
+                self.groups.append(Group(p.board, p, self.endpoints, tuple(mine), services.services))
             self._inside = stack.pop_all()
         return self
 
@@ -186,7 +187,7 @@ class Bench:
         settings = Settings(
             seed=seed,
             command=command,
-            fronts=g.fronts,
+            writer_proxies=g.proxies,
             warm=tuple(slot.socket_path for slot in g.slots),
             operations=operations,
             share_final_reads=share_final_reads,
@@ -198,7 +199,7 @@ class Bench:
             folder,
             self._installation,
             settings,
-            kept=StandingStack(g.endpoints, services=g.services),
+            standing=StandingStack(g.endpoints, services=g.services),
             watcher=Quietly(self._watcher if progress else None),
         ).execute()
 

@@ -216,7 +216,7 @@ class Phases:
         elif kind.sets_back and answer.get("bound"):
             value = {"snapshot": answer["bound"]["snapshot"]}
         self._recorder.record(
-            result,  # type: ignore[arg-type]  # outcome() returns ok, fail or info
+            result,
             process,
             planned.f,
             table=table,

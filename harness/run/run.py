@@ -42,7 +42,7 @@ class Run:
     """One run of a workload into a run folder. ``execute`` once.
 
     Args:
-        kept: a running stack to use; None: the run starts its own.
+        standing: a running stack to use; None: the run starts its own.
 
     Attributes:
         left: statements that drop, in order, what this run left in a user-supplied catalog.
@@ -55,11 +55,11 @@ class Run:
         installation: Installation,
         settings: Settings,
         *,
-        kept: StandingStack | None = None,
+        standing: StandingStack | None = None,
         watcher: Watcher,
     ) -> None:
         self._run = context_of(workload, folder, installation, settings, watcher)
-        self._kept = kept
+        self._standing = standing
         self.left: tuple[str, ...] = ()
         self._progress = Progress(watcher, count(workload))
         self._memory = PeakMemory()
@@ -116,7 +116,7 @@ class Run:
         proxies = proxies_of(run, stack)
         board = None if proxies is None else proxies.board
         with self._timed("stack"):
-            endpoints, services = services_of(run, stack, data, proxies, self._kept)
+            endpoints, services = services_of(run, stack, data, proxies, self._standing)
         for problem in proxies.unproxied(endpoints) if proxies is not None and workload.nemesis is not None else ():
             run.say(problem)
         with self._timed("writers"):
@@ -209,7 +209,7 @@ class Run:
         run = self._run
         if run.settings.warm:
             return () if run.workload.clocks else run.settings.warm
-        if self._kept is None or proxies is not run.settings.fronts:
+        if self._standing is None or proxies is not run.settings.writer_proxies:
             return ()
-        special = run.workload.clocks or (run.workload.catalog_properties and run.settings.fronts is None)
-        return () if special else self._kept.sockets
+        special = run.workload.clocks or (run.workload.catalog_properties and run.settings.writer_proxies is None)
+        return () if special else self._standing.sockets

@@ -25,8 +25,8 @@ def proxies_of(run: RunContext, stack: contextlib.ExitStack) -> WriterProxies | 
     """
     nemesis, theirs = run.workload.nemesis, run.external.catalog
     guard = CATALOGS[run.workload.catalog].guard if theirs is None else theirs.guard
-    if run.settings.fronts is not None or not (nemesis is not None or run.settings.proxied or guard == "none"):
-        return run.settings.fronts
+    if run.settings.writer_proxies is not None or not (nemesis is not None or run.settings.proxied or guard == "none"):
+        return run.settings.writer_proxies
     board = Board(run.settings.seed)
     stack.callback(board.close)
     board.remembers = nemesis is not None and any(f.action.remembers_loads for f in nemesis.all())

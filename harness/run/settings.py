@@ -49,7 +49,7 @@ class Settings:
             commit hides, so a run with a fixed order must not depend on the time of a capture.
         share_final_reads: whether one writer reads each table at the end, instead of all writers.
         stop: set by other threads, it ends the run soon and keeps what was recorded.
-        fronts: proxies between the writers and the services; if None, a run with a nemesis makes its own.
+        writer_proxies: proxies between the writers and the services; if None, a run with a nemesis makes its own.
         warm: sockets of drivers for the writers to use, each in a session with this run's catalog. They must have the jars that the catalog
             needs, and no other run may use them meanwhile.
         proxied: whether a run without a nemesis makes proxies too, so that its proxy log has every request.
@@ -63,7 +63,7 @@ class Settings:
     ports: Mapping[str, int] = field(default_factory=dict)
     spark_workers: int = 2
     capture_interval: float | None = 10.0
-    fronts: WriterProxies | None = None
+    writer_proxies: WriterProxies | None = None
     warm: tuple[Path, ...] = ()
     proxied: bool = False
     share_final_reads: bool = False

@@ -48,12 +48,6 @@ Partition = tuple[tuple[str, Any], ...]
 """Partition field name → value, in the order of the spec; hashable."""
 
 
-# --- metadata.json ----------------------------------------------------------------------------------------------------
-
-
-# --- manifest lists and manifests -------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
     """One line of a manifest list: a manifest, and the values that its entries inherit. ``counts`` by column of the list."""
@@ -255,6 +249,3 @@ def read_manifest(content: bytes, of: ManifestFile) -> Manifest:
             f"min-sequence-number: the manifest list says {of.min_sequence_number}, a live file has {oldest}"
         )
     return Manifest(tuple(entries), tuple(violations))
-
-
-# --- rows -------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import psutil
 
@@ -330,7 +330,7 @@ def renew(slots: Iterable[WriterSlot]) -> int:
     return count
 
 
-def outcome(f: str, value: Arguments, answer: Mapping[str, Any]) -> str:
+def outcome(f: str, value: Arguments, answer: Mapping[str, Any]) -> Literal["ok", "fail", "info"]:
     """``ok``, ``fail`` or ``info`` for a writer's answer.
 
     A compaction with partial progress that raised may have made some of its commits, so its outcome is never ``fail``. The same holds for

@@ -110,7 +110,7 @@ def failed(spec: schema.Workload, into: Path, text: str, found: External) -> byt
     endpoints = Endpoints("http://h:1", "a", "b", "r", "bucket", "rest", "http://h:2", "s3://bucket/w", "local[1]")
     settings = Settings(seed=1, command="icequake run small", external=found)
     with pytest.raises(RuntimeError):
-        Run(spec, folder, installation, settings, kept=StandingStack(endpoints), watcher=Failing(text)).execute()
+        Run(spec, folder, installation, settings, standing=StandingStack(endpoints), watcher=Failing(text)).execute()
     assert folder.state()["state"] == "failed" and "RuntimeError" in folder.state()["error"]
     return b"".join(p.read_bytes() for p in folder.path.rglob("*") if p.is_file())
 

@@ -93,5 +93,5 @@ def execute(
     """A run on a stack that is there, with ``warm`` writers or its own; its folder in the store ``into``."""
     folder = runfolder.create(into, workload.workload)
     settings = Settings(seed=seed, command="icequake run", operations=operations, warm=warm)
-    Run(workload, folder, installation, settings, kept=StandingStack(endpoints), watcher=Silent()).execute()
+    Run(workload, folder, installation, settings, standing=StandingStack(endpoints), watcher=Silent()).execute()
     return folder

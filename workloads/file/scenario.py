@@ -1,7 +1,7 @@
 """The scenario file: one known defect, or the promise beside it, as operations in a fixed order and the outcome that they must show.
 
 A workload file says what the writers do and leaves the order to luck. A scenario names every operation, who invokes it, after
-what, and at which moment its commit is let through or answered wrongly (``nemesis.gate``). Operations are the kinds of
+what, and at which moment its commit is let through or answered wrongly (``nemesis.proxy.board``). Operations are the kinds of
 ``workloads.operations.kind``, never plain SQL: a statement without a meaning could not be judged by the checkers.
 ``docs/scenarios.md`` is its reference. Names of catalogs and anomalies are looked up by ``harness.run.resolve``, by which whoever runs
 a scenario reads it.

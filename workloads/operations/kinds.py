@@ -1,7 +1,7 @@
 """Every kind of operation by name: those of this folder's files, and those that a workload file brings along.
 
 A kind is a class derived from ``Kind``, in any file of this folder: it is found by its ``name``. Helpers' names begin with ``_``. A kind from
-elsewhere is named by module and class, as ``my_module:MyKind`` (``workloads.operations.outside``), and joins the others here.
+elsewhere is named by module and class, as ``my_module:MyKind`` (``workloads.file.own_kinds``), and joins the others here.
 """
 
 from __future__ import annotations
