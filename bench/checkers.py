@@ -1,10 +1,10 @@
-"""The cost of ``commits``, ``replay``, ``reads`` and ``isolation`` when the order of commits is known: columns and exact checkers.
+"""What ``commits``, ``replay``, ``reads`` and ``isolation`` cost when the order of commits is known: columns, and the exact checkers.
 
-First a stored simulated run of one table and 10^4 operations, judged by both engines in one process: the time to read the files, to
-convert them into columns, to judge them, and the ratio. Then clean columns of 10^4 to 10^7 operations (``bench.columns``), each judged
-in its own process: seconds (the minimum of three; without reading the file), the process' peak memory including the columns, and the
-growth exponent from size to size (1 is linear). Last 10^7 operations in eight tables, from Parquet files: one table after the other
-in this process, and by Spark on two cores (``checkers.columns.spark``), with the same verdicts.
+First a simulated run of one table and 10^4 operations as it lies in the store, by both engines in one process: what it takes to read the
+files, to put them into columns, to judge them, and the ratio. Then clean columns of 10^4 to 10^7 operations (``bench.columns``), each judged
+in a process of its own: seconds (the least of three; reading the file not included), the process' peak memory with the columns themselves,
+growth exponent from size to size (1 is linear). Last 10^7 operations in eight tables, from Parquet files: one table after the other in
+this process, and by Spark on two cores (``checkers.columns.spark``), with the same verdicts.
 """
 
 from __future__ import annotations
@@ -47,11 +47,8 @@ def save(f: Frame, path: Path) -> None:
 def judged(path: Path) -> dict[str, float]:
     """Seconds and peak MB of this process for the frame in ``path``."""
     with np.load(path) as arrays:
-        f = Frame(
-            spec=TableSpec(name="t", partitions=16),
-            kinds=columns.NAMES,
-            **{name: arrays[name] for name in arrays.files},
-        )
+        told = {name: arrays[name] for name in arrays.files}
+        f = Frame(spec=TableSpec(name="t", partitions=16), kinds=tuple(columns.CODES), **told)
     best = math.inf
     for _ in range(3):
         began = time.perf_counter()
@@ -70,7 +67,7 @@ def peak_mb() -> float:
 
 
 def measured(operations: int, folder: Path) -> dict[str, float]:
-    """The same, for a frame of that many operations, in its own process."""
+    """The same, for a frame of that many operations, in a process of its own."""
     path = folder / "frame.npz"
     save(columns.frame(operations), path)
     code = f"import json, pathlib; from bench.checkers import judged; print(json.dumps(judged(pathlib.Path({str(path)!r}))))"
@@ -131,7 +128,7 @@ def on_spark(folder: Path) -> None:
 
     os.environ["JAVA_HOME"] = str(ensure.ensure(progress=None).java.parent.parent)
     each = SPARK_OPERATIONS // SPARK_TABLES
-    # Each table is its own run: their events are numbered independently.
+    # Each table is a run of its own: their events are numbered independently.
     spark_columns.write(
         ((f"run-{n}", columns.frame(each, f"t{n}", seed=n)) for n in range(SPARK_TABLES)), folder / "data"
     )

@@ -1,19 +1,19 @@
-"""A long clean run of one table as columns, generated at once: many clients, every operation by key, reads of keys and of the table.
+"""A long clean run of one table as columns, made at once: many clients, every operation by key, reads of keys and of the whole table.
 
-Operation i takes effect at time i, is invoked up to four before and answered up to four after it; eight clients take turns. A tenth of
-the writes fail and a hundredth end without an answer, half of which took effect. A key has one row or none.
+Operation i takes effect at time i, is invoked up to four before and answered up to four after it; eight clients take turns. Of the writes a
+tenth are refused and a hundredth end without an answer, half of which took effect. A key has one row or none.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from checkers.columns.frames import I64, NEVER, Frame, appended, hash_rows, mix
+from checkers.columns.frames import I64, IDS, NEVER, WHOLE, Frame, appended, hash_rows, mix
 from workloads.tables import TableSpec
 
 CLIENTS = 8
 A_KEY = 20
-"""Operations for each key, on average."""
+"""Operations a key, on average."""
 FULL_READS = 0.001
 MIX = {
     "insert": 0.1,
@@ -24,13 +24,12 @@ MIX = {
     "delete": 0.05,
     "read-key": 0.3,
 }
-NAMES = (*MIX, "read")
-CODES = {name: code for code, name in enumerate(NAMES)}
-"""Kind → its number in a frame."""
+CODES = {name: n for n, name in enumerate((*MIX, "read"))}
+"""Kind → its number in the frame."""
 
 
 def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
-    """A frame of that many operations, without anomalies."""
+    """A frame of that many operations, in which nothing is wrong."""
     rng = np.random.default_rng(seed)
     n = operations
     spec = TableSpec(name=name, partitions=16)
@@ -75,7 +74,7 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
         reads = (what == CODES["read-key"]) & there
         seen[ops[reads]] = _hash(ids[reads], val, cnt, log, spec)
         acts = takes_effect[ops]
-        # An insert of an existing key would make a second row: it becomes an update.
+        # An insert of what is there would make a second row: it becomes an update.
         what = np.where((what == CODES["insert"]) & there, CODES["update-register"], what)
         kind[ops] = np.where(is_read[ops], kind[ops], what)
         upsert = what == CODES["merge-upsert"]
@@ -112,7 +111,7 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
     none = np.full(n, -1, np.int64)
     return Frame(
         spec=spec,
-        kinds=NAMES,
+        kinds=tuple(CODES),
         kind=kind[invoked_order],
         outcome=outcome[invoked_order].astype(np.int64),
         process=_processes(outcome == 2)[invoked_order],
@@ -121,6 +120,7 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
         name=names[invoked_order],
         seen=seen[invoked_order],
         at=none,
+        form=np.where(full, WHOLE, IDS)[invoked_order],
         part=none,
         parity=none,
         arg_op=number[keyed],
@@ -137,7 +137,7 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
 
 
 def _processes(unknown: np.ndarray) -> I64:  # type: ignore[type-arg]
-    """Clients take turns; one whose operation got no answer continues as a new process."""
+    """Clients take turns; one whose operation had no answer goes on as a new process."""
     out = np.empty(len(unknown), np.int64)
     for client in range(CLIENTS):
         mine = unknown[client::CLIENTS]

@@ -1,1 +1,1 @@
-"""What can go wrong? Faults, the proxies that inject them, and the processes that they strike."""
+"""What can go wrong? Faults, the proxies that carry them out, and the processes that they strike."""

@@ -386,7 +386,7 @@ def read_all(text: str, file: str = "<edn>") -> Iterator[tuple[int, Value]]:
     """Every form of a text, with its offset in characters, as they are read.
 
     Raises:
-            EdnError: raised when the reader reaches the defect.
+        EdnError: raised when the reader reaches the defect.
     """
     return _Reader(text, file).forms()
 
@@ -395,7 +395,7 @@ def read(text: str, file: str = "<edn>") -> Value:
     """The only form of a text.
 
     Raises:
-            EdnError: it is not EDN, or has no form, or more than one.
+        EdnError: it is not EDN, or has no form, or more than one.
     """
     reader = _Reader(text, file)
     forms = list(reader.forms())
@@ -420,7 +420,7 @@ def write(value: Value) -> str:
     """A value as EDN on one line; ``list`` and ``dict`` are written as vector and map.
 
     Raises:
-            EdnError: a value that EDN cannot express, or nested too deeply.
+        EdnError: a value that EDN cannot express, or nested too deeply.
     """
     return _write(value, 0)
 

@@ -371,7 +371,7 @@ def from_log(text: str, file: str = "<log>") -> History:
     """A log with lines of process, type, function and value; other lines are skipped.
 
     Raises:
-            HistoryError: no line has this form, a value is not EDN, or it is not a history.
+        HistoryError: no line has this form, a value is not EDN, or it is not a history.
     """
     number = 0
 
@@ -414,7 +414,7 @@ def load(path: Path) -> History:
     """A history in any known format, recognised by its start: our own JSON lines, EDN, or a log.
 
     Raises:
-            HistoryError: it cannot be read, or has none of these formats.
+        HistoryError: it cannot be read, or has none of these formats.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -437,7 +437,7 @@ def to_edn(h: History) -> str:
     """A history as EDN, one map on each line, after a comment with its header.
 
     Raises:
-            HistoryError: an event that EDN cannot express, such as one with values nested too deeply.
+        HistoryError: an event that EDN cannot express, such as one with values nested too deeply.
     """
     lines = [HEADER + json.dumps({"format": FORMAT, **h.header}, separators=(",", ":"), ensure_ascii=True)]
     for e in h.events:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from checkers import linearizable
 from checkers.clients.jepsen import CONCURRENT
@@ -38,6 +38,36 @@ MOST = 10
 """How many anomalies of one name are explained; all are counted."""
 
 _FUNCTIONS = {"r": "r", "read": "r", "w": "w", "write": "w", "append": "append"}
+
+
+class ClientStats(TypedDict, total=False):
+    """How a history was judged, and what its model counts; which keys are there depends on the model."""
+
+    model: str
+    level: str
+    guessed: bool
+    """Whether the history's operations determined the model."""
+    operations: int
+    """Of the history; for a linearizable model of its keys, without those that failed and reads of unknown outcome."""
+    found: dict[str, int]
+    """Name of an anomaly → how many, those that the level allows among them."""
+    allowed: dict[str, int]
+    """Transactions: name of an anomaly that the level allows → how many."""
+    transactions: int
+    dependencies: int
+    """Transactions: edges between them."""
+    weakest_violated: list[str]
+    """Transactions: of the levels that the anomalies violate, those that imply no other of them."""
+    strongest_standing: list[str]
+    """Transactions: of the levels that no anomaly violates, those that no other of them implies."""
+    reads: int
+    """Bank: reads that were acknowledged."""
+    totals: dict[str, int]
+    """Bank: total of the balances, as a string → reads that showed it."""
+    keys: int
+    """Linearizable: keys of the history."""
+    algorithms: dict[str, int]
+    """Linearizable: algorithm that decided → keys."""
 
 
 class ModelError(ValueError):
@@ -67,11 +97,11 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
         level: see :func:`levels`; None: the strongest.
 
     Returns:
-            A verdict whose ``stats`` name the model and level. A history with problems is ``unknown`` at best.
+        A verdict whose ``stats`` are :class:`ClientStats`. A history with problems is ``unknown`` at best.
 
     Raises:
-            ModelError: no such model or level, or it does not fit the history.
-            HistoryError: an operation does not belong to the model; the message names its event.
+        ModelError: no such model or level, or it does not fit the history.
+        HistoryError: an operation does not belong to the model; the message names its event.
     """
     if model is not None and model not in models():
         raise ModelError(f"the model {model!r} is not known; there are: {', '.join(models())}")
@@ -81,7 +111,7 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
     if level is None:
         level = allowed[-1]
     if level not in allowed:
-        raise ModelError(f"the model {chosen} is judged by no level {level!r}; there are: {', '.join(allowed)}")
+        raise ModelError(f"the model {chosen} has no level {level!r}; it has: {', '.join(allowed)}")
     if chosen in WORKLOADS:
         verdict = _transactions(operations, chosen, level)
     elif chosen == BANK:
@@ -89,7 +119,13 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
     else:
         verdict = _linearizable(h, chosen)
     valid: Validity = "unknown" if h.problems and verdict.valid is True else verdict.valid
-    stats = {"model": chosen, "level": level, "guessed": model is None, "operations": len(operations), **verdict.stats}
+    stats: ClientStats = {
+        "model": chosen,
+        "level": level,
+        "guessed": model is None,
+        "operations": len(operations),
+        **verdict.stats_as(ClientStats),
+    }
     notes = (*h.problems, *((WITHOUT_INVOCATIONS,) if h.header.get(CONCURRENT) else ()), *verdict.notes)
     return Verdict(verdict.checker, valid, verdict.anomalies, stats, notes)
 
@@ -98,7 +134,7 @@ def guess(operations: Sequence[Operation]) -> str:
     """The model of a history, by the functions of its operations.
 
     Raises:
-            ModelError: they fit no model, or more than one.
+        ModelError: they fit no model, or more than one.
     """
     functions = {o.f for o in operations}
     steps = [m for o in operations if o.f == "txn" for m in _steps(o)]
@@ -124,9 +160,7 @@ def guess(operations: Sequence[Operation]) -> str:
         if read and not any(isinstance(r, list | dict) for r in keyed):
             return "counter"
     said = ", ".join(sorted(functions)[:8]) or "no operations"
-    raise ModelError(
-        f"what kind of history this is cannot be told ({said}): give --model, one of {', '.join(models())}"
-    )
+    raise ModelError(f"cannot determine the kind of history ({said}): give --model, one of {', '.join(models())}")
 
 
 def _steps(o: Operation) -> Sequence[Any]:
@@ -140,7 +174,7 @@ def transactions(operations: Iterable[Operation], workload: str) -> list[Transac
     """Operations ``txn`` as transactions; of those that are not ``ok``, the invoked writes.
 
     Raises:
-            HistoryError: an operation that is not a transaction of this workload.
+        HistoryError: an operation that is not a transaction of this workload.
     """
     out = []
     for o in operations:
@@ -197,7 +231,7 @@ def _transactions(operations: Sequence[Operation], model: str, level: str) -> Ve
     result = check_transactions(transactions(operations, model), workload=model, level=level)
     events = {o.op: o.indices for o in operations}
     anomalies = tuple(_anomaly(f, level, events) for f in result.violations)
-    stats = {
+    stats: ClientStats = {
         "transactions": result.transactions,
         "dependencies": result.edges,
         "found": result.counts,
@@ -253,9 +287,9 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
             elif total != usual:
                 name = "wrong-total"
                 why = (
-                    f"the balances that the read {o.op} (process {o.process}) saw sum up to {total}, those of the read "
-                    f"{whole.op} (process {whole.process}) to {usual} (in {totals[usual]} of {len(reads)} reads). Transfers make no "
-                    "money, so the two are not both of one moment: a read saw part of a transfer, or one was lost in part"
+                    f"the balances that the read {o.op} (process {o.process}) saw add up to {total}, those of the read "
+                    f"{whole.op} (process {whole.process}) to {usual} (in {totals[usual]} of {len(reads)} reads). Transfers "
+                    "only move money, so at most one of the two shows a single moment: a read saw part of a transfer, or one was partly lost"
                 )
             else:
                 continue
@@ -266,8 +300,12 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
                     Anomaly(name, BANK, None, f"{why}.\n{level} forbids {name}.", (o.op, whole.op), events)
                 )
     negative = sum(any(n < 0 for n in b.values()) for _, b in reads)
-    notes = (f"{negative} reads show a negative balance; whether these are allowed is not known",) if negative else ()
-    stats = {"reads": len(reads), "totals": {str(t): n for t, n in sorted(totals.items())}, "found": dict(counts)}
+    notes = (f"{negative} reads show a negative balance; whether these are allowed is unknown",) if negative else ()
+    stats: ClientStats = {
+        "reads": len(reads),
+        "totals": {str(t): n for t, n in sorted(totals.items())},
+        "found": dict(counts),
+    }
     return Verdict(BANK, not anomalies, tuple(anomalies), stats, notes)
 
 
@@ -288,7 +326,12 @@ def _linearizable(h: History, model: str) -> Verdict:
     events = {o.op: o.indices for o in h.operations()}
     anomalies = tuple(_nonlinearizable(k, model, events) for k in result.failures)
     notes = [f"{_of_key(k)}not decided: {k.explanation}" for k in result.undecided]
-    stats = {**result.stats, "found": {"nonlinearizable": len(anomalies)} if anomalies else {}}
+    stats: ClientStats = {
+        "keys": result.stats["keys"],
+        "operations": result.stats["operations"],
+        "algorithms": result.stats["algorithms"],
+        "found": {"nonlinearizable": len(anomalies)} if anomalies else {},
+    }
     return Verdict(LINEARIZABLE, result.valid, anomalies, stats, tuple(notes))
 
 

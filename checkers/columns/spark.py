@@ -118,7 +118,7 @@ def check_dataset(spark: SparkSession, folder: Path) -> dict[str, list[Verdict]]
 
     Args:
         spark: a session whose Python workers can import icequake.
-            folder: a dataset that driver and executors can read.
+        folder: a dataset that driver and executors can read.
     """
     parts = parts_of(folder)
     records = spark.read.parquet(str(folder / RECORDS))

@@ -21,6 +21,7 @@ from statistics import median
 from typing import Any, Literal
 
 from checkers.costs.measures import FIGURES, Figure, Measures
+from checkers.evidence.plan import PlannedCatalog
 from checkers.verdict import Validity, worst
 
 FEWEST = 3
@@ -40,11 +41,12 @@ class Ran:
     """One run of a contender, or the reason why there is none.
 
     Attributes:
-            started: wall clock, ISO format.
-            folder: the run's, relative to the comparison's folder.
-            reason: why there are no measures; None if there are.
-            versions: of the software that ran.
-            command: repeats the run.
+        started: wall clock, ISO format.
+        folder: the run's, relative to the comparison's folder.
+        reason: why there are no measures; None if there are.
+        versions: of the software that ran.
+        command: repeats the run.
+        catalog: what the plan says of its catalog; None in older files.
     """
 
     contender: Contender
@@ -55,11 +57,13 @@ class Ran:
     reason: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     command: str | None = None
+    catalog: PlannedCatalog | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For ``runs.jsonl``."""
         return {
             "catalog": self.contender.catalog,
+            "catalog_entry": None if self.catalog is None else self.catalog.model_dump(mode="json"),
             "iceberg": self.contender.iceberg,
             "seed": self.seed,
             "started": self.started,
@@ -73,7 +77,7 @@ class Ran:
     @staticmethod
     def from_json(r: Mapping[str, Any]) -> Ran:
         """The inverse. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
-        measures = r["measures"]
+        measures, entry = r["measures"], r.get("catalog_entry")
         return Ran(
             Contender(str(r["catalog"]), str(r["iceberg"])),
             int(r["seed"]),
@@ -83,6 +87,7 @@ class Ran:
             r["reason"],
             {str(k): str(v) for k, v in r["versions"].items()},
             r["command"],
+            None if entry is None else PlannedCatalog.model_validate(entry),
         )
 
 
@@ -138,8 +143,8 @@ class Comparison:
 
     Attributes:
         header: what was run (``harness.experiments.compare``).
-            contenders: in the order given.
-            runs: of all contenders, in the order in which they ran.
+        contenders: in the order given.
+        runs: of all contenders, in the order in which they ran.
     """
 
     header: Mapping[str, Any]
@@ -167,6 +172,10 @@ class Comparison:
     def measured(self, c: Contender) -> list[Measures]:
         """The measures of a contender's runs, by seed."""
         return [r.measures for r in self.of(c) if r.measures is not None]
+
+    def catalog(self, c: Contender) -> PlannedCatalog | None:
+        """What the newest of a contender's runs says of its catalog; None when none says anything."""
+        return next((r.catalog for r in reversed(self.of(c)) if r.catalog is not None), None)
 
     def reason(self, c: Contender) -> str | None:
         """Why runs of a contender are missing; None if none is."""

@@ -32,7 +32,7 @@ from pydantic import ValidationError
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.judge.runfolder import Results
-from checkers.retries import AROUND
+from checkers.retries import AROUND, Retries, RetriesStats
 from checkers.timeline.metrics import quantile
 from checkers.verdict import Validity
 from nemesis.faults.fault import Fault
@@ -53,7 +53,7 @@ class Figure:
     Attributes:
         unit: ``ms``, ``s``, ``share`` (0 … 1), ``rate`` (a second), ``count``.
         better: which direction is better.
-            missing: why it may be absent.
+        missing: why it may be absent.
     """
 
     key: str
@@ -100,12 +100,12 @@ class FaultMeasured:
     """What became of the faults of one name.
 
     Attributes:
-            times: how often it was active.
+        times: how often it was active.
         hits: requests, processes or operations that it struck.
-            on: its target: ``catalog``, ``store``, ``database`` (connections); ``process catalog``, …; ``maintenance``.
+        on: its target: ``catalog``, ``store``, ``database`` (connections); ``process catalog``, …; ``maintenance``.
         struck: processes, by name.
-            recoveries: seconds, one for each time there was something to recover from.
-            never: how often no further write was acknowledged before the operations ended.
+        recoveries: seconds, one for each time there was something to recover from.
+        never: how often no further write was acknowledged before the operations ended.
     """
 
     times: int
@@ -121,14 +121,14 @@ class Measures:
     """The measures of one run.
 
     Attributes:
-            anomalies: name → how many; those that only confirm another are left out.
-            documented: names whose anomalies are all documented as possible.
+        anomalies: name → how many; those that only confirm another are left out.
+        documented: names whose anomalies are all documented as possible.
         seconds: from the first invocation of the phases to the last completion.
-            operations: their number in the phases.
-            commits: the number of counted commits.
+        operations: their number in the phases.
+        commits: the number of counted commits.
         kinds: kind → (ok, fail, info).
-            figures: key of :data:`FIGURES` → number; None if there was nothing to measure.
-            requests: ``service kind`` → requests for each commit, as counted for the figures.
+        figures: key of :data:`FIGURES` → number; None if there was nothing to measure.
+        requests: ``service kind`` → requests for each commit, as counted for the figures.
         faults: by name.
     """
 
@@ -194,7 +194,7 @@ def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, 
     """The measures of a run.
 
     Args:
-            passed: its proxy log (:func:`requests`); empty if there were no proxies.
+        passed: its proxy log (:func:`requests`); empty if there were no proxies.
     """
     ops = [o for o in evidence.history.operations() if o.invoked.extra.get("phase") not in NOT_THE_WORKLOADS]
     start = min((o.start for o in ops), default=0)
@@ -206,8 +206,8 @@ def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, 
     faults = _faults(evidence.history.events, writes, end)
     cost = _cost(passed, {o.op for o in writes}, start, end, commits)
     recoveries = sorted(r for f in faults.values() for r in f.recoveries)
-    retries: Mapping[str, Any] = next((v.stats for v in results.verdicts if v.checker == "retries"), {})
-    spurious = retries.get("spurious") or {}
+    counted = (v for v in results.verdicts if v.checker == Retries.name and v.stats)
+    retries = next((v.stats_as(RetriesStats) for v in counted), None)
     figures: dict[str, float | None] = {
         "commits_per_s": commits / seconds if seconds else None,
         "operations_per_s": sum(o.type == "ok" for o in ops) / seconds if seconds else None,
@@ -215,10 +215,10 @@ def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, 
         **_latencies("read", [o for o in ops if not _writes(o)]),
         "aborted": _share(sum(o.type == "fail" for o in writes), len(writes)),
         "unknown": _share(sum(o.type == "info" for o in ops), len(ops)),
-        "retried": (retries.get("metrics") or {}).get("retry_rate"),
-        "retry_success": (retries.get("success") or {}).get("rate"),
-        "spurious": _share(spurious.get("spurious", 0), spurious.get("judged", 0)),
-        "wasted": (retries.get("wasted") or {}).get("share"),
+        "retried": retries["metrics"]["retry_rate"] if retries else None,
+        "retry_success": retries["success"]["rate"] if retries else None,
+        "spurious": _share(retries["spurious"]["spurious"], retries["spurious"]["judged"]) if retries else None,
+        "wasted": retries["wasted"]["share"] if retries else None,
         "recovery_median_s": quantile(recoveries, 0.5),
         "recovery_max_s": recoveries[-1] if recoveries else None,
         **cost.figures(),

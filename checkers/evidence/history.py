@@ -264,9 +264,9 @@ class Recorder:
 
     Args:
         path: the file; must not exist.
-            header: keys of the header line besides ``format``.
+        header: keys of the header line besides ``format``.
         clock: monotonic nanoseconds; time 0 of the run is the moment the recorder is made.
-            sync_interval: seconds between fsyncs while there are new events.
+        sync_interval: seconds between fsyncs while there are new events.
     """
 
     def __init__(
@@ -313,7 +313,7 @@ class Recorder:
         """Stamp and append one event.
 
         Raises:
-                OSError: the file cannot be written (``ENOSPC`` for a full disk), now or at an earlier event.
+            OSError: the file cannot be written (``ENOSPC`` for a full disk), now or at an earlier event.
         """
         with self._lock:
             if self._error is not None:

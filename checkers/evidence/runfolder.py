@@ -12,13 +12,18 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
+
+from checkers.evidence.plan import Plan
+from workloads.file import own_kinds
+from workloads.operations.kinds import KindError
 
 
 class StoreError(ValueError):
@@ -86,6 +91,11 @@ class RunFolder:
         return self.path / "proxy.jsonl"
 
     @property
+    def kinds(self) -> Path:
+        """The modules of kinds of operations that are no part of icequake; absent when there were none."""
+        return self.path / "kinds"
+
+    @property
     def logs(self) -> Path:
         """What the services and writers printed."""
         return self.path / "logs"
@@ -116,15 +126,15 @@ class RunFolder:
         """Replace ``run.json`` in one step."""
         replace_file(self.run, json.dumps(state, indent=1) + "\n")
 
-    def write_plan(self, plan: Mapping[str, Any]) -> None:
+    def write_plan(self, plan: Plan) -> None:
         """Write ``plan.yaml``."""
-        replace_file(self.plan, yaml.safe_dump(dict(plan), sort_keys=False, allow_unicode=True, width=120))
+        replace_file(self.plan, yaml.safe_dump(plan.to_yaml(), sort_keys=False, allow_unicode=True, width=120))
 
-    def read_plan(self) -> dict[str, Any]:
+    def read_plan(self) -> Plan:
         """Read ``plan.yaml``.
 
         Raises:
-            StoreError: it is absent or not a plan.
+            StoreError: it is absent or not a plan; names the key.
         """
         try:
             plan = yaml.safe_load(self.plan.read_text())
@@ -136,7 +146,41 @@ class RunFolder:
             raise StoreError(f"{self.plan}: not YAML: {str(e).splitlines()[0]}") from None
         if not isinstance(plan, dict):
             raise StoreError(f"{self.plan}: not the plan of a run")
-        return plan
+        try:
+            return Plan.model_validate(plan)
+        except ValidationError as e:
+            first = e.errors()[0]
+            key = ".".join(str(part) for part in first["loc"])
+            raise StoreError(f"{self.plan}: {key}: not what a plan says there: {first['msg']}") from None
+
+
+def save_kinds(run: RunFolder, names: Iterable[str]) -> dict[str, str]:
+    """Keep the modules of those of these kinds of operations that are no part of icequake; what goes into the plan as ``kinds``.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    origins = own_kinds.origins(names)
+    for origin in origins.values():
+        path = run.kinds / origin.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, origin.text)
+    return {name: origin.where for name, origin in origins.items()}
+
+
+def load_kinds(run: RunFolder, plan: Mapping[str, Any]) -> None:
+    """Import the kinds of operations that a run had and that are no part of icequake: what the plan names under ``kinds``.
+
+    Raises:
+        StoreError: one cannot be imported.
+    """
+    kinds = plan.get("kinds") or {}
+    if not isinstance(kinds, dict) or not all(isinstance(x, str) for pair in kinds.items() for x in pair):
+        raise StoreError(f"{run.plan}: kinds: must be names, each with module:Class")
+    try:
+        own_kinds.load_recorded(kinds, run.kinds)
+    except KindError as e:
+        raise StoreError(f"{run.plan}: kinds: {e}") from None
 
 
 def _started(pid: int) -> float | None:

@@ -9,7 +9,7 @@ metadata   one per metadata.json, in the order of the metadata chain (``n`` from
 commit     one per snapshot, in the order in which the chain first shows it: a :class:`Commit`
 capture    the reader followed the catalog's pointer to its end: everything acknowledged before ``time`` (ns since the
            start of the run) is in the records above; ``metadata`` is the location that the pointer had
-problem    ``text``: what the reader could not read and no other record has a place for
+problem    a :class:`~checkers.evidence.problem.Problem`: what the reader could not read and no other record has a place for
 end        the last capture, after the final reads: the log is complete; ``missing``: files that a snapshot of the last
            metadata needs and that are not in the store
 ========== ====================================================================================================
@@ -30,23 +30,22 @@ removed. Rows are multisets (a key may be there twice), so equal rows are repeat
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from checkers.evidence.problem import Problem, problem_from_json
 from checkers.evidence.runfolder import replace_file
 
-FORMAT = 1
+FORMAT = 2
+READ = (1, 2)
+"""Formats that are read. In format 1 problems are sentences."""
 
 Row = tuple[Any, ...]
 """A row's values in the order of the header's ``columns``."""
 
 FileContent = Literal["data", "position-deletes", "equality-deletes", "deletion-vector"]
-
-
-_AGAIN = re.compile(r"tells snapshot (-?\d+) differently")
 
 
 class TableLogError(ValueError):
@@ -125,7 +124,7 @@ class Commit:
     removed_files: tuple[FileEntry, ...]
     first_row_id: int | None = None
     added_rows: int | None = None
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     violations: tuple[str, ...] = ()
 
     @property
@@ -155,7 +154,7 @@ class Metadata:
     last_sequence_number: int
     next_row_id: int | None
     raw: dict[str, Any]
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +188,7 @@ class TableLog:
     commits: tuple[Commit, ...]
     captures: tuple[Capture, ...]
     complete: bool
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     missing_files: tuple[MissingFile, ...] = ()
 
     @property
@@ -206,8 +205,8 @@ class TableLog:
         """
         if len(self.commits) < 2 or any(len(m.snapshots) > 1 for m in self.metadata):
             return frozenset()
-        said = (_AGAIN.match(p) for m in self.metadata for p in m.problems)
-        return frozenset(int(match[1]) for match in said if match)
+        said = (p for m in self.metadata for p in m.problems if p.code == "snapshot-changed")
+        return frozenset(p.snapshot for p in said if p.snapshot is not None)
 
     def by_snapshot(self) -> dict[int, Commit]:
         """Snapshot id → commit."""
@@ -258,6 +257,7 @@ def commit_to_json(c: Commit) -> dict[str, Any]:
         out[k] = None if rows is None else [_change_to_json(r) for r in rows]
     out["added_files"] = [asdict(f) for f in c.added_files]
     out["removed_files"] = [asdict(f) for f in c.removed_files]
+    out["problems"] = [p.to_json() for p in c.problems]
     return {"type": "commit", **out}
 
 
@@ -268,8 +268,8 @@ def commit_from_json(r: Mapping[str, Any]) -> Commit:
         d[k] = None if d[k] is None else tuple(_change_from_json(v) for v in d[k])
     for k in ("added_files", "removed_files"):
         d[k] = tuple(FileEntry(**f) for f in d[k])
-    for k in ("problems", "violations"):
-        d[k] = tuple(d.get(k, ()))
+    d["problems"] = tuple(map(problem_from_json, d.get("problems", ())))
+    d["violations"] = tuple(d.get("violations", ()))
     return Commit(**d)
 
 
@@ -302,6 +302,7 @@ def _grown(old: Any, new: Any) -> dict[str, Any] | None:
 def metadata_to_json(m: Metadata, previous: Metadata | None = None) -> dict[str, Any]:
     """A ``metadata`` record: all of it, or what differs from ``previous`` (the record before it in the file)."""
     out = {"type": "metadata", **{k: getattr(m, k) for k in Metadata.__slots__}}
+    out["problems"] = [p.to_json() for p in m.problems]
     if previous is None:
         return out
     before, now = set(previous.snapshots), set(m.snapshots)
@@ -339,13 +340,18 @@ def metadata_from_json(r: Mapping[str, Any], previous: Metadata | None = None) -
         for k, g in r.get("grown", {}).items():
             d["raw"][k] = previous.raw[k][g["skip"] :] + g["add"]
     d["snapshots"] = tuple(d["snapshots"])
-    d["problems"] = tuple(d.get("problems", ()))
+    d["problems"] = tuple(map(problem_from_json, d.get("problems", ())))
     return Metadata(**d)
 
 
 def end_to_json(missing: Iterable[MissingFile]) -> dict[str, Any]:
     """The ``end`` record."""
     return {"type": "end", "missing": [[m.path, list(m.snapshots)] for m in missing]}
+
+
+def problem_record(problem: Problem) -> dict[str, Any]:
+    """A ``problem`` record."""
+    return {"type": "problem", **problem.to_json()}
 
 
 def header_to_json(table: str, identifier: str, location: str, columns: Sequence[str]) -> dict[str, Any]:
@@ -377,8 +383,8 @@ def records(log: TableLog) -> Iterable[dict[str, Any]]:
         pending = next(commits, None)
     for c in log.captures:
         yield {"type": "capture", "time": c.time, "metadata": c.metadata}
-    for text in log.problems:
-        yield {"type": "problem", "text": text}
+    for problem in log.problems:
+        yield problem_record(problem)
     if log.complete:
         yield end_to_json(log.missing_files)
 
@@ -410,14 +416,14 @@ def read(path: Path) -> TableLog:
     captures: list[Capture] = []
     complete = False
     missing: tuple[MissingFile, ...] = ()
-    problems = [f"{path.name}: the last line is torn ({len(torn)} bytes)"] if torn else []
+    problems = [Problem("torn", f"{path.name}: the last line is torn ({len(torn)} bytes)")] if torn else []
     for number, line in enumerate(lines, 1):
         try:
             r = json.loads(line)
             kind = r["type"]
             if header is None:
-                if kind != "header" or r.get("format") != FORMAT:
-                    raise ValueError(f"not the header of a table log of format {FORMAT}")
+                if kind != "header" or r.get("format") not in READ:
+                    raise ValueError(f"not the header of a table log of format {' or '.join(map(str, READ))}")
                 if not all(isinstance(r[k], str) for k in ("table", "identifier", "location")):
                     raise ValueError("table, identifier and location must be words")
                 if not isinstance(r["columns"], list) or not all(isinstance(c, str) for c in r["columns"]):
@@ -435,7 +441,7 @@ def read(path: Path) -> TableLog:
                     raise ValueError("time must be whole nanoseconds, metadata a location or null")
                 captures.append(Capture(r["time"], r["metadata"]))
             elif kind == "problem":
-                problems.append(r["text"])
+                problems.append(problem_from_json(r.get("text", r)))
             elif kind == "end":
                 complete = True
                 missing = tuple(MissingFile(p, tuple(ids)) for p, ids in r.get("missing", ()))

@@ -6,7 +6,7 @@ An edge has a kind (one bit) and ``at``, the version that proves it (its meaning
     T1 ──ww──► T2      T2 installed the version after one of T1's                           (write depends)
     T1 ──wr──► T2      T2 read a version of T1's                                            (read depends)
     T1 ──rw──► T2      T1 read a version, T2 installed the next one                         (item anti-depends)
-        T1 ──rwp─► T2      T2 changed the matches of a predicate that T1 read, and T1 missed it (predicate anti-depends)
+    T1 ──rwp─► T2      T2 changed the matches of a predicate that T1 read, and T1 missed it (predicate anti-depends)
     T1 ─proc─► T2      the same process executed T1, then T2
     T1 ──rt──► T2      T1 ended before T2 began
 

@@ -18,7 +18,7 @@ Authors define these names differently; this is what they mean here:
   versions (G1a, G1b). PL-2.99: none with item anti-dependencies either. PL-3: no cycle. So read committed allows a fractured read (in
   [Biswas Enea 2019] it does not).
 * ``read-atomic`` is [Bailis 2014] (RAMP) with INT of [Cerone 2015]: read committed, a transaction's reads agree with its own operations
-    (``internal``), and a transaction that reads from another misses none of its writes (``fractured-read``). No session order.
+  (``internal``), and a transaction that reads from another misses none of its writes (``fractured-read``). No session order.
 * ``causal`` is transactional causal consistency of [Cerone 2015] and [Biswas Enea 2019] without session order: a transaction that reads
   from another misses nothing that the other had read from, at any distance (``causality``). Elle derives neither of these two from
   cycles (after a read skew it still holds read-atomic and causal); here the definitions decide.

@@ -117,7 +117,7 @@ class ListAppend(Observed):
     def _twice(self, key: _Key, v: Any) -> None:
         key.ambiguous = True
         self.undecided.append(
-            f"{quote(v)} was appended to key {quote(key.name)} twice: that key's versions name no writer"
+            f"{quote(v)} was appended to key {quote(key.name)} twice, so the versions of that key do not identify a writer"
         )
 
     def _repeated(
@@ -169,8 +169,8 @@ class ListAppend(Observed):
         if disagrees is not None:
             k, expected, now = disagrees
             text = (
-                f"{self.show(n)} read key {quote(k)} as {brief(now)}, though by what it had read and written itself it was "
-                f"{expected}: it does not agree with itself."
+                f"{self.show(n)} read key {quote(k)} as {brief(now)}, though by its own earlier reads and writes it was "
+                f"{expected}: an internal inconsistency."
             )
             self.found.add("internal", lambda: Finding("internal", (t.id,), text, key=k))
 
@@ -368,7 +368,7 @@ class ListAppend(Observed):
                 "incompatible-order",
                 (self.id(reader), self.id(key.readers[next(n for n, x in enumerate(key.lists) if x is longest)])),
                 f"{self.show(reader)} read key {quote(key.name)} as {brief(v)}, while another transaction read {brief(longest)}: "
-                "neither is a beginning of the other, so they are not versions of one list.",
+                "neither is a prefix of the other, so they are not versions of one list.",
                 key=key.name,
             ),
         )
@@ -382,8 +382,8 @@ class ListAppend(Observed):
                 continue
             reader, element = key.readers[n], order[at]
             text = (
-                f"{self.show(reader)} read key {quote(key.name)} as {brief(v)}: {quote(element)} is there {v.count(element)} "
-                "times, but was appended once."
+                f"{self.show(reader)} read key {quote(key.name)} as {brief(v)}: it contains {quote(element)} {v.count(element)} "
+                "times, but it was appended once."
             )
             self.found.add(
                 "duplicate-elements",

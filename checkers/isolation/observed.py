@@ -4,7 +4,7 @@ Two levels are not defined by cycles of the dependency graph; who read what deci
 holds for the session guarantees ([Terry 1994])::
 
     fractured-read   T2 ──wr──► T3      and T3 read a version of some key that is older than T2's
-        causality        T2 ─wr─► … ─wr─► T3   the same, through others
+    causality        T2 ─wr─► … ─wr─► T3   the same, through others
 
 All of them are cycles too, so only transactions on cycles are examined.
 """
@@ -170,7 +170,7 @@ class Observed(ABC):
             through = (
                 "read from it"
                 if len(line) == 2
-                else f"read from what {', '.join(str(self.id(n)) for n in line[1:-1])} made of it"
+                else f"read from it through {', '.join(str(self.id(n)) for n in line[1:-1])}"
             )
             return Finding(
                 name,

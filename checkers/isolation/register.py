@@ -3,8 +3,8 @@
 Written values are unique, so a version names its writer ([Elle 2020], *recoverable* but not *traceable*). Known of the order::
 
     None < v            the initial version comes before every other
-        v < w               a transaction read v and wrote w (*writes follow reads*: otherwise it is a G1c)
-        v < w               v's writer had ended before w's writer began: holds only under real time, so it can only refute real time
+    v < w               a transaction read v and wrote w (*writes follow reads*: otherwise it is a G1c)
+    v < w               v's writer had ended before w's writer began: holds only under real time, so it can only refute real time
 
 Every reported anomaly is real. Anomalies that need more of the order are missed (finding them is NP-complete: [Biswas Enea 2019]).
 Elle's ``:wfr-keys?`` is the second rule. Its ``:linearizable-keys?`` corresponds to the third, which here applies to writes alone.
@@ -87,7 +87,8 @@ class Register(Observed):
                 if v.writer >= 0 or value is None:
                     self._ambiguous.add(k)
                     self.undecided.append(
-                        f"{quote(value)} was written to key {quote(k)} twice or is its initial value: that key's versions name no writer"
+                        f"{quote(value)} was written to key {quote(k)} twice or is its initial value, so the versions of "
+                        "that key do not identify a writer"
                     )
                 v.writer = n
                 if k in last:
@@ -113,7 +114,7 @@ class Register(Observed):
                             "internal",
                             (t.id,),
                             f"{self.show(n)} read key {quote(k)} as {quote(value)}, though it had itself read or written "
-                            f"{quote(expected)} before: it does not agree with itself.",
+                            f"{quote(expected)} before: an internal inconsistency.",
                             key=k,
                         ),
                     )

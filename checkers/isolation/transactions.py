@@ -26,11 +26,11 @@ class Transaction:
     """One transaction as its client saw it.
 
     Attributes:
-            id: its name in explanations.
-            process: the process that executed it; a process executes one at a time.
+        id: its name in explanations.
+        process: the process that executed it; a process executes one at a time.
         start: when it was invoked: a time, or an event's index.
-            end: when it completed; None if never. Ignored unless it is ok: a crashed one may take effect at any later time.
-            status: ``ok`` committed, ``fail`` certainly did not, ``info`` unknown. Reads of one that is not ok are ignored.
+        end: when it completed; None if never. Ignored unless it is ok: a crashed one may take effect at any later time.
+        status: ``ok`` committed, ``fail`` certainly did not, ``info`` unknown. Reads of one that is not ok are ignored.
         ops: what it did, in order.
     """
 
@@ -62,10 +62,10 @@ class Finding:
 
     Attributes:
         name: see ``levels``.
-            transactions: ids of those involved; first the offender (in a cycle: where the explanation begins).
-            explanation: why it is a contradiction, in Elle's style.
-            steps: a cycle's edges; empty for other anomalies.
-            key: the key concerned, if any.
+        transactions: ids of those involved; first the offender (in a cycle: where the explanation begins).
+        explanation: why it is a contradiction, in Elle's style.
+        steps: a cycle's edges; empty for other anomalies.
+        key: the key concerned, if any.
     """
 
     name: str
@@ -80,12 +80,12 @@ class IsolationResult:
     """What a history says about isolation.
 
     Attributes:
-            level: the level asked for.
-            findings: every anomaly found, the worst first, legal at ``level`` or not; at most :data:`MOST` of each name.
+        level: the level asked for.
+        findings: every anomaly found, the worst first, legal at ``level`` or not; at most :data:`MOST` of each name.
         counts: anomaly → how many were found.
-            undecided: why parts of the history could not be judged; if not empty, the result is at best ``unknown``.
-            transactions: their number.
-            edges: the number of edges in the graph.
+        undecided: why parts of the history could not be judged; if not empty, the result is at best ``unknown``.
+        transactions: their number.
+        edges: the number of edges in the graph.
     """
 
     level: str

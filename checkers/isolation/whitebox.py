@@ -62,10 +62,10 @@ class Node:
     """A transaction of the graph: an operation's commit, or a read.
 
     Attributes:
-            operation: None if the commit names no known operation.
+        operation: None if the commit names no known operation.
         commit: None for a read.
-            position: the commit's position on main.
-            scan: oldest and newest position that explain it; None when nothing does (then it reads nothing).
+        position: the commit's position on main.
+        scan: oldest and newest position that explain it; None when nothing does (then it reads nothing).
     """
 
     operation: Operation | None
@@ -88,9 +88,9 @@ class TableGraph:
     """One table's transactions and their dependencies.
 
     Attributes:
-            nodes: commits by position, then reads; numbered as in ``graph``.
+        nodes: commits by position, then reads; numbered as in ``graph``.
         older: operations that only an older scan than their commit's parent explains.
-            unexplained: commits that no scan explains, and reads that equal no state: they read nothing here.
+        unexplained: commits that no scan explains, and reads that equal no state: they read nothing here.
         undecided: why parts could not be judged.
     """
 
@@ -121,7 +121,7 @@ class TableGraph:
         """Every commit, its scan, and the objects that it changed. False when the states are unknown."""
         t = self.t
         if not t.rooted:
-            self.undecided.append("main is not known down to its root, so the states are not known")
+            self.undecided.append("main's ancestry is not known down to its root, so the states are unknown")
             return False
         for c in t.main:
             changes = t.changes(c)
@@ -136,7 +136,9 @@ class TableGraph:
                 self._commit(k, c, changes, state)
                 state.apply(*changes)
             except (KeyError, TypeError):
-                self.undecided.append(f"{explain.snapshot(c)} is no change of its parent's rows by the log itself")
+                self.undecided.append(
+                    f"the log contradicts itself: {explain.snapshot(c)} does not fit its parent's rows"
+                )
                 return False
         return True
 
@@ -298,7 +300,7 @@ class TableGraph:
             self._reading += [(n, [thing], oldest, newest) for thing, oldest, newest in found]
         if late:
             self.skipped_reads += late
-            self.undecided.append(f"{late} reads ended after the table log was read last: what they saw is not known")
+            self.undecided.append(f"{late} reads ended after the table log was last read, so what they saw is unknown")
 
     @staticmethod
     def _matches(

@@ -8,13 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from checkers.evidence import history, proxylog, tablelog
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.runfolder import RunFolder, StoreError, replace_file
+from checkers.evidence.runfolder import RunFolder, StoreError, load_kinds, replace_file
 from checkers.verdict import Validity, Verdict
-from workloads.tables import TableSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +53,18 @@ def load_evidence(folder: Path) -> Evidence:
     """
     run = RunFolder(folder)
     plan = run.read_plan()
-    try:
-        tables = {t["name"]: TableSpec.model_validate(t) for t in plan["tables"]}
-    except (KeyError, TypeError, ValidationError) as e:
-        raise StoreError(f"{run.plan}: tables: not the tables of a plan: {str(e).splitlines()[0]}") from None
+    load_kinds(run, plan.model_extra or {})
+    if plan.tables is None:
+        raise StoreError(f"{run.plan}: tables: missing; without them nobody knows what the run promised")
+    tables = {t.name: t for t in plan.tables}
     state = run.state()
-    told = _whole(history.read(run.history), state)
+    told = whole(history.read(run.history), state)
     complete = state.get("state") == "complete" and not told.problems
     logs = tablelog.read_all(run.tablelog)
     return Evidence(told, logs, tables, complete, proxylog.read(run.proxy, logs))
 
 
-def _whole(told: history.History, state: Mapping[str, Any]) -> history.History:
+def whole(told: history.History, state: Mapping[str, Any]) -> history.History:
     """The history, with a problem more when the run counted more completed operations than it has: its end was lost."""
     counted, there = state.get("operations"), sum(e.op is not None and e.type != "invoke" for e in told.events)
     if not isinstance(counted, int) or there >= counted:
@@ -82,12 +79,8 @@ def load_promises(folder: Path) -> Promises:
     Raises:
         StoreError: the plan cannot be read.
     """
-    run = RunFolder(folder)
-    plan = run.read_plan()
-    expect, thresholds = plan.get("expect") or [], plan.get("assert") or {}
-    if not isinstance(expect, list) or not isinstance(thresholds, dict):
-        raise StoreError(f"{run.plan}: expect must be a list and assert a mapping")
-    return Promises(tuple(map(str, expect)), {str(k): str(v) for k, v in thresholds.items()})
+    plan = RunFolder(folder).read_plan()
+    return Promises(plan.expect, plan.assertions)
 
 
 def write_results(results: Results, path: Path) -> None:

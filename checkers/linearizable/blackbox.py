@@ -46,15 +46,15 @@ def check_model(
         (False, '1-0')
 
     Args:
-            history: as recorded, or as ``checkers.clients.jepsen`` reads it.
-            model: a name in ``MODELS``, or a model with another initial state.
-            limits: of searches; a key that exceeds them is ``"unknown"``.
+        history: as recorded, or as ``checkers.clients.jepsen`` reads it.
+        model: a name in ``MODELS``, or a model with another initial state.
+        limits: of searches; a key that exceeds them is ``"unknown"``.
         keyed: whether values are pairs of an independent key and a value; None: when all of them are pairs.
         algorithm: ``best``, or ``search`` for the search alone.
 
     Raises:
-            ModelError: there is no such model, or an operation does not belong to it.
-            HistoryError: invocations and completions do not pair.
+        ModelError: there is no such model, or an operation does not belong to it.
+        HistoryError: invocations and completions do not pair.
     """
     if algorithm not in ("best", "search"):
         raise ValueError(f"algorithm {algorithm!r} is not known; there are: best, search")
@@ -252,7 +252,7 @@ def _stood(configurations: Sequence[Configuration], calls: Sequence[Call], m: Mo
     if not finals:
         return ""
     states = list(dict.fromkeys(c.state for c in configurations))
-    text = f" All that was answered before can be ordered; the state is then {' or '.join(states[:4])}"
+    text = f" Everything answered before can be ordered; the state is then {' or '.join(states[:4])}"
     if len(states) > 4:
         text += f", or one of {len(states) - 4} more"
     writes = _writes(calls, finals[0], NAMED)
@@ -263,7 +263,7 @@ def _stood(configurations: Sequence[Configuration], calls: Sequence[Call], m: Mo
     if pending:
         shown = ", ".join(f"{m.words(calls[n])} ({calls[n].op})" for n in pending[:4])
         more = f" and {len(pending) - 4} more" if len(pending) > 4 else ""
-        text += f". Of what was under way ({shown}{more}) nothing leads to that answer"
+        text += f". None of the operations under way ({shown}{more}) leads to that answer"
     return text + "."
 
 
@@ -273,7 +273,7 @@ def _zones(calls: Sequence[Call], failing: Call, m: Model) -> tuple[str, list[st
         writer = next((c for c in calls if not c.reads and c.value == failing.result), None)
         if writer is None:
             return (
-                f"the {_said(failing, m)} returned a value that nobody wrote by then, unless by an operation that failed.",
+                f"the {_said(failing, m)} returned a value that no operation had written by then, except possibly one that failed.",
                 [failing.op],
             )
     found = zones.contradiction(calls, m.initial)
@@ -285,14 +285,14 @@ def _zones(calls: Sequence[Call], failing: Call, m: Model) -> tuple[str, list[st
     since = "from the start" if first is None else f"since the {_said(first, m)} had ended"
     text = (
         f"the value was {thaw(a.value)!r} {since} (event {max(a.low, 0)}), and still when the {_said(last, m)} was invoked (event "
-        f"{a.high}): all the time between. But "
+        f"{a.high}), so all the time in between. But "
     )
     mine = [c for c in (b.first, b.last) if c is not None]
     if b.forward:
         assert b.last is not None and b.first is not None
         text += (
             f"it was {thaw(b.value)!r} since the {_said(b.first, m)} had ended (event {b.low}), and still when the "
-            f"{_said(b.last, m)} was invoked (event {b.high}): one value cannot give way to the other and come back."
+            f"{_said(b.last, m)} was invoked (event {b.high}): the register cannot have both values at once."
         )
     else:
         text += (

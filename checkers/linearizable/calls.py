@@ -24,10 +24,10 @@ class Call:
 
     Attributes:
         op: the operation's id.
-            f: what it does, in the model's terms.
+        f: what it does, in the model's terms.
         value: its argument.
         result: what a read returned; None for a write.
-            reads: whether it leaves every state unchanged.
+        reads: whether it leaves every state unchanged.
         start, end: indices of the events; ``end`` is ``NEVER`` when the outcome is not known.
     """
 
@@ -95,7 +95,7 @@ def by_key(
 
     Raises:
         ModelError: the history is keyed, and an operation has no key.
-            HistoryError: invocations and completions do not pair.
+        HistoryError: invocations and completions do not pair.
     """
     operations = history.operations() if isinstance(history, History) else list(history)
     if keyed is None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
@@ -40,10 +40,36 @@ MOST = 100
 """Anomalies reported for each table, at most."""
 
 
+class LinearizableTable(TypedDict):
+    """What the search over one table's ids did."""
+
+    level: str
+    """The table's isolation level: ``serializable`` or ``snapshot``."""
+    ids: int
+    """Row ids judged."""
+    calls: int
+    """Calls of clients on these."""
+    guided: int
+    """Ids that the guided search, which comes first, found an order for."""
+    undecided: list[int]
+    """Ids that a limit left undecided."""
+    left_out: list[int]
+    """Ids that INSERT … SELECT connects with too many others."""
+    reads_left_out: int
+    """Reads of older snapshots by name."""
+
+
+class LinearizableStats(TypedDict):
+    """What the checker counted."""
+
+    tables: dict[str, LinearizableTable]
+
+
 class Linearizable(Checker):
     """Answers that no order of the operations explains."""
 
     name = "linearizable"
+    stats_type = LinearizableStats
     reducible = True
     second_opinion = True
     names = frozenset({NONLINEARIZABLE})
@@ -54,17 +80,17 @@ class Linearizable(Checker):
     def check(self, evidence: Evidence) -> Verdict:
         """Anomaly ``nonlinearizable``: the operation whose answer has no explanation, and the possible states before it.
 
-        ``stats``: per table the level, ids judged, calls on them, ids that a limit left ``undecided``, ids and reads left out.
+        ``stats``: :class:`LinearizableStats`.
         """
         anomalies: list[Anomaly] = []
         notes: list[str] = []
         undecided = False
-        stats: dict[str, Any] = {"tables": {}}
+        stats: LinearizableStats = {"tables": {}}
         by_table = two_tables.by_table(evidence.history.operations())
         for name in sorted({*evidence.tables, *by_table}):
             spec = evidence.tables.get(name)
             if spec is None:
-                notes.append(f"{name}: the plan does not describe this table, so nothing is known of what it promises")
+                notes.append(f"{name}: the plan does not describe this table, so its promises are unknown")
                 undecided = True
                 continue
             table = _Table(spec, by_table.get(name, []), self._limits, self.name)
@@ -98,7 +124,7 @@ class _Table:
         self.undecided: list[int] = []
         self.left_out: list[int] = []
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> LinearizableTable:
         return {
             "level": self.spec.isolation,
             "ids": self.judged,
@@ -113,13 +139,13 @@ class _Table:
         """Judge every id."""
         if self.seen.strange:
             self.notes.append(
-                f"{len(self.seen.strange)} operations are of a kind or form that is not known ({', '.join(self.seen.strange[:4])}): "
-                "nothing can be said of what they did"
+                f"{len(self.seen.strange)} operations have an unknown kind or form ({', '.join(self.seen.strange[:4])}): "
+                "their effect is unknown"
             )
             return
         if self.seen.set_back:
             self.remarks.append(
-                f"left out: {', '.join(self.seen.set_back[:4])} took the table back to a state that clients did not choose"
+                f"left out: {', '.join(self.seen.set_back[:4])} rolled the table back to a state that clients did not choose"
             )
             return
         for part in self.seen.parts():
@@ -132,7 +158,7 @@ class _Table:
                 self.notes.append(str(e))
         if self.left_out:
             self.remarks.append(
-                f"{len(self.left_out)} ids have rows that INSERT … SELECT copied from others, too many to be judged together: left out"
+                f"{len(self.left_out)} ids were left out: INSERT … SELECT connects too many of them to be judged together"
             )
 
     def _judge(self, part: IdGroup) -> None:
@@ -239,5 +265,7 @@ class _Table:
         return sorted(out)
 
 
-_UNDELETE = "A DELETE of a row that a concurrent statement changes is documented to leave it standing, and explains it."
-_BLIND = "INSERT … SELECT and MERGE with only an insert clause are committed as appends that validate nothing, and that explains it."
+_UNDELETE = (
+    "Iceberg documents that a DELETE can miss a row that a concurrent statement changes; that explains the answer."
+)
+_BLIND = "INSERT … SELECT and MERGE with only an insert clause commit as appends that validate nothing; that explains the answer."

@@ -43,7 +43,7 @@ class Model(ABC):
         """An operation that did not fail, as a call.
 
         Raises:
-                ModelError: it does not belong to this model.
+            ModelError: it does not belong to this model.
         """
 
     @abstractmethod

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypedDict
 
 from checkers.verdict import Validity
 
@@ -15,8 +15,8 @@ class Configuration:
 
     Attributes:
         state: in words.
-            order: ids of the last operations, in the order in which they took effect; earlier ones are cut off.
-            pending: ids of operations that were under way and had not yet taken effect.
+        order: ids of the last operations, in the order in which they took effect; earlier ones are cut off.
+        pending: ids of operations that were under way and had not yet taken effect.
     """
 
     state: str
@@ -31,13 +31,13 @@ class KeyResult:
     Attributes:
         key: None in a history without keys.
         valid: ``"unknown"`` when a limit ended the search.
-            algorithm: the one that decided: ``zones``, ``levels``, ``matching``, ``bounds`` or ``search``.
-            operations: their number, without those that failed and reads of unknown outcome.
-            answered: the highest number of answers that an order explains; all of them if it is valid.
-            of: the number of answers.
+        algorithm: the one that decided: ``zones``, ``levels``, ``matching``, ``bounds`` or ``search``.
+        operations: their number, without those that failed and reads of unknown outcome.
+        answered: the highest number of answers that an order explains; all of them if it is valid.
+        of: the number of answers.
         failing: the operation whose answer no order explains, and the history index of that answer.
-            explanation: why, in words; if unknown, how far the search got.
-            configurations: possible situations before that answer.
+        explanation: why, in words; if unknown, how far the search got.
+        configurations: possible situations before that answer.
         involved: ids of operations that the explanation names, the failing one first.
     """
 
@@ -54,6 +54,16 @@ class KeyResult:
     involved: tuple[str, ...] = ()
 
 
+class KeyCounts(TypedDict):
+    """Counts of a history's keys."""
+
+    keys: int
+    operations: int
+    """Operations on all keys, without those that failed and reads of unknown outcome."""
+    algorithms: dict[str, int]
+    """Algorithm that decided (see :class:`KeyResult`) → keys."""
+
+
 @dataclass(frozen=True)
 class Result:
     """All keys; the worst one decides."""
@@ -61,7 +71,7 @@ class Result:
     model: str
     valid: Validity
     keys: tuple[KeyResult, ...]
-    stats: dict[str, Any] = field(default_factory=dict)
+    stats: KeyCounts
 
     @property
     def failures(self) -> tuple[KeyResult, ...]:
@@ -74,7 +84,7 @@ class Result:
         return tuple(k for k in self.keys if k.valid == "unknown")
 
 
-def stats(keys: tuple[KeyResult, ...]) -> dict[str, Any]:
+def stats(keys: tuple[KeyResult, ...]) -> KeyCounts:
     """Counts of keys, operations, and algorithms."""
     return {
         "keys": len(keys),

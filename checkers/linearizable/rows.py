@@ -12,8 +12,8 @@ scanned::
 
     rows          {a}            {b}             {b'}
     events         ├ invoked: delete             ├ answered
-        may commit     {-a}          {-b}            {-b'}              -a is void once an update removed a; with the
-                                                                        documented undelete it is nothing, and b' stays
+    may commit     {-a}          {-b}            {-b'}              -a is void once an update removed a; with the
+                                                                    documented undelete it is nothing, and b' stays
 """
 
 from __future__ import annotations

@@ -44,9 +44,9 @@ class Limits:
     """The limits of a search for one key. Both count a large state (``Model.size``) as several.
 
     Attributes:
-            steps: tries of a call at a state; a million take some seconds.
-            configurations: stored at once; a million take some hundred megabytes.
-            total: steps for all keys together.
+        steps: tries of a call at a state; a million take some seconds.
+        configurations: stored at once; a million take some hundred megabytes.
+        total: steps for all keys together.
     """
 
     steps: int = 3_000_000
@@ -86,11 +86,11 @@ class Searched:
     """The result of a search.
 
     Attributes:
-            valid: True, False, or ``"unknown"`` when a limit ended the search.
-            answered: how many answers the order that got furthest explains.
-            stuck: the position of the call whose answer no order explains; None when all are explained.
-            finals: configurations at that point; if valid, the one at the end.
-            steps: how often a call was tried at a state.
+        valid: True, False, or ``"unknown"`` when a limit ended the search.
+        answered: how many answers the order that got furthest explains.
+        stuck: the position of the call whose answer no order explains; None when all are explained.
+        finals: configurations at that point; if valid, the one at the end.
+        steps: how often a call was tried at a state.
     """
 
     valid: Validity

@@ -3,8 +3,8 @@
 A read shows which write it saw, so a write and its reads are a *cluster*: they take effect one after the other, with nothing between.
 Only two moments of a cluster matter: the first end of any of its calls, and the last start::
 
-        w(1) ├──────┤                      first end (of w) < last start (of r): in between the value *is* 1: a
-                                        r=1 ├─────┤        forward zone
+    w(1) ├──────┤                      first end (of w) < last start (of r): in between the value *is* 1: a
+                    r=1 ├─────┤        forward zone
            └────────┘
     w(2) ├─────────────┤               last start < first end: all of its calls have a moment in common:
              r=2 ├────────┤            a backward zone, of which one moment is enough

@@ -21,18 +21,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from checkers.evidence.history import Operation
+from checkers.evidence.problem import FILES, Problem
 from checkers.evidence.tablelog import Commit, FileEntry
 from checkers.metadata.rules import RULES, BrokenRule
 from checkers.metadata.versions import VersionSeen
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
 from checkers.timeline.version_order import Chain
-
-PROBLEM = re.compile(
-    r"(?P<kind>manifest list|manifest|data file|equality delete file|position delete file|deletion vector)"
-    r"(?: \(of snapshot (?P<snapshot>-?\d+|None)\))? (?P<file>.+?) is (?P<what>missing|corrupt)(?:: (?P<why>.*))?$"
-)
-"""How ``harness.tablefiles.decoded`` reports an unreadable file; the commit that needs it follows after ``;``."""
 
 MOST_FILES = 50
 
@@ -79,45 +74,44 @@ def _unreadable(chain: Chain, seen: VersionSeen, complete: bool) -> None:
             min(f.snapshots, key=lambda s: chain.snapshots[s].metadata if s in chain.snapshots else 0),
         )
     for c in log.commits:
-        for text in c.problems:
-            problem = PROBLEM.match(text.rpartition("; needed by ")[0] or text)
-            if problem is None:
+        for problem in c.problems:
+            if problem.code not in FILES or problem.file is None:
                 continue
-            maker = int(problem["snapshot"]) if problem["snapshot"] not in (None, "None") else c.snapshot_id
-            if problem["what"] == "corrupt":
+            maker = problem.snapshot if problem.snapshot is not None else c.snapshot_id
+            if problem.code == "corrupt-file":
                 owner = chain.snapshots.get(maker)
                 seen.findings.append(
                     BrokenRule(
                         "corrupt-file",
-                        f"the {problem['kind']} {problem['file']}, which {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} needs, "
-                        f"is corrupt: {problem['why']}.",
+                        f"the {problem.kind} {problem.file}, which {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} needs, "
+                        f"is corrupt: {problem.cause}.",
                         ops=tuple(dict.fromkeys(x.op for x in (owner, c) if x is not None and x.op is not None)),
                         snapshots=tuple(dict.fromkeys((maker, c.snapshot_id))),
-                        files=(problem["file"],),
+                        files=(problem.file,),
                     )
                 )
             elif c.snapshot_id in listed:
-                miss(problem["file"], (c.snapshot_id,), maker)
+                miss(problem.file, (c.snapshot_id,), maker)
             else:
                 seen.count("read_too_late")
-        other = [t for t in c.problems if not _explains_itself(t)]
+        other = [
+            p for p in c.problems if p.code not in FILES and p.code != "parent"
+        ]  # a parent is judged where it is missing
         if len(other) == len(c.problems) and other and not c.readable:
-            seen.doubt(f"{explain.snapshot(c)} could not be read whole: {other[0]}")
+            seen.doubt(f"{explain.snapshot(c)} could not be read whole: {other[0].why}")
     for who, entry in lost.items():
         seen.findings.append(_missing(chain, who, entry))
     if seen.stats.get("read_too_late"):
         seen.notes.append(
-            f"{seen.stats['read_too_late']} files were gone before the log was read, of snapshots that are no longer listed; that is legal"
+            f"{seen.stats['read_too_late']} files of snapshots that are no longer listed were gone before the log was read; that is legal"
         )
     if not complete:
-        seen.doubt("the table log was not read to its end, so files may be missing that nobody looked for")
+        seen.doubt("the table log was not read to its end, so missing files may not have been noticed")
 
 
-def _explains_itself(problem: str) -> bool:
-    """Whether it is about a file, or about a parent that is judged where the parent itself is missing."""
-    return PROBLEM.match(problem.rpartition("; needed by ")[0] or problem) is not None or problem.startswith(
-        "its parent "
-    )
+def _of_a_manifest(p: Problem) -> bool:
+    """Whether it leaves unknown which files a snapshot has."""
+    return p.code == "unreadable-manifest" or (p.code in FILES and p.kind.startswith("manifest"))
 
 
 def _missing(chain: Chain, maker: int | None, lost: _Lost) -> BrokenRule:
@@ -129,7 +123,8 @@ def _missing(chain: Chain, maker: int | None, lost: _Lost) -> BrokenRule:
     if c is not None:
         text += f", but {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} added {'them' if many else 'it'}"
         ops += [c.op] if c.op is not None else []
-    text += f", and {len(users)} listed snapshot{'s' if len(users) > 1 else ''} ({explain.listing(users)}) cannot be read without."
+    text += f", and {len(users)} listed snapshot{'s' if len(users) > 1 else ''} ({explain.listing(users)}) cannot be read without "
+    text += "them." if many else "it."
     text += _suspects(chain, c)
     return BrokenRule("missing-file", text, tuple(ops), tuple(users[:MOST_FILES]), tuple(files[:MOST_FILES]))
 
@@ -139,7 +134,7 @@ def _suspects(chain: Chain, c: Commit | None) -> str:
     o: Operation | None = chain.by_op.get(c.op or "") if c is not None else None
     if o is not None and o.type == "fail":
         return (
-            f" The operation was {explain.outcome(o)}: an engine that takes its commit for failed deletes the files that it wrote "
+            f" The operation was {explain.outcome(o)}: an engine that considers its commit failed deletes the files that it wrote "
             "(SnapshotProducer.cleanAll, Spark's abort)."
         )
     cleaners = [
@@ -271,7 +266,7 @@ def _summaries(chain: Chain, seen: VersionSeen) -> None:
 def _summary(chain: Chain, c: Commit, wrong: list[str]) -> BrokenRule:
     return BrokenRule(
         "summary-count",
-        f"the summary of {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} is not what the snapshot did: {'; '.join(wrong)}.",
+        f"the summary of {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} does not match what the snapshot did: {'; '.join(wrong)}.",
         ops=() if c.op is None else (c.op,),
         snapshots=(c.snapshot_id,),
     )
@@ -314,7 +309,7 @@ class _FileWalk:
             if back:
                 self._do(c, -1)
                 continue
-            if not c.readable or any("manifest" in p for p in c.problems):
+            if not c.readable or any(_of_a_manifest(p) for p in c.problems):
                 continue
             walked += 1
             self._do(c, 1)

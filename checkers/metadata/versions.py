@@ -12,13 +12,13 @@ was under way. So that can hide a loss, but never make a false alarm. And as no 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from checkers.evidence.history import Operation
+from checkers.evidence.problem import METADATA, Problem
 from checkers.evidence.tablelog import Commit, Metadata
 from checkers.metadata.rules import BrokenRule
 from checkers.timeline import explain
@@ -26,13 +26,66 @@ from checkers.timeline.timeline import kind_of
 from checkers.timeline.version_order import FOREVER, Chain, Step, place, predecessor
 from workloads.operations.kind import Lost
 
-FILE_PROBLEM = re.compile(r"metadata file (?P<file>.+?) is (?P<what>missing|corrupt)(?:: (?P<why>[^;]*))?")
-
 
 def _may_undo_changes(o: Operation) -> bool:
     """Whether it may take away what others did to schema or properties, or nobody knows."""
     kind = kind_of(o)
     return kind is None or not kind.takes_away.isdisjoint({"schema", "property"})
+
+
+class MetadataCounts(TypedDict, total=False):
+    """What was seen of one table's metadata; a number that is 0 can be absent."""
+
+    versions: int
+    """Versions of the metadata in the table log."""
+    snapshots: int
+    """Snapshots in the table log."""
+    gaps: int
+    """Versions whose predecessor is not known."""
+    metadata_files_deleted_after_commit: int
+    """Versions whose file the table's own cleaning deleted before the log was read."""
+    dropped_snapshots: int
+    """Snapshots that a version no longer lists and its predecessor listed."""
+    lost_changes: int
+    """Acknowledged changes of schema, property or format version that are not in the last version."""
+    reused_by_replace: int
+    """Snapshots without a parent that share their sequence number with others: the table was replaced."""
+    reused_after_drop: int
+    """Sequence numbers given again after their snapshot was no longer listed."""
+    parents_before_the_log: int
+    """Snapshots whose parent is older than what the log could read."""
+    read_too_late: int
+    """Files, of snapshots no longer listed, that were gone before the log was read."""
+    summary_metrics_compared: int
+    """Metrics of snapshot summaries that were compared with the files."""
+    dangling_position_delete_files: int
+    """Live position delete files for data files that are no longer live: legal."""
+    live_data_files: int
+    """Data files of the last current snapshot."""
+    live_delete_files: int
+    """Delete files of the last current snapshot."""
+    unwalked: int
+    """Snapshots whose live files are not known."""
+
+
+Counted = Literal[
+    "versions",
+    "snapshots",
+    "gaps",
+    "metadata_files_deleted_after_commit",
+    "dropped_snapshots",
+    "lost_changes",
+    "reused_by_replace",
+    "reused_after_drop",
+    "parents_before_the_log",
+    "read_too_late",
+    "summary_metrics_compared",
+    "dangling_position_delete_files",
+    "live_data_files",
+    "live_delete_files",
+    "unwalked",
+]
+"""The keys of :class:`MetadataCounts`."""
 
 
 @dataclass
@@ -42,7 +95,7 @@ class VersionSeen:
     findings: list[BrokenRule] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     undecided: bool = False
-    stats: dict[str, int] = field(default_factory=dict)
+    stats: MetadataCounts = field(default_factory=MetadataCounts)
 
     def doubt(self, note: str) -> None:
         """Note what cannot be decided, and why."""
@@ -50,7 +103,7 @@ class VersionSeen:
         if note not in self.notes:
             self.notes.append(note)
 
-    def count(self, name: str, n: int = 1) -> None:
+    def count(self, name: Counted, n: int = 1) -> None:
         """Add to a statistic."""
         self.stats[name] = self.stats.get(name, 0) + n
 
@@ -67,7 +120,8 @@ def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
     check.row_ids()
     check.position_deletes()
     check.parents()
-    seen.stats |= {"versions": len(chain.log.metadata), "snapshots": len(chain.log.commits)}
+    seen.count("versions", len(chain.log.metadata))
+    seen.count("snapshots", len(chain.log.commits))
     return seen
 
 
@@ -148,31 +202,29 @@ class _Versions:
         )
 
     def _problems(self, m: Metadata) -> None:
-        for text in m.problems:
-            if "does not descend from it" in text:
-                continue  # a fork, which the versions themselves show
-            if text.startswith("its metadata-log says"):
-                self.found("metadata-log-mismatch", f"version {m.n}, {m.location}: {text}.", files=(m.location,))
-            elif text.startswith("tells snapshot"):
-                numbers = [int(x) for x in re.findall(r"snapshot (-?\d+)", text)]
+        for p in m.problems:
+            if p.code == "fork":
+                continue  # judged by what the versions say themselves
+            if p.code == "metadata-log":
+                self.found("metadata-log-mismatch", f"version {m.n}, {m.location}: {p.why}.", files=(m.location,))
+            elif p.code == "snapshot-changed":
                 self.found(
                     "snapshot-changed",
-                    f"version {m.n}, {m.location}, {text}: parent, sequence number, manifest list or timestamp are not what they were.",
-                    snapshots=tuple(numbers),
+                    f"version {m.n}, {m.location}, {p.why}: parent, sequence number, manifest list or timestamp are not what they were.",
+                    snapshots=() if p.snapshot is None else (p.snapshot,),
                     files=(m.location,),
                 )
             else:
-                self._metadata_file(text, m)
+                self._metadata_file(p, m)
 
-    def _metadata_file(self, text: str, by: Metadata | None) -> None:
-        problem = FILE_PROBLEM.search(text)
-        if problem is None:
-            self.seen.doubt(text)
+    def _metadata_file(self, problem: Problem, by: Metadata | None) -> None:
+        if problem.code not in METADATA or problem.file is None:
+            self.seen.doubt(problem.why)
             return
-        file = problem["file"]
+        file = problem.file
         where = f"version {by.n} ({by.location}) descends from" if by is not None else "the catalog's pointer leads to"
-        if problem["what"] == "corrupt":
-            self.found("corrupt-metadata-file", f"{where} {file}, which is corrupt: {problem['why']}.", files=(file,))
+        if problem.code == "corrupt-metadata":
+            self.found("corrupt-metadata-file", f"{where} {file}, which is corrupt: {problem.cause}.", files=(file,))
             return
         properties = (by.raw.get("properties") if by is not None else None) or {}
         if by is not None and properties.get("write.metadata.delete-after-commit.enabled") == "true":
@@ -181,12 +233,9 @@ class _Versions:
         self.found("missing-metadata-file", f"{where} {file}, which is not in the store.", files=(file,))
 
     def log_problems(self) -> None:
-        """Problems that the log reports itself."""
-        for text in self.chain.log.problems:
-            if FILE_PROBLEM.search(text):
-                self._metadata_file(text, None)
-            else:
-                self.seen.doubt(text)
+        """What the log says of itself."""
+        for problem in self.chain.log.problems:
+            self._metadata_file(problem, None)
 
     def _one_version(self, m: Metadata, step: Step) -> None:
         listed = set(m.snapshots)
@@ -287,7 +336,7 @@ class _Versions:
         self.found(
             name,
             f"version {before.n} ({before.location}) has {what}; version {m.n} ({m.location}), {self._made_by(m)}, was made from it and "
-            f"no longer has. No operation that can take it away was under way between {explain.ms(step.earliest)} and "
+            f"no longer has it. No operation that can remove it was under way between {explain.ms(step.earliest)} and "
             f"{end}; under way were {explain.listing(around) or 'none'}.",
             ops=tuple(dict.fromkeys((*self.chain.makers(m), *around[: explain.MOST]))),
             snapshots=snapshots,
@@ -309,7 +358,7 @@ class _Versions:
         if self._only_current():
             if not any("only the current" in n for n in self.seen.notes):
                 self.seen.notes.append(
-                    "the catalog's metadata lists only the current snapshot; that older ones are not listed was not judged"
+                    "the catalog's metadata lists only the current snapshot, so missing older ones were not judged"
                 )
             return
         if not self._explained(step, "snapshot"):
@@ -417,8 +466,8 @@ class _Versions:
                 + (
                     f"none of the {len(versions)} versions of the log has {what}."
                     if not had
-                    else f"version {versions[-1].n} ({versions[-1].location}), the last, has not {what}; version {had[-1].n} "
-                    f"({had[-1].location}) was the last that had."
+                    else f"version {versions[-1].n} ({versions[-1].location}), the last, lacks {what}; version {had[-1].n} "
+                    f"({had[-1].location}) was the last one with it."
                 ),
                 ops=(o.op,),
                 files=(*(m.location for m in had[-1:]), versions[-1].location),
@@ -542,7 +591,7 @@ class _Versions:
                 if lineage and alone and not step.gap:
                     self.found(
                         "first-row-id",
-                        f"{explain.snapshot(c)}{self._of(c)} was added to a table of version {m.format_version} and says no "
+                        f"{explain.snapshot(c)}{self._of(c)} was added to a table of version {m.format_version} and has no "
                         f"{'first-row-id' if c.first_row_id is None else 'added-rows'}.",
                         **self._one(c, m),
                     )
@@ -552,7 +601,7 @@ class _Versions:
                 self.found(
                     "first-row-id",
                     f"{explain.snapshot(c)}{self._of(c)} begins at first-row-id {c.first_row_id}, but the version that it was committed "
-                    f"on (version {before.n}) had given out all below next-row-id {before.next_row_id}.",
+                    f"on (version {before.n}) had already assigned all below next-row-id {before.next_row_id}.",
                     **self._one(c, m),
                 )
             if m.next_row_id is not None and end > m.next_row_id:
@@ -617,7 +666,7 @@ class _Versions:
         steps = {s.after.n: s for s in self.chain.steps if not s.again}
         for c in self.chain.log.commits:
             step = steps.get(c.metadata)
-            outside = next((p for p in c.problems if "is in no version of the metadata chain" in p), None)
+            outside = next((p.why for p in c.problems if p.code == "outside-chain"), None)
             lost = c.parent_id is not None and c.parent_id not in self.chain.snapshots
             if outside is None and not lost:
                 continue

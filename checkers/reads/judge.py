@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
@@ -42,10 +42,32 @@ _MOST_EXPLAINED = 100
 """Fractured reads per table to compare with every possible state, to name the nearest."""
 
 
+class ReadsTable(TypedDict):
+    """Numbers of one table's completed reads, and of its states."""
+
+    reads: int
+    """``judged`` and ``undecided``."""
+    judged: int
+    undecided: int
+    of_lost_commits: int
+    """Reads that saw a commit that main has lost since."""
+    of_rolled_back_commits: int
+    """Reads that saw a commit that a rollback took out of main since."""
+    states: int
+    """States that the table had, one after the other."""
+
+
+class ReadsStats(TypedDict):
+    """What the checker counted."""
+
+    tables: dict[str, ReadsTable]
+
+
 class Reads(Checker):
     """Reads that equal no state the table had, or one that it no longer or not yet had."""
 
     name = "reads"
+    stats_type = ReadsStats
     reducible = True
     names = frozenset(
         {
@@ -66,12 +88,12 @@ class Reads(Checker):
         """Anomalies ``dirty-read``, ``fractured-read``, ``phantom-value``, ``stale-read``, ``non-monotonic-read``,
         ``read-your-writes``, ``future-read``, ``vanished-read``, ``wrong-time-travel``.
 
-        ``stats``: per table how many reads were judged, how many could not be, and how many saw a commit that main has lost since.
+        ``stats``: :class:`ReadsStats`.
         """
         found, notes = timelines(evidence)
         anomalies: list[Anomaly] = []
         undecided = bool(notes)
-        stats: dict[str, Any] = {"tables": {}}
+        stats: ReadsStats = {"tables": {}}
         for t in found:
             judge = _TableReads(t, self.name)
             judge.run()
@@ -152,7 +174,7 @@ class _TableReads:
             self.writes.add(event, p, o)
             self.own_writes.setdefault(o.process, _Floor()).add(event, p, o)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> ReadsTable:
         """Counts."""
         return {
             "reads": self.judged + sum(self.undecided.values()),
@@ -249,7 +271,7 @@ class _TableReads:
                 self.checker,
                 self.t.name,
                 f"the {explain.operation(o)} returned the rows of {explain.snapshot(c)} of {explain.maker(c, self.t.everything)}, which "
-                f"main had then and has no longer: what a client saw committed was taken back.",
+                f"main had then but has lost since: a client saw a commit that was undone later.",
                 ops=(o.op, *(m.op for m in makers)),
                 events=(*o.indices, *(i for m in makers for i in m.indices)),
                 snapshots=tuple(x.snapshot_id for x in reversed(lost)),
@@ -405,7 +427,7 @@ class _TableReads:
             maker = self.t.everything.get(c.op or "")
             text = (
                 f"the {explain.operation(o)}, {explain.outcome(o)}, returned the rows of {explain.snapshot(c)} of "
-                f"{explain.maker(c, self.t.everything)}, which was never main's."
+                f"{explain.maker(c, self.t.everything)}, which never was on main."
             )
             return self._make("dirty-read", text, o, rows, key, [c], [maker])
         return self._fractured(o, rows, key, floor, ceiling)
@@ -440,7 +462,7 @@ class _TableReads:
             return self._make("fractured-read", text, o, rows, key, [], [])
         p, more, less = self._nearest(Counter(rows), key, floor, ceiling)
         text += (
-            f" The nearest that it can have seen is {self._state(p)}; against that it has {explain.rows(more)} too much and "
+            f" The nearest possible state is {self._state(p)}; compared with it, the read has {explain.rows(more)} too much and "
             f"lacks {explain.rows(less)}."
         )
         commits: list[Commit | None] = []
@@ -519,7 +541,8 @@ class _TableReads:
         if maker is not None and maker.invoked.index > o.completed.index:
             text = (
                 f"the {explain.operation(o)}, {explain.outcome(o)}, asked for {explain.snapshot(c)}, but the "
-                f"{explain.operation(maker)}, which made it, was invoked only then, {explain.outcome(maker)}: it was not there to be read."
+                f"{explain.operation(maker)}, which made it, was invoked only after the read ended, {explain.outcome(maker)}: "
+                "the snapshot did not exist yet."
             )
             self.anomalies.append(self._make("wrong-time-travel", text, o, [], None, [c], [maker]))
             return
@@ -537,7 +560,8 @@ class _TableReads:
         also = f" It returned the rows of {explain.snapshot(self.t.snapshots[same[0]])} instead." if same else ""
         text = (
             f"the {explain.operation(o)}, {explain.outcome(o)}, asked for {explain.snapshot(c)} of {explain.maker(c, self.t.everything)}; "
-            f"a snapshot never changes, yet against its files the read has {explain.rows(more)} too much and lacks {explain.rows(less)}.{also}"
+            f"a snapshot never changes, yet compared with its files the read has {explain.rows(more)} too much and lacks "
+            f"{explain.rows(less)}.{also}"
         )
         others = [c, *(self.t.snapshots[s] for s in same[:1])]
         self.anomalies.append(

@@ -13,7 +13,7 @@ def missing_files(t: Timeline, checker: str) -> Iterator[Anomaly]:
     """Files that main needs and that are gone: one anomaly for the pointer's metadata, one for each commit that added some."""
     last = t.log.captures[-1] if t.log.captures else None
     if last is not None and last.metadata is not None and not t.read_to_pointer:
-        said = next((p for p in t.log.problems if last.metadata in p), "it cannot be read")
+        said = next((p.why for p in t.log.problems if p.file == last.metadata), "it cannot be read")
         yield Anomaly(
             "missing-file",
             checker,
@@ -31,11 +31,7 @@ def missing_files(t: Timeline, checker: str) -> Iterator[Anomaly]:
         mine += [c.manifest_list] if c.manifest_list in gone else []
         for path in mine:
             groups.setdefault(c.snapshot_id, {})[path] = None
-        if (
-            not c.readable
-            and c.snapshot_id in listed
-            and any(p.split(";")[0].endswith(" is missing") for p in c.problems)
-        ):
+        if not c.readable and c.snapshot_id in listed and any(p.code == "missing-file" for p in c.problems):
             groups.setdefault(c.snapshot_id, {})
     named = {path for paths in groups.values() for path in paths}
     for path, needed in sorted(gone.items()):
@@ -45,7 +41,7 @@ def missing_files(t: Timeline, checker: str) -> Iterator[Anomaly]:
         c, paths = t.snapshots[snapshot], sorted(groups[snapshot])
         o = t.everything.get(c.op or "")
         needed = sorted({s for p in paths for s in gone.get(p, ())}, key=lambda s: t.position[s]) or [snapshot]
-        what = explain.listing(paths) if paths else "; ".join(c.problems)
+        what = explain.listing(paths) if paths else "; ".join(p.why for p in c.problems)
         said = f", {explain.outcome(o)}," if o is not None else ""
         yield Anomaly(
             "missing-file",

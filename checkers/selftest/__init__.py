@@ -1,8 +1,8 @@
-"""Who checks the checkers: known bugs planted in good runs, by name, somewhere else each time.
+"""Who checks the checkers: known bugs planted in good runs, by name, at a different place each time.
 
-A checker that finds nothing has found that there is nothing, or is blind. The only way to know is to show it what it must find:
-bugs that catalogs and engines really had, put into the record of a run in which nothing went wrong. :data:`ALL` is the list of them,
-:func:`checkers.selftest.trial.run` tries them, ``icequake selftest`` prints the score.
+A checker that reports nothing is either right or blind. The only way to know is to show it what it must find: bugs that catalogs and
+engines really had, planted in the record of a run without defects. :data:`ALL` lists them, :func:`checkers.selftest.trial.run` tries
+them, ``icequake selftest`` prints the score.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Bugs of transactions over two tables: one table has its part and the other has not, for good or in somebody's eyes.
+"""Bugs of transactions over two tables: one table has its half and the other lacks it, for good or as some client sees it.
 
-They are planted in a recorded run with transfers (``workloads/atomicity.yaml`` on Nessie, whose merges are atomic). What is taken out of a
-table is taken out of all that came after it, so that each table alone is as an honest one would be.
+They are planted in a recorded run with transfers (``workloads/atomicity.yaml`` on Nessie, whose merges are atomic). A commit removed from
+a table is removed from everything after it, so that each table alone looks correct.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SIMPLE = "https://github.com/apache/iceberg/pull/7569"
 CACHED = "https://github.com/apache/iceberg/issues/2319"
 
 Pair = tuple[Operation, Table, Table]
-"""A transfer and its two tables, in an order that was drawn."""
+"""A transfer and its two tables, in random order."""
 
 
 def _whole(w: World) -> list[Pair]:
-    """The acknowledged transfers that are in both of their tables, in a random order."""
+    """The acknowledged transfers that both of their tables have, in random order."""
     by_name = {t.name: t for t in w.every}
     found: list[Pair] = []
     for o in w.operations.values():
@@ -39,7 +39,7 @@ def _whole(w: World) -> list[Pair]:
 
 
 def _reads(w: World, pair: Iterable[Table]) -> Iterator[Operation]:
-    """Answered reads of both of two tables."""
+    """Answered reads of both tables."""
     names = {t.name for t in pair}
     for o in w.operations.values():
         if o.f == "read-both" and o.type == "ok" and set(tables_of(o)) == names:
@@ -56,7 +56,7 @@ def _refs(main: int | None) -> dict[str, int]:
 
 
 def _without(w: World, t: Table, op: str) -> tuple[TableLog, Sequence[Event]]:
-    """A table whose main never had a transfer that was staged there, and all that followed; and what readers saw then."""
+    """A table whose main never had a transfer that was staged there, nor what followed from it; and what readers then saw."""
     k = t.position[op]
     gone, before = t.main[k - 1], _snapshot(t, k - 1)
     log, events = w.with_rows(t, k, [], [])
@@ -83,7 +83,7 @@ def _without(w: World, t: Table, op: str) -> tuple[TableLog, Sequence[Event]]:
 
 
 def _seen(o: Operation, t: Table, at: dict[int, int], instead: dict[int, int | None]) -> dict[str, Any]:
-    """The result of a read of two tables, with what one of them has now."""
+    """The result of a read of two tables, with the changed rows of one of them."""
     side = int(t.name != o.table)
     result = dict(o.result)
     for key in ("second",) if side else ("first", "again"):
@@ -95,7 +95,7 @@ def _seen(o: Operation, t: Table, at: dict[int, int], instead: dict[int, int | N
 
 @mutation("half-of-a-transfer", "atomicity", "half-transaction", seen=SIMPLE)
 def half_of_a_transfer(w: World) -> Planted | None:
-    """A catalog commits the tables of a transaction one after the other, passes over the second, and acknowledges."""
+    """A catalog commits the tables of a transaction one after the other, skips the second, and acknowledges."""
     for o, _, lacks in _whole(w):
         if lacks.position[o.op] > 1:
             log, events = _without(w, lacks, o.op)
@@ -105,7 +105,7 @@ def half_of_a_transfer(w: World) -> Planted | None:
 
 @mutation("half-of-a-transfer-unknown", "atomicity", "half-transaction", seen=SIMPLE)
 def half_of_a_transfer_unknown(w: World) -> Planted | None:
-    """A catalog ends between the commits to the two tables of a transaction, and its client is told that nobody knows."""
+    """A catalog stops between the commits to the two tables of a transaction, and its client gets an unknown outcome."""
     for o, _, lacks in _whole(w):
         if lacks.position[o.op] > 1:
             log, events = _without(w, lacks, o.op)
@@ -121,7 +121,7 @@ def half_of_a_transfer_unknown(w: World) -> Planted | None:
     seen="https://iceberg.apache.org/docs/latest/spark-procedures/",
 )
 def one_table_restored(w: World) -> Planted | None:
-    """One table is set back to an older snapshot behind everybody's back, and the transfers since are only in the other."""
+    """One table is restored to an older snapshot, and the transfers since then are only in the other."""
     for o, _, lacks in _whole(w):
         k = lacks.position[o.op]
         if k < 2:
@@ -135,7 +135,7 @@ def one_table_restored(w: World) -> Planted | None:
 
 
 def _shown_by(w: World) -> Iterator[tuple[Operation, Operation, Table, Table]]:
-    """Stable reads of both tables, each with a transfer that it shows in both, and its tables: its own, the other."""
+    """Stable reads of both tables, each with a transfer that it shows in both, and the tables: first its own, then the other."""
     for o, a, b in _whole(w):
         for r in w.shuffled(_reads(w, (a, b))):
             own, other = (a, b) if a.name == r.table else (b, a)
@@ -170,7 +170,7 @@ def first_table_from_a_cache(w: World) -> Planted | None:
 
 @mutation("reader-between-two-commits", "atomicity", "fractured-read", seen=SIMPLE)
 def reader_between_two_commits(w: World) -> Planted | None:
-    """A transfer's two commits come one after the other, and somebody reads both tables in between."""
+    """A transfer's two commits come one after the other, and a client reads both tables in between."""
     for o, early, late in _whole(w):
         k = late.position[o.op] - 1
         if k < 1 or o.completed is None:

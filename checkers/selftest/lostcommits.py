@@ -1,6 +1,6 @@
-"""Bugs that the ``commits`` checker must find: writes that are lost, twice, of nobody, or in an order that cannot be.
+"""Bugs that the ``commits`` checker must find: writes that are lost, duplicated, of unknown origin, or in an impossible order.
 
-Most of them are ways in which a lost acknowledgement, a retry or a commit that is no compare-and-swap shows in the chain of snapshots.
+Most of them are traces of a lost acknowledgement, a retry or a commit without compare-and-swap in the chain of snapshots.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def statements(t: Table) -> Iterable[int]:
 
 
 def certain(t: Table) -> Iterable[int]:
-    """Of those, the ones that had something to change at every state that they can have seen."""
+    """Those of them that had something to change at every state that they can have seen."""
     return (k for k in statements(t) if always_changes(t, t.op(k)))
 
 
 def always_changes(t: Table, o: Operation) -> bool:
-    """Whether an operation means a change at every state that it can have seen."""
+    """Whether an operation changes something at every state that it can have seen."""
     assert o.completed is not None
     window = range(t.settled(o.invoked.index), t.reached(o.completed.index) + 1)
     return all(t.meaning(o, j) != ([], []) for j in window)
@@ -58,7 +58,7 @@ def without(t: Table, k: int) -> TableLog:
 
 
 def twin(w: World, c: Commit, **changes: object) -> Commit:
-    """A snapshot like another, with an id and files of its own."""
+    """A copy of a snapshot, with its own id and files."""
     snapshot = w.rng.randrange(1, 2**63)
     files = {f.path: f"{f.path}.{snapshot % 1000}" for f in c.added_files}
 
@@ -83,7 +83,7 @@ def version_of(t: Table, n: int, c: Commit) -> Version:
 
 
 def after(t: Table, n: int, *more: Version) -> TableLog:
-    """The log with versions put in after the n-th."""
+    """The log with versions inserted after the n-th."""
     return t.rebuilt([*t.versions[: n + 1], *more, *t.versions[n + 1 :]])
 
 
@@ -113,7 +113,7 @@ def made_by(w: World, c: Commit, o: Operation, removed: Iterable[Row], added: It
     seen="https://github.com/projectnessie/nessie/issues/10062; HMS without HIVE-26882 and without locks",
 )
 def overtaken(w: World) -> Planted | None:
-    """A commit is made on the parent of an acknowledged one, which stays listed but is no ancestor of main any more."""
+    """A commit is made on the parent of an acknowledged one, which stays listed but is no longer an ancestor of main."""
     for t, k in w.each(statements):
         if k < len(t.main):
             n = t.at(k + 1)
@@ -144,7 +144,7 @@ def vanished(w: World) -> Planted | None:
     "snapshot as if it were a rollback",
 )
 def moved_back(w: World) -> Planted | None:
-    """After a lost acknowledgement a commit is applied a second time: main goes back to it, below one that was acknowledged since."""
+    """After a lost acknowledgement a commit is applied a second time: main goes back to it, below a commit acknowledged since then."""
     return _set_back(w, 1, 1)
 
 
@@ -163,10 +163,10 @@ def moved_back_far(w: World) -> Planted | None:
     "main-moved-back-at-the-end",
     "commits",
     "lost-commit",
-    seen="as main-moved-back, with nobody to write after it",
+    seen="as main-moved-back, without a later writer",
 )
 def moved_back_last(w: World) -> Planted | None:
-    """The last thing that happens to main is that it goes back below an acknowledged commit."""
+    """Finally, main goes back below an acknowledged commit."""
     for t, k in w.each(lambda t: list(statements(t))[-1:]):
         last = t.versions[-1].metadata
         again = Version(replace(last, location=f"{last.location}.again"), main=t.main[k - 2].snapshot_id)
@@ -209,7 +209,7 @@ def compaction_lost(w: World) -> Planted | None:
     seen="https://github.com/apache/amoro/issues/4290: the catalog swallowed a failed commit and answered 200",
 )
 def never_applied(w: World) -> Planted | None:
-    """A commit that was refused is acknowledged."""
+    """A refused commit is acknowledged."""
     tables = {t.name: t for t in w.tables}
     o = w.first(
         (o for o in w.operations.values() if o.type == "fail" and KINDS[o.f].writes and KINDS[o.f].changes_rows),
@@ -225,7 +225,7 @@ def never_applied(w: World) -> Planted | None:
     seen="https://github.com/projectnessie/nessie/issues/10062: two first commits to an empty table overwrite each other",
 )
 def first_lost(w: World) -> Planted | None:
-    """The second commit has no parent: the table begins anew."""
+    """The second commit has no parent: the table starts anew."""
     t = w.choose(t for t in w.tables if len(t.main) > 1 and t.op(1).type == "ok")
     if t is None:
         return None
@@ -247,7 +247,7 @@ def first_lost(w: World) -> Planted | None:
     seen="a load balancer that sends the POST again; redpanda#4591: the same files in two snapshots",
 )
 def double_apply(w: World) -> Planted | None:
-    """One statement's commit is applied twice, one right after the other."""
+    """One statement's commit is applied twice in a row."""
     for t, k in w.each(statements):
         n = t.at(k)
         return w.planted(t.op(k).op, log=after(t, n, version_of(t, n, twin(w, t.main[k - 1]))))
@@ -276,7 +276,7 @@ def duplicate_later(w: World) -> Planted | None:
     seen="CommitStateUnknownException, then the late request and its retry both take effect",
 )
 def unknown_twice(w: World) -> Planted | None:
-    """An operation of unknown outcome took effect, and then once more."""
+    """An operation of unknown outcome takes effect, and then a second time."""
     for t, k in w.each(statements):
         o, n = t.op(k), t.at(w.rng.randint(k, len(t.main)))
         events = completed(w.events, o.op, "info", NO_ANSWER)
@@ -284,7 +284,7 @@ def unknown_twice(w: World) -> Planted | None:
     return None
 
 
-# --- failed, and there ------------------------------------------------------------------------------------------------
+# --- failed, but committed --------------------------------------------------------------------------------------------
 
 
 @mutation(
@@ -308,7 +308,7 @@ def false_failure(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/16971: a procedure that reports failure although it committed; zombie requests",
 )
 def aborted_visible(w: World) -> Planted | None:
-    """An operation that was refused has a snapshot on main all the same, which does what it means there."""
+    """A refused operation has a snapshot on main nevertheless, with the rows that it means there."""
     for t, k in w.each(lambda t: t.positions):
         failed = [
             o
@@ -327,7 +327,7 @@ def aborted_visible(w: World) -> Planted | None:
     return None
 
 
-# --- of nobody --------------------------------------------------------------------------------------------------------
+# --- of unknown origin ------------------------------------------------------------------------------------------------
 
 
 @mutation(
@@ -379,7 +379,7 @@ def read_commits(w: World) -> Planted | None:
     return None
 
 
-# --- in no order that can be ------------------------------------------------------------------------------------------
+# --- in an impossible order -------------------------------------------------------------------------------------------
 
 
 @mutation(
@@ -389,7 +389,7 @@ def read_commits(w: World) -> Planted | None:
     seen="Jepsen's real-time anomalies (strict serializability): https://jepsen.io/consistency/models/strict-serializable",
 )
 def swapped(w: World) -> Planted | None:
-    """Main has two neighbours in the other order than real time."""
+    """Two neighbours on main are in the opposite of their real-time order."""
 
     def pairs(t: Table) -> Iterable[int]:
         for k in t.positions[:-1]:
@@ -412,7 +412,7 @@ def swapped(w: World) -> Planted | None:
     "commit-before-its-invocation",
     "commits",
     "commit-order",
-    seen="a clock, or a stale base: a commit takes effect in a past that others have built on",
+    seen="a clock, or a stale base: a commit takes effect below commits that others have built on",
 )
 def too_early(w: World) -> Planted | None:
     """A commit is on main below one that was acknowledged before the operation was invoked."""
@@ -456,7 +456,7 @@ def out_of_order(w: World) -> Planted | None:
     seen="https://github.com/projectnessie/nessie/issues/8413; a create-or-replace that failed half way",
 )
 def table_lost(w: World) -> Planted | None:
-    """The catalog has no pointer for the table any more."""
+    """The catalog no longer has a pointer for the table."""
     t = w.choose(w.tables)
     if t is None or not t.log.captures:
         return None
@@ -509,4 +509,4 @@ MUTATIONS: tuple[Mutation, ...] = (
     table_lost,
     rollback_forgotten,
 )
-"""In the order of the checker's task."""
+"""In the order of the file."""

@@ -1,6 +1,6 @@
 """Bugs that the ``pointer`` checker must find: swaps that a catalog accepted and did not keep.
 
-A recorded run has no proxies' log: what they would have seen of it, one accepted swap from each metadata version to the next, follows from
+A recorded run has no proxy log. What proxies would have seen, one accepted swap from each metadata version to the next, follows from
 the table logs (:func:`as_seen`).
 """
 
@@ -21,7 +21,7 @@ SPEC = "https://iceberg.apache.org/spec/#metastore-tables"
 
 
 def as_seen(e: Evidence) -> Evidence:
-    """The evidence with what proxies before the catalog would have seen of it."""
+    """The evidence with the swaps that proxies in front of the catalog would have seen."""
     operations = {o.op: o for o in e.history.operations()}
     swaps: dict[str, tuple[PointerSwap, ...]] = {}
     for table, log in e.logs.items():
@@ -47,13 +47,13 @@ def _with(w: World, swaps: Mapping[str, tuple[PointerSwap, ...]]) -> Evidence:
 
 
 def _beside(location: str) -> str:
-    """A metadata file of the same number that nobody's pointer leads to."""
+    """A metadata file of the same number that no pointer names."""
     folder, _, name = location.rpartition("/")
     return f"{folder}/{name.split('-', 1)[0]}-00000000-lost.metadata.json"
 
 
 def _rival(w: World, s: PointerSwap) -> str | None:
-    """Another acknowledged write of the run, for the swap that is lost."""
+    """Another acknowledged write of the run, as the author of the swap that is lost."""
     others = [
         o.op for o in w.operations.values() if o.type == "ok" and o.op != s.op and o.f.startswith(("insert", "update"))
     ]
@@ -62,7 +62,7 @@ def _rival(w: World, s: PointerSwap) -> str | None:
 
 @mutation("swap-without-comparison", "pointer", "lost-update", seen=GLUE)
 def swap_without_comparison(w: World) -> Planted | None:
-    """A catalog takes two swaps of the same version: it does not compare what it replaces."""
+    """A catalog accepts two swaps of the same version: it does not compare what it replaces."""
     for table, n, s in _chosen(w):
         rival = _rival(w, s)
         if rival is None:
@@ -75,7 +75,7 @@ def swap_without_comparison(w: World) -> Planted | None:
 
 @mutation("two-writers-of-one-version-file", "pointer", "lost-update", seen=HADOOP)
 def two_writers_of_one_version_file(w: World) -> Planted | None:
-    """Two writers rename to the same version: both find it free, the second writes over the first."""
+    """Two writers rename to the same version: both find it free, and the second overwrites the first."""
     for table, n, s in _chosen(w):
         rival = _rival(w, s)
         if rival is None:
@@ -88,7 +88,7 @@ def two_writers_of_one_version_file(w: World) -> Planted | None:
 
 @mutation("swap-forgotten", "pointer", "lost-swap", seen=SPEC)
 def swap_forgotten(w: World) -> Planted | None:
-    """A catalog accepts a swap and loses it: the pointer never was there."""
+    """A catalog accepts a swap and loses it: the pointer never moves there."""
     for table, n, s in _chosen(w):
         log = w.evidence.logs[table]
         if log.captured_until is None or s.end >= log.captured_until:

@@ -1,4 +1,4 @@
-"""A mutation: a known bug of a table format, a catalog or an engine, as a change of what a good run left behind."""
+"""A mutation: a known bug of a table format, a catalog or an engine, as a change of a good run's record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from checkers.selftest.world import Planted, World
 
 Plant = Callable[[World], Planted | None]
-"""Puts the bug at a place drawn from ``world.rng``; None when this run has no place for it."""
+"""Plants the bug at a place drawn from ``world.rng``; None if this run has no place for it."""
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,11 @@ class Mutation:
     """A bug to plant.
 
     Attributes:
-        name: the bug, in words joined by hyphens.
-        checker: the checker whose task it is to find it.
-        finds: names of anomalies that count as found; each is a right name for some placement.
-        seen: where such a bug was seen, or who describes it.
-        plant: puts it somewhere.
+        name: the bug, in hyphenated words.
+        checker: the checker that must find it.
+        finds: names of anomalies that count as found; each is right for some placement.
+        seen: where such a bug occurred, or who describes it.
+        plant: plants it at a random place.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Mutation:
 
     @property
     def description(self) -> str:
-        """What happens, in one sentence."""
+        """What the bug does, in one sentence."""
         return inspect.cleandoc(self.plant.__doc__ or "").split("\n\n")[0].replace("\n", " ")
 
 

@@ -1,6 +1,6 @@
-"""Bugs that the ``liveness`` checker must find: operations that neither commit nor abort, and a table on which nothing goes on.
+"""Bugs that the ``liveness`` checker must find: operations that neither commit nor abort, and a table without progress.
 
-The bounds are the checker's own; so that a run of two minutes has room for them, its operations may take five seconds.
+The bounds are the checker's own; to fit a run of two minutes, its operations may take five seconds.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ OP_TIMEOUT = 5.0
 """Seconds."""
 
 ROOM = int((OP_TIMEOUT + Liveness().slack + 1) * S)
-"""What must be left of the run after an operation began, ns."""
+"""Minimum length of the run after an operation's invocation, ns."""
 
 
 def _early(w: World) -> list[Operation]:
-    """Operations without a commit that began early enough, with others to bear witness; in random order."""
+    """Operations without a commit that began early enough, while others completed; in random order."""
     end = w.events[-1].time
     ops = list(w.operations.values())
     applied = {c.op for t in w.tables for c in t.main}
@@ -52,7 +52,7 @@ def _judged(w: World, o: Operation, events: Sequence[Event]) -> Planted:
     seen="no socket timeout in Iceberg's REST client: a held POST hangs for ever",
 )
 def never_ends(w: World) -> Planted | None:
-    """An operation is invoked and there is never an answer, while others go through."""
+    """An operation is invoked and never answered, while others complete."""
     for o in _early(w):
         new = fresh(w.events)
         kept = [e for e in w.events if e.op != o.op or e.type == "invoke"]
@@ -68,7 +68,7 @@ def never_ends(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/2301: a killed client leaves the metastore's lock",
 )
 def gives_up(w: World) -> Planted | None:
-    """The harness gives up waiting for an operation that had all its time, while others go through."""
+    """The harness gives up on an operation after its full time limit, while others complete."""
     for o in _early(w):
         limit = o.start + int(OP_TIMEOUT * S) + S
         events = [e for e in alone(w.events, o.op) if e.op != o.op or e.type == "invoke"]
@@ -92,7 +92,7 @@ def gives_up(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/2301: waiting for a lock until it expires",
 )
 def overdue(w: World) -> Planted | None:
-    """An operation is answered long after its time was up, while others go through."""
+    """An operation is answered long after its time limit, while others complete."""
     for o in _early(w):
         if o.completed is None or o.type == "info":
             continue
@@ -111,7 +111,7 @@ def overdue(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/2301; writers that retry in lockstep",
 )
 def no_progress(w: World) -> Planted | None:
-    """For longer than the bound nothing is acknowledged, though operations are under way."""
+    """Nothing is acknowledged for longer than the bound, though operations are under way."""
     gap = int((Liveness().progress + 100) * S)
     busy = [n for n in range(1, len(w.events)) if _under_way(w, n)]
     at = w.choose(busy)

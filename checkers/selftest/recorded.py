@@ -1,4 +1,4 @@
-"""The good runs that the self-test damages: real ones, recorded on Spark, as they were saved.
+"""The good runs that the self-test damages: real runs, recorded on Spark, as stored.
 
 ``recorded/*.zip`` are the folders of runs without logs and pages: plan, history, table logs. Four PySpark writers on a standalone
 cluster, Iceberg's REST catalog on PostgreSQL (``atomicity``: Nessie by its own API), MinIO; three tables: copy-on-write v2, merge-on-read
@@ -17,7 +17,7 @@ from checkers.judge.runfolder import load_evidence
 from checkers.selftest.lostswaps import as_seen
 
 PARTS = ("plan.yaml", "run.json", "history.jsonl", "tablelog/")
-"""What is kept of a run's folder."""
+"""The files of a run's folder to keep."""
 
 
 def names() -> list[str]:
@@ -30,7 +30,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Evidence:
-    """The evidence of a recorded run, with the swaps of its tables' pointers as proxies would have seen them.
+    """The evidence of a recorded run, with the pointer swaps that proxies would have seen.
 
     Raises:
         StoreError, HistoryError, TableLogError: as :func:`checkers.judge.runfolder.load_evidence`.
@@ -45,7 +45,7 @@ def load(name: str) -> Evidence:
 
 
 def pack(run: Path, into: Path) -> None:
-    """Record a run's folder: the same bytes for the same run."""
+    """Record a run's folder; the same run gives the same bytes."""
     kept = [p for p in sorted(run.rglob("*")) if p.is_file() and p.relative_to(run).as_posix().startswith(PARTS)]
     with zipfile.ZipFile(into, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as z:
         for p in kept:

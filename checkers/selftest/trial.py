@@ -1,8 +1,8 @@
-"""The trial: every mutation, many times, somewhere else each time; does its checker see it, and name it, and name the operation?
+"""The trial: every mutation, many times, at different places; does its checker find it, name it, and name the operation?
 
-A placement counts as *detected* when the checker that the bug belongs to says ``False`` with an anomaly whose name is one of those that
-the mutation allows and which points at one of the operations that the bug is about. Everything follows from the seed: placement n of a
-mutation is the same whichever other mutations are tried.
+A placement counts as *detected* when the bug's checker says ``False`` with an anomaly that has one of the names in the mutation and
+points at one of the operations of the bug. The seed determines everything: placement n of a mutation does not depend on the other
+mutations.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from checkers.selftest.world import Planted, World
 from checkers.verdict import Checker, Verdict
 
 MISSES_KEPT = 5
-"""Misses of a mutation that are described."""
+"""Misses of a mutation that are described, at most."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """How one mutation fared.
+    """The result of one mutation.
 
     Attributes:
-        planted: placements that were made; 0 when no run has a place for it.
-        detected: of these, how many its checker detected.
-        names: the names under which it was found, and how often.
-        misses: placement number and what the checker said, of the first that were missed.
+        planted: number of placements; 0 when no run has a place for it.
+        detected: how many of these its checker detected.
+        names: the reported names → how often.
+        misses: for the first misses, the placement number and the checker's verdict.
     """
 
     mutation: Mutation
@@ -40,13 +40,13 @@ class Score:
 
     @property
     def passed(self) -> bool:
-        """Whether every placement was detected, and there was one."""
+        """Whether there was a placement and every placement was detected."""
         return self.planted > 0 and self.detected == self.planted
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """An anomaly in a run that is good, or a verdict on it that is not ``True``."""
+    """An anomaly in a good run, or a verdict on it other than ``True``."""
 
     run: str
     verdict: Verdict
@@ -54,14 +54,14 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of a trial."""
+    """The result of a trial."""
 
     scores: tuple[Score, ...]
     alarms: tuple[Alarm, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether every planted bug was detected, and nothing else was."""
+        """Whether every planted bug was detected, and there was no false alarm."""
         return not self.alarms and all(s.passed for s in self.scores)
 
 
@@ -75,7 +75,7 @@ def detects(mutation: Mutation, planted: Planted, verdict: Verdict) -> frozenset
 
 
 def try_mutation(mutation: Mutation, checker: Checker, runs: Sequence[World], *, placements: int, seed: int) -> Score:
-    """Plant a bug ``placements`` times, in the runs in turn (in the next one when one has no place for it)."""
+    """Plant a bug ``placements`` times, in the runs in turn (in the next one if a run has no place for it)."""
     names: Counter[str] = Counter()
     planted = 0
     misses = []
@@ -96,7 +96,7 @@ def try_mutation(mutation: Mutation, checker: Checker, runs: Sequence[World], *,
 
 
 def alarms(checkers: Iterable[Checker], runs: Mapping[str, Evidence]) -> tuple[Alarm, ...]:
-    """Verdicts on good runs that are not ``True``."""
+    """Verdicts on good runs other than ``True``."""
     return tuple(
         Alarm(name, verdict)
         for name, evidence in runs.items()
@@ -119,7 +119,7 @@ def run(
     Args:
         mutations: those whose checker is not among ``checkers`` are left out.
         runs: good runs by name.
-        done: told each score as it comes.
+        done: called with each score.
     """
     by_name = {c.name: c for c in checkers}
     worlds = [World(e, Random(0)) for e in runs.values()]

@@ -1,12 +1,12 @@
-"""A good run opened up for damage: what every table held after every commit, who may have seen what, and edits that keep the rest good.
+"""A good run prepared for damage: every table's state after every commit, who can have seen what, and edits that keep the rest valid.
 
-A planted bug is a test of a checker only if it is the one thing that is wrong. So the edits here keep everything else as an honest
-Iceberg would have left it. A snapshot that is put in or taken out shifts sequence numbers, parents, row ids and lists of snapshots
-behind it. Rows that are changed change what later operations do: their meanings are worked out again, commit by commit
-(:meth:`World.with_rows`), and so are the results of the reads that saw them. Real time may be edited as well: to make an operation
-*longer* breaks no promise, since all that is known of it is that it took effect between its two events.
+A planted bug tests a checker only if it is the only defect. So the edits here keep everything else as a correct Iceberg would have left
+it. Inserting or removing a snapshot shifts the sequence numbers, parents, row ids and lists of snapshots after it. Changed rows change
+what later operations do: their meanings are computed again, commit by commit (:meth:`World.with_rows`), and so are the results of reads
+that saw them. Real time may be edited as well: a *longer* operation breaks no promise, as all that is known is that it took effect
+between its two events.
 
-It has its own idea of states, windows and reads, and asks no checker.
+It computes states, windows and reads itself, without the checkers.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Edit = tuple[Rows, Rows]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One metadata version, as what it did to the one before it.
+    """One metadata version, as its change to the one before it.
 
     Attributes:
-        metadata: what the file says; ids, numbers and lists are worked out again.
-        commit: the snapshot that it shows first.
+        metadata: the file's content; ids, numbers and lists are computed again.
+        commit: the snapshot that it is the first to show.
         dropped: snapshots that it no longer lists.
-        main: main's snapshot, where it is not the version's own commit or the one before it.
-        parent: of the commit, where it is not main's snapshot.
+        main: main's snapshot, unless it is the version's own commit or unchanged.
+        parent: of the commit, unless it is main's snapshot.
     """
 
     metadata: Metadata
@@ -71,12 +71,12 @@ class Table:
 
     @cached_property
     def staged(self) -> bool:
-        """Whether a snapshot was listed before it was main's, or never was."""
+        """Whether a snapshot was listed before it became main's, or never became it."""
         return any(self.log.metadata[c.metadata].current != c.snapshot_id for c in self.log.commits)
 
     @cached_property
     def states(self) -> tuple[State, ...]:
-        """The state at each position, from 0 (empty). Not to be changed."""
+        """The state at each position, from 0 (empty). Do not modify."""
         return tuple(_states([(rows(c.removed), rows(c.added)) for c in self.main]))
 
     @cached_property
@@ -85,7 +85,7 @@ class Table:
         return {c.op: k for k, c in reversed(list(enumerate(self.main, 1))) if c.op is not None}
 
     def op(self, k: int) -> Operation:
-        """Who made the commit at position k."""
+        """The operation that made the commit at position k."""
         op = self.main[k - 1].op
         assert op is not None
         return self.operations[op]
@@ -108,13 +108,13 @@ class Table:
         return events, best
 
     def settled(self, event: int) -> int:
-        """The greatest position that had been acknowledged before an event."""
+        """The highest position acknowledged before an event."""
         events, best = self._acknowledged
         at = bisect_left(events, event)
         return best[at - 1] if at else 0
 
     def reached(self, event: int) -> int:
-        """The greatest position that can have been reached before an event: everybody so far had been invoked."""
+        """The highest position that can have been reached before an event: all operations up to it were invoked."""
         for k in range(1, len(self.main) + 1):
             if self.op(k).invoked.index > event:
                 return k - 1
@@ -139,12 +139,12 @@ class Table:
 
     @cached_property
     def maintenance(self) -> tuple[int, ...]:
-        """Positions of procedures that must not change a row."""
+        """Positions of procedures, which must not change a row."""
         return tuple(k for k in self.positions if not self.kind(k).changes_rows and self.op(k).type == "ok")
 
     @cached_property
     def reads(self) -> tuple[Operation, ...]:
-        """Completed reads, of the whole or of a key."""
+        """Completed reads, of the whole table or of a key."""
         return tuple(
             o
             for o in self.operations.values()
@@ -177,7 +177,7 @@ class Table:
         return self.main[k - 1].metadata
 
     def rebuilt(self, versions: Sequence[Version]) -> TableLog:
-        """The log with these versions: numbers, parents, lists, sequence numbers and row ids as they follow from each other."""
+        """The log with these versions; numbers, parents, lists, sequence numbers and row ids are derived from each other."""
         metadata: list[Metadata] = []
         commits: list[Commit] = []
         current: int | None = None
@@ -222,7 +222,7 @@ class Table:
 def _renumbered(
     c: Commit, old: Commit, sequences: Mapping[int, int], row_id: int | None, first_rows: dict[str, int]
 ) -> Commit:
-    """A commit's files with the sequence numbers and row ids of where it is now."""
+    """A commit's files with the sequence numbers and row ids of its new place."""
 
     def number(n: int | None) -> int | None:
         return None if n is None else sequences.get(n, n)
@@ -274,7 +274,7 @@ def _states(edits: Iterable[Edit]) -> Iterator[State]:
 
 @dataclass(frozen=True)
 class Planted:
-    """A run with a bug in it, and the operations that a checker must name (one of them is enough; none: any will do)."""
+    """A run with a bug, and the operations of which a checker must name at least one (none: any will do)."""
 
     evidence: Evidence
     ops: frozenset[str] = field(default_factory=frozenset)
@@ -282,7 +282,7 @@ class Planted:
 
 @dataclass(frozen=True)
 class World:
-    """A good run; ``rng`` says where the damage goes."""
+    """A good run; ``rng`` decides where the damage goes."""
 
     evidence: Evidence
     rng: Random
@@ -300,11 +300,11 @@ class World:
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        """Those of them in which no snapshot was staged: each became main's with the version that shows it first."""
+        """The tables without staged snapshots: each snapshot became main's with the version that shows it first."""
         return tuple(t for t in self.every if not t.staged)
 
     def again(self, rng: Random) -> World:
-        """The same run for another placement; what was worked out is kept."""
+        """The same run for another placement; computed values are kept."""
         twin = World(self.evidence, rng)
         twin.__dict__["operations"] = self.operations
         twin.__dict__["tables"] = self.tables
@@ -316,24 +316,24 @@ class World:
         return self.evidence.history.events
 
     def choose(self, among: Iterable[T]) -> T | None:
-        """One of them; None when there is none."""
+        """A random item; None when there is none."""
         found = list(among)
         return self.rng.choice(found) if found else None
 
     def shuffled(self, among: Iterable[T]) -> list[T]:
-        """All of them in a random order."""
+        """All items in random order."""
         found = list(among)
         self.rng.shuffle(found)
         return found
 
     def first(self, among: Iterable[T], wanted: Callable[[T], Any]) -> T | None:
-        """The first that is wanted, in a random order."""
+        """The first wanted item, in random order."""
         found = list(among)
         self.rng.shuffle(found)
         return next((x for x in found if wanted(x)), None)
 
     def each(self, positions: Callable[[Table], Iterable[int]]) -> list[tuple[Table, int]]:
-        """All (table, position) in a random order."""
+        """All (table, position) in random order."""
         found = [(t, k) for t in self.tables for k in positions(t)]
         self.rng.shuffle(found)
         return found
@@ -350,7 +350,7 @@ class World:
         return Planted(e, frozenset(ops))
 
     def read_as(self, o: Operation, result: Any, *others: str) -> Planted:
-        """A read returned something else."""
+        """The run in which a read returned something else."""
         return self.planted(o.op, *others, events=returned(self.events, {o.op: result}))
 
     def with_rows(
@@ -363,9 +363,9 @@ class World:
         *,
         follow: bool = True,
     ) -> tuple[TableLog, Sequence[Event]]:
-        """The commit at position k did this instead; what came after it follows from that, and so do the reads that saw it.
+        """The run in which the commit at position k did this instead; later commits, and the reads that saw them, follow from it.
 
-        Without ``follow`` everything else stays as it was.
+        Without ``follow`` everything else stays the same.
         """
         events = self.events if events is None else events
         if not follow:
@@ -427,7 +427,7 @@ class World:
 
 
 def renumbered(events: Sequence[Event]) -> tuple[Event, ...]:
-    """Dense indices, and no time before the one before it."""
+    """Dense indices, and ascending times."""
     out: list[Event] = []
     now = 0
     for n, e in enumerate(events):
@@ -437,7 +437,7 @@ def renumbered(events: Sequence[Event]) -> tuple[Event, ...]:
 
 
 def returned(events: Sequence[Event], results: Mapping[str, Any]) -> Sequence[Event]:
-    """Operations returned these values."""
+    """The events with these results of operations."""
     return [
         replace(e, value=results[e.op]) if e.op is not None and e.type == "ok" and e.op in results else e
         for e in events
@@ -445,7 +445,7 @@ def returned(events: Sequence[Event], results: Mapping[str, Any]) -> Sequence[Ev
 
 
 def completed(events: Sequence[Event], op: str, type: Any, error: Sequence[tuple[str, str]] = ()) -> list[Event]:
-    """An operation completed otherwise. After ``info`` its writer goes on as a new process."""
+    """The events with another completion of an operation. After ``info`` its writer continues as a new process."""
     out: list[Event] = []
     new = fresh(events)
     moved: Any = None
@@ -460,12 +460,12 @@ def completed(events: Sequence[Event], op: str, type: Any, error: Sequence[tuple
 
 
 def fresh(events: Iterable[Event]) -> int:
-    """A process number that nobody has."""
+    """An unused process number."""
     return 1 + max((e.process for e in events if isinstance(e.process, int)), default=0)
 
 
 def alone(events: Sequence[Event], op: str) -> list[Event]:
-    """An operation as a process of its own, so that it may be moved."""
+    """The events with an operation as a process of its own, so that it can be moved."""
     new = fresh(events)
     return [replace(e, process=new) if e.op == op else e for e in events]
 
@@ -473,7 +473,7 @@ def alone(events: Sequence[Event], op: str) -> list[Event]:
 def moved(
     events: Sequence[Event], op: str, *, invoked_before: int | None = None, ended_after: int | None = None
 ) -> list[Event]:
-    """An operation's invocation before the event with an index, or its completion after one."""
+    """The events with an invocation moved before the event with this index, or a completion moved after one."""
     out = alone(events, op)
     for at, is_invoke in ((invoked_before, True), (ended_after, False)):
         if at is None:
@@ -488,13 +488,13 @@ def moved(
 
 
 def inserted(events: Sequence[Event], at: int, more: Iterable[Event]) -> list[Event]:
-    """More events before the one at an index."""
+    """The events with more of them before this index."""
     time = events[at].time if at < len(events) else events[-1].time
     return [*events[:at], *(replace(e, time=time) for e in more), *events[at:]]
 
 
 def read_events(table: str, process: int, op: str, result: Any, *, key: int | None = None) -> list[Event]:
-    """A read by somebody, from invocation to answer."""
+    """A read, from invocation to answer."""
     f, value = ("read", {}) if key is None else ("read-key", {"id": key})
     return [
         Event(0, 0, "invoke", process, f, table, value, op),
@@ -503,5 +503,5 @@ def read_events(table: str, process: int, op: str, result: Any, *, key: int | No
 
 
 def values(found: Iterable[Row]) -> list[list[Any]]:
-    """Rows as a read returns them."""
+    """Rows as in a read's result."""
     return [list(r) for r in found]

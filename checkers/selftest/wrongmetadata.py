@@ -1,6 +1,6 @@
 """Bugs that the ``metadata`` checker must find: metadata files, snapshots and manifests that break the specification.
 
-Rows are left alone. What the log's reader alone can see (in manifests, which the log does not keep) is planted as the reader tells it.
+Rows do not change. What only the log's reader can see (in manifests, which the log does not keep) is planted as the reader reports it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from checkers.evidence.history import Event
+from checkers.evidence.problem import Problem, problem_of
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLog
 from checkers.selftest.mutation import Mutation, Plant, mutation
 from checkers.selftest.world import Planted, Table, World, fresh, inserted
@@ -19,7 +20,7 @@ Change = Callable[[Metadata], Metadata]
 
 
 def with_commit(t: Table, k: int, **changes: Any) -> TableLog:
-    """The log with fields of the commit at position k changed."""
+    """The log with changed fields of the commit at position k."""
     c = replace(t.main[k - 1], **changes)
     return replace(t.log, commits=tuple(c if x.snapshot_id == c.snapshot_id else x for x in t.log.commits))
 
@@ -30,19 +31,19 @@ def with_versions(t: Table, first: int, last: int, change: Change) -> TableLog:
 
 
 def raw(change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Change:
-    """A change of what the log keeps of a version as it is."""
+    """A change of the part of a version that the log keeps unparsed."""
     return lambda m: replace(m, raw={**m.raw, **change(m.raw)})
 
 
 def positions(w: World, wanted: Callable[[Table, Commit], object] = lambda t, c: True) -> Iterator[tuple[Table, int]]:
-    """Positions behind the first whose commit is wanted, in a random order."""
+    """Positions after the first with a wanted commit, in random order."""
     for t, k in w.each(lambda t: t.positions[1:]):
         if wanted(t, t.main[k - 1]):
             yield t, k
 
 
 def undisturbed(w: World) -> Iterator[Table]:
-    """Tables of which nothing expires, in a random order."""
+    """Tables without expiry, in random order."""
     busy = {o.table for o in w.operations.values() if o.f == "expire-snapshots"}
     yield from w.rng.sample([t for t in w.tables if t.name not in busy], k=sum(t.name not in busy for t in w.tables))
 
@@ -57,7 +58,7 @@ def undisturbed(w: World) -> Iterator[Table]:
     seen="https://github.com/apache/iceberg/issues/16232; HMS without locks: alter_table replaces what it has not seen",
 )
 def fork(w: World) -> Planted | None:
-    """A version replaces the current one, and was made from the one before it."""
+    """A version replaces the current one, but was made from the one before it."""
     for t, k in positions(w):
         n, lost = t.at(k), t.main[k - 2].snapshot_id
         if k < 3 or not t.log.metadata[n].raw.get("metadata-log") or t.at(k - 1) != n - 1:
@@ -98,7 +99,7 @@ def _told(w: World, text: str) -> Planted | None:
         return None
     n = w.rng.randrange(1, len(t.log.metadata))
     said = text.format(file=t.log.metadata[n - 1].location + ".gone", snapshot=t.main[0].snapshot_id)
-    return w.planted(log=with_versions(t, n, n, lambda m: replace(m, problems=(*m.problems, said))))
+    return w.planted(log=with_versions(t, n, n, lambda m: replace(m, problems=(*m.problems, problem_of(said)))))
 
 
 @mutation(
@@ -127,21 +128,21 @@ def predecessor_corrupt(w: World) -> Planted | None:
     "metadata-log-lies",
     "metadata",
     "metadata-log-mismatch",
-    seen="https://github.com/apache/iceberg/issues/16942: replace forgets what was before",
+    seen="https://github.com/apache/iceberg/issues/16942: replace forgets the previous metadata",
 )
 def log_lies(w: World) -> Planted | None:
-    """A version's metadata-log names another predecessor than the one that was current."""
+    """A version's metadata-log names a predecessor other than the one that was current."""
     return _told(w, "its metadata-log says that it follows {file}, the chain says otherwise")
 
 
 @mutation("snapshot-rewritten", "metadata", "snapshot-changed", seen="a snapshot id that is used again")
 def rewritten(w: World) -> Planted | None:
-    """A version tells a snapshot differently than the version before it."""
+    """A version describes a snapshot differently than the version before it."""
     return _told(w, "tells snapshot {snapshot} differently than the version that first showed it")
 
 
 def _from(w: World, change: Change, *, needs: str | None = None, until: int = 10**9) -> Planted | None:
-    """A change of all versions from some version on (or only of ``until`` + 1 of them)."""
+    """A change of all versions from a random one on (or only of ``until`` + 1 of them)."""
     t = w.choose(
         t for t in undisturbed(w) if len(t.log.metadata) > 2 and (needs is None or t.log.metadata[-1].raw.get(needs))
     )
@@ -158,7 +159,7 @@ def _from(w: World, change: Change, *, needs: str | None = None, until: int = 10
     seen="https://github.com/apache/iceberg/issues/15050: create or replace after a 503",
 )
 def another_table(w: World) -> Planted | None:
-    """From some version on it is another table by its UUID."""
+    """From some version on the table has another UUID."""
     return _from(w, raw(lambda r: {"table-uuid": "00000000-0000-4000-8000-000000000000"}), needs="table-uuid")
 
 
@@ -169,7 +170,7 @@ def another_table(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/16146: commits around an upgrade",
 )
 def downgraded(w: World) -> Planted | None:
-    """A later version is of an older format."""
+    """A later version has an older format version."""
     return _from(w, lambda m: replace(m, format_version=m.format_version - 1))
 
 
@@ -180,7 +181,7 @@ def downgraded(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/14093: a stale schema overwrites a newer one",
 )
 def column_id(w: World) -> Planted | None:
-    """The highest column id goes down, so that one can be given out twice."""
+    """The highest column id goes down, so that an id can be assigned twice."""
     return _from(w, raw(lambda r: {"last-column-id": r["last-column-id"] - 1}), needs="last-column-id")
 
 
@@ -191,7 +192,7 @@ def column_id(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/14093: a commit writes the schema that it had read",
 )
 def schema_lost(w: World) -> Planted | None:
-    """A column is gone from the current schema, and nobody dropped it."""
+    """A column is missing from the current schema, and nobody dropped it."""
 
     def without_column(r: dict[str, Any]) -> Mapping[str, Any]:
         return {"schemas": [{**s, "fields": s["fields"][:-1]} for s in r["schemas"]]}
@@ -206,7 +207,7 @@ def schema_lost(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/15090: replace commits a stale table",
 )
 def spec_lost(w: World) -> Planted | None:
-    """A partition spec is gone that files were written with."""
+    """A partition spec is missing although files were written with it."""
     return _from(w, raw(lambda r: {"partition-specs": []}), needs="partition-specs")
 
 
@@ -217,7 +218,7 @@ def spec_lost(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/16232: properties vanish with a stale replace",
 )
 def property_lost(w: World) -> Planted | None:
-    """A property of the table is gone, and nobody removed it."""
+    """A table property is missing, and nobody removed it."""
     key = w.rng.choice(["write.delete.mode", "write.update.isolation-level", "owner"])
     return _from(
         w, raw(lambda r: {"properties": {k: v for k, v in r["properties"].items() if k != key}}), needs="properties"
@@ -225,7 +226,7 @@ def property_lost(w: World) -> Planted | None:
 
 
 def _acknowledged_change(w: World, f: str, value: Mapping[str, str]) -> Planted:
-    """Somebody's change of the metadata that was acknowledged, and of which nothing is there."""
+    """A metadata change that was acknowledged but is in no version."""
     t = w.rng.choice(w.tables)
     at = w.rng.randrange(1, len(w.events) * 2 // 3)
     who = fresh(w.events)
@@ -237,7 +238,7 @@ def _acknowledged_change(w: World, f: str, value: Mapping[str, str]) -> Planted:
     "schema-change-forgotten",
     "metadata",
     "lost-metadata-change",
-    seen="https://github.com/apache/iceberg/issues/14093: a schema change that another writer's stale schema took back",
+    seen="https://github.com/apache/iceberg/issues/14093: a schema change that another writer's stale schema reverted",
 )
 def schema_change_forgotten(w: World) -> Planted | None:
     """ALTER TABLE … ADD COLUMN is acknowledged, and no version of the table has the column."""
@@ -262,7 +263,7 @@ def property_change_forgotten(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/16232; expiry that races with a commit",
 )
 def snapshot_lost(w: World) -> Planted | None:
-    """A snapshot is not listed any more, and nothing had expired it."""
+    """A snapshot is no longer listed, and nothing expired it."""
     for t in undisturbed(w):
         if len(t.main) > 3:
             k = w.rng.randrange(2, len(t.main) - 1)
@@ -303,7 +304,7 @@ def expired_too_much(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg-go/pull/716: a tag made while snapshots expire",
 )
 def tag_lost(w: World) -> Planted | None:
-    """A tag is gone that nobody dropped."""
+    """A tag is missing, and nobody dropped it."""
     for t in undisturbed(w):
         if len(t.log.metadata) > 4:
             a = w.rng.randrange(1, len(t.log.metadata) - 2)
@@ -321,7 +322,7 @@ def tag_lost(w: World) -> Planted | None:
     seen="WAP and branches: current-snapshot-id and refs written by two code paths",
 )
 def not_current(w: World) -> Planted | None:
-    """The current snapshot is not that of the branch main."""
+    """The current snapshot differs from that of the branch main."""
     for t, k in positions(w):
         n, older = t.at(k), t.main[k - 2].snapshot_id
         if older in t.log.metadata[n].snapshots:
@@ -336,7 +337,7 @@ def not_current(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg-go/pull/716; nessie#8281: main at an unknown snapshot",
 )
 def dangling(w: World) -> Planted | None:
-    """A branch is at a snapshot that is not listed."""
+    """A branch points to a snapshot that is not listed."""
     nowhere = w.rng.randrange(1, 2**62)
     return _from(w, lambda m: replace(m, refs={**m.refs, "audit": nowhere}), until=0)
 
@@ -376,7 +377,7 @@ def sequence_reused(w: World) -> Planted | None:
     seen="polaris#1285: last-sequence-number set back by reflection",
 )
 def sequence_decreased(w: World) -> Planted | None:
-    """A snapshot's sequence number is less than its parent's."""
+    """A snapshot's sequence number is lower than its parent's."""
     for t, k in positions(w, lambda t, c: c.sequence_number > 2):
         number = w.rng.randrange(1, t.main[k - 2].sequence_number) if t.main[k - 2].sequence_number > 1 else 0
         if number:
@@ -392,7 +393,7 @@ def sequence_decreased(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/8390",
 )
 def last_sequence(w: World) -> Planted | None:
-    """last-sequence-number is less than that of a snapshot which the version adds."""
+    """last-sequence-number is lower than that of a snapshot which the version adds."""
     for t, k in positions(w):
         n = t.at(k)
         change = lambda m: replace(m, last_sequence_number=m.last_sequence_number - 1)  # noqa: E731
@@ -420,7 +421,7 @@ def _lineage(t: Table, c: Commit) -> bool:
     seen="https://github.com/apache/iceberg/issues/16263: wrong row ids after a manifest merge",
 )
 def row_ids_overlap(w: World) -> Planted | None:
-    """A snapshot assigns row ids that its parent had assigned."""
+    """A snapshot assigns row ids that its parent had already assigned."""
     for t, k in positions(w, lambda t, c: _lineage(t, c) and c.added_rows):
         before = t.main[k - 2]
         if before.added_rows and before.first_row_id is not None:
@@ -430,7 +431,7 @@ def row_ids_overlap(w: World) -> Planted | None:
 
 @mutation("row-ids-missing", "metadata", "first-row-id", seen="a writer of version 2 on a table of version 3")
 def row_ids_missing(w: World) -> Planted | None:
-    """A snapshot of a version 3 table says no first-row-id."""
+    """A snapshot of a version 3 table has no first-row-id."""
     for t, k in positions(w, _lineage):
         return w.planted(t.op(k).op, log=with_commit(t, k, first_row_id=None))
     return None
@@ -456,7 +457,7 @@ def next_row_id(w: World) -> Planted | None:
 def _added(
     t: Table, k: int, wanted: Callable[[FileEntry], object], change: Callable[[FileEntry], FileEntry]
 ) -> TableLog | None:
-    """The log with the first such file that the commit adds changed."""
+    """The log with the first wanted file that the commit adds changed."""
     files = list(t.main[k - 1].added_files)
     n = next((n for n, f in enumerate(files) if wanted(f)), None)
     if n is None:
@@ -492,7 +493,7 @@ def file_row_id(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/10312: sequence numbers of rewritten files",
 )
 def file_sequence(w: World) -> Planted | None:
-    """A file says that an older snapshot added it."""
+    """A file's entry says that an older snapshot added it."""
     for t, k in positions(w):
         log = _added(
             t,
@@ -515,7 +516,7 @@ def file_sequence(w: World) -> Planted | None:
     seen="https://github.com/redpanda-data/redpanda/issues/4591: duplicate file paths in two snapshots",
 )
 def path_twice(w: World) -> Planted | None:
-    """A commit adds a data file that is live already."""
+    """A commit adds a data file that is already live."""
     for t, k in positions(w):
         gone = {f.path for f in t.main[k - 1].removed_files}
         there = [f for f in live(t.main[: k - 1]).values() if f.content == "data" and f.path not in gone]
@@ -552,7 +553,7 @@ def second_vector(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/pull/16146: a commit that was prepared before the upgrade",
 )
 def position_deletes_in_v3(w: World) -> Planted | None:
-    """A table of version 3 gets a position delete file in place of a deletion vector."""
+    """A version 3 table gets a position delete file instead of a deletion vector."""
     for t, k in positions(w):
         c = t.main[k - 1]
         new = [f for f in c.added_files if f.content == "deletion-vector"]
@@ -568,7 +569,7 @@ def position_deletes_in_v3(w: World) -> Planted | None:
     "orphan-deletion-vector",
     "metadata",
     "dangling-dv",
-    seen="rewrite_position_delete_files while rewrite_data_files takes the data file away",
+    seen="rewrite_position_delete_files while rewrite_data_files removes the data file",
 )
 def orphan_vector(w: World) -> Planted | None:
     """A deletion vector stays although its data file is gone."""
@@ -599,7 +600,8 @@ def file_missing(w: World) -> Planted | None:
 def manifest_corrupt(w: World) -> Planted | None:
     """A manifest cannot be read."""
     for t, k in positions(w):
-        said = f"manifest metadata/{t.main[k - 1].snapshot_id}-m0.avro is corrupt: invalid magic"
+        file, cause = f"metadata/{t.main[k - 1].snapshot_id}-m0.avro", "invalid magic"
+        said = Problem("corrupt-file", f"manifest {file} is corrupt: {cause}", file, kind="manifest", cause=cause)
         return w.planted(t.op(k).op, log=with_commit(t, k, added=None, removed=None, problems=(said,)))
     return None
 
@@ -635,7 +637,7 @@ def _summary(w: World, prefix: str) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/16978: wrong totals from a data race",
 )
 def summary_added(w: World) -> Planted | None:
-    """A summary says more files, records or bytes than the snapshot added."""
+    """A summary states more files, records or bytes than the snapshot added."""
     return _summary(w, "added")
 
 
@@ -646,7 +648,7 @@ def summary_added(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/16978: wrong totals from a data race",
 )
 def summary_total(w: World) -> Planted | None:
-    """A summary's total is not that of the live files."""
+    """A summary's total differs from that of the live files."""
     return _summary(w, "total")
 
 
@@ -668,14 +670,14 @@ IN_MANIFESTS: tuple[Mutation, ...] = tuple(
             "manifest-counts-wrong",
             "manifest-count",
             "manifest metadata/{snapshot}-m0.avro has 2 added files, its entry says 1",
-            "A manifest list counts other entries than the manifest has.",
+            "A manifest list has other entry counts than the manifest.",
             "https://github.com/apache/iceberg/issues/16978",
         ),
         (
             "manifest-min-sequence-number-wrong",
             "min-sequence-number",
             "manifest metadata/{snapshot}-m0.avro says 7, its least is 3",
-            "A manifest list says too high a minimum, so that planning skips delete files.",
+            "A manifest list states too high a minimum sequence number, so that planning skips delete files.",
             "https://github.com/apache/iceberg/issues/10312",
         ),
         (
@@ -696,33 +698,33 @@ IN_MANIFESTS: tuple[Mutation, ...] = tuple(
             "rows-renumbered",
             "kept-row-id",
             "the rows of data/x-{snapshot}.parquet had the ids from 8 on, and have those from 21 on here",
-            "A manifest merge gives the rows of the files that it keeps new ids.",
+            "A manifest merge gives new row ids to the files that it keeps.",
             "https://github.com/apache/iceberg/pull/16263",
         ),
         (
             "record-count-wrong",
             "record-count",
             "data/x-{snapshot}.parquet has 3 rows, its entry says 4",
-            "A manifest's entry says another number of rows than the file has.",
+            "A manifest's entry states another number of rows than the file has.",
             "https://github.com/apache/iceberg/issues/16978",
         ),
         (
             "delete-beyond-the-end",
             "delete-position",
             "data/x-{snapshot}.parquet has 3 rows, position 17 is deleted",
-            "A delete file deletes a row that its data file does not have: it was meant for another.",
+            "A delete file deletes a row that its data file lacks: it was meant for another file.",
             "https://github.com/apache/iceberg/issues/16146",
         ),
         (
             "file-of-nobody",
             "foreign-file",
             "data/x-{snapshot}.parquet",
-            "A file is EXISTING that the parent did not have.",
+            "A file is EXISTING although the parent did not have it.",
             "https://github.com/apache/iceberg/issues/9230",
         ),
     )
 )
-"""What only the reader of manifests can see, as it says it."""
+"""Defects that only the reader of manifests can see, in its words."""
 
 MUTATIONS: tuple[Mutation, ...] = (
     fork,

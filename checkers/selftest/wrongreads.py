@@ -1,7 +1,7 @@
-"""Bugs that the ``reads`` checker must find: reads that equal no state of the table, or one that it no longer or not yet had.
+"""Bugs that the ``reads`` checker must find: reads that equal no state of the table, or one that was no longer or not yet possible.
 
-Only what readers were told is changed; the tables are good. Reads that need a moment of their own (two in a row while a write is under
-way) are put into the history.
+Only the results of reads change; the tables are good. Reads that need a special moment (two in a row while a write is under way) are
+added to the history.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from workloads.tables import Row
 
 
 def reads(w: World, *kinds: str) -> Iterator[tuple[Table, Operation]]:
-    """Completed reads in a random order."""
+    """Completed reads in random order."""
     found = [(t, o) for t in w.tables for o in t.reads if not kinds or o.f in kinds]
     w.rng.shuffle(found)
     yield from found
 
 
 def expected(t: Table, o: Operation, p: int) -> list[Row]:
-    """What a read returns at a position."""
+    """The result of a read at a position."""
     return KINDS[o.f].expected(t.states[p], o.value) or []
 
 
@@ -53,7 +53,7 @@ def window(t: Table, o: Operation) -> range:
 
 
 def equals_none(t: Table, o: Operation, found: Iterable[Row]) -> bool:
-    """Whether rows are those of no state at all."""
+    """Whether rows equal no state at all."""
     want = sorted(found)
     return all(expected(t, o, p) != want for p in range(len(t.states)))
 
@@ -63,7 +63,7 @@ def written(t: Table) -> list[Row]:
     return sorted({Row._make(x.row) for c in t.main for x in c.added or ()})
 
 
-# --- of a state that it is too late for ---------------------------------------------------------------------------------
+# --- states that are too old --------------------------------------------------------------------------------------------
 
 STALE = "https://github.com/apache/iceberg/issues/14440: 841 stale reads in 300 s through CachingCatalog"
 
@@ -81,7 +81,7 @@ def stale_read(w: World) -> Planted | None:
 
 @mutation("stale-read-of-the-last-write", "reads", "stale-read", "read-your-writes", "non-monotonic-read", seen=STALE)
 def stale_by_one(w: World) -> Planted | None:
-    """A read misses just the last write that was acknowledged before it."""
+    """A read misses only the last write acknowledged before it."""
     for t, o in reads(w):
         first = window(t, o).start
         can = [expected(t, o, p) for p in range(first, len(t.states))]
@@ -93,7 +93,7 @@ def stale_by_one(w: World) -> Planted | None:
 def _during(w: World) -> Iterator[tuple[Table, int, Operation, int]]:
     """Writes during which the state before and the state after may be read: table, position, operation, event index to read at.
 
-    Neither state comes again later, and nothing but the write is under way between the two.
+    Neither state recurs later, and only this write is under way between the two.
     """
     for t, k in w.each(statements):
         o = t.op(k)
@@ -118,7 +118,7 @@ def _two_reads(w: World, first: int, second: int, name: str, *, same_process: bo
     seen="https://github.com/apache/iceberg/issues/17338: a stale table is cached again after a newer one",
 )
 def non_monotonic(w: World) -> Planted | None:
-    """A process reads a commit that is under way, and then does not see it any more."""
+    """A process reads a commit that is under way, and then no longer sees it."""
     return _two_reads(w, 1, 0, "read-b", same_process=True)
 
 
@@ -160,7 +160,7 @@ def own_write(w: World) -> Planted | None:
     seen="Jepsen's set-full: an element that was acknowledged and is not in the last read",
 )
 def final_misses(w: World) -> Planted | None:
-    """The last read of a table has all rows but those of one acknowledged write."""
+    """The last read of a table lacks only the rows of one acknowledged write."""
     for t in w.tables:
         whole = [o for o in t.reads if o.f == "read"]
         if not whole:
@@ -174,17 +174,17 @@ def final_misses(w: World) -> Planted | None:
     return None
 
 
-# --- of a state that it is too early for --------------------------------------------------------------------------------
+# --- states that are too new --------------------------------------------------------------------------------------------
 
 
 @mutation(
     "future-read",
     "reads",
     "future-read",
-    seen="a clock, or a history whose events are not where they were: Elle's future-read",
+    seen="a clock, or a history whose events are misplaced: Elle's future-read",
 )
 def future_read(w: World) -> Planted | None:
-    """A read returns the effects of an operation that is invoked after the read had ended."""
+    """A read returns the effects of an operation that is invoked after the read ended."""
     for t, o in reads(w):
         can = [expected(t, o, p) for p in range(window(t, o).stop)]
         late = [p for p in range(window(t, o).stop, len(t.states)) if expected(t, o, p) not in can]
@@ -193,7 +193,7 @@ def future_read(w: World) -> Planted | None:
     return None
 
 
-# --- of no state ----------------------------------------------------------------------------------------------------------
+# --- no state at all ------------------------------------------------------------------------------------------------------
 
 
 def _of_failed(w: World, *, part: bool) -> Planted | None:
@@ -234,7 +234,7 @@ def dirty_read(w: World) -> Planted | None:
     "dirty-read-beside", "reads", "dirty-read", seen="files of an aborted commit that are listed instead of planned"
 )
 def dirty_beside(w: World) -> Planted | None:
-    """A read sees the rows that a failed operation wrote, and the ones that it was to replace as well."""
+    """A read sees the rows that a failed operation wrote, and also the ones that it was to replace."""
     return _of_failed(w, part=True)
 
 
@@ -242,7 +242,7 @@ def dirty_beside(w: World) -> Planted | None:
     "intermediate-read", "reads", "fractured-read", seen="Adya's G1b: https://jepsen.io/consistency/phenomena/g1b"
 )
 def intermediate(w: World) -> Planted | None:
-    """A read sees one half of a commit: its removals without its rows, or the other way round."""
+    """A read sees one half of a commit: its removals without its additions, or the reverse."""
     for t, o in reads(w, "read"):
         p = t.seen_by(o)
         k = w.choose(k for k in t.writes if p is not None and k <= p and len(t.main[k - 1].added or ()) > 1)
@@ -293,7 +293,7 @@ def misses_row(w: World) -> Planted | None:
 
 @mutation("read-doubles-a-row", "reads", "fractured-read", seen="redpanda#4591: a file that is planned twice")
 def doubles_row(w: World) -> Planted | None:
-    """A read has a row twice that is there once."""
+    """A read returns a row twice that exists once."""
     for t, o in reads(w):
         row = w.choose(got(o))
         if row is not None and equals_none(t, o, [*got(o), row]):
@@ -308,7 +308,7 @@ def doubles_row(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/16146: position deletes that a reader does not apply",
 )
 def deleted_row(w: World) -> Planted | None:
-    """A read has a row beside its newer version, or one that had been deleted, as when a delete file is not applied."""
+    """A read returns a row together with its newer version, or a deleted one, as when a delete file is not applied."""
     for t, o in reads(w):
         dead = [r for r in written(t) if r not in got(o) and ("id" not in o.value or r.id == o.value["id"])]
         first = window(t, o).start
@@ -336,7 +336,7 @@ def another_key(w: World) -> Planted | None:
     return None
 
 
-PHANTOM = "thin-air reads: https://jepsen.io/consistency/phenomena; buffers that are used again"
+PHANTOM = "thin-air reads: https://jepsen.io/consistency/phenomena; reused buffers"
 
 
 def _changed(w: World, change: str) -> Planted | None:
@@ -364,7 +364,7 @@ def phantom_value(w: World) -> Planted | None:
 
 @mutation("phantom-count", "reads", "phantom-value", "fractured-read", "dirty-read", seen=PHANTOM)
 def phantom_count(w: World) -> Planted | None:
-    """A read returns a counter that was never reached."""
+    """A read returns a counter value that was never reached."""
     return _changed(w, "counter")
 
 
@@ -390,7 +390,7 @@ def phantom_key(w: World) -> Planted | None:
 def torn_list(w: World) -> Planted | None:
     """A read returns a list in an order that it never had.
 
-    Where an increment of the row has failed, the strange row may be its doing, too: ``dirty-read``.
+    If an increment of the row has failed, that may explain the strange row as well: ``dirty-read``.
     """
     for _, o in reads(w):
         long = [r for r in got(o) if len(set(r.log.split(","))) > 1]
@@ -410,7 +410,7 @@ def torn_list(w: World) -> Planted | None:
     seen="as main-moved-back, where the lost commit's outcome was unknown and somebody had read it",
 )
 def vanished_read(w: World) -> Planted | None:
-    """A read returns a commit of unknown outcome that main goes back below afterwards."""
+    """A read returns a commit of unknown outcome, and later main goes back below it."""
     for t, k in w.each(lambda t: list(statements(t))[-1:]):
         o = t.op(k)
         later = t.main[k:]
@@ -418,7 +418,7 @@ def vanished_read(w: World) -> Planted | None:
             continue
         process = fresh(w.events) + 1
         read = read_events(t.name, process, "read-a", values(t.states[k].rows()))
-        # The reads that came after the commit see what is there when main has gone back.
+        # Reads after the commit see what remains once main has gone back.
         before = {
             x.op: values(expected(t, x, k - 1)) for x in t.reads if x.completed is not None and (t.seen_by(x) or 0) >= k
         }
@@ -453,10 +453,10 @@ def _travel(w: World, *, newest: bool) -> Planted | None:
     "time-travel-to-another-snapshot",
     "reads",
     "wrong-time-travel",
-    seen="a snapshot id that is looked up by position in a list which expiry has shortened",
+    seen="a snapshot id that is looked up by position in a list that expiry has shortened",
 )
 def travel_elsewhere(w: World) -> Planted | None:
-    """Time travel returns the rows of another snapshot than it asked for."""
+    """Time travel returns the rows of a snapshot other than the requested one."""
     return _travel(w, newest=False)
 
 

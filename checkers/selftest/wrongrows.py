@@ -1,7 +1,7 @@
-"""Bugs that the ``replay`` checker must find: commits whose rows are not what their operation means, and files that are gone.
+"""Bugs that the ``replay`` checker must find: commits whose rows are not what their operation means, and missing files.
 
-Whatever is planted, later operations do what they mean on the rows that are there then, and readers see them: the one thing wrong is the
-commit itself. Where the bug needs two operations at the same time, the second is made to begin before the first had ended.
+After the planted commit, later operations do what they mean on the rows that are there, and readers see them: the commit is the only
+defect. If the bug needs two concurrent operations, the second is moved to begin before the first ended.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from checkers.evidence.history import Event
+from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Commit, FileEntry, MissingFile
 from checkers.selftest.lostcommits import statements
 from checkers.selftest.mutation import Mutation, mutation
@@ -26,7 +27,7 @@ UPDATES = ("update-register", "update-counter", "update-append", "merge-update",
 
 
 def net(removed: Iterable[Row], added: Iterable[Row]) -> tuple[list[Row], list[Row]]:
-    """Without the rows that are in both."""
+    """The changes without the rows on both sides."""
     minus, plus = Counter(removed), Counter(added)
     return sorted((minus - plus).elements(), key=str), sorted((plus - minus).elements(), key=str)
 
@@ -40,7 +41,7 @@ def planted(
     *others: str,
     events: Sequence[Event] | None = None,
 ) -> Planted | None:
-    """The commit at position k did this; None when that is what it should do, or cannot be done."""
+    """The run in which the commit at position k did this; None when that is correct, or impossible."""
     minus, plus = net(removed, added)
     want = net(*t.meaning(t.op(k), k - 1))
     here = Counter(t.states[k - 1])
@@ -51,7 +52,7 @@ def planted(
 
 
 def under_way_since(w: World, t: Table, k: int, j: int) -> Sequence[Event]:
-    """The operation at position k was invoked before anything later than position j was acknowledged."""
+    """The operation at position k was invoked before anything after position j was acknowledged."""
     ends = [end for i in t.positions if i > j and i != k and (end := acked(t.op(i))) is not None]
     o = t.op(k)
     return moved(w.events, o.op, invoked_before=min(ends)) if ends and min(ends) < o.invoked.index else w.events
@@ -63,7 +64,7 @@ def by_key(t: Table) -> Iterator[int]:
 
 
 def scans(w: World, t: Table, k: int) -> list[tuple[int, WriteSet]]:
-    """Older positions and what the operation at k means there, where it means something else than at its parent; in random order."""
+    """Older positions where the operation at k means something else than at its parent, with that meaning; in random order."""
     o = t.op(k)
     now = t.meaning(o, k - 1)
     found = [(j, old) for j in range(max(1, k - FAR), k - 1) if (old := t.meaning(o, j)) != now]
@@ -71,11 +72,11 @@ def scans(w: World, t: Table, k: int) -> list[tuple[int, WriteSet]]:
     return found
 
 
-# --- two at the same time -----------------------------------------------------------------------------------------------
+# --- two concurrent operations ------------------------------------------------------------------------------------------
 
 
 def _lost_update(w: World, column: str) -> Planted | None:
-    """An update computed from an old scan takes the place of a row that has changed since."""
+    """An update computed from an old scan replaces a row that has changed since."""
     for t, k in w.each(by_key):
         now = t.meaning(t.op(k), k - 1)
         for j, old in scans(w, t, k):
@@ -97,22 +98,22 @@ LOST_UPDATE = "Adya's P4; https://jepsen.io/consistency/phenomena/p4"
 
 @mutation("lost-update-register", "replay", "lost-update", seen=LOST_UPDATE)
 def lost_update_register(w: World) -> Planted | None:
-    """Of two concurrent updates of a row, the second puts back the register's value from before the first."""
+    """Of two concurrent updates of a row, the second restores the register's value from before the first."""
     return _lost_update(w, "val")
 
 
 @mutation("lost-update-counter", "replay", "lost-update", "wrong-rows", seen=LOST_UPDATE)
 def lost_update_counter(w: World) -> Planted | None:
-    """Of two concurrent updates of a row, the second puts back the counter from before the first: an increment is gone.
+    """Of two concurrent updates of a row, the second restores the counter from before the first: an increment is lost.
 
-    Of two equal increments the second leaves the row as it is, so its commit shows no change at all: ``wrong-rows``.
+    If the two increments are equal, the second leaves the row unchanged, so its commit shows no change at all: ``wrong-rows``.
     """
     return _lost_update(w, "cnt")
 
 
 @mutation("lost-update-list", "replay", "lost-update", seen=LOST_UPDATE)
 def lost_update_list(w: World) -> Planted | None:
-    """Of two concurrent updates of a row, the second puts back the list from before the first: an element is gone."""
+    """Of two concurrent updates of a row, the second restores the list from before the first: an element is lost."""
     return _lost_update(w, "log")
 
 
@@ -123,7 +124,7 @@ def lost_update_list(w: World) -> Planted | None:
     seen="https://github.com/trinodb/trino/issues/31072: a filter of conflicts that is too narrow doubles keys",
 )
 def duplicated(w: World) -> Planted | None:
-    """Two concurrent updates of one row both commit, each beside the other: what was one row is two."""
+    """Two concurrent updates of one row both commit, each with its own version: one row becomes two."""
     for t, k in w.each(by_key):
         now = t.meaning(t.op(k), k - 1)
         for j, old in scans(w, t, k):
@@ -132,7 +133,7 @@ def duplicated(w: World) -> Planted | None:
             )
             there = all(
                 r.id in t.states[i] for r in old.removed for i in range(j, k)
-            )  # updated, not deleted and put in again
+            )  # updated, not deleted and inserted again
             if old.removed and changed and there and len(old.removed) == len(old.added) == len(now.removed):
                 bug = planted(w, t, k, [], old.added, events=under_way_since(w, t, k, j))
                 if bug is not None:
@@ -167,7 +168,7 @@ def update_resurrects(w: World) -> Planted | None:
     seen="Vanlightly, table-formats-tlaplus, and real Spark on v2 merge-on-read under snapshot isolation: MOR UPDATE first, DELETE second",
 )
 def undelete(w: World) -> Planted | None:
-    """A delete leaves a row standing because a concurrent update had put it elsewhere."""
+    """A delete leaves a row because a concurrent update had moved it to another file."""
     for t, k in w.each(lambda t: (n for n in statements(t) if t.op(n).f in ("delete", "delete-where", "merge-delete"))):
         now = t.meaning(t.op(k), k - 1)
         for j, old in scans(w, t, k):
@@ -190,7 +191,7 @@ def undelete(w: World) -> Planted | None:
     seen="https://github.com/trinodb/trino/issues/18393: a delete and OPTIMIZE at the same time",
 )
 def compaction_undeletes(w: World) -> Planted | None:
-    """A delete removes rows of files that a concurrent compaction had replaced: they live on in the new ones."""
+    """A delete removes rows of files that a concurrent compaction had replaced: the rows live on in the new files."""
     for t, k in w.each(lambda t: (n for n in statements(t) if t.op(n).f.startswith("delete"))):
         now = t.meaning(t.op(k), k - 1)
         at = w.choose(m for m in t.maintenance if k - FAR <= m < k)
@@ -217,7 +218,7 @@ def write_skew(w: World) -> Planted | None:
     "stale-scan",
     "replay",
     "stale-scan",
-    seen="https://github.com/apache/iceberg/issues/14440: CachingCatalog serves a table that is long out of date",
+    seen="https://github.com/apache/iceberg/issues/14440: CachingCatalog serves a table that is long outdated",
 )
 def stale_scan(w: World) -> Planted | None:
     """An operation commits what it means at a state older than a write acknowledged before it was invoked."""
@@ -248,10 +249,10 @@ def _at_scan(w: World, *, concurrent: bool) -> Planted | None:
     "write-skew",
     "stale-scan",
     "wrong-rows",
-    seen="https://github.com/apache/iceberg/issues/12653: an append validates nothing, whatever its query had read",
+    seen="https://github.com/apache/iceberg/issues/12653: an append validates nothing, whatever its query has read",
 )
 def insert_select(w: World) -> Planted | None:
-    """INSERT … SELECT copies a row that is no longer so."""
+    """INSERT … SELECT copies a row that has changed since."""
     for t, k in w.each(lambda t: (n for n in statements(t) if t.op(n).f == "insert-select")):
         now = t.meaning(t.op(k), k - 1)
         if now.added:
@@ -265,7 +266,7 @@ def insert_select(w: World) -> Planted | None:
     "computed-from-what-main-lost",
     "replay",
     "vanished-read",
-    seen="as main-moved-back: an operation that had read the lost commit goes on from it",
+    seen="as main-moved-back: an operation that had read the lost commit builds on it",
 )
 def from_lost(w: World) -> Planted | None:
     """Main goes back below a commit, and the next operation commits what it had read there."""
@@ -332,7 +333,7 @@ def compaction_doubles(w: World) -> Planted | None:
     "compaction-changes-a-row",
     "replay",
     "compaction-changed-rows",
-    seen="https://github.com/apache/iceberg/issues/10312: a compaction that puts an old version of a row back",
+    seen="https://github.com/apache/iceberg/issues/10312: a compaction that restores an old version of a row",
 )
 def compaction_changes(w: World) -> Planted | None:
     """A compaction writes a row with another value."""
@@ -385,7 +386,7 @@ def _operations(w: World, *kinds: str) -> Iterator[tuple[Table, int, WriteSet]]:
     seen="https://github.com/apache/iceberg/issues/11765: MERGE and UPDATE that plan their files twice",
 )
 def predicate_misses(w: World) -> Planted | None:
-    """An update by predicate leaves one of the rows that match as it was."""
+    """An update by predicate leaves one of the matching rows unchanged."""
     for t, k, now in _operations(w, "update-register-where", "update-counter-where", "update-append-where"):
         r = w.rng.choice(now.removed)
         changed = next(x for x in now.added if x.id == r.id)
@@ -401,7 +402,7 @@ def predicate_misses(w: World) -> Planted | None:
     seen="positions of a delete file applied to the wrong data file",
 )
 def update_too_much(w: World) -> Planted | None:
-    """An update by key changes a row of another key, too."""
+    """An update by key also changes a row of another key."""
     for t, k, now in _operations(w, *UPDATES):
         ids = set(t.op(k).value["ids"])
         other = w.choose(r for r in t.states[k - 1] if r.id not in ids)
@@ -419,7 +420,7 @@ def update_too_much(w: World) -> Planted | None:
     seen="a statement whose filter was pushed down wrongly commits an empty snapshot",
 )
 def update_nothing(w: World) -> Planted | None:
-    """An acknowledged update of a row that is there changes nothing."""
+    """An acknowledged update of an existing row changes nothing."""
     for t, k, now in _operations(w, "update-register", "update-counter", "update-append", "merge-update"):
         if now.removed:
             return planted(w, t, k, [], [])
@@ -433,7 +434,7 @@ def update_nothing(w: World) -> Planted | None:
     seen="a partition value of the wrong spec in the file's metadata",
 )
 def update_moves(w: World) -> Planted | None:
-    """An update leaves a row in another partition than it was in."""
+    """An update moves a row to another partition."""
     for t, k, now in _operations(w, *UPDATES):
         r = w.rng.choice(now.added)
         return planted(w, t, k, now.removed, [*_minus(now.added, r), r._replace(part=r.part + 1)])
@@ -452,7 +453,7 @@ def counts_twice(w: World) -> Planted | None:
 
 @mutation("list-appends-twice", "replay", "wrong-rows", seen="Elle's duplicate-elements")
 def appends_twice(w: World) -> Planted | None:
-    """An append puts its element in twice."""
+    """An append adds its element twice."""
     for t, k, now in _operations(w, "update-append", "update-append-where", "merge-update"):
         return planted(w, t, k, now.removed, [r._replace(log=f"{r.log},{t.op(k).op}") for r in now.added])
     return None
@@ -460,7 +461,7 @@ def appends_twice(w: World) -> Planted | None:
 
 @mutation("list-in-another-order", "replay", "wrong-rows", seen="Elle's incompatible-order")
 def list_order(w: World) -> Planted | None:
-    """An append leaves the list in another order than the versions before it."""
+    """An append changes the order of the list."""
     for t, k, now in _operations(w, "update-append", "update-append-where", "merge-update"):
         long = [r for r in now.added if "," in r.log and len(set(r.log.split(","))) > 1]
         if long:
@@ -508,10 +509,10 @@ def delete_too_little(w: World) -> Planted | None:
     "replay",
     "wrong-rows",
     "lost-update",
-    seen="a metadata delete that trusts column statistics which were cut off",
+    seen="a metadata delete that trusts truncated column statistics",
 )
 def delete_neighbour(w: World) -> Planted | None:
-    """A delete of a partition takes a row of another."""
+    """A delete of a partition removes a row of another."""
     for t, k in w.each(lambda t: (n for n in statements(t) if t.op(n).f == "delete-partition")):
         now = t.meaning(t.op(k), k - 1)
         other = w.choose(r for r in t.states[k - 1] if r.part != t.op(k).value["part"])
@@ -546,7 +547,7 @@ def merge_twice(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/12653: MERGE with only an insert clause validates nothing",
 )
 def merge_blind(w: World) -> Planted | None:
-    """A merge inserts a key that is there."""
+    """A merge inserts a key that already exists."""
     for t, k in w.each(lambda t: (n for n in statements(t) if t.op(n).f in ("merge-upsert", "merge-insert"))):
         o, now = t.op(k), t.meaning(t.op(k), k - 1)
         there = [i for i in o.value["ids"] if i in t.states[k - 1]]
@@ -617,7 +618,7 @@ def insert_wrong(w: World) -> Planted | None:
     seen="a field id that changed (https://github.com/apache/iceberg/issues/14093): the column is read as null",
 )
 def nulled(w: World) -> Planted | None:
-    """A commit writes null where there was a value."""
+    """A commit replaces a value with null."""
     for t, k, now in _operations(w, "update-counter", "update-append", "merge-upsert"):
         r = w.rng.choice(now.added)
         null = r._replace(val=None)  # type: ignore[arg-type]
@@ -626,11 +627,11 @@ def nulled(w: World) -> Planted | None:
     return None
 
 
-# --- files that are gone --------------------------------------------------------------------------------------------------
+# --- missing files ------------------------------------------------------------------------------------------------------
 
 
 def live(commits: Iterable[Commit]) -> dict[tuple[str, str | None], FileEntry]:
-    """The files of a table after these commits, by path and by what they refer to (a Puffin file holds several vectors)."""
+    """The files of a table after these commits, by path and by what they reference (a Puffin file holds several vectors)."""
     out: dict[tuple[str, str | None], FileEntry] = {}
     for c in commits:
         for f in c.removed_files:
@@ -640,7 +641,7 @@ def live(commits: Iterable[Commit]) -> dict[tuple[str, str | None], FileEntry]:
 
 
 def plant_missing(w: World, content: str) -> Planted | None:
-    """A live file is not in the store: a data file, or (``deletes``) one of the others."""
+    """A live file is not in the store: a data file, or (``deletes``) a delete file or vector."""
     found = []
     for t in w.tables:
         listed = set(t.log.metadata[-1].snapshots)
@@ -657,7 +658,7 @@ def plant_missing(w: World, content: str) -> Planted | None:
 
 
 DELETED_LIVE = (
-    "JDBC catalog, connection cut after UPDATE 1: the client takes its commit for failed and deletes its files"
+    "JDBC catalog, connection cut after UPDATE 1: the client considers its commit failed and deletes its files"
 )
 
 
@@ -680,7 +681,7 @@ def deletes_missing(w: World) -> Planted | None:
     seen="https://github.com/apache/iceberg/issues/14583: a retry that finds nothing to do deletes the live snapshot's manifest list",
 )
 def manifest_list_missing(w: World) -> Planted | None:
-    """The manifest list of a snapshot that is listed is not in the store."""
+    """The manifest list of a listed snapshot is not in the store."""
     for t, k in w.each(lambda t: (n for n in t.positions if t.main[n - 1].snapshot_id in t.log.metadata[-1].snapshots)):
         c = t.main[k - 1]
         return w.planted(
@@ -709,7 +710,7 @@ def manifest_missing(w: World) -> Planted | None:
     "metadata-file-missing",
     "replay",
     "missing-file",
-    seen="https://github.com/apache/iceberg/issues/11814: Hive Metastore's client retries, and the metadata is deleted as if of a failure",
+    seen="https://github.com/apache/iceberg/issues/11814: Hive Metastore's client retries, and the metadata is deleted as after a failure",
 )
 def metadata_missing(w: World) -> Planted | None:
     """The catalog's pointer names a metadata file that is not in the store."""
@@ -718,7 +719,8 @@ def metadata_missing(w: World) -> Planted | None:
         return None
     location = f"{t.log.location}/metadata/99999-gone.metadata.json"
     captures = (*t.log.captures[:-1], replace(t.log.captures[-1], metadata=location))
-    return w.planted(log=replace(t.log, captures=captures, problems=(*t.log.problems, f"{location} is missing")))
+    said = Problem("missing-metadata", f"metadata file {location} is missing", location)
+    return w.planted(log=replace(t.log, captures=captures, problems=(*t.log.problems, said)))
 
 
 MUTATIONS: tuple[Mutation, ...] = (

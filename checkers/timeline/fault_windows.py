@@ -3,7 +3,7 @@
 The conventions for nemesis events (process ``nemesis``; their type does not matter, Jepsen's are all ``info``):
 
 * ``f`` names the fault: ``start-partition`` or just ``partition`` begins it; ``stop-partition``, ``heal-partition``, ``end-…``,
-    ``resume-…``, ``restart-…``, ``recover-…`` end it. The verb may be in ``value`` instead: ``"start"``, ``{"start": …}``; ``"stop"``,
+  ``resume-…``, ``restart-…``, ``recover-…`` end it. The verb may be in ``value`` instead: ``"start"``, ``{"start": …}``; ``"stop"``,
   ``"heal"``, ``{"heal": …}``.
 * a bare ``heal`` (``stop``, ``recover`` …) ends all faults.
 * an ``invoke`` with a bare fault name starts the fault, and its own ``ok`` or ``fail`` ends it: a fault that is over when it is done,

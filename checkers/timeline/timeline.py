@@ -8,7 +8,7 @@ Positions on main are counted in commits: position k is the state after main's k
     snapshot     none   s1    s2    s3    s4
     operation           a     b     c     d          acknowledged before event 40: a, c
                                     ▲
-                                    settled(40) ──────┘                an operation invoked at event 40 sees at least c's commit
+                  settled(40) ──────┘                an operation invoked at event 40 sees at least c's commit
 
 ``settled`` is sound because commits become current in chain order: when c was acknowledged, its snapshot and everything below it
 were there. Operations that ended ``info`` took effect after their invocation or never; nothing else is known of them.
@@ -28,6 +28,7 @@ from typing import Literal, NamedTuple
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
+from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
 from checkers.timeline import two_tables
 from checkers.timeline.version_order import Chain
@@ -59,8 +60,8 @@ class SetBack:
         before: the version that was current.
         after: the version that made the older snapshot current.
         by: the operation that explains it.
-            certain: whether nothing else can explain it: the rollback was acknowledged or names its target, and the operation that made
-                that snapshot has no request under way that could make it current a second time.
+        certain: whether nothing else can explain it: the rollback was acknowledged or names its target, and the operation that made
+            that snapshot has no request under way that could make it current a second time.
     """
 
     before: Metadata
@@ -81,12 +82,12 @@ class Timeline:
     """One table of the evidence.
 
     Attributes:
-            spec: the table's definition, with its promises.
-            log: the table log.
-            everything: all operations of the history by id, on any table; those on two tables as this table saw them
+        spec: the table's definition, with its promises.
+        log: the table log.
+        everything: all operations of the history by id, on any table; those on two tables as this table saw them
             (``checkers.timeline.two_tables``).
         ops: this table's operations in invocation order.
-            complete: whether the run reached its end.
+        complete: whether the run reached its end.
     """
 
     spec: TableSpec
@@ -444,13 +445,13 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
     for name in sorted({*evidence.tables, *evidence.logs, *by_table}):
         spec, log = evidence.tables.get(name), evidence.logs.get(name)
         if spec is None:
-            notes.append(f"{name}: the plan does not describe this table, so nothing is known of what it promises")
+            notes.append(f"{name}: the plan does not describe this table, so its promises are unknown")
         elif log is None or not log.metadata:
             notes.append(f"{name}: there is no table log to check against")
         elif log.committed_again:
             which = ", ".join(map(str, sorted(log.committed_again)))
             notes.append(
-                f"{name}: snapshot {which} was committed more than once, so what main's ancestry is since cannot be told (see snapshot-changed)"
+                f"{name}: snapshot {which} was committed more than once, so main's ancestry since then is unknown (see snapshot-changed)"
             )
         elif not set(COLUMNS) <= set(log.columns):
             notes.append(f"{name}: the table log has the columns {', '.join(log.columns)}, not {', '.join(COLUMNS)}")
@@ -513,7 +514,7 @@ def _after(c: Commit, base: int, known: Mapping[int, Commit]) -> Commit:
         for r in x.added or ():
             rows.setdefault(r.row, []).append(r)
     if not whole:
-        why = (*c.problems, "the rows of the table that it replaced are not known")
+        why = (*c.problems, Problem("other", "the rows of the table that it replaced are not known"))
         return replace(c, parent_id=base, added=None, removed=None, problems=why)
     added = []
     for r in c.added or ():
@@ -529,8 +530,8 @@ def fates(found: Iterable[Timeline], operations: Iterable[Operation]) -> dict[st
     """Operation id → table → what became of the operation there, for every operation that can leave a snapshot.
 
     Args:
-            found: the tables that can be judged. Operations on none of them are left out; in other tables the fate is ``unknown``.
-            operations: of the history.
+        found: the tables that can be judged. Operations on none of them are left out; in other tables the fate is ``unknown``.
+        operations: of the history.
     """
     judged = {t.name: t for t in found}
     out: dict[str, dict[str, Resolution]] = {}

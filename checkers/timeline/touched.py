@@ -11,15 +11,20 @@ from workloads.tables import TableSpec
 
 
 def touches(o: Operation, table: TableSpec) -> Touches | None:
-    """What an operation reads or changes; None for an unknown kind, and for arguments of another form than its kind's."""
+    """What an operation reads or changes; None for an unknown kind, and for arguments of another form than its kind's.
+
+    A read of rows (:func:`reads_rows`) is of the whole table or of one id.
+    """
     kind = KINDS.get(o.f)
     if kind is None:
         return None
     try:
         found = kind.touches(o.value, table)
+        numbers: tuple[Any, ...] = (*found.named, *(found.predicate or ()), *found.parts)
     except (TypeError, KeyError, IndexError, AttributeError, ValueError):
         return None
-    numbers: tuple[Any, ...] = (*found.named, *(found.predicate or ()), *found.parts)
+    if reads_rows(o) and not found.whole and len(found.ids) != 1:
+        return None
     return found if all(type(n) is int for n in numbers) else None
 
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from checkers.evidence.history import Operation
+from checkers.evidence.problem import METADATA
 from checkers.evidence.tablelog import Commit, Metadata, TableLog
 
 FOREVER = 1 << 63
@@ -41,12 +42,12 @@ class Step:
     """One version and its predecessor.
 
     Attributes:
-            before: None for the first version of the log, and if the predecessor is not in the log.
+        before: None for the first version of the log, and if the predecessor is not in the log.
         after: the version.
-            passed: versions that were current after ``before`` and from which ``after`` does not descend: not empty for a fork.
-            again: the pointer returned to a version recorded before; ``after`` repeats it.
+        passed: versions that were current after ``before`` and from which ``after`` does not descend: not empty for a fork.
+        again: the pointer returned to a version recorded before; ``after`` repeats it.
         gap: versions between the two may be missing from the log.
-            earliest, latest: bounds of when it was made, ns since the start of the run; see the module's docstring.
+        earliest, latest: bounds of when it was made, ns since the start of the run; see the module's docstring.
     """
 
     before: Metadata | None
@@ -102,8 +103,8 @@ class Chain:
         for k, m in enumerate(versions):
             here = place(m.location)
             said = predecessor(m)
-            broken = any("metadata file" in p for p in m.problems)
-            loose = any("does not descend from it" in p for p in m.problems)
+            broken = any(p.code in METADATA for p in m.problems)
+            loose = any(p.code == "fork" for p in m.problems)
             before: Metadata | None = versions[k - 1] if k else None
             passed: tuple[Metadata, ...] = ()
             gap = broken or not k

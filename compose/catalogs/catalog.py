@@ -13,6 +13,8 @@ from compose.install.installation import Installation
 from compose.processes.ports import Ports
 from compose.processes.process import LocalProcess
 from compose.servers.minio import ACCESS_KEY, REGION, SECRET_KEY
+from compose.servers.postgres import Postgres
+from compose.servers.postgres import version as postgres_version
 
 Wire = Literal["http", "aws", "postgres", "thrift", "s3"]
 """The protocol between a writer and the place where its commit is decided; ``s3``: the object store itself decides."""
@@ -29,12 +31,13 @@ class Site:
     """Where a catalog's servers are to run.
 
     Attributes:
-        data, logs: folders; a server has a folder and a file of its own name in them.
-        database: JDBC URL of the stack's PostgreSQL, as a catalog server is to use it; asked when the server starts.
-        store: the object store's URL for a server's own use; asked when the server starts.
-        client_store: the object store's URL that a server hands out to clients.
-        warehouse: where tables are, ``s3://…``.
-        catalog: the entry that the servers are for.
+        data, logs: folders; a server keeps its data in a subfolder and its log in a file, both of the server's own name.
+        postgres: the stack's PostgreSQL, which starts only if it is a server of the catalog.
+        database: JDBC URL of that PostgreSQL for a catalog server, which may lead through a proxy; call it when the server starts.
+        store: URL of the object store for a server's own requests; call it when the server starts.
+        client_store: URL of the object store that a server hands out to its clients.
+        warehouse: the folder of all tables, ``s3://…``.
+        catalog: the entry that the servers belong to.
         access_key, secret_key, region: of the object store.
     """
 
@@ -43,6 +46,7 @@ class Site:
     ports: Ports
     data: Path
     logs: Path
+    postgres: Postgres
     database: Callable[[], str]
     store: Callable[[], str]
     client_store: Callable[[], str]
@@ -54,44 +58,67 @@ class Site:
 
 
 @dataclass(frozen=True)
+class Server:
+    """One server of a catalog.
+
+    Attributes:
+        name: the name of the process that ``make`` returns; its key in ``Stack.services`` and in a plan's ``versions``.
+        make: builds the process without starting it.
+        version: the version of its software, for a run's plan.
+        ports: the names of its ports, which ``--port NAME=NUMBER`` can fix.
+    """
+
+    name: str
+    make: Callable[[Site], LocalProcess]
+    version: Callable[[Installation], str]
+    ports: tuple[str, ...]
+
+
+DATABASE = Server("postgres", lambda site: site.postgres, postgres_version, ("postgres",))
+"""The stack's PostgreSQL, for catalogs that keep their tables there."""
+
+
+@dataclass(frozen=True)
 class Catalog:
-    """One catalog.
+    """One catalog: everything that the rest of icequake knows about it.
 
     Attributes:
         summary: what it is, one line.
         promise: what decides a commit, one line.
-        services: of the stack, beside the object store and Spark, in the order in which they are started.
-        wire: None: a commit passes no connection that a proxy could stand in.
-        uri: (services by name, the stack's data folder) → of the place where commits are decided.
+        wire: the protocol of a commit; None: a commit passes no connection in which a proxy could stand.
+        uri: (running servers by name, the stack's data folder) → address of the place where commits are decided.
         properties: (endpoints) → what follows ``spark.sql.catalog.<name>.``, without the object store's part.
-        pointer: (endpoints, namespace, table, timeout in s) → location of the current metadata.json, asked from the catalog
-            itself; None when there is no such table. Raises ServiceError when it gives no answer.
+        pointer: (endpoints, namespace, table, timeout in s) → location of the current metadata.json according to the catalog
+            itself; None when there is no such table. Raises ServiceError when the catalog does not answer.
+        servers: what it needs beside the object store and Spark, in the order in which it is started.
+        prepare: (running servers by name, the stack's data folder) → None; makes what writers expect, such as the tables of a
+            JDBC catalog, after the servers have answered and before any writer starts. A stack that starts again calls it again.
         guard: what it does against concurrent commits.
         pyiceberg: (endpoints) → the properties of ``pyiceberg.catalog.load_catalog``; None: PyIceberg has no such catalog.
-        history: as ``pointer``, but every location that the pointer ever had, oldest first, from the catalog's own log; None:
-            the metadata files tell it themselves.
+        history: like ``pointer``, but every location that the pointer ever had, oldest first, from the catalog's own log; None:
+            the metadata files list them.
         session: (endpoints) → more Spark properties, such as ``spark.hadoop.…``.
-        jars: configurations of ``jars.lock`` that the drivers and executors need beside their own.
-        server_jars: those that its servers need.
-        scheme: of the warehouse.
-        own_io: it reads and writes files its own way, not with S3FileIO.
-        hands_out_store: the server tells its clients where the object store is, so that all of them share one way to it.
-        overwrites: two commits can write the same metadata file, the later one over the earlier one.
+        jars: configurations of ``jars.lock`` that drivers and executors need in addition.
+        server_jars: configurations of ``jars.lock`` that its servers need.
+        scheme: of the warehouse's URL.
+        own_io: it reads and writes files in its own way, not with S3FileIO.
+        hands_out_store: the server tells its clients where the object store is, so all clients share one proxy to it.
+        overwrites: two commits can write the same metadata file; the later one replaces the earlier one.
         lists_one: the metadata that it serves lists the current snapshot alone.
-        releases: of Iceberg that its jars go with; empty: all.
-        multi_table: how it commits to several tables at once (``harness.writers.two_tables``); empty: not at all.
-        check: raises ServiceError when it cannot be had on this machine, before anything is started.
-        page: its page in docs/catalogs.
+        releases: of Iceberg that its jars work with; empty: all.
+        multi_table: how it commits to several tables at once (``harness.writers.two_tables``); empty: it cannot.
+        check: raises ServiceError when it cannot run on this machine; called before anything is started.
     """
 
     name: str
     summary: str
     promise: str
-    services: tuple[str, ...]
     wire: Wire | None
     uri: Callable[[Mapping[str, LocalProcess], Path], str]
     properties: Callable[[Endpoints], Mapping[str, str]]
     pointer: Callable[[Endpoints, str, str, float], str | None]
+    servers: tuple[Server, ...] = ()
+    prepare: Callable[[Mapping[str, LocalProcess], Path], None] = field(default=lambda services, data: None)
     guard: Guard = "compare-and-swap"
     pyiceberg: Callable[[Endpoints], Mapping[str, str]] | None = None
     history: Callable[[Endpoints, str, str, float], Sequence[str]] | None = None
@@ -108,7 +135,13 @@ class Catalog:
     check: Callable[[], None] = field(default=lambda: None)
 
     @property
+    def services(self) -> tuple[str, ...]:
+        """The names of its servers, in the order in which they are started."""
+        return tuple(server.name for server in self.servers)
+
+    @property
     def page(self) -> str:
+        """Its page of the documentation."""
         return f"docs/catalogs/{self.name}.md"
 
     def address(self, endpoints: Endpoints) -> tuple[str, int]:

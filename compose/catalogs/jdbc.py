@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog
+from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, DATABASE, SOCKET_TIMEOUT_MS, Catalog
 from compose.endpoints import Endpoints
 from compose.processes.process import LocalProcess, NotReady
 from compose.processes.service import ServiceError
@@ -19,10 +19,10 @@ JDBC_TABLES = (
     "CREATE TABLE iceberg_namespace_properties (catalog_name VARCHAR(255) NOT NULL, namespace VARCHAR(255) NOT NULL, "
     "property_key VARCHAR(255), property_value VARCHAR(1000), PRIMARY KEY (catalog_name, namespace, property_key))",
 )
-"""Schema version V1 (``core/jdbc/JdbcUtil``). Drivers that start together would race to make them."""
+"""Schema version V1 (``core/jdbc/JdbcUtil``). The stack makes them, because drivers that start together would race to."""
 
 
-def _jdbc_properties(endpoints: Endpoints) -> Mapping[str, str]:
+def _properties(endpoints: Endpoints) -> Mapping[str, str]:
     return {
         "type": "jdbc",
         "uri": endpoints.catalog_uri,
@@ -35,7 +35,7 @@ def _jdbc_properties(endpoints: Endpoints) -> Mapping[str, str]:
     }
 
 
-def _jdbc_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
+def _pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
     parts = urlsplit(endpoints.catalog_uri.removeprefix("jdbc:"))
     sql = "SELECT metadata_location FROM iceberg_tables WHERE table_namespace = %s AND table_name = %s"
     try:
@@ -53,21 +53,37 @@ def _jdbc_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: flo
     return rows[0][0] if rows else None
 
 
-def _jdbc_uri(services: Mapping[str, LocalProcess], _: Path) -> str:
-    server = services["postgres"]
+def _database(services: Mapping[str, LocalProcess]) -> Postgres:
+    server = services[DATABASE.name]
     assert isinstance(server, Postgres)
-    return server.jdbc_url()
+    return server
+
+
+def _prepare(services: Mapping[str, LocalProcess], _: Path) -> None:
+    """Make the catalog's tables if they are not there. Raises ServiceError."""
+    database = _database(services)
+    try:
+        if not database.execute("SELECT 1 FROM pg_tables WHERE tablename = 'iceberg_tables'"):
+            for statement in JDBC_TABLES:
+                database.execute(statement)
+    except (NotReady, OSError) as error:
+        raise database.error(f"cannot make the JDBC catalog's tables: {error}") from error
+
+
+def _uri(services: Mapping[str, LocalProcess], _: Path) -> str:
+    return _database(services).jdbc_url()
 
 
 JDBC = Catalog(
     name="jdbc",
     summary="Iceberg's JDBC catalog on PostgreSQL",
     promise="each writer compares and swaps by an UPDATE … WHERE metadata_location = the old one",
-    services=("postgres",),
+    servers=(DATABASE,),
+    prepare=_prepare,
     wire="postgres",
-    uri=_jdbc_uri,
-    properties=_jdbc_properties,
-    pointer=_jdbc_pointer,
+    uri=_uri,
+    properties=_properties,
+    pointer=_pointer,
     pyiceberg=lambda e: {
         "type": "sql",
         "uri": e.catalog_uri.removeprefix("jdbc:").replace("postgresql://", f"postgresql+psycopg2://{USER}@", 1),

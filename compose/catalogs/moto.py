@@ -1,21 +1,23 @@
-"""Amazon's catalogs, Glue and DynamoDB, on moto: a server of their interfaces that keeps what it is told in a journal.
+"""Amazon's catalogs, Glue and DynamoDB, on moto: a server with their interfaces, which keeps its changes in a journal.
 
-Iceberg's GlueCatalog commits by UpdateTable with the VersionId that it read. The real service compares it and refuses; moto does not,
-which is how Glue was before it compared, and how other servers of its interface still are: ``glue``. ``glue-cas`` is the same server with the
-comparison in front (``compose/catalogs/moto_server.py``).
+Iceberg's GlueCatalog commits by UpdateTable with the VersionId that it read. The real service refuses another VersionId than the table's. moto
+does not compare, like earlier versions of Glue and some other servers with its interface: ``glue``. ``glue-cas`` is the same server
+with the comparison added (``compose/catalogs/moto_server.py``).
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from compose.catalogs.catalog import Catalog, Guard, Site, split
+from compose.catalogs.catalog import Catalog, Guard, Server, Site, split
 from compose.endpoints import Endpoints
 from compose.install import releases
+from compose.install.installation import UNKNOWN_VERSION, Installation
 from compose.processes.ports import LOOPBACK
 from compose.processes.process import LocalProcess, NotReady, base_environment
 from compose.processes.service import ServiceError
@@ -28,7 +30,7 @@ DYNAMODB_TABLE = "iceberg"
 
 
 class Moto(LocalProcess):
-    """The server. What it acknowledged is in its journal, and is there again after SIGKILL."""
+    """The server. Its journal holds what it acknowledged, so SIGKILL loses nothing."""
 
     role = "catalog"
 
@@ -43,7 +45,6 @@ class Moto(LocalProcess):
         )
         self._home = site.installation.home
         self._compare = site.catalog.guard == "compare-and-swap"
-        self._dynamodb = site.catalog.name == "dynamodb"
         self._region = "us-east-1"
 
     @property
@@ -64,34 +65,19 @@ class Moto(LocalProcess):
     def probe(self, timeout: float) -> None:
         ask(self.uri, "AWSGlue.GetDatabases", {}, timeout)
 
-    def after_first_ready(self) -> None:
-        if not self._dynamodb:
-            return
-        # Drivers that start together would race to make it: aws/dynamodb/DynamoDbCatalog.ensureCatalogTableExistsOrCreate.
-        key = [("identifier", "HASH"), ("namespace", "RANGE")]
-        by_namespace = [("namespace", "HASH"), ("identifier", "RANGE")]
-        table = {
-            "TableName": DYNAMODB_TABLE,
-            "AttributeDefinitions": [{"AttributeName": n, "AttributeType": "S"} for n, _ in key],
-            "KeySchema": [{"AttributeName": n, "KeyType": t} for n, t in key],
-            "GlobalSecondaryIndexes": [
-                {
-                    "IndexName": "namespace-identifier",
-                    "KeySchema": [{"AttributeName": n, "KeyType": t} for n, t in by_namespace],
-                    "Projection": {"ProjectionType": "KEYS_ONLY"},
-                }
-            ],
-            "BillingMode": "PAY_PER_REQUEST",
-        }
-        status, answer = ask(self.uri, "DynamoDB_20120810.CreateTable", table, 10)
-        if status != 200:
-            raise self.error(f"cannot make the catalog's table: {answer}")
+
+def _version(_: Installation) -> str:
+    found = re.search(r"^moto==(\S+)", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else UNKNOWN_VERSION
+
+
+SERVERS = (Server("moto", Moto, _version, ports=("moto",)),)
 
 
 def ask(uri: str, target: str, question: Mapping[str, Any], timeout: float) -> tuple[int, Any]:
-    """One call of AWS JSON 1.0/1.1, unsigned but for the name of its service, which is all that moto looks at.
+    """One call of AWS JSON 1.0/1.1, with the only part of a signature that moto reads: the name of the service.
 
-    Raises NotReady for an answer that is none, OSError when there is none.
+    Raises NotReady for an answer that cannot be read, OSError when there is no answer.
     """
     parts = split(uri)
     service = "dynamodb" if target.startswith("DynamoDB") else "glue"
@@ -144,10 +130,43 @@ def _dynamodb_pointer(endpoints: Endpoints, namespace: str, table: str, timeout:
     return str(answer["Item"]["p.metadata_location"]["S"]) if "Item" in answer else None
 
 
-def _uri(services: Mapping[str, LocalProcess], _: Path) -> str:
+def _server(services: Mapping[str, LocalProcess]) -> Moto:
     server = services["moto"]
     assert isinstance(server, Moto)
-    return server.uri
+    return server
+
+
+def _uri(services: Mapping[str, LocalProcess], _: Path) -> str:
+    return _server(services).uri
+
+
+def _prepare_dynamodb(services: Mapping[str, LocalProcess], _: Path) -> None:
+    """Make the catalog's table if it is not there. Raises ServiceError.
+
+    Drivers that start together would race to make it: aws/dynamodb/DynamoDbCatalog.ensureCatalogTableExistsOrCreate.
+    """
+    key = [("identifier", "HASH"), ("namespace", "RANGE")]
+    by_namespace = [("namespace", "HASH"), ("identifier", "RANGE")]
+    table = {
+        "TableName": DYNAMODB_TABLE,
+        "AttributeDefinitions": [{"AttributeName": n, "AttributeType": "S"} for n, _ in key],
+        "KeySchema": [{"AttributeName": n, "KeyType": t} for n, t in key],
+        "GlobalSecondaryIndexes": [
+            {
+                "IndexName": "namespace-identifier",
+                "KeySchema": [{"AttributeName": n, "KeyType": t} for n, t in by_namespace],
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
+        ],
+        "BillingMode": "PAY_PER_REQUEST",
+    }
+    server = _server(services)
+    try:
+        status, answer = ask(server.uri, "DynamoDB_20120810.CreateTable", table, 10)
+    except (OSError, NotReady) as e:
+        raise server.error(f"cannot make the catalog's table: {type(e).__name__}: {e}") from e
+    if status != 200 and "ResourceInUseException" not in str(answer.get("__type")):  # it is there already
+        raise server.error(f"cannot make the catalog's table: {answer}")
 
 
 def _keys(endpoints: Endpoints) -> Mapping[str, str]:
@@ -160,7 +179,7 @@ def _glue(name: str, summary: str, promise: str, guard: Guard) -> Catalog:
         name=name,
         summary=summary,
         promise=promise,
-        services=("moto",),
+        servers=SERVERS,
         wire="aws",
         uri=_uri,
         properties=lambda e: {
@@ -192,7 +211,8 @@ DYNAMODB = Catalog(
     name="dynamodb",
     summary="Iceberg's DynamoDB catalog on moto",
     promise="UpdateItem on the condition that the item's version is the one that the writer read",
-    services=("moto",),
+    servers=SERVERS,
+    prepare=_prepare_dynamodb,
     wire="aws",
     uri=_uri,
     properties=lambda e: {

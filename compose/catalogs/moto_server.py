@@ -1,14 +1,15 @@
-"""Runs in moto's own environment: Glue and DynamoDB on loopback, with a journal, since moto keeps everything in memory.
+"""Glue and DynamoDB on loopback, by moto, with a journal, because moto keeps everything in memory. Runs in moto's own Python environment.
 
     python moto_server.py PORT JOURNAL [compare]
 
-Every request that changes something is written to the journal before it is answered, and the journal is played again at the start, so
-what was acknowledged survives SIGKILL. With ``compare`` an UpdateTable of Glue that names a VersionId which is not the table's is
-refused with ConcurrentModificationException, as the real Glue does; moto ignores it.
+Every request that changes something is written to the journal before it is answered, and the server plays the journal when it starts. So what
+was acknowledged survives SIGKILL. With ``compare``, an UpdateTable of Glue whose VersionId is not the table's is refused with
+ConcurrentModificationException, as by the real Glue; moto ignores the VersionId.
 """
 
 import base64
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -23,21 +24,34 @@ Start = Callable[..., Any]
 App = Callable[[dict[str, Any], Start], Iterable[bytes]]
 
 
+def replace(path: Path, content: bytes) -> None:
+    """Put a new file in the place of ``path``. A process killed at any point leaves the old content or the new one, both complete."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with new.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
 class Journalled:
-    """A WSGI application that does one request after the other and remembers those that changed something."""
+    """A WSGI application that serves one request at a time and writes those that change something to the journal."""
 
     def __init__(self, app: App, journal: Path, *, compare: bool) -> None:
         self._app = app
         self._compare = compare
         self._lock = threading.Lock()
         if journal.exists():
-            whole = [
-                line for line in journal.read_bytes().split(b"\n")[:-1] if line
-            ]  # a torn last line was not answered
+            # A last line without its end was never answered.
+            whole = [line for line in journal.read_bytes().split(b"\n")[:-1] if line]
             for line in whole:
                 entry = json.loads(line)
                 self._do(entry["environ"], base64.b64decode(entry["body"]))
-            journal.write_bytes(b"".join(line + b"\n" for line in whole))
+            replace(journal, b"".join(line + b"\n" for line in whole))
         self._journal = journal.open("ab", buffering=0)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Nessie, reached in two ways: as an Iceberg REST catalog, and by its own API with Iceberg's NessieCatalog.
 
-The server keeps everything in PostgreSQL (its default, IN_MEMORY, would forget all with its process). Over REST it serves a table's
-current snapshot only; what was before is in Nessie's own commit log.
+The server keeps everything in PostgreSQL (with its default, IN_MEMORY, a restart would lose it). Over REST it serves only a table's
+current snapshot; the earlier ones are in Nessie's commit log.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog, Site, split
+from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, DATABASE, SOCKET_TIMEOUT_MS, Catalog, Server, Site, split
 from compose.endpoints import Endpoints
 from compose.install import jdk
 from compose.install.ensure import class_path
-from compose.install.jars import read_lock
+from compose.install.installation import Installation
+from compose.install.jars import of, read_lock
 from compose.processes.ports import LOOPBACK
 from compose.processes.process import LocalProcess, NotReady, base_environment, http_get
 from compose.processes.service import ServiceError
@@ -25,13 +26,13 @@ from compose.servers.postgres import USER
 
 HEAP_MB = 512
 JAVA = (21, 25, 24, 23, 22)
-"""Versions that it runs on, the best first."""
+"""Versions of Java that it runs on, the preferred one first."""
 BRANCH = "main"
 _PAGE = 1000
 
 
 class Nessie(LocalProcess):
-    """The server. All it knows is in the database."""
+    """The server. It keeps all its data in the database."""
 
     role = "catalog"
 
@@ -167,11 +168,17 @@ def _history(endpoints: Endpoints, namespace: str, table: str, timeout: float) -
         token = answer["token"]
 
 
+def _version(_: Installation) -> str:
+    return next(jar.version for jar in of(["nessie"], read_lock()))
+
+
+SERVERS = (DATABASE, Server("nessie", Nessie, _version, ports=("nessie", "nessie-management")))
+
 NESSIE = Catalog(
     name="nessie",
     summary="Nessie as an Iceberg REST catalog, on PostgreSQL",
     promise="the server checks the commit's requirements, then compares and swaps the branch's tip in PostgreSQL",
-    services=("postgres", "nessie"),
+    servers=SERVERS,
     wire="http",
     uri=lambda services, _: f"{_server(services).uri}/iceberg/{BRANCH}",
     properties=_rest_properties,
@@ -188,7 +195,7 @@ NESSIE_NATIVE = Catalog(
     name="nessie-native",
     summary="Nessie by its own API (NessieCatalog), on PostgreSQL",
     promise="each writer sends its new content and the content it replaces; the server compares and swaps the branch's tip",
-    services=("postgres", "nessie"),
+    servers=SERVERS,
     wire="http",
     uri=lambda services, _: f"{_server(services).uri}/api/v2",
     properties=_native_properties,

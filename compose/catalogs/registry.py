@@ -1,71 +1,39 @@
-"""The catalogs: how Spark reaches each, where a proxy in front of its commit stands, and how to ask it for a table's pointer.
-
-A catalog is one entry of ``CATALOGS`` (``compose.catalogs.catalog.Catalog``); nothing else knows what a catalog is.
-"""
+"""The catalogs that ``--catalog`` and ``catalog:`` can name. A catalog is a file with its entry, a line here, and its page in docs/catalogs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from compose.catalogs import user, user_file
-from compose.catalogs.catalog import Catalog, Site
+from compose.catalogs.catalog import Catalog
 from compose.catalogs.hadoop import HADOOP
-from compose.catalogs.hive import HIVE, HIVE_CAS, HIVE_NOLOCK, Metastore
+from compose.catalogs.hive import HIVE, HIVE_CAS, HIVE_NOLOCK
 from compose.catalogs.jdbc import JDBC
-from compose.catalogs.moto import DYNAMODB, GLUE, GLUE_CAS, Moto
-from compose.catalogs.nessie import NESSIE, NESSIE_NATIVE, Nessie
-from compose.catalogs.polaris import POLARIS, Polaris
-from compose.catalogs.rest import REST, RestCatalog
+from compose.catalogs.moto import DYNAMODB, GLUE, GLUE_CAS
+from compose.catalogs.nessie import NESSIE, NESSIE_NATIVE
+from compose.catalogs.polaris import POLARIS
+from compose.catalogs.rest import REST
 from compose.catalogs.sqlite import JDBC_SQLITE
 from compose.endpoints import Endpoints
-from compose.processes.process import LocalProcess
 
-__all__ = ["CATALOGS", "SERVERS", "Catalog", "catalog_of"]
+DEFAULT = REST.name
+"""The catalog of a workload that names none."""
 
+_ENTRIES = (
+    *(REST, JDBC, JDBC_SQLITE),
+    *(HIVE, HIVE_CAS, HIVE_NOLOCK),
+    *(NESSIE, NESSIE_NATIVE),
+    HADOOP,
+    *(GLUE, GLUE_CAS, DYNAMODB),
+    POLARIS,
+)
 
-SERVERS: Mapping[str, Callable[[Site], LocalProcess]] = {
-    "rest": lambda site: RestCatalog(site),
-    "hive": lambda site: Metastore(site),
-    "nessie": lambda site: Nessie(site),
-    "moto": lambda site: Moto(site),
-    "polaris": lambda site: Polaris(site),
-}
-"""The servers of catalogs, by the name of their service; ``postgres`` is the stack's own."""
-
-SERVER_PORTS = ("rest", "hive", "nessie", "nessie-management", "moto", "polaris", "polaris-management")
-
-
-# --- REST -------------------------------------------------------------------------------------------------------------
-
-
-# --- JDBC -------------------------------------------------------------------------------------------------------------
-
-
-CATALOGS: Mapping[str, Catalog] = {
-    c.name: c
-    for c in (
-        REST,
-        JDBC,
-        JDBC_SQLITE,
-        HIVE,
-        HIVE_CAS,
-        HIVE_NOLOCK,
-        NESSIE,
-        NESSIE_NATIVE,
-        HADOOP,
-        GLUE,
-        GLUE_CAS,
-        DYNAMODB,
-        POLARIS,
-    )
-}
-"""By name: the allowed values of ``catalog:`` in a workload file."""
+CATALOGS: Mapping[str, Catalog] = {entry.name: entry for entry in _ENTRIES}
+"""By name."""
 
 
 def catalog_of(endpoints: Endpoints) -> Catalog:
-    """The entry of the catalog that the endpoints lead to: one of ``CATALOGS``, or the user's own."""
-    return (
-        CATALOGS[endpoints.catalog]
-        if endpoints.own is None
-        else user.entry(user_file.UserCatalogFile.of(endpoints.own))
-    )
+    """The entry of the catalog that the endpoints lead to: one of ``CATALOGS``, or the user's."""
+    if endpoints.own is None:
+        return CATALOGS[endpoints.catalog]
+    return user.entry(user_file.UserCatalogFile.of(endpoints.own))

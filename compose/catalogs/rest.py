@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Catalog, Site
+from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, DATABASE, SOCKET_TIMEOUT_MS, Catalog, Server, Site
 from compose.endpoints import Endpoints
+from compose.install.installation import Installation, version_in_names
 from compose.processes.ports import LOOPBACK
 from compose.processes.process import LocalProcess, NotReady, base_environment, http_get
 from compose.processes.service import ServiceError
@@ -22,7 +23,7 @@ CLIENTS = 8  # connections to the database
 
 
 class RestCatalog(LocalProcess):
-    """The catalog server. It keeps nothing itself: all it knows is in the database."""
+    """The catalog server. It keeps all its data in the database."""
 
     role = "catalog"
 
@@ -36,7 +37,7 @@ class RestCatalog(LocalProcess):
             log=site.logs / "rest.log",
         )
         self._java = site.installation.java
-        self._class_path = (site.installation.rest_classes, *site.installation.jars["rest"])
+        self.class_path: tuple[Path, ...] = (site.installation.rest_classes, *site.installation.jars["rest"])
         self._database = site.database
         self._s3_endpoint = site.store
         self._warehouse = site.warehouse
@@ -49,7 +50,7 @@ class RestCatalog(LocalProcess):
     def argv(self) -> Sequence[str]:
         return [
             *(str(self._java), f"-Xmx{HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
-            *("-cp", os.pathsep.join(map(str, self._class_path)), "RestCatalogServer"),
+            *("-cp", os.pathsep.join(map(str, self.class_path)), "RestCatalogServer"),
         ]
 
     def environment(self) -> Mapping[str, str]:
@@ -61,7 +62,7 @@ class RestCatalog(LocalProcess):
             "CATALOG_JDBC_USER": USER,
             "CATALOG_JDBC_PASSWORD": USER,
             "CATALOG_JDBC_SCHEMA__VERSION": "V1",
-            "CATALOG_JDBC_STRICT__MODE": "true",  # a table in a namespace that is not there is refused
+            "CATALOG_JDBC_STRICT__MODE": "true",  # refuses a table in a namespace that does not exist
             "CATALOG_CLIENTS": str(CLIENTS),
             "CATALOG_WAREHOUSE": self._warehouse,
             "CATALOG_IO__IMPL": "org.apache.iceberg.aws.s3.S3FileIO",
@@ -81,18 +82,19 @@ class RestCatalog(LocalProcess):
             raise NotReady(f"/v1/config answers {status}: {body[:200].decode('utf-8', 'replace')}")
 
 
-def _rest_properties(endpoints: Endpoints) -> Mapping[str, str]:
+def properties(endpoints: Endpoints) -> Mapping[str, str]:
+    """Of a client of Iceberg's REST catalog."""
     return {
         "type": "rest",
         "uri": endpoints.catalog_uri,
         "warehouse": endpoints.warehouse,
-        # Neither has a default: a request whose answer never comes would wait for ever.
+        # Neither has a default: a request that is never answered would wait forever.
         "rest.client.socket-timeout-ms": str(SOCKET_TIMEOUT_MS),
         "rest.client.connection-timeout-ms": str(CONNECT_TIMEOUT_MS),
     }
 
 
-def _rest_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
+def pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
     """REST ``loadTable``; ``namespace`` separates its levels by dots."""
     levels = quote("\x1f".join(namespace.split(".")), safe="")
     url = f"{endpoints.catalog_uri.rstrip('/')}/v1/namespaces/{levels}/tables/{quote(table, safe='')}"
@@ -110,21 +112,27 @@ def _rest_pointer(endpoints: Endpoints, namespace: str, table: str, timeout: flo
     raise ServiceError(endpoints.catalog, f"asked for {namespace}.{table} it answers {status}: {text}")
 
 
-def _rest_uri(services: Mapping[str, LocalProcess], _: Path) -> str:
+def uri(services: Mapping[str, LocalProcess], _: Path) -> str:
+    """Where the server listens."""
     server = services["rest"]
     assert isinstance(server, RestCatalog)
     return server.uri
+
+
+def version(installation: Installation) -> str:
+    """The release of Iceberg that the server is."""
+    return version_in_names(r"iceberg-core-([\d.]+)\.jar", installation.jars.get("rest", ()))
 
 
 REST = Catalog(
     name="rest",
     summary="Iceberg's REST catalog server on PostgreSQL",
     promise="the server checks the commit's requirements, then compares and swaps in PostgreSQL",
-    services=("postgres", "rest"),
+    servers=(DATABASE, Server("rest", RestCatalog, version, ports=("rest",))),
     wire="http",
-    uri=_rest_uri,
-    properties=_rest_properties,
-    pointer=_rest_pointer,
+    uri=uri,
+    properties=properties,
+    pointer=pointer,
     pyiceberg=lambda e: {"type": "rest", "uri": e.catalog_uri},
     multi_table="rest",
 )

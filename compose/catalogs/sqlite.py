@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from compose.catalogs.catalog import Catalog
+from compose.catalogs.jdbc import JDBC_TABLES
 from compose.endpoints import Endpoints
 from compose.processes.process import LocalProcess
 from compose.processes.service import ServiceError
@@ -22,12 +23,12 @@ def _uri(_: Mapping[str, LocalProcess], data: Path) -> str:
     return f"jdbc:sqlite:{data / 'catalog.sqlite'}?{OPTIONS}"
 
 
-def prepare(data: Path, tables: tuple[str, ...]) -> None:
-    """Make the file with the catalog's tables: drivers that start together would race to make them."""
+def prepare(_: Mapping[str, LocalProcess], data: Path) -> None:
+    """Make the file with the catalog's tables; nothing changes if they are there."""
     connection = sqlite3.connect(data / "catalog.sqlite")
     try:
         connection.execute("PRAGMA journal_mode=WAL")
-        for statement in tables:
+        for statement in JDBC_TABLES:
             connection.execute(statement.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1))
         connection.commit()
     finally:
@@ -62,7 +63,7 @@ JDBC_SQLITE = Catalog(
     name="jdbc-sqlite",
     summary="Iceberg's JDBC catalog on a SQLite file, for writers on one machine",
     promise="each writer compares and swaps by an UPDATE … WHERE metadata_location = the old one",
-    services=(),
+    prepare=prepare,
     wire=None,
     uri=_uri,
     properties=_properties,

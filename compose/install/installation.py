@@ -1,13 +1,16 @@
-"""What an installation is: the paths of everything that a run needs."""
+"""The paths of everything that a run needs."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from compose.install.cache import SetupError
+
+UNKNOWN_VERSION = "unknown"
 
 
 @dataclass(frozen=True)
@@ -30,3 +33,8 @@ def spark_home() -> Path:
     if spec is None or spec.origin is None:
         raise SetupError("pyspark is missing: pip install pyspark==4.1.4 (make setup does it)")
     return Path(spec.origin).parent
+
+
+def version_in_names(pattern: str, jars: Iterable[Path]) -> str:
+    """The first group of ``pattern`` in the first file name that matches as a whole; ``unknown`` if none does."""
+    return next((match[1] for jar in jars if (match := re.fullmatch(pattern, jar.name))), UNKNOWN_VERSION)

@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from compose.install.installation import Installation
 from compose.processes.ports import LOOPBACK, Ports
 from compose.processes.process import LocalProcess, NotReady, base_environment, http_get
 
 ACCESS_KEY, SECRET_KEY, REGION, BUCKET = "admin", "password", "us-east-1", "warehouse"
 
-# For clients that use an AWS SDK: nothing of the user's own set-up, and no question to a metadata service.
+# For clients that use an AWS SDK: ignore the user's own configuration and never query a metadata service.
 AWS_ENVIRONMENT = {
     "AWS_REGION": REGION,
     "AWS_CONFIG_FILE": os.devnull,
@@ -21,7 +22,7 @@ AWS_ENVIRONMENT = {
 
 
 class Minio(LocalProcess):
-    """MinIO with the bucket ``warehouse``. SIGKILL loses nothing that it acknowledged: the kernel has it."""
+    """MinIO with the bucket ``warehouse``. SIGKILL loses no acknowledged write: the kernel has the data."""
 
     role = "store"
 
@@ -59,3 +60,8 @@ class Minio(LocalProcess):
     @property
     def _drive(self) -> Path:
         return self.folder / "drive"
+
+
+def version(installation: Installation) -> str:
+    """The release that the program was built from."""
+    return installation.minio.name.removeprefix("minio-")

@@ -12,11 +12,11 @@ from harness.cli.options import BadArgument, StoreOption
 
 def list_(
     what: Annotated[
-        str, typer.Argument(help="workloads, scenarios, operations, faults, checks, catalogs, versions or runs.")
+        str, typer.Argument(help="workloads, scenarios, operations, faults, verbs, checks, catalogs, versions or runs.")
     ] = "workloads",
     store: StoreOption = Path("store"),
 ) -> int:
-    """Show what there is: workloads, scenarios, operations, faults, checks, catalogs, versions, runs."""
+    """List what is available: workloads, scenarios, operations, faults, verbs, checks, catalogs, versions, runs."""
     from rich.table import Table
 
     from harness.cli.terminal import console
@@ -50,6 +50,12 @@ def list_(
 
         columns = ("package", "what it stands for", "its faults")
         rows = [(p.name, p.summary, ", ".join(dict.fromkeys(f.name for f in p.faults))) for p in PACKAGES.values()]
+    elif what == "verbs":
+        from nemesis.faults.registry import VERBS
+        from nemesis.faults.table import options
+
+        columns = ("verb", "what happens", "its options")
+        rows = [(v.name, v.summary.replace("`", ""), ", ".join(options(v))) for v in VERBS.values()]
     elif what == "catalogs":
         from compose.catalogs.registry import CATALOGS
 
@@ -67,7 +73,7 @@ def list_(
         columns, rows = ("run", "state", "verdict"), [_run_row(r) for r in stored.runs(store)]
     else:
         raise BadArgument(
-            f"list {what}: allowed: workloads, scenarios, operations, faults, checks, catalogs, versions, runs"
+            f"list {what}: allowed: workloads, scenarios, operations, faults, verbs, checks, catalogs, versions, runs"
         )
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
@@ -79,7 +85,7 @@ def list_(
 def _version_row(release: Any) -> tuple[str, str, str]:
     from compose.install import releases
 
-    there = "in the cache" if releases.in_place(release) else "comes at its first use"
+    there = "in the cache" if releases.in_place(release) else "downloaded at first use"
     return release.iceberg, release.spark, f"the default; {there}" if release == releases.DEFAULT else there
 
 

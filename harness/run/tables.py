@@ -1,22 +1,125 @@
-"""The tables of a run: how they are created, and how they are dropped."""
+"""The tables of a run: how they are created, followed and dropped."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from compose.catalogs.registry import catalog_of
+from compose.endpoints import Endpoints
+from compose.stack.pointers import table_history
+from harness.run.context import RunContext
+from harness.run.settings import RunError
+from harness.tablefiles.follower import Follower
+from harness.tablefiles.reader import ObjectStore, TableReader
+from harness.writers.driver import CATALOG
+from harness.writers.slot import WriterDied, WriterSlot, WriterTimeout, request
 from workloads.ddl import definition
 from workloads.file.workload import Workload
 from workloads.operations.kind import Statement
-from workloads.tables import SQL_COLUMNS, TableSpec
+from workloads.tables import COLUMNS, SQL_COLUMNS, TableSpec
+
+Pointer = Callable[[str, str, float], str | None]
+"""(namespace, table, timeout in s) → location of the current metadata.json."""
+
+POINTER_S = 10.0
 
 CREATE_NAMESPACE = [Statement("CREATE NAMESPACE IF NOT EXISTS {catalog}.{namespace}")]
 
 
 def create_table(table: TableSpec) -> list[Statement]:
-    """The DDL of one table under test; its namespace is there."""
+    """The DDL of one table under test, in an existing namespace."""
     return [Statement(f"CREATE TABLE {{table}} ({SQL_COLUMNS}) {definition(table)}")]
 
 
 def drop_commands(catalog: str, namespace: str, workload: Workload) -> tuple[str, ...]:
-    """The statements that drop what a run has made."""
+    """The statements that drop the tables and the namespace of a run."""
     catalog = catalog if catalog.isidentifier() else f"`{catalog}`"
     tables = [f"DROP TABLE {catalog}.{namespace}.{t.name} PURGE" for t in workload.tables]
     return (*tables, f"DROP NAMESPACE {catalog}.{namespace}")
+
+
+class RunTables:
+    """The namespace and the tables of one run, in its catalog."""
+
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
+
+    def create_namespace(self, slot: WriterSlot) -> None:
+        """Raises RunError, as :meth:`create` does."""
+        self._define(slot, "namespace " + self._run.namespace, CREATE_NAMESPACE, table="")
+
+    def create(self, slots: Sequence[WriterSlot]) -> None:
+        """Create all tables, divided among the writers: a driver's first statements are slow, so all drivers warm up together.
+
+        Raises:
+            RunError: a table could not be created.
+        """
+        with ThreadPoolExecutor(len(slots)) as pool:
+            shares = self._run.shares(self._run.workload.tables)
+            for done in [pool.submit(self._create, slot, tables) for slot, tables in zip(slots, shares, strict=False)]:
+                done.result()
+
+    def follower(self, asked: Pointer, endpoints: Endpoints, now: Callable[[], int]) -> Follower:
+        """The follower that reads the table logs during the run.
+
+        Args:
+            asked: reads the current metadata location from the catalog.
+            now: ns since the start of the run.
+        """
+        store = ObjectStore(
+            endpoint=endpoints.s3,
+            access_key=endpoints.access_key,
+            secret_key=endpoints.secret_key,
+            region=endpoints.region,
+        )
+        catalog = catalog_of(endpoints)
+        readers = {
+            t.name: TableReader(
+                store,
+                table=t.name,
+                identifier=f"{CATALOG}.{self._run.namespace}.{t.name}",
+                columns=COLUMNS,
+                path=self._run.folder.tablelog / f"{t.name}.jsonl",
+                lists_one=catalog.lists_one,
+                overwrites=catalog.overwrites,
+            )
+            for t in self._run.workload.tables
+        }
+
+        def pointer(name: str) -> tuple[str | None, Sequence[str] | None]:
+            where = asked(self._run.namespace, name, POINTER_S)
+            return where, None if where is None else table_history(endpoints, self._run.namespace, name)
+
+        return Follower(readers, pointer, now, self._run.settings.capture_interval)
+
+    def drop(self, slot: WriterSlot) -> bool:
+        """Drop the tables with their files, and the namespace; True if the namespace is gone. A failed drop is reported."""
+        for table in self._run.workload.tables:
+            self._dropped(slot, "DROP TABLE {table} PURGE", table.name)
+        return self._dropped(slot, "DROP NAMESPACE {catalog}.{namespace}", "")
+
+    def _dropped(self, slot: WriterSlot, sql: str, table: str) -> bool:
+        message = request("clean", [Statement(sql)], catalog=CATALOG, namespace=self._run.namespace, table=table)
+        try:
+            answer = slot.call(message, self._run.workload.op_timeout)
+        except (WriterDied, WriterTimeout) as e:
+            answer = {"ok": False, "error": [["", str(e)]]}
+        if not answer["ok"]:
+            self._run.say(f"{sql.split(' {')[0].lower()} {table}: {answer['error'][0][1]}")
+        return bool(answer["ok"])
+
+    def _create(self, slot: WriterSlot, tables: list[TableSpec]) -> None:
+        for table in tables:
+            self._define(slot, f"table {table.name}", create_table(table), table=table.name)
+
+    def _define(self, slot: WriterSlot, what: str, statements: list[Statement], *, table: str) -> None:
+        message = request("setup", statements, catalog=CATALOG, namespace=self._run.namespace, table=table)
+        try:
+            answer = slot.call(message, self._run.workload.op_timeout)
+        except (WriterDied, WriterTimeout) as e:
+            raise RunError(f"{what} could not be created: {e}; see {self._run.folder.logs}") from None
+        if not answer["ok"]:
+            kind, text = answer["error"][0]
+            said = self._run.hide.text(f"{kind.rsplit('.', 1)[-1]}: {text}")
+            raise RunError(f"{what} could not be created: {said}; see {self._run.folder.logs}")

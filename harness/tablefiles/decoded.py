@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from checkers.evidence.problem import Code, Problem
 from checkers.evidence.tablelog import Row
 from compose.objectstore import ObjectStore
 from harness.tablefiles.manifests import (
@@ -37,7 +38,11 @@ V = TypeVar("V")
 
 
 class Unknown(Exception):
-    """Something that cannot be determined; the text names the file and the reason."""
+    """Something that cannot be determined; the problem names the file and the reason."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.why)
+        self.problem = problem
 
 
 class _Cache(Generic[K, V]):
@@ -71,9 +76,9 @@ class TableFiles:
     """A table's immutable files, decoded, by path. A file that was once missing or torn stays so.
 
     Args:
-            store: holds the files.
-            name: formats a path for messages.
-            data_bytes: bound of the cached data files (bytes).
+        store: holds the files.
+        name: formats a path for messages.
+        data_bytes: bound of the cached data files (bytes).
     """
 
     def __init__(self, store: ObjectStore, name: Callable[[str], str], *, data_bytes: int = _DATA_BYTES) -> None:
@@ -81,7 +86,7 @@ class TableFiles:
         self.name = name
         self._raw: dict[str, bytes | None] = {}
         self._lists: dict[str, list[ManifestFile]] = {}
-        self._broken: dict[Any, str] = {}
+        self._broken: dict[Any, Problem] = {}
         self._manifests: _Cache[ManifestFile, Manifest] = _Cache(_MANIFEST_ENTRIES)
         self._data: _Cache[str, DataRows] = _Cache(data_bytes)
         self._rows: _Cache[tuple[str, tuple[Column, ...]], list[Row]] = _Cache(_ROWS)
@@ -120,25 +125,32 @@ class TableFiles:
     def _has(self, e: Entry) -> bool:
         return e.path in self._data or e in self._positions or e in self._broken
 
-    def _decode(self, key: Any, path: str, what: str, decode: Callable[[bytes], V]) -> V:
+    def _decode(self, key: Any, path: str, what: str, decode: Callable[[bytes], V], of: Entry | None = None) -> V:
         if key not in self._broken:
             if path not in self._raw:
                 self.fetch([path])
             content = self._raw[path]
             if content is None:
-                self._broken[key] = f"{what} {self.name(path)} is missing"
+                self._broken[key] = self._problem("missing-file", what, path, of)
             else:
                 try:
                     return decode(content)
                 except CorruptFile as e:
-                    self._broken[key] = f"{what} {self.name(path)} is corrupt: {e}"
+                    self._broken[key] = self._problem("corrupt-file", what, path, of, str(e))
         raise Unknown(self._broken[key])
+
+    def _problem(self, code: Code, kind: str, path: str, of: Entry | None, cause: str = "") -> Problem:
+        """The file ``path`` cannot be read; ``of``: its entry in a manifest, which says whose it is."""
+        what = f"{kind} {_by(of)}" if of is not None else kind
+        how = f"corrupt: {cause}" if cause else "missing"
+        snapshot = None if of is None else of.snapshot_id
+        return Problem(code, f"{what} {self.name(path)} is {how}", self.name(path), snapshot, kind, cause)
 
     def manifest_list(self, path: str) -> list[ManifestFile]:
         """A snapshot's manifests.
 
         Raises:
-                Unknown: missing or corrupt; the other methods raise it too.
+            Unknown: missing or corrupt; the other methods raise it too.
         """
         found = self._lists.get(path)
         if found is None:
@@ -162,7 +174,7 @@ class TableFiles:
         found = self._data.get(e.path)
         if found is None:
             what = "data file" if e.content == "data" else "equality delete file"
-            found = self._decode(e, e.path, f"{what} {_by(e)}", lambda content: read_rows(content, e.format))
+            found = self._decode(e, e.path, what, lambda content: read_rows(content, e.format), of=e)
             self._data.put(e.path, found, found.nbytes)
         return found
 
@@ -180,13 +192,15 @@ class TableFiles:
         if found is None:
             if e.content == "deletion-vector":
                 if e.referenced is None:
-                    raise Unknown(f"deletion vector {_by(e)} {self.name(e.path)} names no data file")
-                what = f"deletion vector {_by(e)}"
-                positions = self._decode(e, e.path, what, lambda b: read_deletion_vector(b, e.offset, e.length))
+                    said = f"deletion vector {_by(e)} {self.name(e.path)} names no data file"
+                    raise Unknown(Problem("other", said, self.name(e.path), e.snapshot_id, "deletion vector"))
+                positions = self._decode(
+                    e, e.path, "deletion vector", lambda b: read_deletion_vector(b, e.offset, e.length), of=e
+                )
                 found = {e.referenced: positions}
             else:
-                what = f"position delete file {_by(e)}"
-                found = self._decode(e, e.path, what, lambda b: read_position_deletes(b, e.format))
+                kind = "position delete file"
+                found = self._decode(e, e.path, kind, lambda b: read_position_deletes(b, e.format), of=e)
             self._positions.put(e, found, sum(map(len, found.values())) + 1)
         return found
 

@@ -26,7 +26,7 @@ class Follower:
         readers: table name → its reader.
         pointer: asks the catalog.
         now: the run's clock, ns since its start.
-        interval: seconds between captures; each costs some ms for each new commit. None: nothing is read before the end, but for
+            interval: seconds between captures; each costs some ms for each new commit. None: nothing is read before the end, but for
             :meth:`secure`.
     """
 

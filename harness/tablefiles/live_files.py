@@ -4,7 +4,7 @@ A snapshot's contents are its live data files and its live delete files. A row i
 and no live delete file hides it. Which deletes apply (spec, "Scan Planning"; d and f are the data sequence numbers of
 the delete file and of the data file)::
 
-        deletion vector    f ≤ d, same partition, and it references this data file; then position deletes do not count
+    deletion vector    f ≤ d, same partition, and it references this data file; then position deletes do not count
     position delete    f ≤ d, same partition, and it names this file's path and the row's position
     equality delete    f < d, same partition, or the delete file's spec is unpartitioned (then it is global)
 
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
+from checkers.evidence.problem import Problem
 from harness.tablefiles.decoded import TableFiles, Unknown
 from harness.tablefiles.manifests import Entry, ManifestFile
 from harness.tablefiles.rows import Column, equality_keys
@@ -29,16 +30,16 @@ class Live:
     """The live files of one snapshot, according to its manifests.
 
     Attributes:
-            data: path → entries; more than one breaks the spec, but readers then do read the file twice.
-            opaque: unreadable manifests, with the reason.
-            changed: entries that this snapshot added or deleted, by their status (no parent needed).
-            kept: data files carried over from earlier snapshots in manifests that are new with this one.
-            judged, violations: the manifests that are new with this snapshot, and what in them breaks the spec.
+        data: path → entries; more than one breaks the spec, but readers then do read the file twice.
+        opaque: unreadable manifests, with the reason.
+        changed: entries that this snapshot added or deleted, by their status (no parent needed).
+        kept: data files carried over from earlier snapshots in manifests that are new with this one.
+        judged, violations: the manifests that are new with this snapshot, and what in them breaks the spec.
     """
 
     data: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
     deletes: dict[Entry, None] = field(default_factory=dict)
-    opaque: dict[ManifestFile, str] = field(default_factory=dict)
+    opaque: dict[ManifestFile, Problem] = field(default_factory=dict)
     changed: list[Entry] = field(default_factory=list)
     kept: list[Entry] = field(default_factory=list)
     manifests: tuple[str, ...] = ()
@@ -187,7 +188,8 @@ class LiveFiles:
                 lost = any(p not in self.data for p in targets)
             if lost and hiding is not None:
                 name = self._files.name
-                raise Unknown(f"{name(e.path)} may apply to files of the unreadable manifest {name(hiding.path)}")
+                said = f"{name(e.path)} may apply to files of the unreadable manifest {name(hiding.path)}"
+                raise Unknown(Problem("unreadable-manifest", said, name(hiding.path)))
         return paths
 
     def hidden(self, f: Entry, column_of: Callable[[int], Column]) -> dict[int, Entry]:
@@ -199,7 +201,8 @@ class LiveFiles:
         for m in self.opaque:
             if m.deletes and m.sequence_number >= f.data_sequence_number:
                 name = self._files.name
-                raise Unknown(f"deletes in the unreadable manifest {name(m.path)} may apply to {name(f.path)}")
+                said = f"deletes in the unreadable manifest {name(m.path)} may apply to {name(f.path)}"
+                raise Unknown(Problem("unreadable-manifest", said, name(m.path)))
         for d in self._blind:
             if in_scope(d, f):
                 self._files.positions(d)  # raises with the reason

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers.evidence.paths import normalise
+from checkers.evidence.problem import Problem
 from compose.objectstore import ObjectStore
 from harness.tablefiles.metadata_json import CorruptFile, read_metadata
 
@@ -30,15 +31,16 @@ def folder(location: str) -> str:
     return location.rpartition("/")[0]
 
 
-def parse(location: str, raw: bytes | None, problems: list[str]) -> dict[str, Any] | None:
+def parse(location: str, raw: bytes | None, problems: list[Problem]) -> dict[str, Any] | None:
     """A metadata.json; None, with a new problem, when it is missing (``raw`` None) or corrupt."""
     if raw is None:
-        problems.append(f"metadata file {location} is missing")
+        problems.append(Problem("missing-metadata", f"metadata file {location} is missing", location))
         return None
     try:
         return read_metadata(raw)
     except CorruptFile as e:
-        problems.append(f"metadata file {location} is corrupt: {e}")
+        why = f"metadata file {location} is corrupt: {e}"
+        problems.append(Problem("corrupt-metadata", why, location, cause=str(e)))
         return None
 
 
@@ -52,16 +54,16 @@ class Trace:
     """The result of following a pointer.
 
     Attributes:
-            locations: new versions, oldest first, the pointer's own last.
-            base: the number of the known version from which they descend; None: no such version.
-            contents: of the locations that were read on the way.
+        locations: new versions, oldest first, the pointer's own last.
+        base: the number of the known version from which they descend; None: no such version.
+        contents: of the locations that were read on the way.
         problems: why the walk ended, if it ended at a file that cannot be read.
     """
 
     locations: list[str]
     base: int | None = None
     contents: dict[str, dict[str, Any]] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
 
 def trace(store: ObjectStore, pointer: str, known: Mapping[str, int]) -> Trace:
@@ -105,7 +107,7 @@ def recorded(pointer: str, history: Sequence[str], known: Mapping[str, int]) -> 
     """The pointer's path according to the catalog's own log; None when the log lacks the pointer.
 
     Args:
-            history: every location, oldest first; commits made after asking for the pointer are left out.
+        history: every location, oldest first; commits made after asking for the pointer are left out.
     """
     places = [normalise(location) for location in history]
     if normalise(pointer) not in places:

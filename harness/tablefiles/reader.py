@@ -33,14 +33,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 from checkers.evidence import tablelog
 from checkers.evidence.paths import normalise
-from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog
+from checkers.evidence.problem import Problem
+from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog, problem_record
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles.decoded import TableFiles, Unknown
 from harness.tablefiles.manifests import Entry, ManifestFile
@@ -87,23 +88,23 @@ class _Version:
 
     location: str
     content: dict[str, Any]
-    problems: tuple[str, ...]
+    problems: tuple[Problem, ...]
 
 
 class TableReader:
     """Reads one table's log from the store, incrementally. Thread-safe: captures wait for each other.
 
     Args:
-            store: holds the table's files.
+        store: holds the table's files.
         table: the table's name in the workload file.
-            identifier: the table's name in the catalog.
-            columns: the columns of a row in the log, by name; one that a snapshot's schema lacks reads as None.
+        identifier: the table's name in the catalog.
+        columns: the columns of a row in the log, by name; one that a snapshot's schema lacks reads as None.
         path: the log file, created (replacing what is there) at the first capture that finds a table; None: keep the
             log in memory only.
-            lists_one: the catalog's metadata lists only the current snapshot and names no parent (Nessie over REST): the
-                parent comes from the snapshot's manifest list, where its writer put it.
-            overwrites: another commit can overwrite a metadata file (the Hadoop catalog): its content is compared with what
-                was captured.
+        lists_one: the catalog's metadata lists only the current snapshot and names no parent (Nessie over REST): the
+            parent comes from the snapshot's manifest list, where its writer put it.
+        overwrites: another commit can overwrite a metadata file (the Hadoop catalog): its content is compared with what
+            was captured.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class TableReader:
         self._told: dict[int, Snapshot] = {}  # a snapshot as first listed in the chain
         self._unrecorded: dict[int, Change] = {}
         self._captures: list[Capture] = []
-        self._problems: list[str] = []
+        self._problems: list[Problem] = []
         self._missing: tuple[MissingFile, ...] = ()
         self._complete = False
         self._written = (0, 0)  # captures and problems that are in the file
@@ -153,8 +154,8 @@ class TableReader:
 
         Args:
             pointer: location of the current metadata.json; None: the catalog has no such table.
-                time: the clock (ns since the start of the run), read *before* asking the catalog for the pointer.
-                history: every location that the pointer had, oldest first, from the catalog's own log; None: read it from the files.
+            time: the clock (ns since the start of the run), read *before* asking the catalog for the pointer.
+            history: every location that the pointer had, oldest first, from the catalog's own log; None: read it from the files.
 
         Raises:
             TableReadError: the store cannot be read, or the log file cannot be written.
@@ -248,13 +249,13 @@ class TableReader:
         if self._location is None:
             return
         captures, problems = self._written
-        self._append({"type": "problem", "text": text} for text in self._problems[problems:])
+        self._append(map(problem_record, self._problems[problems:]))
         self._append({"type": "capture", "time": c.time, "metadata": c.metadata} for c in self._captures[captures:])
         self._written = (len(self._captures), len(self._problems))
 
-    def _problem(self, text: str) -> None:
-        if text not in self._problems:
-            self._problems.append(text)
+    def _problem(self, problem: Problem) -> None:
+        if problem not in self._problems:
+            self._problems.append(problem)
 
     def _relative(self, path: str) -> str:
         if not self._location:
@@ -266,7 +267,7 @@ class TableReader:
 
     def _follow(self, pointer: str, history: Sequence[str] | None) -> None:
         last = self._metadata[-1] if self._metadata else None
-        problems: list[str] = []
+        problems: list[Problem] = []
         if last is not None and normalise(last.location) == normalise(pointer):
             if not self._overwrites or (content := self._written_over(last, problems)) is None:
                 return
@@ -275,14 +276,13 @@ class TableReader:
             traced = recorded(pointer, history or (), self._known) or trace(self._store, pointer, self._known)
         base, read = traced.base, traced.contents
         if not read and traced.problems and normalise(pointer) not in self._known:
-            self._problem(f"the pointer leads nowhere: {'; '.join(traced.problems)}")
+            for p in traced.problems:
+                self._problem(replace(p, why=f"the pointer leads nowhere: {p.why}"))
             return
         if last is not None and base != last.n:
             origin = "no version seen before" if base is None else f"{self._metadata[base].location} (metadata {base})"
-            problems.append(
-                f"the pointer was at {last.location} (metadata {last.n}); this version does not descend from it, "
-                f"but from {origin}"
-            )
+            said = f"the pointer was at {last.location} (metadata {last.n}); this version does not descend from it, but from {origin}"
+            problems.append(Problem("fork", said, last.location))
         previous = self._metadata[base].location if base is not None else None
         for at in range(0, len(traced.locations), _BATCH):
             batch = traced.locations[at : at + _BATCH]
@@ -295,15 +295,16 @@ class TableReader:
                         self._tell_parents(content)
                     log = predecessors(content)
                     if log and previous is not None and normalise(log[-1]) != normalise(previous):
-                        problems.append(f"its metadata-log says that it follows {log[-1]}, the chain says {previous}")
+                        said = f"its metadata-log says that it follows {log[-1]}, the chain says {previous}"
+                        problems.append(Problem("metadata-log", said, log[-1]))
                     versions.append(_Version(location, content, tuple(problems)))
                     problems.clear()
                 previous = location
             self._record_all(versions)
-        for text in problems:
-            self._problem(f"pointer at {pointer}: {text}")
+        for p in problems:
+            self._problem(replace(p, why=f"pointer at {pointer}: {p.why}"))
 
-    def _written_over(self, last: Metadata, problems: list[str]) -> dict[str, Any] | None:
+    def _written_over(self, last: Metadata, problems: list[Problem]) -> dict[str, Any] | None:
         """The present content of the last version's file, if it is not what was recorded; adds a problem then."""
         content = parse(last.location, self._store.read_many([last.location])[last.location], problems)
         if content is None:
@@ -311,7 +312,8 @@ class TableReader:
         told = (content.get("last-updated-ms") or 0, tuple(s["snapshot-id"] for s in content.get("snapshots") or ()))
         if told == (last.last_updated_ms, last.snapshots):
             return None
-        problems.append(f"{last.location} was written over: metadata {last.n} is what was in it before")
+        said = f"{last.location} was written over: metadata {last.n} is what was in it before"
+        problems.append(Problem("written-over", said, last.location))
         return content
 
     def _tell_parents(self, content: dict[str, Any]) -> None:
@@ -359,7 +361,8 @@ class TableReader:
         for s in listed:
             before = self._told.get(s["snapshot-id"])
             if before is not None and before != s and _identity(before) != _identity(s):
-                problems.append(f"tells snapshot {s['snapshot-id']} differently than the version that first showed it")
+                said = f"tells snapshot {s['snapshot-id']} differently than the version that first showed it"
+                problems.append(Problem("snapshot-changed", said, snapshot=s["snapshot-id"]))
         for schema in _schemas(c):
             names = [f["name"] for f in schema.get("fields", ())]
             self._fields |= {f.id: f for f in projection(schema, names) if f.id is not None}
@@ -422,9 +425,10 @@ class TableReader:
         op = summary.get(_OP)
         change = self._change(s, content, told)
         who = f"snapshot {id}" + (f" (op {op})" if op else "")
-        problems = [f"{p}; needed by {who}" for p in dict.fromkeys(change.problems)]
+        problems = [replace(p, why=f"{p.why}; needed by {who}") for p in dict.fromkeys(change.problems)]
         if found_in is not None:
-            problems.append(f"{who} is in no version of the metadata chain, only in {found_in}")
+            said = f"{who} is in no version of the metadata chain, only in {found_in}"
+            problems.append(Problem("outside-chain", said, found_in, id))
         return Commit(
             snapshot_id=id,
             parent_id=parent,
@@ -458,7 +462,7 @@ class TableReader:
         try:
             manifests = self._manifests(s)
         except Unknown as e:
-            return Change(problems=[str(e)])
+            return Change(problems=[e.problem])
         columns = projection(_schema_of(s, content), self._columns)
         live = self._tree.live(id, manifests)
         if parent is None or parent in self._tree:
@@ -466,7 +470,8 @@ class TableReader:
         else:
             change = self._tree.orphan(id, live, columns)
             seen = parent in self._commits or parent in told
-            change.problems.append(f"its parent {parent} {'could not be read' if seen else 'was never seen'}")
+            said = f"its parent {parent} {'could not be read' if seen else 'was never seen'}"
+            change.problems.append(Problem("parent", said, snapshot=parent))
         self._unrecorded[id] = change
         return change
 

@@ -118,7 +118,7 @@ def read_rows(content: bytes, format: str) -> DataRows:
     """A data file's (or an equality delete file's) rows.
 
     Raises:
-            CorruptFile: torn, or not Parquet.
+        CorruptFile: torn, or not Parquet.
     """
     if format != "parquet":
         raise CorruptFile(f"format {format} is not supported by this reader")
@@ -138,7 +138,7 @@ def read_position_deletes(content: bytes, format: str) -> dict[str, tuple[int, .
     """Data file path → deleted positions (spec, "Position Delete Files"); one file may name several data files.
 
     Raises:
-            CorruptFile: torn, not Parquet, or without the two columns.
+        CorruptFile: torn, not Parquet, or without the two columns.
     """
     rows = read_rows(content, format)
     paths = rows.by_id.get(DELETE_FILE_PATH_ID, rows.names.get("file_path"))

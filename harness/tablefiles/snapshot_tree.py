@@ -15,7 +15,7 @@ from its parent, for ever (the log has it anyway), and one full state exists, at
 the cursor walks the tree to it, undoing and doing differences (Baker's version trees)::
 
     root ── s1 ── s2 ── s3 ── s4        the cursor stands at s4 when s5 comes, whose parent is s2:
-                                      └── s5               undo s4, undo s3, then compare s5 with the state
+                   └── s5               undo s4, undo s3, then compare s5 with the state
 
 A child of the newest snapshot costs its own files, a late child of an old parent the commits between; no child comes too late, as
 nothing is forgotten. Decoded data files are cached by path (files never change) up to a bound in bytes. Beyond it the least recently
@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Row, RowChange
 from harness.tablefiles.decoded import TableFiles, Unknown
 from harness.tablefiles.live_files import Delta, Live, LiveFiles, ordered
@@ -59,7 +60,7 @@ class Change:
     removed: tuple[RowChange, ...] | None = None
     added_files: tuple[Entry, ...] = ()
     removed_files: tuple[Entry, ...] = ()
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
 
@@ -93,7 +94,7 @@ class SnapshotTree:
             try:
                 manifest = self._files.manifest(m)
             except Unknown as why:
-                live.opaque[m] = str(why)
+                live.opaque[m] = why.problem
                 continue
             for e in manifest.entries:
                 if e.snapshot_id == snapshot_id and e.status != EXISTING:
@@ -140,7 +141,7 @@ class SnapshotTree:
             affected = self._state.affected(delta)
         except Unknown as e:
             affected = {e.path for e in chain(delta.added, delta.removed) if e.content == "data"}
-            out.problems.append(str(e))
+            out.problems.append(e.problem)
         if before_columns != columns:
             affected |= self._state.data.keys()
         self._state.prepare(delta)
@@ -156,7 +157,8 @@ class SnapshotTree:
         for m in delta.added_opaque:
             out.problems.append(live.opaque[m])
         for m in delta.removed_opaque:
-            out.problems.append(f"the parent's manifest {self._files.name(m.path)} is unreadable")
+            name = self._files.name(m.path)
+            out.problems.append(Problem("unreadable-manifest", f"the parent's manifest {name} is unreadable", name))
         if out.problems:
             out.removed = out.added = None
         out.violations = [*live.violations, *self._violations(snapshot_id, delta, affected), *out.violations]
@@ -219,7 +221,7 @@ class SnapshotTree:
 
     # --- comparing
 
-    def _visible(self, paths: set[str], problems: list[str]) -> _Visible:
+    def _visible(self, paths: set[str], problems: list[Problem]) -> _Visible:
         out: _Visible = {}
         for path in paths:
             out[path] = []
@@ -227,7 +229,7 @@ class SnapshotTree:
                 try:
                     out[path].append((f, self._state.hidden(f, self._column_of)))
                 except Unknown as e:
-                    problems.append(str(e))
+                    problems.append(e.problem)
         return out
 
     def _differ(
@@ -281,7 +283,7 @@ class SnapshotTree:
                     for f, now in new:
                         added += whole(f, columns, now)
             except Unknown as e:
-                out.problems.append(str(e))
+                out.problems.append(e.problem)
         out.removed, out.added = net(removed, added)
 
     def _renumbered(self, kept: Iterable[Entry]) -> Iterator[str]:

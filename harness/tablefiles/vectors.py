@@ -17,7 +17,7 @@ def decode_deletion_vector(blob: bytes) -> tuple[int, ...]:
     """The deleted positions, ascending, of one ``deletion-vector-v1`` blob (Puffin spec).
 
     Raises:
-            CorruptFile: torn, wrong magic, wrong CRC, or no bitmap.
+        CorruptFile: torn, wrong magic, wrong CRC, or no bitmap.
     """
     if len(blob) < 12:
         raise CorruptFile(f"a deletion vector of {len(blob)} bytes is too short")

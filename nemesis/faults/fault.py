@@ -40,6 +40,7 @@ class Fault(FaultFields):
     @model_validator(mode="after")
     def _fits(self) -> Fault:
         verb = self.action
+        self.own(verb.own)  # first: an unknown key may be a misspelt one that is needed
         for key in verb.needs:
             if getattr(self, key) is None:
                 allowed = f": one of {', '.join(get_args(Target))}" if key == "target" else ""
@@ -48,7 +49,6 @@ class Fault(FaultFields):
             if key in self.model_fields_set and key not in verb.fields:
                 takers = ", ".join(name for name, v in VERBS.items() if key in v.fields)
                 raise ValueError(f"{key} is for {takers}, not for {self.verb}")
-        self.own(verb.own)
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them."""
+"""Durations as people write them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seconds(text: object) -> float:
-    """A length of time: a number of seconds, or ``"500ms"``, ``"90s"``, ``"2m"``, ``"1.5h"``; in seconds.
+    """The seconds of a duration: a number of seconds, or ``"500ms"``, ``"90s"``, ``"2m"``, ``"1.5h"``.
 
     Raises:
-        ValueError: anything else, or nothing or less.
+        ValueError: it is not a duration, or not positive.
     """
     if isinstance(text, bool) or not isinstance(text, int | float | str):
         raise ValueError("must be a length of time such as 90s, 2m or 1h")

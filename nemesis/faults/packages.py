@@ -1,7 +1,7 @@
-"""Named packages of faults for schedules: what goes wrong together in practice.
+"""Named packages of faults for schedules: faults that occur together in practice.
 
-A fault of the catalog strikes whatever protocol the catalog speaks: an HTTP ``status`` is for REST, an ``sqlstate`` for PostgreSQL, and where a
-protocol has no such error the connection is reset.
+A fault of the catalog strikes every protocol that a catalog may speak: REST answers its HTTP ``status``, PostgreSQL its ``sqlstate``. Where a
+protocol has no such error, the connection is reset.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Package:
     """Faults that belong together.
 
     Attributes:
-        summary: what it stands for, one line.
+        summary: what goes wrong, one line.
     """
 
     name: str
@@ -40,7 +40,7 @@ _PARTITION = _package(
 )
 _LOST_ACKS = _package(
     "lost-acks",
-    "the catalog commits, and the writer does not hear of it, or hears of an error",
+    "the catalog commits, and the writer gets no answer, or an error",
     Fault(verb="drop-reply", probability=0.5, weight=4),
     Fault(verb="cut", probability=0.5),
     Fault(verb="answer", status=503, retry_after=1, sqlstate="08006", probability=0.5, weight=2),
@@ -50,7 +50,7 @@ _LOST_ACKS = _package(
 )
 _FLAKY = _package(
     "flaky-catalog",
-    "the catalog is slow, refuses, forgets, repeats, answers from the past",
+    "the catalog is slow, refuses, forgets or repeats requests, or gives old answers",
     Fault(verb="reject", request="any", status=503, retry_after=1, probability=0.3),
     Fault(verb="reject", request="commit", status=500, probability=0.5),
     Fault(verb="delay", request="any", seconds=0.3, jitter=0.3),
@@ -63,7 +63,7 @@ _FLAKY = _package(
 )
 _CRASHES = _package(
     "crashes",
-    "processes die, stop for a while, or start anew",
+    "processes die, stop for a while, or restart",
     Fault(verb="kill", target="executor", weight=3),
     Fault(verb="kill", target="driver", weight=2),
     Fault(verb="kill", target="spark-worker"),
@@ -80,7 +80,7 @@ _CRASHES = _package(
 )
 _SLOW_STORE = _package(
     "slow-store",
-    "the object store is slow, overloaded, full, or breaks off",
+    "the object store is slow, overloaded or full, or breaks connections",
     Fault(verb="delay", service="store", request="any", seconds=0.3, jitter=0.3),
     Fault(verb="delay", service="store", request="write", seconds=1.0, jitter=1.0, whose="one"),
     Fault(verb="throttle", service="store", request="any", rate=20_000),
@@ -91,7 +91,7 @@ _SLOW_STORE = _package(
 )
 _MAINTENANCE = _package(
     "maintenance",
-    "snapshots expire, files are rewritten, the schema changes, the table is upgraded under the writers' feet",
+    "snapshots expire, files are rewritten, the schema changes, and the table is upgraded while writers work",
     Fault(verb="maintain", do="expire-snapshots", weight=2),
     Fault(verb="maintain", do="rewrite-data-files", weight=2),
     Fault(verb="maintain", do="rewrite-position-delete-files"),
@@ -103,7 +103,7 @@ _MAINTENANCE = _package(
 )
 _RECKLESS = _package(
     "reckless",
-    "what the documentation warns of: orphan files removed at a short age, rollbacks, tables replaced, while writers work",
+    "what Iceberg's documentation warns of while writers work: removing young orphan files, rollbacks, replaced tables",
     Fault(verb="maintain", do="remove-orphan-files"),
     Fault(verb="maintain", do="rollback"),
     Fault(verb="maintain", do="replace-table"),
@@ -111,5 +111,5 @@ _RECKLESS = _package(
 
 _EACH = (_PARTITION, _LOST_ACKS, _FLAKY, _CRASHES, _SLOW_STORE, _MAINTENANCE, _RECKLESS)
 PACKAGES: Mapping[str, Package] = {p.name: p for p in _EACH} | {
-    "all": Package("all", "all of the others", tuple(f for p in _EACH for f in p.faults))
+    "all": Package("all", "all of them", tuple(f for p in _EACH for f in p.faults))
 }

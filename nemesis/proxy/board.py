@@ -1,7 +1,7 @@
-"""The switchboard between those who decide what goes wrong (schedule, scenario, a person) and the proxies that carry it out.
+"""The switchboard between whoever decides what goes wrong (a schedule, a scenario, a person) and the proxies that carry it out.
 
-Faults are armed and end here, operations are held here, and every request is logged here. Used from any thread; the proxies' own
-thread asks ``plan`` for each request.
+The board arms and ends faults, holds operations, and logs every request. Any thread may use it. The thread of the proxies asks ``plan`` what
+is to happen to each request.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from nemesis.faults.verb import ConnectionVerb, Delaying, RequestVerb, Throttlin
 from nemesis.wires.wire import Request
 
 LONGEST_HOLD = 120.0
-"""Seconds after which a hold gives way by itself, so that a script that forgot it ends."""
+"""Seconds after which a hold releases itself, so that a script ends that forgot to release it."""
 KEPT_REPLIES = 1 << 20
-"""Bytes up to which a reply is kept for ``stale``."""
+"""Longest reply, in bytes, that is kept for verbs that answer from the past."""
 
 
 class Hold:
-    """One request of a kind of one operation (the ``nth``, from 1), and what becomes of it.
+    """Stops one request of an operation at the gate: the ``nth`` of its kind, from 1.
 
     Attributes:
-        fault: what the writer gets in place of the reply; None: it is only held.
-        reached: set when the request has arrived; of a fault that lets it be applied, when it was; of ``late``, when it was answered.
-        passed: set when the service has answered it.
-        problem: why it was not as it was to be.
+        fault: the fault that strikes the request; None: it is only held.
+        reached: set when the request arrives; with a verb that acts after the service, when the service has carried the request out; with
+            a verb that answers first, when the writer is answered.
+        passed: set when the service has answered the request, or never will.
+        problem: why the hold did not work; None if it did.
     """
 
     def __init__(self, op: str, fault: Fault | None, service: Service, kind: str, longest: float, nth: int = 1) -> None:
         self.op = op
         self.left = nth
-        """How many such requests there are still to come, this one the last."""
+        """How many such requests are still to come, the held one included."""
         self.fault = fault
         self.service = service
         self.kind = kind
@@ -52,11 +53,11 @@ class Hold:
         self._released = threading.Event()
 
     def release(self) -> None:
-        """Let it go on; idempotent, also before it has come."""
+        """Let the request go on, also when it has not arrived yet. Releasing twice does nothing more."""
         self._released.set()
 
     async def until_released(self) -> None:
-        """Wait for ``release``; gives way, and notes it as a problem, after the longest hold."""
+        """Wait for ``release``. After the longest hold it goes on all the same, and notes that as its problem."""
         ends = time.monotonic() + self._longest
         while not self._released.is_set() and time.monotonic() < ends:
             await asyncio.sleep(0.005)  # set by another thread
@@ -69,7 +70,7 @@ class Armed:
 
     Attributes:
         hits: request kind → how often it struck.
-        missed: how often it would have, but the service refused the request, or what it needs was not there.
+        missed: how often it could not strike: the service refused the request, or what the verb needs was not there.
     """
 
     def __init__(self, fault: Fault, seed: str, number: int) -> None:
@@ -89,7 +90,7 @@ class Armed:
         return not self._ended.is_set()
 
     def strikes(self, service: Service, writer: int | None, kind: str) -> bool:
-        """Whether it takes a request; to be asked once for each, in their order."""
+        """Whether it strikes a request. The board asks once for each request, in their order."""
         f = self.fault
         if f.service != service or (f.writers is not None and writer not in f.writers):
             return False
@@ -106,7 +107,7 @@ class Armed:
         return True
 
     def wait(self, verb: Delaying) -> float:
-        """Seconds that the next request which it strikes waits; to be asked once for each, in their order."""
+        """Seconds that the next request waits. The board asks once for each request that it strikes, in their order."""
         return verb.wait(self.fault, self._jitter)
 
     def note_strike(self, kind: str) -> None:
@@ -119,7 +120,7 @@ class Armed:
         self.missed += 1
 
     def end(self) -> None:
-        """No more; what it holds up goes on."""
+        """End the fault; the connections that it blocks are reset."""
         self._ended.set()
 
     async def until_ended(self) -> None:
@@ -133,7 +134,10 @@ class Plan:
     """What is to happen to one request.
 
     Attributes:
-        delays: each with its seconds.
+        strike: the fault that strikes the request.
+        delays: the faults that delay it, each with its seconds.
+        throttle: the fault that slows its bytes down.
+        hold: what stops it at the gate.
     """
 
     strike: Armed | None = None
@@ -161,10 +165,10 @@ QUIET = Plan()
 
 
 class Board:
-    """All that is armed.
+    """Everything that is armed or held.
 
     Args:
-        seed: of the draws of faults with a probability or a jitter.
+        seed: for the draws of faults with a probability or a jitter.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -180,17 +184,17 @@ class Board:
         self._file_lock = threading.Lock()
         self._replies: dict[str, list[tuple[bytes | str, bytes]]] = {}
         self.remembers = False
-        """Whether loads are kept for ``stale``; on from the first such fault, or by hand before."""
+        """Whether the replies to table loads are kept. The first armed fault that needs them sets it; a run may set it before."""
 
-    # -- by those who decide -------------------------------------------------------------------------------------------
+    # -- for those who decide -------------------------------------------------------------------------------------------
 
     def begin(self, now: Callable[[], int], log: Path | None, seed: int | None = None) -> None:
-        """A run begins.
+        """Begin a run.
 
         Args:
-            now: the log's clock: ns since the start of the run.
-            log: the file for one line of JSON a request; None: no log.
-            seed: the run's, where the board serves several runs; None: the board's goes on.
+            now: the clock of the log, in ns since the start of the run.
+            log: the file that gets one line of JSON for each request; None: no log.
+            seed: the seed of the run, if the board serves several runs; None: the draws of the board go on.
         """
         self.finish()
         if seed is not None:
@@ -202,14 +206,14 @@ class Board:
             self._file = None if log is None else log.open("a", buffering=1 << 16)
 
     def finish(self) -> None:
-        """A run is over: its log is closed."""
+        """End the run: close its log."""
         with self._file_lock:
             if self._file is not None:
                 self._file.close()
                 self._file = None
 
     def arm(self, fault: Fault) -> Armed:
-        """Begin a fault of connections. Raises ValueError for another one."""
+        """Begin a fault of connections. Raises ValueError for a fault of another kind."""
         if not fault.on_connections:
             raise ValueError(f"{fault.verb} is not a fault of connections")
         with self._lock:
@@ -220,14 +224,14 @@ class Board:
         return armed
 
     def end(self, armed: Armed) -> None:
-        """End it; idempotent."""
+        """End a fault; ending it twice does nothing more."""
         armed.end()
         with self._lock:
             if armed in self._armed:
                 self._armed.remove(armed)
 
     def heal(self) -> None:
-        """End every fault, and let everything go that is held."""
+        """End every fault and release every hold."""
         with self._lock:
             armed, self._armed = self._armed, []
             holds, self._holds, self._reached = [*self._holds, *self._reached], [], []
@@ -246,9 +250,9 @@ class Board:
         longest: float = LONGEST_HOLD,
         nth: int = 1,
     ) -> Hold:
-        """Hold the ``nth`` request of ``kind`` that operation ``op`` makes; ``fault``: what the writer gets.
+        """Hold the ``nth`` request of ``kind`` that operation ``op`` makes; ``fault``: the fault that strikes it; None: it is only held.
 
-        A catalog server's request to its ``database`` is an operation's when one of the writers is doing that.
+        A request of the catalog server to its ``database`` counts as the operation's while one of the writers performs that operation.
 
         Raises:
             ValueError: ``fault`` does not decide what becomes of one request.
@@ -263,13 +267,13 @@ class Board:
         return hold
 
     def invoked(self, writer: int, op: str) -> None:
-        """From now on the requests of ``writer`` are operation ``op``'s: a writer does one at a time."""
+        """From now on the requests of ``writer`` belong to operation ``op``: a writer performs one operation at a time."""
         self._current[writer] = op
 
-    # -- by the proxies ------------------------------------------------------------------------------------------------
+    # -- for the proxies ------------------------------------------------------------------------------------------------
 
     def plan(self, service: Service, writer: int | None, request: Request) -> Plan:
-        """What is to happen to a request; to be asked once for each."""
+        """What is to happen to a request. The proxies ask once for each request."""
         if not self._armed and not self._holds:
             return QUIET
         plan = Plan()
@@ -282,7 +286,7 @@ class Board:
                     hold.left -= 1
                     if hold.left:
                         continue
-                    self._holds.remove(hold)  # one request only: retries pass
+                    self._holds.remove(hold)  # it holds one request only: the writer's retries pass
                     self._reached.append(hold)
                     plan.hold = hold
                     return plan
@@ -311,23 +315,23 @@ class Board:
         return None
 
     def op(self, writer: int | None) -> str | None:
-        """What a writer is doing."""
+        """The operation that a writer performs; None before its first."""
         return self._current.get(writer)
 
     def older(self, key: str) -> bytes | None:
-        """The reply before the newest different one; None when there is none."""
+        """The reply from before the last change; None if it is not known."""
         known = self._replies.get(key, ())
         return known[0][1] if len(known) > 1 else None
 
     def keep(self, key: str, version: bytes | str, reply: bytes) -> None:
-        """Remember a table load's reply; ``version`` is another one when the table is."""
+        """Remember the reply to a table load. ``version`` differs when the table has changed."""
         known = self._replies.setdefault(key, [])
         if len(reply) <= KEPT_REPLIES and (not known or known[-1][0] != version):
             known.append((version, reply))
             del known[:-2]
 
     def log(self, record: Mapping[str, Any]) -> None:
-        """One request, when it is over."""
+        """Write the line of a request that has ended."""
         if self._file is None:
             return
         line = json.dumps(record, separators=(",", ":")) + "\n"
@@ -336,10 +340,10 @@ class Board:
                 self._file.write(line)
 
     def now(self) -> int:
-        """The log's clock."""
+        """The time by the log's clock, in ns."""
         return self._now()
 
     def close(self) -> None:
-        """End everything, and the log."""
+        """End every fault and hold, and close the log."""
         self.heal()
         self.finish()

@@ -59,7 +59,7 @@ class Connection:
     # -- the connection's life -----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """From the first byte to the last."""
+        """Serve the connection from its first byte to its last."""
         reset = False
         try:
             try:
@@ -77,7 +77,7 @@ class Connection:
         except Reset:
             reset = True
         except (Gone, OSError):
-            reset = True  # the other half went: this one must notice
+            reset = True  # the other end is gone, so this end is reset too
         finally:
             self.busy = False
             if self._upload is not None:
@@ -111,17 +111,17 @@ class Connection:
             if request is None:
                 if self._server is None:
                     return
-                raise NotSpoken  # that the client has finished is passed on, and what the service may still say
+                raise NotSpoken  # the tunnel passes the client's end on, and whatever the service still sends
             self.busy = True
             if server is not None:
                 server.on_idle = None
             if not await self._handle(wire, request):
                 if self._client.buffer and self._server is not None:
-                    raise NotSpoken  # what the client sent beyond the last request arrives too
+                    raise NotSpoken  # the tunnel passes on what the client sent after its last request
                 return
 
     def _spoke(self) -> None:
-        """The service said something, or finished, though nothing was asked."""
+        """Pass on what the service sent, or that it finished, while no request was in flight."""
         server, client = self._server, self._client
         if server is None or client.gone:
             return
@@ -133,7 +133,7 @@ class Connection:
             client.finish()
 
     def _left(self) -> None:
-        """The client said something, or finished, while it waits for a reply."""
+        """Tell the service that the client disconnected while it waited for a reply."""
         server, client = self._server, self._client
         if not self._open or not client.ended or client.buffer or server is None or self._upload is not None:
             return
@@ -165,7 +165,7 @@ class Connection:
         ]
 
         def lost() -> None:
-            if client.lost or server.lost:  # one end is no more, though its half had finished
+            if client.lost or server.lost:  # one end is closed both ways, although it had finished only one
                 for task in both:
                     task.cancel()
 
@@ -187,7 +187,7 @@ class Connection:
     async def _handle(self, wire: Wire, request: Request) -> bool:
         """Pass a request and its reply on, or do what is planned. Returns whether the connection goes on."""
         route, board = self.route, self.board
-        # By the end of a request its writer may be doing something else.
+        # When the request ends, its writer may already perform another operation.
         outcome = Outcome(next(iter(request.ops), None) or board.op(route.writer), board.now())
         plan = board.plan(route.serves(request), route.writer, request)
         try:
@@ -210,7 +210,7 @@ class Connection:
             self._open = False
 
     async def forward(self, wire: Wire, request: Request, *, rate: int | None = None) -> Reply:
-        """Send a request on, and read as much of the reply as says what it is: it may come before all of the request was sent."""
+        """Send a request on, and read the beginning of the reply. The reply may come before the whole request was sent."""
         server = await self._upstream()
         if request.message.complete:
             await _slowly(server, await request.message.whole(), rate)
@@ -226,7 +226,7 @@ class Connection:
                 if isinstance(upload.exception(), NotSpoken):
                     raise NotSpoken
                 if self._client.ended:
-                    self._left()  # else the service has gone: what it said last is read
+                    self._left()  # if the upload failed, the service is gone, and its last reply is read below
             return await reading
         finally:
             reading.cancel()
@@ -237,7 +237,7 @@ class Connection:
             await _slowly(server, part, rate)
 
     async def _after_early_answer(self, goes_on: bool) -> None:
-        """The rest of the request still goes to the service. Raises NotSpoken when no further request can come after it."""
+        """Send the rest of the request, whose reply came early. Raises NotSpoken when no other request can follow on this connection."""
         upload, server = self._upload, self._server
         assert upload is not None
         if goes_on and server is not None and not server.ended:
@@ -252,7 +252,7 @@ class Connection:
         self._upload = None
 
     async def _stop_upload(self) -> None:
-        """What was taken from the client's pipe was sent: nothing is lost."""
+        """Stop sending the request. Nothing is lost: every byte that was taken from the client's pipe was sent."""
         upload, self._upload = self._upload, None
         if upload is not None:
             upload.cancel()
@@ -260,7 +260,7 @@ class Connection:
             quietly(upload)
 
     async def _final(self, wire: Wire, server: Pipe, request: Request) -> Reply:
-        """The reply that is not an interim one (HTTP's 1xx); those are passed on."""
+        """The final reply. Interim replies (HTTP's 1xx) that come before it are passed on."""
         while True:
             reply = await wire.reply(server, request)
             if not reply.interim:
@@ -273,7 +273,7 @@ class Connection:
     async def answer(
         self, wire: Wire, request: Request, reply: Reply, outcome: Outcome, *, rate: int | None = None
     ) -> bool:
-        """Pass a reply on; whether the connection goes on."""
+        """Pass a reply on. Returns whether the connection goes on."""
         if request.kind == "load" and self.board.remembers:
             try:
                 data = await reply.message.whole()
@@ -281,7 +281,7 @@ class Connection:
                 await self._client.send(reply.message.read)
                 raise
             if reply.ok:
-                body = data.partition(b"\r\n\r\n")[2]  # an HTTP head has the time in it
+                body = data.partition(b"\r\n\r\n")[2]  # without the HTTP head, whose date changes
                 self.board.keep(self.route.key(request), reply.location or body or data, data)
         async for part in reply.message.parts():
             await _slowly(self._client, part, rate)
@@ -289,11 +289,11 @@ class Connection:
         return not reply.last
 
     async def say(self, data: bytes) -> None:
-        """Send the client what the service did not say."""
+        """Send the client bytes that the service did not send."""
         await self._client.send(data)
 
     async def swallow(self, request: Request) -> None:
-        """Read the rest of a request that nobody gets."""
+        """Read the rest of a request that the service never gets."""
         if request.continues:
             await self._client.send(CONTINUE)
             request.continues, request.granted = False, True
@@ -308,7 +308,7 @@ class Connection:
         await request.message.whole()
 
     def give_up_server(self) -> Pipe | None:
-        """The connection to the service, which somebody else ends; the next request makes a new one."""
+        """Hand over the connection to the service: the caller closes it. The next request opens another one."""
         server, self._server = self._server, None
         if server is not None:
             server.on_idle = None

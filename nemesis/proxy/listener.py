@@ -16,7 +16,7 @@ from nemesis.wires.pipe import Pipe
 from nemesis.wires.wire import Request
 
 LAST_ANSWERS = 5.0
-"""Seconds that requests which are under way get when the proxies are left."""
+"""Seconds that the proxies wait, when they end, for requests that are in flight."""
 
 
 class Listener:
@@ -33,7 +33,7 @@ class Listener:
 
     @property
     def host(self) -> str:
-        """Always loopback."""
+        """The address that it listens on: always loopback."""
         return "127.0.0.1"
 
     @property
@@ -61,14 +61,14 @@ class Listener:
         task.add_done_callback(done)
 
     def _adopt(self, work: Coroutine[Any, Any, None]) -> None:
-        """Carry on with ``work`` though its connection may end."""
+        """Carry on with ``work``, even when its connection ends."""
         task = asyncio.ensure_future(work)
         self._adopted.add(task)
         task.add_done_callback(self._adopted.discard)
 
     @property
     def busy(self) -> bool:
-        """Whether a request is under way."""
+        """Whether a request is in flight."""
         return bool(self._adopted) or any(c.busy for c in self._connections)
 
     def _note(self, request: Request, outcome: Outcome, plan: Plan) -> None:
@@ -76,7 +76,7 @@ class Listener:
         self.board.log(record(self.route, request, outcome, plan, self.board.now()))
 
     async def stop(self) -> None:
-        """Close the port and what is open."""
+        """Close the port and all connections."""
         if self._server is not None:
             self._server.close()
         for task in [*self._tasks, *self._adopted]:
@@ -85,7 +85,7 @@ class Listener:
 
 
 class Proxies:
-    """Any number of listeners in one thread; use in ``with``. Leaving ends all faults first, and waits a little for what is under way."""
+    """Any number of listeners in one thread; use in ``with``. At the end of it all faults end, and requests in flight get a few seconds."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
@@ -106,7 +106,7 @@ class Proxies:
         self._thread.join(10)
 
     def listen(self, service: Service, writer: int | None, protocol: WireName, host: str, port: int) -> Listener:
-        """A new listener before ``host:port``. Raises OSError when no port can be had."""
+        """Start a listener in front of ``host:port``. Raises OSError when no port is free."""
         listener = Listener(self.board, Route(service, writer, protocol, (host, port)))
         asyncio.run_coroutine_threadsafe(listener.start(), self._loop).result(10)
         self._listeners.append(listener)

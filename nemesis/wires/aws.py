@@ -29,12 +29,12 @@ _KINDS: dict[str, RequestKind] = {
     "Query": "list",
 }
 _NAMESPACE_ITEM = b'"NAMESPACE"'
-"""The identifier of an item that is a namespace, not a table."""
+"""The identifier of an item that stands for a namespace instead of a table."""
 _LOCATION = re.compile(r"metadata_location$")
 
 
 class AwsJson(Http):
-    """Glue or DynamoDB."""
+    """One connection to Glue or DynamoDB."""
 
     def kind(self, method: str, target: str, head: Head) -> RequestKind:
         return _KINDS.get(head.get("x-amz-target").rpartition(".")[2], "other")
@@ -42,7 +42,7 @@ class AwsJson(Http):
     async def request(self, client: Pipe) -> Request | None:
         request = await super().request(client)
         if request is not None and request.kind == "load" and request.message.complete:
-            # All calls are POST /: what is asked for is in the body.
+            # All calls are POST /, so the body says what is asked for.
             body = (await request.message.whole()).partition(END)[2]
             request.key = body.decode("utf-8", "replace")
             with contextlib.suppress(ValueError, AttributeError):
@@ -59,8 +59,8 @@ class AwsJson(Http):
         try:
             content = json.loads(body)
         except ValueError:
-            return  # nothing that we know: passed on all the same
-        with contextlib.suppress(AttributeError, TypeError):  # what is of another form is passed on all the same
+            return  # an unknown body is passed on unread
+        with contextlib.suppress(AttributeError, TypeError):  # a body of another form is passed on unread
             if isinstance(content.get("TableInput"), dict):
                 self._glue(request, content["TableInput"])
             elif isinstance(content.get("Key"), dict):
@@ -77,7 +77,7 @@ class AwsJson(Http):
         request.table = identifier.rpartition(".")[2] or None
         names = content.get("ExpressionAttributeNames") or {}
         values = content.get("ExpressionAttributeValues") or {}
-        # "SET #k0 = :v0, …": the column that a value is for is found by its placeholder.
+        # "SET #k0 = :v0, …": the placeholder of a value leads to its column.
         for name, value in re.findall(r"([#\w.]+)\s*=\s*(:\w+)", content.get("UpdateExpression") or ""):
             column, text = str(names.get(name, name)), (values.get(value) or {}).get("S")
             if column.endswith("previous_metadata_location"):

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as the proxies see it: Iceberg REST catalogs (Nessie's own API among them) and S3.
+"""HTTP/1.1 as the proxies see it: Iceberg REST catalogs, Nessie's own API, and S3.
 
 Framing is RFC 9112's: the head up to the empty line, then a body by Content-Length, by chunks, or up to the end of the connection. What
 requests mean is in the REST catalog specification (``open-api/rest-catalog-open-api.yaml``) and in S3's.
@@ -22,14 +22,14 @@ END = b"\r\n\r\n"
 SUMMARY_KEY = "icequake-op"
 SAMPLE = 64 * 1024
 LONGEST_COMMIT = 16 * 1024 * 1024
-"""Bytes of a commit that is sent compressed up to which it is looked into."""
+"""Largest compressed commit, in bytes, that the proxy unpacks to read it."""
 _LOCATION = re.compile(rb'"metadata-location"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _METADATA_VERSION = re.compile(r"/metadata/(?:v\d+|[^/]+)\.metadata\.json$")
 _NAMED_TABLE = re.compile(r"/namespaces/[^/]+/tables/([^/]+)$")
 
 
 class Head:
-    """A start line and its fields (names in lower case; of a repeated one, all values in order)."""
+    """A start line and its fields: each name in lower case, with all its values in order."""
 
     def __init__(self, raw: bytes) -> None:
         lines = raw[: -len(END)].split(b"\r\n")
@@ -42,11 +42,11 @@ class Head:
             self.fields.setdefault(name.decode("latin-1").lower(), []).append(value.strip().decode("latin-1"))
 
     def get(self, name: str) -> str:
-        """A field's value; empty when it is not there."""
+        """The value of a field; empty when there is none."""
         return ", ".join(self.fields.get(name, ()))
 
     def length(self) -> int | None:
-        """Content-Length; None when there is none. Raises :class:`NotSpoken` for one that is no number."""
+        """The Content-Length; None when there is none. Raises :class:`NotSpoken` if it is not a number."""
         values = {v for line in self.fields.get("content-length", ()) for v in line.split(",")}
         if not values:
             return None
@@ -74,7 +74,7 @@ _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]*)?\r\n")
 
 
 async def _head(pipe: Pipe, line: re.Pattern[bytes], begun: Callable[[bytearray], object]) -> bytes:
-    """The head; nothing is taken when NotSpoken is raised, which is as soon as it can be none: nobody waits for what never comes."""
+    """Read the head. Raises NotSpoken as soon as the bytes cannot be one, so nobody waits for more; then nothing is taken."""
     buffer = pipe.buffer
     while (at := buffer.find(END)) < 0:
         if not (line.match(buffer) if b"\n" in buffer else begun(buffer)):
@@ -105,7 +105,7 @@ async def _by_length(pipe: Pipe, left: int) -> AsyncIterator[bytes]:
 
 
 async def _by_chunks(pipe: Pipe) -> AsyncIterator[bytes]:
-    """Each chunk with its line, extension and all, then the trailer fields up to the empty line."""
+    """Each chunk with its size line, extensions included, then the trailer fields up to the empty line."""
     while True:
         line = await pipe.until(b"\r\n")
         if line is None:
@@ -141,7 +141,7 @@ async def _sampled(parts: AsyncIterator[bytes], sample: bytearray) -> AsyncItera
 
 
 class Http(Wire):
-    """One connection of HTTP/1.1. What requests mean is for subclasses."""
+    """One connection of HTTP/1.1. Subclasses say what requests mean."""
 
     async def request(self, client: Pipe) -> Request | None:
         while not client.buffer:
@@ -151,7 +151,7 @@ class Http(Wire):
         try:
             head = Head(raw)
             method, target, version = head.start
-            # An offer to upgrade (Apache's HTTP client 5.4 offers TLS with each GET) counts when the service takes it.
+            # An offer to upgrade (Apache's HTTP client 5.4 offers TLS with each GET) counts only when the service accepts it.
             if method == "CONNECT":
                 raise NotSpoken
             rest, body = None, b""
@@ -188,7 +188,7 @@ class Http(Wire):
             head = Head(raw)
             status = int(head.start[1])
             length = head.length()
-            if status == 101:  # what follows is of another protocol
+            if status == 101:  # another protocol follows
                 raise NotSpoken
         except NotSpoken:
             server.buffer[:0] = raw
@@ -244,11 +244,11 @@ class Http(Wire):
         """What a request asks for."""
 
     def understand(self, request: Request, path: str, raw: bytes, head_length: int) -> None:
-        """Fill in what a commit says."""
+        """Read table, operations, base and new metadata from a commit into the request."""
 
 
 def _joined(text: bytes) -> bytes:
-    """The beginning of a chunked body without its framing."""
+    """The beginning of a chunked body, without the framing."""
     out, at = bytearray(), 0
     while (end := text.find(b"\r\n", at)) >= 0:
         try:
@@ -313,7 +313,7 @@ class CatalogHttp(Http):
                     request.table = operation["key"]["elements"][-1]
                     request.new = operation["content"]["metadataLocation"]
         except (ValueError, AttributeError, TypeError, KeyError, IndexError, zlib.error):
-            return  # nothing that we know: passed on all the same
+            return  # an unknown body is passed on unread
 
     def error_body(self, status: int, reason: str) -> tuple[str, bytes]:
         error = {"message": "answered by the nemesis", "type": "NemesisException", "code": status}

@@ -1,7 +1,7 @@
-"""One end of a TCP connection, read in pieces of any shape: the ground that the proxies stand on.
+"""One end of a TCP connection, read in pieces of any size.
 
-asyncio's streams cannot say that the peer has gone, or has spoken, while nobody reads; a proxy must know, or its client would
-send a request into a connection whose other half is dead.
+The streams of asyncio do not tell that the peer closed the connection, or sent something, while nobody reads. A proxy must know: otherwise
+its client would send a request on a connection whose other end is dead.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import struct
 from collections.abc import Callable
 
 LIMIT = 256 * 1024
-"""Bytes that wait unread before the peer is told to wait."""
+"""Unread bytes above which reading stops, so that the peer must wait."""
 LONGEST_HEAD = 1 << 20
 
 
 class Gone(ConnectionError):
-    """The peer closed the connection before what was to be read had come."""
+    """The peer closed the connection before all bytes came that were to be read."""
 
 
 class Pipe(asyncio.Protocol):
     """Reading with ``more``, ``exactly`` and ``until``; writing with ``send``. One reader and one writer at a time.
 
-    ``on_idle`` is called when bytes, or the end, come while nobody waits for them. ``ended``: nothing more will come; ``broken``: and
-    that because of an error, such as a reset.
+    ``on_idle`` is called when bytes, or the end, come while nobody waits for them. ``ended``: nothing more will come; ``broken``: it ended
+    with an error, such as a reset.
     """
 
     def __init__(self, on_connect: Callable[[Pipe], None] | None = None) -> None:
@@ -59,7 +59,7 @@ class Pipe(asyncio.Protocol):
     def eof_received(self) -> bool:
         self.ended = True
         self._wake()
-        return True  # we still may write: the peer has only finished its half
+        return True  # the peer has only finished sending, so writing goes on
 
     def connection_lost(self, error: Exception | None) -> None:
         self.ended = self._lost = True
@@ -100,7 +100,7 @@ class Pipe(asyncio.Protocol):
         return len(self.buffer) > before
 
     async def some(self, limit: int = LIMIT) -> bytes:
-        """What there is, at least one byte and ``limit`` at most; empty at the end."""
+        """The bytes that have come, from one up to ``limit``; none at the end."""
         while not self.buffer:
             if not await self.more():
                 return b""
@@ -114,7 +114,7 @@ class Pipe(asyncio.Protocol):
         return self.take(count)
 
     async def until(self, end: bytes, longest: int = LONGEST_HEAD) -> bytes | None:
-        """Everything up to and with ``end``; None, and nothing taken, when it does not come (within ``longest`` bytes)."""
+        """The bytes up to ``end``, which is included. None if it does not come within ``longest`` bytes; then nothing is taken."""
         start = 0
         while (at := self.buffer.find(end, start)) < 0:
             if len(self.buffer) > longest:
@@ -125,7 +125,7 @@ class Pipe(asyncio.Protocol):
         return self.take(at + len(end))
 
     def take(self, count: int) -> bytes:
-        """``count`` bytes that are in the buffer."""
+        """Take ``count`` bytes out of the buffer."""
         if count == len(self.buffer):
             taken = bytes(self.buffer)
             self.buffer.clear()
@@ -146,7 +146,7 @@ class Pipe(asyncio.Protocol):
                 raise Gone
 
     def write(self, data: bytes) -> None:
-        """Write without waiting; for little. Raises :class:`Gone`."""
+        """Write a few bytes without waiting. Raises :class:`Gone`."""
         if self._lost or self._transport is None:
             raise Gone
         if data:
@@ -161,12 +161,12 @@ class Pipe(asyncio.Protocol):
                 self.close()
 
     def close(self) -> None:
-        """Close in peace: what was written still arrives."""
+        """Close without a reset: the bytes that were written still arrive."""
         if self._transport is not None:
             self._transport.close()
 
     def reset(self) -> None:
-        """Close with a reset (RST): the peer gets an error, and what it has not read yet is lost."""
+        """Close with a reset (RST): the peer gets an error and loses the bytes that it has not read."""
         if self._transport is None:
             return
         raw = self._transport.get_extra_info("socket")
@@ -176,17 +176,17 @@ class Pipe(asyncio.Protocol):
 
     @property
     def lost(self) -> bool:
-        """Whether the connection is no more, both ways."""
+        """Whether the connection is closed in both directions."""
         return self._lost
 
     @property
     def gone(self) -> bool:
-        """Whether the connection is no more, or soon."""
+        """Whether the connection is closed or about to close."""
         return self._lost or self._transport is None or self._transport.is_closing()
 
 
 async def connect(host: str, port: int, timeout: float = 10.0) -> Pipe:
-    """A connection to a service. Raises OSError (TimeoutError among them)."""
+    """Connect to a service. Raises OSError, such as TimeoutError."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(timeout):
         _, pipe = await loop.create_connection(Pipe, host, port)

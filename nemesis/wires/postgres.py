@@ -1,9 +1,9 @@
 """PostgreSQL's protocol 3.0 as the proxies see it: the JDBC catalog, and the database of a catalog server.
 
-A *request* is what a client sends before it waits: messages up to a ``Sync`` (extended protocol), a ``Flush``, a ``Query`` (simple
-protocol), or a message of the start-up. Its *reply* goes up to ``ReadyForQuery``. The server commits what runs outside a transaction block
-before it says so, so whoever has seen ``ReadyForQuery`` after ``UPDATE 1`` knows of a commit that is durable (PostgreSQL documentation,
-"Message Flow"; Iceberg's statements: ``core/jdbc/JdbcUtil``).
+A *request* is all that a client sends before it waits: messages up to a ``Sync`` (extended protocol), a ``Flush``, a ``Query`` (simple
+protocol), or a message of the start-up. Its *reply* goes up to ``ReadyForQuery``. The server commits a statement outside a transaction
+block before it answers, so after ``UPDATE 1`` and ``ReadyForQuery`` the commit is durable (PostgreSQL documentation, "Message Flow";
+Iceberg's statements: ``core/jdbc/JdbcUtil``).
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _KINDS: tuple[tuple[re.Pattern[str], RequestKind], ...] = (
 _BEGIN = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b", re.IGNORECASE)
 _COMMIT = re.compile(r"\s*(COMMIT|END)\b", re.IGNORECASE)
 _SENT = b"PBDECSHQFpXdcf"
-"""What a client sends after the start-up."""
+"""The messages that a client sends after the start-up."""
 _RANK: dict[RequestKind, int] = {"commit": 4, "create": 3, "drop": 2, "load": 1}
 _ENDS_ONE = {ord("P"): b"1", ord("B"): b"2", ord("D"): b"Tn", ord("E"): b"CsI", ord("C"): b"3"}
 """A message of the extended protocol → the replies that end its handling."""
 
 
 def classify(sql: str) -> RequestKind:
-    """What a statement is to Iceberg's JDBC catalog."""
+    """What a statement does in Iceberg's JDBC catalog."""
     return next((kind for pattern, kind in _KINDS if pattern.match(sql.strip())), "other")
 
 
 class Postgres(Wire):
-    """One connection. Named statements are remembered: pgjdbc sends their text only once."""
+    """One connection. It remembers named statements, because pgjdbc sends their text only once."""
 
     session = True
 
@@ -51,11 +51,11 @@ class Postgres(Wire):
         self._waits = b""
         self._extended = False
         self._skipping = False
-        """After an error the service answers nothing up to the next Sync."""
+        """Whether the service skips messages up to the next Sync, because one of them failed."""
         self._state = b"I"
-        """Of the last ReadyForQuery: idle, in a transaction block, or in a failed one."""
+        """The state in the last ReadyForQuery: idle, in a transaction block, or in a failed one."""
         self._pending: Request | None = None
-        """The commit within the transaction block: it is one when the block is committed."""
+        """The commit in the open transaction block: it takes effect when the block is committed."""
 
     async def request(self, client: Pipe) -> Request | None:
         while not client.buffer:
@@ -101,7 +101,7 @@ class Postgres(Wire):
             if kind in _ENDS_ONE:
                 expected.append(_ENDS_ONE[kind])
             if kind in b"cf" and self._extended:
-                continue  # the end of a COPY in the extended protocol: its Sync follows
+                continue  # it ends a COPY of the extended protocol, and its Sync follows
             if kind in b"QSFcfpX":
                 waits = b"" if kind == ord("X") else b"Q" if kind in b"QF" else b"Z"
                 break
@@ -140,7 +140,7 @@ class Postgres(Wire):
         body = b"".join(k.encode() + v.encode() + b"\0" for k, v in fields.items()) + b"\0"
         error = b"E" + struct.pack("!I", len(body) + 4) + body
         if self._waits == b"H":
-            return error  # ReadyForQuery comes from the service, for the Sync
+            return error  # the service sends ReadyForQuery when it gets the Sync
         return error + b"Z" + struct.pack("!I", 5) + (b"I" if self._state == b"I" else b"E")
 
     # -- requests ------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class Postgres(Wire):
         return other if _RANK.get(classify(other), 0) >= _RANK.get(classify(one), 0) else one
 
     async def _message(self, pipe: Pipe) -> tuple[int, bytes]:
-        """One message; nothing is taken when NotSpoken is raised."""
+        """Read one message. If it raises NotSpoken, nothing is taken."""
         while len(pipe.buffer) < 5:
             if not await pipe.more():
                 raise NotSpoken
@@ -180,17 +180,17 @@ class Postgres(Wire):
     # -- replies -------------------------------------------------------------------------------------------------------
 
     async def _greeting(self, server: Pipe, reply: Reply) -> AsyncIterator[bytes]:
-        """Up to where it is the client's turn: one letter for SSL and GSS, else a question for a password, or ReadyForQuery."""
+        """The replies up to the client's turn: one letter for SSL and GSS; otherwise up to the question for a password, or ReadyForQuery."""
         reply.ok = True
         if self._code in (SSL, GSS):
             letter = await server.exactly(1)
             yield letter
             if letter != b"N":
-                raise NotSpoken  # what follows is encrypted
+                raise NotSpoken  # encrypted bytes follow
             return
         if self._code == CANCEL:
             reply.last = True
-            while part := await server.some():  # the service closes when it is done
+            while part := await server.some():  # the service closes the connection when it is done
                 yield part
             return
         self._started = True
@@ -204,7 +204,7 @@ class Postgres(Wire):
         failed = False
         until_flushed = self._waits == b"H"
         if self._waits == b"Q" and self._skipping:
-            return  # it is skipped as well
+            return  # the service skips this message too
         while not (until_flushed and (self._skipping or not expected)):
             kind, message = await self._message(server)
             letter = bytes((kind,))
@@ -231,7 +231,7 @@ class Postgres(Wire):
             if letter == b"W":
                 raise NotSpoken  # replication: both send
             if failed and (until_flushed or (self._waits == b"Q" and expected)):
-                return  # what was before the query failed: nothing more up to the Sync
+                return  # an earlier message failed, so nothing more comes up to the Sync
             if expected and letter in expected[0]:
                 expected.pop(0)
 
@@ -245,7 +245,7 @@ def _field(body: bytes, name: bytes) -> str:
 
 
 def _parameters(rest: bytes) -> list[str | None]:
-    """The parameter values of a Bind message, from its format codes on; None for NULL and for what is sent as binary."""
+    """The parameter values of a Bind message, from its format codes on; None for NULL and for binary values."""
     try:
         (n,) = struct.unpack_from("!H", rest)
         formats = struct.unpack_from(f"!{n}H", rest, 2)
@@ -268,7 +268,7 @@ _ASSIGNED = re.compile(r"(\w+)\s*=\s*\$(\d+)")
 
 
 def _understand(request: Request, sql: str, values: list[str | None]) -> None:
-    """Table, base and new metadata file, by the columns that the parameters are compared with and assigned to."""
+    """Table, base and new metadata file, found by the columns that the parameters are compared with or assigned to."""
     where = sql.upper().find("WHERE")
     for match in _ASSIGNED.finditer(sql):
         n = int(match[2])

@@ -16,12 +16,12 @@ VERSION_1 = 0x80010000
 CALL, REPLY, EXCEPTION, ONEWAY = 1, 2, 3, 4
 STOP, STRUCT, MAP, SET, LIST, STRING = 0, 12, 13, 14, 15, 11
 _FIXED = {2: 1, 3: 1, 4: 8, 6: 2, 8: 4, 10: 8, 16: 16}
-"""Type → bytes: bool, byte, double, i16, i32, i64, uuid."""
+"""Type → its length in bytes: bool, byte, double, i16, i32, i64, uuid."""
 DEEPEST = 64
 LONGEST = 1 << 28
 INTERNAL_ERROR = 6
 LOCATION = b"metadata_location"
-"""The parameter of a table that is Iceberg's pointer; ``previous_metadata_location`` is what it replaces."""
+"""The parameter of a table that holds Iceberg's pointer. ``previous_metadata_location`` holds the one that it replaces."""
 
 _KINDS: tuple[tuple[str, RequestKind], ...] = (
     ("alter_table", "commit"),
@@ -36,20 +36,20 @@ _KINDS: tuple[tuple[str, RequestKind], ...] = (
 
 
 def classify(procedure: str) -> RequestKind:
-    """What a call of the metastore is."""
+    """What a procedure of the metastore does."""
     return next((kind for start, kind in _KINDS if procedure.startswith(start)), "other")
 
 
 class _ThriftReader:
-    """Reads one message and keeps its bytes as they came, and the strings among the fields at its top."""
+    """Reads one message. It keeps the bytes as they came, and the strings among the outermost fields."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
         self.raw = bytearray()
         self.fields: dict[int, bytes] = {}
-        """Field → its string; empty for another type."""
+        """Number of an outermost field → its string; empty if the field has another type."""
         self.texts: dict[bytes, bytes] = {}
-        """Entries of the maps of strings, anywhere: a table's parameters are one."""
+        """The entries of all maps from string to string, such as the parameters of a table."""
 
     async def take(self, count: int) -> bytes:
         part = await self._pipe.exactly(count)
@@ -131,7 +131,7 @@ class Thrift(Wire):
         except (NotSpoken, Gone):
             if not walk.raw and not pipe.buffer:
                 raise
-            pipe.buffer[:0] = walk.raw  # also of a message that breaks off: what came of it is passed on
+            pipe.buffer[:0] = walk.raw  # also when the message breaks off: the bytes that came are passed on
             raise NotSpoken from None
         return walk, version & 0xFF
 

@@ -1,4 +1,4 @@
-"""What a proxy must know of a protocol: where a request ends, what it asks for, where its reply ends, what an error looks like.
+"""What a proxy must know about a protocol: where a request and its reply end, what the request asks for, and what an error looks like.
 
 A wire never changes a byte: requests and replies are passed on as they came, head, framing and all, so a signature over them
 (SigV4) stays valid.
@@ -15,12 +15,12 @@ from nemesis.wires.pipe import Pipe
 
 
 class NotSpoken(Exception):
-    """What came is not of this protocol, or ends too early. What was taken of it is in the pipe again, or was passed on already; so all of
-    it can be passed on unread."""
+    """The bytes are not of this protocol, or end too early. All of them are back in the pipe or were passed on already, so the rest can
+    be passed on unread."""
 
 
 class Message:
-    """Bytes of a request or reply: what was read already, and what is still to come."""
+    """The bytes of a request or reply: those that were read, and those still to come."""
 
     def __init__(self, data: bytes = b"", rest: AsyncIterator[bytes] | None = None) -> None:
         self._data = data
@@ -28,11 +28,11 @@ class Message:
 
     @property
     def complete(self) -> bool:
-        """Whether all of it was read."""
+        """Whether all bytes were read."""
         return self._rest is None
 
     async def whole(self) -> bytes:
-        """All of it, in memory. When that fails, ``read`` has what came."""
+        """All bytes, in memory. If that fails, ``read`` has the bytes that came."""
         if self._rest is not None:
             parts = [self._data]
             try:
@@ -45,11 +45,11 @@ class Message:
 
     @property
     def read(self) -> bytes:
-        """What was read of it and is still here."""
+        """The bytes that were read and are still in memory."""
         return self._data
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """All of it, piece by piece; what ``whole`` has not read is gone then."""
+        """All bytes, piece by piece. Afterwards only the bytes that ``whole`` had read are still in memory."""
         data = self._data
         if self._rest is not None:
             self._data = b""
@@ -63,17 +63,17 @@ class Message:
 
 @dataclass(slots=True)
 class Request:
-    """A request, as far as the wire understands it.
+    """A request, as far as its wire understands it.
 
     Attributes:
-        what: for the log: method and path, the statement's beginning, the procedure.
-        table: its name, without namespace.
-        ops: operations that made the snapshots in it.
-        base: of a commit: what it builds on (a metadata file, or a snapshot id).
-        new: of a commit: what it puts in its place.
-        key: requests with the same key ask for the same thing (``stale``).
+        what: for the log: method and path, the beginning of the statement, or the procedure.
+        table: the name of the table, without namespace.
+        ops: the operations that made the snapshots in it.
+        base: of a commit: the metadata file or snapshot id that it builds on.
+        new: of a commit: the metadata file or snapshot id that replaces the base.
+        key: requests with the same key ask for the same thing.
         continues: the client waits for ``100 Continue`` before it sends the body.
-        granted: it was told so by a proxy, so the service's own ``100 Continue`` is one too many.
+        granted: the proxy has sent ``100 Continue``, so it must not pass on the service's own.
         last: no further request comes on this connection.
     """
 
@@ -92,12 +92,12 @@ class Request:
 
 @dataclass(slots=True)
 class Reply:
-    """A reply. ``ok`` and ``status`` are final when the message is complete or passed on.
+    """A reply. ``ok`` and ``status`` are final when the whole message was read or passed on.
 
     Attributes:
-        ok: the service did what was asked.
-        location: the metadata file that a load or commit answers.
-        last: the connection ends with it.
+        ok: the service did what it was asked.
+        location: the metadata file that it names, of a load or commit.
+        last: the service closes the connection after it.
     """
 
     message: Message
@@ -118,18 +118,18 @@ class Reply:
 
 
 class Wire(abc.ABC):
-    """One connection's protocol state. ``session``: a connection has state, so a new one cannot take its place unseen."""
+    """The protocol state of one connection. ``session``: the connection has state, so a new connection cannot take its place unnoticed."""
 
     session: bool = False
 
     @abc.abstractmethod
     async def request(self, client: Pipe) -> Request | None:
-        """The next request; None when the client has finished. Raises :class:`NotSpoken`, ``nemesis.wires.pipe.Gone``."""
+        """Read the next request; None when the client has finished. Raises :class:`NotSpoken`, ``nemesis.wires.pipe.Gone``."""
 
     @abc.abstractmethod
     async def reply(self, server: Pipe, request: Request) -> Reply:
-        """The reply to a request that was sent. Raises :class:`NotSpoken`, ``nemesis.wires.pipe.Gone``."""
+        """Read the reply to a request that was sent. Raises :class:`NotSpoken`, ``nemesis.wires.pipe.Gone``."""
 
     @abc.abstractmethod
     def error(self, request: Request, fault: FaultFields) -> bytes | None:
-        """The reply that tells the client of ``fault``; None when this protocol has no such thing."""
+        """The reply that tells the client the error of ``fault``; None if this protocol has no error replies."""

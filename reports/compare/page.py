@@ -1,4 +1,4 @@
-"""The page of a comparison: one table that answers the question, every number with its spread below it, links to each run's page."""
+"""The page of a comparison: one summary table, every number with its spread below it, and links to each run's page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from checkers.costs.measures import FIGURES, Figure
 from checkers.evidence.runfolder import replace_file
 from checkers.timeline.metrics import quantile
 from checkers.verdict import Validity
-from compose.catalogs.registry import CATALOGS
 from reports.compare import words as comparewords
 from reports.drawing import svg, words
 from reports.drawing.templates import TEMPLATES, environment
@@ -45,8 +44,8 @@ MARKS = {"better": "▲", "worse": "▼", "noise": "≈", "first": "", "too few"
 MEANINGS = {
     "better": "better than the first by more than noise",
     "worse": "worse than the first by more than noise",
-    "noise": "cannot be told from the first",
-    "first": "what the others are held against",
+    "noise": "no difference from the first beyond noise",
+    "first": "the reference for the others",
     "too few": "too few runs to tell a difference from noise",
     "missing": "not measured, or not for the first",
 }
@@ -57,14 +56,14 @@ _STATUS = {True: "valid", False: "invalid", "unknown": "unknown", None: "incompl
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A number as it is shown.
+    """A displayed number.
 
     Attributes:
         value: the median; ``–`` for none.
         range: from … to; empty with one run.
         against: as :data:`MEANINGS`.
-        title: every value, and what the mark means.
-        sort: for the order of rows.
+        title: every value, and the meaning of the mark.
+        sort: the sort key of the row.
     """
 
     value: str
@@ -125,9 +124,9 @@ ROW, LEFT, WIDTH, TOP = 34, 170, 900, 26
 
 
 def latency_plot(c: Comparison, what: str) -> Markup | None:
-    """Latency of ``write`` or ``read``: a bar a contender from the median to p99, a tick at p95, on a logarithmic axis; None without any.
+    """Latency of ``write`` or ``read``: a bar for each contender from the median to p99, a tick at p95, logarithmic axis; None if no data.
 
-    Medians over the seeds; a thin line goes from the least median to the greatest p99 of all its runs.
+    Medians over the seeds; a thin line goes from the lowest median to the highest p99 of all its runs.
     """
     rows: list[tuple[str, Spread, Spread, Spread]] = []
     for x in c.contenders:
@@ -168,7 +167,7 @@ def _glance(c: Comparison) -> list[dict[str, Any]]:
     return [
         {
             "label": c.label(x),
-            "summary": CATALOGS[x.catalog].summary if x.catalog in CATALOGS else "",
+            "summary": entry.summary if (entry := c.catalog(x)) is not None else "",
             "status": _verdict(c.valid(x)),
             "anomalies": comparewords.anomalies(c, x),
             "reason": c.reason(x),
@@ -253,7 +252,7 @@ def _versions(c: Comparison) -> list[tuple[str, str]]:
 
 
 def view(c: Comparison, again: str | None = None) -> dict[str, Any]:
-    """Everything the template shows, by name."""
+    """All values for the template, by name."""
     spec = c.header.get("workload")
     spec = spec if isinstance(spec, Mapping) else {}
     shown = [x for x in c.contenders if c.measured(x)]
@@ -286,7 +285,7 @@ def view(c: Comparison, again: str | None = None) -> dict[str, Any]:
 
 
 def render(c: Comparison, again: str | None = None) -> str:
-    """The page. ``again``: the command that goes on with this comparison."""
+    """The page. ``again``: the command that continues this comparison."""
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
     script = (TEMPLATES / "compare.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -297,7 +296,7 @@ def render(c: Comparison, again: str | None = None) -> str:
 
 
 def to_json(c: Comparison) -> dict[str, Any]:
-    """The whole comparison as JSON values: verdicts, numbers with their spread, words, runs."""
+    """The whole comparison as JSON values: verdicts, numbers with their spread, texts, runs."""
     return {
         "format": 1,
         "workload": c.header.get("workload"),
@@ -340,7 +339,7 @@ def _contender_json(c: Comparison, x: Contender) -> dict[str, Any]:
 
 
 def write(c: Comparison, into: Path, again: str | None = None) -> Path:
-    """Write page and JSON into the comparison's folder; the page's path."""
+    """Write page and JSON into the comparison's folder; return the page's path."""
     replace_file(into / JSON, dumped(c))
     path = into / PAGE
     replace_file(path, render(c, again))
@@ -356,7 +355,7 @@ def dumped(c: Comparison) -> str:
 
 
 def table(c: Comparison) -> Table:
-    """The table on the terminal: medians, and marks where a difference is more than noise."""
+    """The table for the terminal: medians, with marks where a difference is more than noise."""
     out = Table(box=None, pad_edge=False)
     out.add_column("", min_width=10, overflow="fold")
     out.add_column("verdict", no_wrap=True)
@@ -373,13 +372,13 @@ def table(c: Comparison) -> Table:
 
 
 NARROWEST = 104
-"""Columns that the table needs, also where they are not there."""
+"""Columns that the table always shows, also without values."""
 
 _UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h)\b|%)")
 
 
 def lines(c: Comparison) -> list[str]:
-    """What follows the table, one string a line: what to expect of each contender, what differs, what was not tested."""
+    """The lines after the table: what to expect of each contender, what differs, what was not tested."""
     out = []
     for text in [*(comparewords.expectation(c, x) for x in c.contenders), *comparewords.differences(c)]:
         out += ["", *_wrapped(text, "  ")]
@@ -390,6 +389,6 @@ def lines(c: Comparison) -> list[str]:
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
-    """Lines in which no number is parted from its unit."""
+    """Wrapped lines that keep each number next to its unit."""
     kept = _UNIT.sub("\u00a0", text)
     return textwrap.wrap(kept, NARROWEST, initial_indent="  ", subsequent_indent=indent, break_on_hyphens=False)

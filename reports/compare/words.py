@@ -7,15 +7,16 @@ from typing import Any
 
 from checkers.costs.comparison import FEWEST, Comparison, Contender, Spread, chance
 from checkers.costs.measures import FIGURES, Figure, Measures
-from compose.catalogs.registry import CATALOGS
 from reports.drawing import words
 from workloads.operations.kinds import KINDS
 
 _BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
 
 MOST = 8
+STORE = "minio"
+"""The object store of every run of a comparison."""
 ENOUGH = 100
-"""Values that a 99th percentile needs to be another one than the greatest."""
+"""With fewer values, the 99th percentile is just the greatest."""
 
 
 def shown(f: Figure, value: float) -> str:
@@ -31,7 +32,7 @@ def shown(f: Figure, value: float) -> str:
 
 
 def spread(f: Figure, s: Spread) -> str:
-    """The median, and the range where there are several."""
+    """The median, and the range if there are several values."""
     text = shown(f, s.median)
     return text if len(s.values) == 1 else f"{text} ({shown(f, s.low)} to {shown(f, s.high)})"
 
@@ -56,11 +57,9 @@ def expectation(c: Comparison, contender: Contender) -> str:
     if not found:
         return f"{label} was not measured: {c.reason(contender) or 'its runs were not started.'}"
     out = [_verdict(c, contender, found)]
-    catalog = CATALOGS.get(contender.catalog)
+    catalog = c.catalog(contender)
     if catalog is not None and catalog.guard == "none":
-        out.append(
-            "It does nothing against concurrent commits: lost ones are to be expected, also where none was found."
-        )
+        out.append("It does nothing against concurrent commits: expect lost ones, even if none was found.")
 
     def figure(key: str, text: str) -> str | None:
         s = c.spreads.get((key, contender))
@@ -78,13 +77,13 @@ def expectation(c: Comparison, contender: Contender) -> str:
     )
     sentence(
         figure("retried", "{} of the commits needed another attempt"),
-        figure("retry_success", "of the operations that met a conflict {} committed in the end"),
+        figure("retry_success", "{} of the operations that met a conflict committed in the end"),
         figure("aborted", "{} of the writes failed for certain"),
-        figure("unknown", "{} of the operations ended with nobody knowing whether they had taken effect"),
+        figure("unknown", "{} of the operations ended with an unknown outcome"),
     )
     sentence(
         figure("recovery_median_s", "after a fault the next write was acknowledged in {} at the median"),
-        figure("recovery_max_s", "in {} at the longest"),
+        figure("recovery_max_s", "in {} at most"),
     )
     asks = [
         figure("catalog_requests", "{} requests to the catalog"),
@@ -92,7 +91,7 @@ def expectation(c: Comparison, contender: Contender) -> str:
     ]
     sentence(
         f"a commit costs {' and '.join(a for a in asks if a)}" if any(asks) else None,
-        figure("commit_p50_ms", "the commit request, with what the server does in it, takes {} at the median"),
+        figure("commit_p50_ms", "the commit request, including the server's work for it, takes {} at the median"),
     )
     if (reason := c.reason(contender)) is not None:
         missing = len(c.seeds) - len(found)
@@ -114,7 +113,7 @@ def _verdict(c: Comparison, contender: Contender, found: Sequence[Measures]) -> 
 
 
 def differences(c: Comparison) -> list[str]:
-    """What separates each contender from the first, a sentence each; then the rule, and what chance alone gives."""
+    """How each contender differs from the first, one sentence each; then the rule, and what chance alone gives."""
     first = c.contenders[0]
     out = []
     for other in c.contenders[1:]:
@@ -138,14 +137,14 @@ def differences(c: Comparison) -> list[str]:
         said = ". ".join(p[0].upper() + p[1:] for p in parts if p) or "Nothing"
         out.append(
             f"{c.label(other)} against {c.label(first)}, by more than noise. {said}. "
-            f"{words.plural(same, 'other number')} cannot be told apart."
+            f"For {words.plural(same, 'other number')} no difference goes beyond noise."
         )
     out.append(rule(c))
     return out
 
 
 def rule(c: Comparison) -> str:
-    """How a difference is told from noise here, in a sentence or two."""
+    """The rule that tells a difference from noise, in a sentence or two."""
     runs = min((len(c.measured(x)) for x in c.contenders if c.measured(x)), default=0)
     if runs < FEWEST:
         which = "One run each" if runs == 1 else f"{runs} runs each"
@@ -155,9 +154,9 @@ def rule(c: Comparison) -> str:
         )
     count, expected = c.by_chance
     return (
-        f"Two contenders differ by more than noise in a number when their ranges over the seeds do not overlap. Where there is no difference "
-        f"that happens in {words.share(chance(runs, runs), 1)} of cases with {runs} runs each; of the {count} pairs of numbers on this page in "
-        f"about {expected:.1f}."
+        "Two contenders differ by more than noise in a number when their ranges over the seeds do not overlap. If nothing differs, that "
+        f"happens in {words.share(chance(runs, runs), 1)} of cases with {runs} runs each, so for the {count} pairs of numbers on this "
+        f"page about {expected:.1f} times."
     )
 
 
@@ -165,7 +164,7 @@ def rule(c: Comparison) -> str:
 
 
 def untested(c: Comparison) -> list[str]:
-    """What these runs say nothing about, a sentence each, worked out from what they were."""
+    """What these runs do not show, one sentence each, derived from the runs."""
     every = [m for x in c.contenders for m in c.measured(x)]
     spec = c.header.get("workload")
     spec = spec if isinstance(spec, Mapping) else {}
@@ -175,15 +174,17 @@ def untested(c: Comparison) -> list[str]:
     out += [*_few(c), *_faults(c, spec)]
     out += _kinds(c, every)
     out.append(
-        "More than one machine: all of it ran on this one over loopback. Networks with latency and loss, TLS, authentication, several "
+        "More than one machine: everything ran on this one, over loopback. Networks with latency and loss, TLS, authentication, several "
         "servers of one catalog and their fail-over, and managed services were not tested; speeds are those of this machine and this stack."
     )
     if c.header.get("parallel", 1) != 1:
         out.append(
-            f"Speed without company: {c.header['parallel']} runs went on at the same time and took time from one another."
+            f"Speed of a run alone: {c.header['parallel']} runs went on at the same time and slowed each other down."
         )
     if len(c.releases) > 1:
-        out.append("Other releases of the catalog servers: a release here is that of the writers; the servers stayed.")
+        out.append(
+            "Other releases of the catalog servers: a release here is that of the writers; the servers stayed the same."
+        )
     return out
 
 
@@ -199,17 +200,17 @@ def _extent(c: Comparison, spec: Mapping[str, Any], every: Sequence[Measures]) -
     count = len(tables) if isinstance(tables, list) else 0
     return (
         f"Rare events: each contender ran {words.plural(len(c.seeds), 'seed')} of {words.duration(1000 * seconds[len(seconds) // 2])} with "
-        f"{words.plural(int(writers), 'writer')} on {words.plural(count, 'table')}; what was not found may still be there."
+        f"{words.plural(int(writers), 'writer')} on {words.plural(count, 'table')}; rarer events may still exist."
     )
 
 
 def _few(c: Comparison) -> Iterable[str]:
-    """Where a percentile is just the slowest."""
+    """Contenders whose p99 is just the slowest operation."""
     for x in c.contenders:
         acknowledged = [sum(k[0] for f, k in m.kinds.items() if f in KINDS and KINDS[f].commits) for m in c.measured(x)]
         if acknowledged and min(acknowledged) < ENOUGH:
             count = words.plural(min(acknowledged), "acknowledged write")
-            yield f"{c.label(x)}: a run had {count} only; p99 of fewer than {ENOUGH} is the slowest of them."
+            yield f"{c.label(x)}: a run had only {count}; p99 of fewer than {ENOUGH} is the slowest of them."
 
 
 def _faults(c: Comparison, spec: Mapping[str, Any]) -> Iterable[str]:
@@ -223,22 +224,22 @@ def _faults(c: Comparison, spec: Mapping[str, Any]) -> Iterable[str]:
         idle = sorted(n for n in on if not any(m.faults[n].hits for m in found if n in m.faults))
         if idle:
             yield f"{c.label(x)}: these faults were on and struck nothing: {_listed(idle)}."
-        spared = _spared(x, found)
+        spared = _spared(c, x)
         if spared:
             yield f"{c.label(x)}: never killed, stopped or restarted: {_listed(spared)}."
         never = sum(f.never for m in found for f in m.faults.values())
         if never:
             yield (
-                f"{c.label(x)}: after {words.plural(never, 'fault')} no write was acknowledged before the run ended, so how long that takes "
-                "is not known."
+                f"{c.label(x)}: after {words.plural(never, 'fault')} no write was acknowledged before the run ended, so the recovery time is "
+                "unknown."
             )
 
 
-def _spared(x: Contender, found: Iterable[Measures]) -> list[str]:
+def _spared(c: Comparison, x: Contender) -> list[str]:
     """Services of a catalog, and the object store, that no fault of processes struck."""
-    struck = {name for m in found for f in m.faults.values() for name in f.struck}
-    catalog = CATALOGS.get(x.catalog)
-    services = [*(catalog.services if catalog is not None else ()), "minio"]
+    struck = {name for m in c.measured(x) for f in m.faults.values() for name in f.struck}
+    catalog = c.catalog(x)
+    services = [*(catalog.services if catalog is not None else ()), STORE]
     return [s for s in services if s not in struck]
 
 
@@ -246,7 +247,7 @@ def _kinds(c: Comparison, every: Sequence[Measures]) -> Iterable[str]:
     ran = {k for m in every for k, counts in m.kinds.items() if sum(counts)}
     absent = [k for k in KINDS if k not in ran]
     if every and absent:
-        yield f"Operations that the workload does not have, or that never came: {_listed(absent, 40)}."
+        yield f"Operations missing from the workload, or never invoked: {_listed(absent, 40)}."
     for x in c.contenders:
         mine: dict[str, int] = {}
         for m in c.measured(x):

@@ -1,7 +1,7 @@
-"""SVG, drawn by hand: elements, scales, axes and marks. Knows nothing of runs.
+"""Hand-written SVG: elements, scales, axes and marks. Independent of runs.
 
-Everything is inline in the page and takes its colours from the page's style sheet (classes, never colour values), so
-that light, dark and print need no second drawing. Coordinates are pixels of the viewBox, y down.
+All drawings are inline in the page and take their colours from its style sheet (classes, never colour values), so that light, dark
+and print share one drawing. Coordinates are pixels of the viewBox, y down.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Point = tuple[float, float]
 
 
 def number(value: float) -> str:
-    """A coordinate with at most one decimal: pages with thousands of points are made of these."""
+    """A coordinate with at most one decimal, to keep pages with thousands of points small."""
     text = f"{value:.1f}"
     return text[:-2] if text.endswith(".0") else text
 
@@ -63,7 +63,7 @@ def rect(
 
 
 def title(label: str) -> Markup:
-    """What a pointer that rests on the parent element shows."""
+    """The tooltip of the parent element."""
     return element("title", label)
 
 
@@ -110,7 +110,7 @@ def mark(shape: str, x: float, y: float, r: float) -> str:
 
 
 def marks(shape: str, points: Iterable[Point], r: float, class_: str) -> Markup:
-    """Many marks as one path: about 40 bytes a point."""
+    """Many marks as one path: about 40 bytes each."""
     return element("path", d="".join(mark(shape, x, y, r) for x, y in points), class_=class_)
 
 
@@ -128,7 +128,7 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """The pixel of a value; values outside are drawn at the edge."""
+        """The pixel of a value; values outside the range are drawn at the edge."""
         low, high = self.low, self.high
         value = min(max(value, low), high)
         if self.log:
@@ -154,7 +154,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten within [low, high]; with 2 and 5 times them where there are fewer than three."""
+    """Powers of ten within [low, high]; if fewer than three, also 2 and 5 times them."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     factors = (1,) if last - first > 3 else (1, 2, 5)
     values = [f * 10.0**p for p in range(first, last + 1) for f in factors]
@@ -198,7 +198,7 @@ def axis_x(frame: Frame, scale: Scale, labels: Sequence[tuple[float, str]], name
 
 
 def axis_y(frame: Frame, scale: Scale, labels: Sequence[tuple[float, str]], name: str) -> Markup:
-    """The y axis: horizontal grid lines, labels at the left, the name above."""
+    """The y axis: horizontal grid lines, labels on the left, the name above."""
     parts: list[str] = []
     for value, label in labels:
         y = scale(value)
@@ -209,7 +209,7 @@ def axis_y(frame: Frame, scale: Scale, labels: Sequence[tuple[float, str]], name
 
 
 def drawing(width: float, height: float, label: str, parts: Iterable[str], class_: str = "plot") -> Markup:
-    """The whole drawing; ``label`` says in words what is to be seen."""
+    """The whole drawing; ``label`` describes it in words."""
     return element(
         "svg",
         *parts,
@@ -217,7 +217,7 @@ def drawing(width: float, height: float, label: str, parts: Iterable[str], class
         class_=class_,
         role="img",
         aria_label=label,
-        # The natural size: the style sheet lets it shrink, never grow beyond its lettering.
+        # The natural size: the style sheet may shrink the drawing, but never enlarge it beyond the text size.
         width=number(width),
         height=number(height),
     )

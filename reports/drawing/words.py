@@ -12,21 +12,21 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u20
 
 
 def printable(text: str) -> str:
-    """``text`` with every character that would do harm replaced by U+FFFD.
+    """``text`` with every harmful character replaced by U+FFFD.
 
-    These are the ones that neither HTML nor XML may hold (control characters, lone surrogates) and those that reorder
-    the text around them (bidirectional overrides).
+    These are the characters that HTML or XML forbids (control characters, lone surrogates) and those that reorder the surrounding
+    text (bidirectional overrides).
     """
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
 def shorten(text: str, most: int) -> str:
-    """At most ``most`` characters, the cut marked."""
+    """At most ``most`` characters; a cut is marked."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def grouped(value: object) -> str:
-    """A number with its thousands apart (a thin space, as ISO 80000 has it); ``–`` for None; anything else as it is."""
+    """A number with a thin space between thousands (ISO 80000); ``–`` for None; any other value unchanged."""
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -41,7 +41,7 @@ def grouped(value: object) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """A percentage; ``–`` of nothing. Never rounds something to 0 % or all but something to 100 %."""
+    """A percentage; ``–`` when there is nothing. Never rounds a positive share to 0 % or an incomplete one to 100 %."""
     if not whole:
         return "–"
     percent = 100 * part / whole
@@ -83,7 +83,7 @@ def milliseconds(value_ms: float | None) -> str:
 
 
 def moment(value_ms: float) -> str:
-    """A time since the start of the run, in ms as everywhere in explanations."""
+    """A time since the start of the run, in ms as in explanations."""
     return f"{grouped(round(value_ms))} ms"
 
 
@@ -112,7 +112,7 @@ def arguments(value: Any, most: int = 160) -> str:
 
 
 def result(value: Any, most: int = 160) -> str:
-    """An operation's result: few rows are shown, many are counted, anything else is shown."""
+    """An operation's result: a few rows are shown, many are counted, anything else is shown."""
     if isinstance(value, Mapping) and isinstance(value.get("rows"), list):
         rest = arguments({k: v for k, v in value.items() if k != "rows"}, most)
         return f"{result(value['rows'], most)} {rest}".strip()

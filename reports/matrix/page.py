@@ -1,4 +1,4 @@
-"""The page of the conflict matrix: a grid for each make of table, and where it differs from what Iceberg's code says."""
+"""The page of the conflict matrix: a grid for each make of table, and the differences from what Iceberg's code predicts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ STATES = {
     "unknown": "outcome unknown",
     "unmeasured": "not measured",
 }
-"""State of a cell → what it means, in the order of the legend."""
+"""State of a cell → its meaning, in the order of the legend."""
 
 
 def state(m: Measured | None) -> str:
-    """What a cell is coloured by."""
+    """The state that determines a cell's colour."""
     if m is None:
         return "unmeasured"
     if m.anomalies:
@@ -46,7 +46,7 @@ def told(e: Ended) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """One cell as it is drawn."""
+    """One drawn cell."""
 
     state: str
     title: str
@@ -68,7 +68,7 @@ def _square(cell: Cell, m: Measured | None) -> Square:
 
 
 def predicted(cell: Cell) -> str:
-    """What the code says, in a few words."""
+    """The code's prediction, in a few words."""
     said = conflicts.predict(cell)
     return said.outcome + (f" ({'; or '.join(said.reasons)} …)" if said.reasons else "")
 
@@ -125,7 +125,7 @@ def render(folder: Path) -> str:
 
 
 def write(folder: Path) -> Path:
-    """Render it to ``matrix.html`` in the folder; its path."""
+    """Write the page to ``matrix.html`` in the folder and return its path."""
     path = folder / "matrix.html"
     replace_file(path, render(folder))
     return path

@@ -1,4 +1,4 @@
-"""The anomalies of a run as cards: what was found, why it is a contradiction, what the operations involved did."""
+"""The anomalies of a run as cards: what was found, why it is a contradiction, and what the operations involved did."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reports.run.stored import Stored
 
 MOST_CARDS = 50
 FULL_CARDS = 10
-"""Cards whose texts get all the room; those of later ones are cut at half of it."""
+"""Cards with full-length texts; those of later cards are cut at half of it."""
 MOST_OPS = 12
 MOST_SNAPSHOTS = 8
 MOST_ROWS = 6
@@ -31,7 +31,7 @@ MOST_EVIDENCE = 800
 
 @dataclass(frozen=True, slots=True)
 class OpRow:
-    """An operation as a line of a table. Times in ms since the start of the run."""
+    """An operation as a table row. Times in ms since the start of the run."""
 
     op: str
     process: str
@@ -51,7 +51,7 @@ class OpRow:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """A snapshot as a line of a table; rows are those of the anomaly's keys, all when it names none."""
+    """A snapshot as a table row; its data rows are those of the anomaly's keys, or all when it names none."""
 
     snapshot: int
     sequence: int
@@ -68,7 +68,7 @@ class SnapshotRow:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The first of a list, and how many more there are."""
+    """The first items of a list, and how many more there are."""
 
     items: tuple[str, ...]
     more: int
@@ -79,7 +79,7 @@ MOST_REQUESTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One anomaly, ready to show."""
+    """One anomaly, ready for display."""
 
     n: int
     anomaly: Anomaly
@@ -105,7 +105,7 @@ class Card:
 
 
 def link(target: str | None) -> str | None:
-    """A documented link that is safe to follow: http or https, nothing else."""
+    """A documented link that is safe to follow: http or https only."""
     if target is None:
         return None
     try:
@@ -116,17 +116,17 @@ def link(target: str | None) -> str | None:
 
 
 def anchor_id(op: str) -> str:
-    """The id of an operation's box in the page (ids hold no white space)."""
+    """The id of an operation's box in the page (ids have no white space)."""
     return "op-" + "_".join(words.printable(op).split())
 
 
 def anchor(op: str) -> str:
-    """The same as a link's target."""
+    """The same id as a link's target."""
     return "#" + quote(anchor_id(op))
 
 
 def choose(anomalies: Sequence[Anomaly], most: int = MOST_CARDS) -> list[Anomaly]:
-    """At most ``most``, each name's first before any name's second; undocumented ones first, kept together by name."""
+    """At most ``most``: the first of each name before the second of any; undocumented ones first, grouped by name."""
     names: dict[str, list[Anomaly]] = {}
     for a in sorted(anomalies, key=lambda a: a.documented is not None):
         names.setdefault(a.name, []).append(a)
@@ -141,7 +141,7 @@ def choose(anomalies: Sequence[Anomaly], most: int = MOST_CARDS) -> list[Anomaly
 
 
 def op_row(o: Operation, commits: Sequence[tuple[str, Commit]], resolution: str = "") -> OpRow:
-    """The line of one operation; ``resolution`` is what became of it when its outcome was unknown."""
+    """The row of one operation; ``resolution`` is what became of it if its outcome was unknown."""
     made = [f"seq {c.sequence_number}" + (f", attempt {c.attempt}" if (c.attempt or 1) > 1 else "") for _, c in commits]
     error = ""
     if o.error:
@@ -192,7 +192,7 @@ def _files(c: Commit) -> str:
 
 
 def snapshot_row(c: Commit, log: TableLog, keys: Sequence[int], origin_ms: float | None, on_main: bool) -> SnapshotRow:
-    """The line of one snapshot."""
+    """The row of one snapshot."""
     removed, cut_removed = _touched(c.removed, keys, log.columns)
     added, cut_added = _touched(c.added, keys, log.columns)
     return SnapshotRow(
@@ -215,7 +215,7 @@ def _listed(items: Sequence[object]) -> Listed:
 
 
 def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
-    """The cards of the anomalies chosen to be shown, numbered from 1."""
+    """The cards of the selected anomalies, numbered from 1."""
     operations = {o.op: o for o in stored.operations}
     commits = stored.commits_by_op()
     snapshots = {c.snapshot_id: (log, c) for log in stored.logs.values() for c in log.commits}
@@ -231,7 +231,7 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
         room = 1 if n <= FULL_CARDS else 2
         known = [operations[op] for op in dict.fromkeys(a.ops) if op in operations]
         ids = dict.fromkeys(a.snapshots)
-        for o in known[:MOST_OPS]:  # what the operations committed belongs to the story, named by the checker or not
+        for o in known[:MOST_OPS]:  # what the operations committed is relevant, whether the checker named it or not
             ids.update(dict.fromkeys(c.snapshot_id for _, c in commits.get(o.op, ())))
         involved = sorted((snapshots[s] for s in ids if s in snapshots), key=lambda lc: lc[1].sequence_number)
         lines = [
@@ -285,7 +285,7 @@ def _minimal_note(a: Anomaly) -> str:
     ops, ids, complete = a.minimal.ops, a.minimal.ids, a.minimal.complete
     rows = f", looking at the rows of {', '.join(map(str, ids[:MOST_ROWS]))} alone" if ids else ""
     more = f" (the first {MOST_OPS})" if len(ops) > MOST_OPS else ""
-    why = "without any one of them it is gone" if complete else "perhaps fewer would do: the search was cut short"
+    why = "without any one of them it is gone" if complete else "the search was cut short, so fewer may suffice"
     return f"{words.plural(len(ops), 'operation')} show{'s' if len(ops) == 1 else ''} it{rows}{more}; {why}."
 
 
@@ -315,7 +315,7 @@ def _marks(
     for o in operations:
         for _, c in commits.get(o.op, ()):
             at = c.timestamp_ms - origin_ms
-            if o.end is not None:  # the stamp has whole ms and is the writer's clock: keep it on its bar
+            if o.end is not None:  # the timestamp has whole ms of the writer's clock: keep it on its bar
                 at = min(max(at, figures.ms(o.start)), figures.ms(o.end))
             out.append(plots.CommitMark(o.op, at, f"seq {c.sequence_number}"))
     return out

@@ -41,7 +41,7 @@ def is_write(f: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A stretch in which a fault was active: seconds since the start of the run."""
+    """An interval in which a fault was active: seconds since the start of the run."""
 
     name: str
     start: float
@@ -50,7 +50,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A moment worth a line: a phase's beginning, a heal. Seconds since the start of the run."""
+    """A moment to mark with a line: a phase's beginning, a heal. Seconds since the start of the run."""
 
     name: str
     at: float
@@ -71,11 +71,11 @@ def phases(operations: Iterable[Operation]) -> list[Mark]:
 
 
 def nemesis(events: Iterable[Event], end_s: float) -> tuple[list[Band], list[Mark]]:
-    """What the nemesis did, as bands and marks.
+    """The nemesis' actions, as bands and marks.
 
-    ``start-x`` (or just ``x``) opens a band named x; it ends at ``stop-x``/``heal-x``/…, at a bare ``heal`` (which
-    ends all and is a mark itself), at ``x``'s own completion when its invocation opened it, or at the end of the run.
-    ``phase`` events are marks, named by their value.
+    ``start-x`` (or just ``x``) opens a band named x; it ends at ``stop-x``/``heal-x``/…, at a bare ``heal`` (which ends all bands and is a
+    mark itself), at ``x``'s own completion if its invocation opened it, or at the end of the run. ``phase`` events are marks, named by
+    their value.
     """
     open_at: dict[str, tuple[float, str]] = {}
     bands: list[Band] = []
@@ -110,11 +110,11 @@ def nemesis(events: Iterable[Event], end_s: float) -> tuple[list[Band], list[Mar
 
 @dataclass(slots=True)
 class FaultTally:
-    """How often a fault was on and what it struck, by its ``stop-`` events (``harness.run.conductor``).
+    """How often a fault was active and what it struck, by its ``stop-`` events (``harness.run.conductor``).
 
     Attributes:
-        times: that it was begun.
-        hits: request kind → how often it struck one; ``process`` and ``operation`` for faults that are no connection's.
+        times: how often it began.
+        hits: request kind → how often it struck one; ``process`` and ``operation`` for faults that do not strike connections.
         missed: how often it found nothing to strike, or the service had refused the request anyway.
     """
 
@@ -130,12 +130,12 @@ class FaultTally:
 
     @property
     def others(self) -> int:
-        """Whatever else it struck."""
+        """Everything else that it struck."""
         return self.hits.total() - self.commits
 
 
 def faults(events: Iterable[Event]) -> list[FaultTally]:
-    """The faults of a run, by name; empty for a history whose nemesis counts nothing."""
+    """The faults of a run, by name; empty for a history whose nemesis does not count."""
     found: dict[str, FaultTally] = {}
     for e in events:
         hits = e.value.get("hits") if e.process == NEMESIS and isinstance(e.value, Mapping) else None
@@ -163,7 +163,7 @@ def _phase_name(e: Event) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableFigures:
-    """What became of one table. Row counts are net; None where some commit's rows are not known."""
+    """What became of one table. Row counts are net; None if the rows of some commit are unknown."""
 
     name: str
     commits: int
@@ -202,7 +202,7 @@ def table_figures(log: TableLog) -> TableFigures:
             added += len(c.added)
             removed += len(c.removed)
     live: list[int] = []
-    # A chain whose oldest known snapshot has a parent is not the whole table: its rows before that are not known.
+    # If the oldest known snapshot has a parent, the chain is not the whole table: its earlier rows are unknown.
     rooted = bool(main) and main[0].parent_id is None
     rows = 0
     for c in main if rooted else ():
@@ -237,10 +237,10 @@ def table_figures(log: TableLog) -> TableFigures:
 
 
 def clock_origin_ms(operations: Iterable[Operation], commits: Mapping[str, list[tuple[str, Commit]]]) -> float | None:
-    """The writers' wall clock (epoch ms) at time 0 of the run, from the snapshots' own timestamps; None without any.
+    """The writers' wall clock (epoch ms) at time 0 of the run, from the snapshots' own timestamps; None if there are none.
 
-    An acknowledged operation stamped its snapshot between its invocation and its completion, so each bounds the origin
-    from both sides; the middle of what all of them allow is taken (of the tightest ones, where clocks disagree).
+    An acknowledged operation stamped its snapshot between its invocation and its completion, so each bounds the origin from both sides;
+    the result is the middle of the common range (of the tightest bounds, if clocks disagree).
     """
     low: list[float] = []
     high: list[float] = []
@@ -252,8 +252,8 @@ def clock_origin_ms(operations: Iterable[Operation], commits: Mapping[str, list[
     if not low:
         return None
     lowest, highest = max(low), min(high)
-    if lowest > highest:  # clocks that drift or disagree: the medians are as good as it gets
+    if lowest > highest:  # clocks that drift or disagree: use the medians
         low.sort()
         return quantile(low, 0.5)
-    # The stamp is taken just before the commit request, late in the statement: the truth is nearer to the lower bound.
+    # The stamp is taken just before the commit request, late in the statement: the true value is nearer to the lower bound.
     return lowest

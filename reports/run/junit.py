@@ -1,7 +1,7 @@
-"""JUnit XML: one test case a checker, for the CI that knows no other language.
+"""JUnit XML for CI servers: one test case for each checker.
 
-The schema is the one that Jenkins publishes (junit-10.xsd). A violated checker is a failure, an unknown one is skipped
-(with the reason), a run that did not come to its end or was never checked is an error of the case ``run``.
+The schema is Jenkins' (junit-10.xsd). A violated checker is a failure, an unknown one is skipped (with the reason); a run that did not
+reach its end or was never checked is an error of the case ``run``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def render(run_folder: Path | Stored) -> str:
     """The XML of the run in ``run_folder``.
 
     Raises:
-        FileNotFoundError: there is no such folder. Anything missing or broken in it becomes an error of the case
+        FileNotFoundError: the folder does not exist. Anything missing or broken in it becomes an error of the case
         ``run``.
     """
     run = stored.of(run_folder)
@@ -69,7 +69,7 @@ def render(run_folder: Path | Stored) -> str:
     properties = ET.SubElement(suite, "properties")
     for key, value in (
         ("verdict", verdict.headline),
-        ("seed", run.plan.get("seed")),
+        ("seed", run.plan.seed),
         ("command", run.command),
         ("operations", total.count),
         ("ok", total.ok),

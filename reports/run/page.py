@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -85,7 +84,6 @@ def view(run: Stored) -> dict[str, Any]:
     involved = {op for c in cards for op in (o.op for o in c.ops)}
     lanes = timeline.timeline(run.operations, run.writers, involved, commits)
     specs = table_specs(run)
-    versions = run.plan.get("versions")
     names = []
     for name, count in stored.anomaly_names(found).items():
         first = next((c for c in cards if c.anomaly.name == name), None)
@@ -93,15 +91,14 @@ def view(run: Stored) -> dict[str, Any]:
         names.append(
             {"name": name, "count": count, "href": f"#anomaly-{first.n}" if first else None, "documented": documented}
         )
-    catalog = run.plan.get("catalog")
-    seed = run.plan.get("seed", run.header.get("seed"))
+    seed = run.plan.seed if run.plan.seed is not None else run.header.get("seed")
     return {
         "run": run,
         "banner": banner(run),
         "symbols": SYMBOLS,
         "names": names,
-        "description": str(run.plan.get("description") or ""),
-        "catalog": cell(catalog) if catalog else None,
+        "description": run.plan.description,
+        "catalog": run.plan.catalog.name if run.plan.catalog else None,
         "seed": None if seed is None else str(seed),
         "started": words.when(run.started),
         "lasted": words.duration(end_s * 1000) if run.events else None,
@@ -112,7 +109,7 @@ def view(run: Stored) -> dict[str, Any]:
         "found": len(found),
         "not_shown": stored.anomaly_names(a for a in found if not any(c.anomaly is a for c in cards)),
         "shown_ops": {b.op for b in lanes.boxes} if lanes else set(),
-        "versions": [(str(k), cell(v)) for k, v in versions.items()] if isinstance(versions, Mapping) else [],
+        "versions": [(k, cell(v)) for k, v in run.plan.versions.items()],
         "tables": table_of(specs),
         "table_count": max(len(specs), len(run.logs)),
         "mix": mix_of(run),

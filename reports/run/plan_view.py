@@ -16,15 +16,8 @@ MOST_TABLES = 64
 
 
 def table_specs(run: Stored) -> list[dict[str, Any]]:
-    """The plan's tables as mappings; a list of mappings or a mapping by name."""
-    tables = run.plan.get("tables")
-    if isinstance(tables, Mapping):
-        tables = [{"name": k, **(v if isinstance(v, Mapping) else {})} for k, v in tables.items()]
-    return (
-        [{str(k): v for k, v in t.items()} for t in tables if isinstance(t, Mapping)]
-        if isinstance(tables, list)
-        else []
-    )
+    """What the plan says of each table."""
+    return [t.model_dump(exclude_unset=True) for t in run.plan.tables or ()]
 
 
 def cell(value: Any) -> str:
@@ -47,28 +40,25 @@ def table_of(items: list[dict[str, Any]]) -> dict[str, Any] | None:
     return {"columns": [c.replace("_", " ") for c in columns], "rows": rows, "more": max(0, len(items) - MOST_TABLES)}
 
 
-def _weights(mix: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(kind): spec.get("weight", 1) if isinstance(spec, Mapping) else spec for kind, spec in mix.items()}
+def _weight(spec: Mapping[str, Any]) -> float:
+    weight = spec.get("weight", 1)
+    return float(weight) if isinstance(weight, int | float) else 0.0
 
 
 def mix_of(run: Stored) -> list[dict[str, str]]:
-    phases = run.plan.get("phases")
-    mixes = [p.get("operations") for p in phases if isinstance(p, Mapping)] if isinstance(phases, list) else []
-    mix = run.plan.get("operations") or next((m for m in mixes if m), None)
-    if not isinstance(mix, Mapping):
-        return []
-    weights = {k: float(w) if isinstance(w, int | float) else 0.0 for k, w in _weights(mix).items()}
-    total = sum(weights.values())
+    """The mix of the first phase that has one."""
+    mix = next((p.operations for p in run.plan.phases if p.operations), {})
+    total = sum(map(_weight, mix.values()))
     out = []
     for kind, spec in list(mix.items())[:MOST_KINDS]:
-        rest = {k: v for k, v in spec.items() if k != "weight" and v is not None} if isinstance(spec, Mapping) else {}
+        rest = {k: v for k, v in spec.items() if k != "weight" and v is not None}
         if rest.get("keys") == "shared":
             del rest["keys"]
         out.append(
             {
-                "kind": str(kind),
-                "weight": f"{weights[str(kind)]:g}",
-                "share": words.share(weights[str(kind)], total),
+                "kind": kind,
+                "weight": f"{_weight(spec):g}",
+                "share": words.share(_weight(spec), total),
                 "options": words.arguments(rest, 160),
             }
         )
@@ -76,29 +66,24 @@ def mix_of(run: Stored) -> list[dict[str, str]]:
 
 
 def phases_of(run: Stored) -> dict[str, Any] | None:
-    phases = run.plan.get("phases")
-    if not isinstance(phases, list):
-        return None
+    """The phases as a table; None when the plan has none."""
+    first = next((p.operations for p in run.plan.phases if p.operations), {})
     items: list[dict[str, Any]] = []
-    first = None
-    for p in phases:
-        if isinstance(p, Mapping):
-            item = {str(k): v for k, v in p.items() if v is not None}
-            mix = item.get("operations")
-            if isinstance(mix, Mapping):
-                first = first or mix
-                item["operations"] = "the mix below" if mix == first else words.arguments(_weights(mix), 240)
-            items.append(item)
+    for p in run.plan.phases:
+        item = p.model_dump(exclude_unset=True, exclude_none=True)
+        if p.operations:
+            weights = {kind: _weight(spec) for kind, spec in p.operations.items()}
+            item["operations"] = "the mix below" if p.operations == first else words.arguments(weights, 240)
+        items.append(item)
     return table_of(items)
 
 
 _SHOWN_ELSEWHERE = frozenset(
     (
+        "format",
         "workload",
-        "name",
         "description",
         "tables",
-        "operations",
         "phases",
         "versions",
         "command",
@@ -109,18 +94,15 @@ _SHOWN_ELSEWHERE = frozenset(
 )
 
 
-def _without_secrets(key: str, value: Any) -> Any:
-    """What the plan says under ``key``; an older plan may have its catalog's secrets in it."""
-    if key != "catalog_properties" or not isinstance(value, Mapping):
-        return value
-    return masked({str(k): str(v) for k, v in value.items()})
-
-
 def plan_rest(run: Stored) -> list[tuple[str, str]]:
+    """What the plan says besides; an older plan may have its catalog's secrets in it."""
+    said = run.plan.to_yaml()
+    if run.plan.catalog_properties:
+        said["catalog_properties"] = masked(run.plan.catalog_properties)
     return [
-        (k.replace("_", " "), cell(_without_secrets(k, v)))
-        for k, v in list(run.plan.items())[:40]
-        if k not in _SHOWN_ELSEWHERE and v not in (None, {}, [])
+        (k.replace("_", " "), cell(v))
+        for k, v in list(said.items())[:40]
+        if k not in _SHOWN_ELSEWHERE and v not in (None, {}, [], ())
     ]
 
 

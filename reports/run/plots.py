@@ -1,8 +1,7 @@
-"""The plots of a run's page: from operations, commits and faults to drawings.
+"""The plots of a run's page: drawings of operations, commits and faults.
 
-Colour says the outcome, shape the class of operation, and filling repeats the outcome for eyes and printers without
-colour (ok is filled, fail is an outline, info is filled with an outline). The plots over time share one x axis, one
-above the other.
+Colour shows the outcome, shape the class of operation, and fill repeats the outcome for readers and printers without colour (ok is
+filled, fail is an outline, info is filled with an outline). The plots over time share one x axis and are placed one above the other.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def _time_scale(frame: Frame, end_s: float) -> tuple[Scale, list[tuple[float, st
 
 
 def _nemesis(frame: Frame, x: Scale, bands: Sequence[Band], marks: Sequence[Mark]) -> list[Markup]:
-    """Faults as translucent bars stacked from the top edge, a twelfth of the height each; phases as dashed lines."""
+    """Faults as translucent bars stacked from the top edge, each a twelfth of the height; phases as dashed lines."""
     rows = _rows(bands)
     height = (frame.y1 - frame.top) / 12
     out: list[Markup] = []
@@ -76,7 +75,7 @@ def _nemesis(frame: Frame, x: Scale, bands: Sequence[Band], marks: Sequence[Mark
 
 
 def _nemesis_names(frame: Frame, x: Scale, bands: Sequence[Band], marks: Sequence[Mark]) -> list[Markup]:
-    """The names that belong to :func:`_nemesis`, to be drawn last: each fault's once, phases' where there is room."""
+    """The names for :func:`_nemesis`, to be drawn last: each fault's once, phases' where there is room."""
     height = (frame.y1 - frame.top) / 12
     out: list[Markup] = []
     for name, row in _rows(bands).items():
@@ -84,7 +83,7 @@ def _nemesis_names(frame: Frame, x: Scale, bands: Sequence[Band], marks: Sequenc
         right = at > frame.x1 - 160
         y = frame.top + (row % 12 + 0.5) * height + 3.5
         out.append(svg.text(at - 4 if right else at + 4, y, shorten(name, 40), "band-name", "end" if right else None))
-    # From the right: of marks close together the last is where the stretch that follows got its name.
+    # From the right: of marks close together, the last one names the interval that follows.
     free = frame.x1
     for m in reversed(marks[:MOST_BANDS]):
         at, name = x(m.at), shorten(m.name, 24)
@@ -103,10 +102,10 @@ def _rows(bands: Sequence[Band]) -> dict[str, int]:
 
 
 def sample(operations: Sequence[Operation], most: int) -> list[Operation]:
-    """At most about ``most`` operations that completed: the slowest, then each outcome at even distances in its
-    proportion.
+    """At most about ``most`` completed operations: the slowest, then evenly spaced ones of each outcome, in proportion to
+    its frequency.
 
-    Of an outcome that is rare at least a tenth of ``most`` are taken: they are what one looks for.
+    A rare outcome gets at least a tenth of ``most``: readers look for these.
     """
     done = [o for o in operations if o.completed is not None]
     if len(done) <= most:
@@ -122,7 +121,7 @@ def sample(operations: Sequence[Operation], most: int) -> list[Operation]:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A drawing and how much of what there was is in it."""
+    """A drawing, and how much of the data it shows."""
 
     drawing: Markup
     shown: int
@@ -132,7 +131,7 @@ class Sampled:
 def latency_over_time(
     operations: Sequence[Operation], bands: Sequence[Band], marks: Sequence[Mark], end_s: float
 ) -> Sampled | None:
-    """One mark an operation: x is when it was invoked, y the log of its latency. None when none completed."""
+    """One mark for each operation: x is its invocation, y the log of its latency. None when none completed."""
     shown = sample(operations, MOST_POINTS)
     total = sum(o.completed is not None for o in operations)
     if not shown:
@@ -161,7 +160,7 @@ def latency_over_time(
 def throughput(
     operations: Sequence[Operation], bands: Sequence[Band], marks: Sequence[Mark], end_s: float
 ) -> tuple[Markup, float] | None:
-    """Completions per second, stacked by outcome; with the width of a bucket in s. None without operations."""
+    """Completions per second, stacked by outcome, and the width of a bucket in s. None without operations."""
     if not operations:
         return None
     width = figures.bucket_width(end_s, 120)
@@ -193,7 +192,7 @@ QUANTILES = ((0.5, "p50"), (0.95, "p95"), (0.99, "p99"), (1.0, "max"))
 def quantiles_over_time(
     operations: Sequence[Operation], bands: Sequence[Band], marks: Sequence[Mark], end_s: float
 ) -> tuple[Markup, float] | None:
-    """Latency quantiles of acknowledged operations in windows; with a window's width in s. None without any."""
+    """Latency quantiles of acknowledged operations in windows, and a window's width in s. None if there are none."""
     acknowledged = sum(o.type == "ok" for o in operations)
     width = figures.bucket_width(end_s, max(4, min(40, acknowledged // 25)))  # a p95 of fewer is just the maximum
     found = figures.windows(operations, end_s, width, [q for q, _ in QUANTILES])
@@ -227,22 +226,22 @@ def quantiles_over_time(
 
 @dataclass(frozen=True, slots=True)
 class Commits:
-    """A drawing of commits; ``bucket_s`` is the width of a bar where there are too many for a mark each, else None."""
+    """A drawing of commits; ``bucket_s`` is the width of a bar if there are too many commits for single marks, else None."""
 
     drawing: Markup
     bucket_s: float | None
 
 
 COMMIT_STATES = ("first", "retried", "off")
-"""What colours a commit: won at the first attempt, at a later one, not on main at the end."""
+"""A commit's colour: won at the first attempt, at a later one, not on main at the end."""
 
 
 def commits_over_time(
     logs: Mapping[str, TableLog], origin_ms: float | None, bands: Sequence[Band], marks: Sequence[Mark], end_s: float
 ) -> Commits | None:
-    """One lane a table: a mark a snapshot (its shape is the operation), or bars that count them where they are many.
+    """One lane for each table: a mark for each snapshot (its shape is the operation), or bars that count many snapshots.
 
-    None when there is no commit, or none that could be placed on the run's clock.
+    None when there is no commit, or none that fits on the run's clock.
     """
     total = sum(len(log.commits) for log in logs.values())
     if not total or origin_ms is None:
@@ -321,10 +320,10 @@ def sparkline(values: Sequence[int]) -> Markup:
 
 
 class BrokenScale:
-    """Time with the idle stretches cut short, so that operations minutes apart are still seen as bars.
+    """Time with idle intervals cut short, so that operations minutes apart are still visible as bars.
 
     Args:
-        spans: what must be seen, in ms.
+        spans: the intervals to keep visible, in ms.
         start, end: pixels.
     """
 
@@ -351,7 +350,7 @@ class BrokenScale:
             at += width + self.BREAK
 
     def __call__(self, value: float) -> float:
-        """The pixel of a time in ms; a time within a cut lies in the cut."""
+        """The pixel of a time in ms; a time within a cut maps into the cut."""
         edge = self.pixels[0][0]
         for (a, b), (p, q) in zip(self.segments, self.pixels, strict=True):
             if value < a:
@@ -366,7 +365,7 @@ class BrokenScale:
         out: list[float] = []
         for (a, b), (p, q) in zip(self.segments, self.pixels, strict=True):
             found = svg.ticks(a, b, int((q - p) / 90)) if q - p >= 90 else []
-            # A label is 50 px wide: none may reach into a cut. A stretch without a round time shows its middle.
+            # A label is 50 px wide and must not reach into a cut. An interval without a round time shows its middle.
             out += [t for t in found if p + 22 <= self(t) <= q - 22] or [(a + b) / 2]
         return out
 
@@ -381,7 +380,7 @@ class CommitMark:
 
 
 def operations_timeline(operations: Sequence[Operation], commits: Sequence[CommitMark], label: str) -> Markup | None:
-    """A bar an operation from invocation to completion, its commits marked. None without operations."""
+    """A bar for each operation from invocation to completion, with its commits marked. None without operations."""
     rows = sorted(operations, key=lambda o: o.start)[:MOST_BARS]
     if not rows:
         return None

@@ -8,8 +8,7 @@ nothing here raises for a file that is absent or broken: what could be read is t
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,9 +17,12 @@ from typing import Any
 import yaml
 
 from checkers.evidence import history, runfolder, tablelog
-from checkers.evidence.history import Event, Operation
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import Event, History, Operation
+from checkers.evidence.plan import Plan, readable_part
 from checkers.evidence.proxylog import ChangeRequest, change_requests
 from checkers.evidence.tablelog import Commit, TableLog
+from checkers.judge.runfolder import whole
 from checkers.verdict import Anomaly, Validity, Verdict
 from reports.run.results import mapping, verdict_from_json
 
@@ -38,14 +40,14 @@ class Stored:
     """All that a report needs of one run.
 
     Attributes:
-        plan: ``plan.yaml``; ``run``: ``run.json``; both empty when absent.
+        plan: ``plan.yaml``, as far as it has the form of a plan; ``run``: ``run.json``; both empty when absent.
         results: ``results.json``; None when the run was never checked.
         verdicts: the results' checkers, as far as they have the form of one.
         problems: what could not be read, one sentence each.
     """
 
     folder: Path
-    plan: dict[str, Any]
+    plan: Plan
     run: dict[str, Any]
     results: dict[str, Any] | None
     verdicts: tuple[Verdict, ...]
@@ -61,10 +63,7 @@ class Stored:
     @property
     def workload(self) -> str:
         """The workload's name; the folder's parent when the plan does not say."""
-        name = self.plan.get("workload") or self.plan.get("name")
-        if isinstance(name, Mapping):
-            name = name.get("workload") or name.get("name")
-        return str(name or self.folder.resolve().parent.name or "run")
+        return self.plan.workload or self.folder.resolve().parent.name or "run"
 
     @property
     def state(self) -> str:
@@ -105,15 +104,12 @@ class Stored:
     @property
     def command(self) -> str | None:
         """The command that repeats the run, as one would type it."""
-        command = self.plan.get("command") or self.run.get("command")
-        if isinstance(command, Sequence) and not isinstance(command, str):
-            return shlex.join(str(word) for word in command)
-        return str(command) if command else None
+        return self.plan.command or None
 
     @property
     def started(self) -> datetime | None:
         """When the run began, wall clock."""
-        for source in (self.run, self.header, self.plan):
+        for source in (self.run, self.header):
             text = source.get("started")
             if isinstance(text, datetime):
                 return text
@@ -127,10 +123,7 @@ class Stored:
     @property
     def writers(self) -> int:
         """How many writers ran; from the plan, else from the processes that the history shows."""
-        planned = self.plan.get("writers")
-        if isinstance(planned, int) and not isinstance(planned, bool) and planned > 0:
-            return planned
-        return max(1, len({o.process for o in self.operations}))
+        return self.plan.writers or max(1, len({o.process for o in self.operations}))
 
     @property
     def end_ns(self) -> int:
@@ -203,7 +196,8 @@ def _read_mapping(path: Path, problems: list[str]) -> dict[str, Any] | None:
     return mapping(value)
 
 
-def _files(folder: Path) -> tuple[StoredFile, ...]:
+def files_of(folder: Path) -> tuple[StoredFile, ...]:
+    """The files of a run's folder but its page: what a person looks at first comes first."""
     first = ("plan.yaml", "history.jsonl", "tablelog", "results.json", "run.json", "proxy.jsonl", "junit.xml", "logs")
     found = []
     for path in sorted(folder.rglob("*")):
@@ -226,8 +220,8 @@ def of(run: Path | Stored) -> Stored:
     return run if isinstance(run, Stored) else load(run)
 
 
-def load(folder: Path) -> Stored:
-    """Read a run's folder.
+def load(folder: Path, evidence: Evidence | None = None) -> Stored:
+    """Read a run's folder; history and table logs only where ``evidence`` of the same folder is not given.
 
     Raises:
         FileNotFoundError: ``folder`` is no folder.
@@ -235,42 +229,58 @@ def load(folder: Path) -> Stored:
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder of a run")
     problems: list[str] = []
-    plan = _read_mapping(folder / "plan.yaml", problems)
+    content = _read_mapping(folder / "plan.yaml", problems) or {}
+    plan, unreadable = readable_part(content)
+    problems += unreadable
+    try:
+        runfolder.load_kinds(runfolder.RunFolder(folder), content)
+    except runfolder.StoreError as e:
+        problems.append(str(e).replace(f"{folder}/", ""))
     run = _read_mapping(folder / "run.json", problems)
     if run is not None and run.get("state") == "running":  # or it was killed: then the store calls it incomplete
         run["state"] = runfolder.RunFolder(folder).state().get("state")
     results = _read_mapping(folder / "results.json", problems)
-    header: dict[str, Any] = {}
-    events: tuple[Event, ...] = ()
-    operations: tuple[Operation, ...] = ()
+    if evidence is not None:
+        told, logs = evidence.history, dict(evidence.logs)
+        operations = tuple(told.operations())
+    else:
+        told, operations = _history(folder, run or {}, problems)
+        logs = _logs(folder, problems)
+    problems += told.problems
+    problems += [p.why for log in logs.values() for p in log.problems]
+    checked = (results or {}).get("checkers")
+    verdicts = [verdict_from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, Mapping)]
+    return Stored(
+        folder,
+        plan,
+        run or {},
+        results,
+        tuple(verdicts),
+        told.header,
+        told.events,
+        operations,
+        logs,
+        files_of(folder),
+        tuple(problems),
+        change_requests(folder / "proxy.jsonl"),
+    )
+
+
+def _history(folder: Path, run: Mapping[str, Any], problems: list[str]) -> tuple[History, tuple[Operation, ...]]:
     try:
-        stored = history.read(folder / "history.jsonl")
-        header, events = stored.header, stored.events
-        problems += stored.problems
-        operations = tuple(stored.operations())
+        told = whole(history.read(folder / "history.jsonl"), run)
+        return told, tuple(told.operations())
     except history.HistoryError as e:
         problems.append(str(e).replace(f"{folder}/", ""))
+        return History({}, ()), ()
+
+
+def _logs(folder: Path, problems: list[str]) -> dict[str, TableLog]:
     logs: dict[str, TableLog] = {}
     for path in sorted((folder / "tablelog").glob("*.jsonl")):
         try:
             log = tablelog.read(path)
             logs[log.table] = log
-            problems += log.problems
         except tablelog.TableLogError as e:
             problems.append(str(e).replace(f"{folder}/", ""))
-    checked = (results or {}).get("checkers")
-    verdicts = [verdict_from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, Mapping)]
-    return Stored(
-        folder,
-        plan or {},
-        run or {},
-        results,
-        tuple(verdicts),
-        header,
-        events,
-        operations,
-        logs,
-        _files(folder),
-        tuple(problems),
-        change_requests(folder / "proxy.jsonl"),
-    )
+    return logs

@@ -1,4 +1,4 @@
-"""The last lines on the terminal: the verdict, the anomalies by name, where the page is, what repeats the run."""
+"""The last lines on the terminal: the verdict, the anomalies by name, where the page is, and the command that repeats the run."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ MOST_EXPLAINED = 900
 
 
 def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Whether to colour what goes to ``stream``: a terminal that can, and nobody said no (https://no-color.org, CI)."""
+    """Whether to colour the output on ``stream``: a capable terminal, and not disabled (https://no-color.org, CI)."""
     if environment.get("NO_COLOR") or environment.get("CI") or environment.get("TERM") == "dumb":
         return False
     return stream.isatty()
 
 
 def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool | None = None) -> list[str]:
-    """The summary of the run in ``run_folder``, one string a line, without line ends.
+    """The summary of the run in ``run_folder``, one string for each line, without line ends.
 
     Args:
-        run_folder: what is missing in it is said, not raised.
+        run_folder: the summary reports missing files instead of raising.
         width: columns to wrap explanations at; the terminal's (at most 110) when None. Commands and paths are never
         wrapped. colour: whether to use terminal colours; decided by standard output and the environment when None.
 
@@ -54,7 +54,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour else text
 
     def wrap(text: str, indent: str) -> list[str]:
-        # A line at a time: explanations may be drawn in lines ("Let: … Then: …").
+        # A line at a time: explanations may be arranged in lines ("Let: … Then: …").
         out: list[str] = []
         for line in text.splitlines():
             lead = indent + " " * (len(line) - len(line.lstrip()))
@@ -156,7 +156,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
 
 
 def _printable(line: str) -> str:
-    """As :func:`words.printable`, but our own colour codes stay."""
+    """The same as :func:`words.printable`, but icequake's own colour codes stay."""
     parts = []
     rest = line
     for code in ("\x1b[0m", *(f"\x1b[{c}m" for c in _CODES.values())):

@@ -1,6 +1,6 @@
-"""The timeline of operations: a column a writer, time downwards in the order of events, a box an operation.
+"""The timeline of operations: one column for each writer, time downwards in the order of events, one box for each operation.
 
-Boxes have ``op-<id>`` anchors, so that an anomaly's table leads to its operations among their neighbours.
+Boxes have ``op-<id>`` anchors, so that an anomaly's table links to its operations among their neighbours.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from reports.drawing import words
 
 MOST = 2000
 ROW = 15
-"""Pixels an event takes."""
+"""Pixels for each event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One operation: its lane (from 0), its place in px, what is written in it and what it says when pointed at."""
+    """One operation: its lane (from 0), its position in px, its text and its tooltip."""
 
     op: str
     lane: int
@@ -36,7 +36,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something written across or beside the lanes at ``top`` px: a time, or what is left out."""
+    """A text across or beside the lanes at ``top`` px: a time, or what is left out."""
 
     top: int
     text: str
@@ -72,7 +72,7 @@ def choose(operations: Sequence[Operation], marked: Collection[str], most: int =
 
 
 def lane_of(process: Process, writers: int) -> int | str:
-    """The writer behind a process: after an unknown outcome a writer goes on as process ``old + writers``."""
+    """The writer behind a process: after an unknown outcome a writer continues as process ``old + writers``."""
     return process % writers if isinstance(process, int) else process
 
 
@@ -82,7 +82,7 @@ def timeline(
     marked: Collection[str],
     commits: dict[str, list[tuple[str, Commit]]],
 ) -> Timeline | None:
-    """The timeline of ``operations`` (in the order of invocation); None without any."""
+    """The timeline of ``operations`` (in the order of invocation); None if there are none."""
     if not operations:
         return None
     positions = choose(operations, marked)

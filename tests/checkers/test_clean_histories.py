@@ -18,6 +18,7 @@ import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History
+from checkers.evidence.problem import problem_of
 from checkers.evidence.tablelog import Capture, TableLog
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results
@@ -119,7 +120,7 @@ def unreadable(log: TableLog, rng: Random) -> TableLog:
     return replace(
         log,
         commits=tuple(
-            replace(c, added=None, removed=None, problems=("a manifest cannot be read: connection reset",))
+            replace(c, added=None, removed=None, problems=(problem_of("a manifest cannot be read: connection reset"),))
             if rng.random() < 0.1
             else c
             for c in log.commits

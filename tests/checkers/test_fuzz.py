@@ -16,6 +16,7 @@ from checkers.clients import jepsen
 from checkers.clients.models import ModelError, judge
 from checkers.evidence import history, tablelog
 from checkers.evidence.history import HistoryError
+from checkers.evidence.plan import Plan
 from checkers.evidence.runfolder import RunFolder, StoreError
 from checkers.evidence.tablelog import TableLogError
 from checkers.judge.check import check
@@ -59,7 +60,7 @@ def stored(made: Simulation, into: Path) -> RunFolder:
     """A run's folder, as the harness leaves it."""
     folder = RunFolder(into)
     folder.tablelog.mkdir(parents=True)
-    folder.write_plan({"workload": "fuzz", "tables": [SPEC.model_dump()]})
+    folder.write_plan(Plan(workload="fuzz", tables=(SPEC,)))
     operations = sum(e.op is not None and e.type != "invoke" for e in made.history.events)
     folder.write_state({"state": "complete", "operations": operations})
     lines = [{"format": 1, **made.history.header}, *(e.to_json() for e in made.history.events)]

@@ -79,7 +79,7 @@ def test_an_operation_without_completion_is_unknown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        ([line(1, "invoke")], "index 1 where 0 was due"),
+        ([line(1, "invoke")], "expected index 0, found 1"),
         (["{"], "h.jsonl:2"),
         (["[]"], "not an object"),
         (['{"index": 0}'], "event without 'time'"),

@@ -192,7 +192,7 @@ def test_a_search_that_fails_shows_how_things_can_have_stood() -> None:
     (key,) = check_model(history(ops), "counter", algorithm="search").keys
     assert key.failing == "o2" and key.answered == 0
     assert set(key.configurations[0].pending) == {"o0", "o1", "o2"}
-    assert "Of what was under way (add 1 (o0), add 2 (o1)) nothing leads to that answer" in key.explanation
+    assert "None of the operations under way (add 1 (o0), add 2 (o1)) leads to that answer" in key.explanation
 
 
 def test_keys_are_judged_one_by_one() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
+from checkers.evidence.problem import Problem, problem_of
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog
 from checkers.judge.runfolder import load_evidence
 from checkers.metadata.checker import MOST
@@ -56,7 +57,7 @@ class Drawing:
     captures: list[Capture] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     missing: tuple[MissingFile, ...] = ()
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     complete: bool = True
     torn: tuple[str, ...] = ()
     time: int = 0
@@ -297,15 +298,32 @@ def begins_late() -> Drawing:
         9,
         40,
         {"metadata-log": [{"metadata-file": "s3://w/t/metadata/6.json"}]},
-        ("metadata file s3://w/t/metadata/6.json is missing",),
+        (problem_of("metadata file s3://w/t/metadata/6.json is missing"),),
     )
     first.raw["properties"] = {"write.metadata.delete-after-commit.enabled": "true"}
     d._put(first)
     base = Commit(
-        8, 7, 8, 8, "append", {}, None, 1, "l8", 0, 0, None, None, (), (), 30, 5, ("its parent 7 was never seen",)
+        8,
+        7,
+        8,
+        8,
+        "append",
+        {},
+        None,
+        1,
+        "l8",
+        0,
+        0,
+        None,
+        None,
+        (),
+        (),
+        30,
+        5,
+        (problem_of("its parent 7 was never seen"),),
     )
     d.commits += [replace(base), replace(base, snapshot_id=9, parent_id=8, sequence_number=9, first_row_id=35)]
-    d.commit(10, add=[A], problems=("its parent 9 could not be read",), added=None, removed=None)
+    d.commit(10, add=[A], problems=(problem_of("its parent 9 could not be read"),), added=None, removed=None)
     return d
 
 
@@ -457,29 +475,35 @@ def fork_seen_by_the_reader_only() -> Drawing:
     d.commit(4, add=[data("data/d")])
     for n, m in enumerate(d.versions):
         bend(d, n, raw={k: v for k, v in m.raw.items() if k != "metadata-log"})
-    bend(d, 4, problems=(LOOSE,))
+    bend(d, 4, problems=(problem_of(LOOSE),))
     return d
 
 
 def set_back() -> Drawing:
     d = three()
-    d._put(replace(d.versions[2], n=4, problems=("the pointer was at … this version does not descend from it, but …",)))
+    d._put(
+        replace(
+            d.versions[2],
+            n=4,
+            problems=(problem_of("the pointer was at … this version does not descend from it, but …"),),
+        )
+    )
     return d
 
 
 def missing_metadata_file() -> Drawing:
     d = three()
-    d.version(problems=("metadata file s3://w/t/metadata/3b.json is missing",))
+    d.version(problems=(problem_of("metadata file s3://w/t/metadata/3b.json is missing"),))
     return d
 
 
 def pointer_leads_nowhere() -> Drawing:
-    return three(problems=("the pointer leads nowhere: metadata file s3://w/t/metadata/9.json is missing",))
+    return three(problems=(problem_of("the pointer leads nowhere: metadata file s3://w/t/metadata/9.json is missing"),))
 
 
 def corrupt_metadata_file() -> Drawing:
     d = three()
-    d.version(problems=("metadata file s3://w/t/metadata/3b.json is corrupt: not JSON",))
+    d.version(problems=(problem_of("metadata file s3://w/t/metadata/3b.json is corrupt: not JSON"),))
     return d
 
 
@@ -488,14 +512,18 @@ def metadata_log_mismatch() -> Drawing:
     bend(
         d,
         3,
-        problems=("its metadata-log says that it follows s3://w/t/x.json, the chain says s3://w/t/metadata/2.json",),
+        problems=(
+            problem_of(
+                "its metadata-log says that it follows s3://w/t/x.json, the chain says s3://w/t/metadata/2.json"
+            ),
+        ),
     )
     return d
 
 
 def snapshot_changed() -> Drawing:
     d = three()
-    bend(d, 3, problems=("tells snapshot 2 differently than the version that first showed it",))
+    bend(d, 3, problems=(problem_of("tells snapshot 2 differently than the version that first showed it"),))
     return d
 
 
@@ -560,7 +588,7 @@ def unknown_parent() -> Drawing:
         parent_id=99,
         added=None,
         removed=None,
-        problems=("its parent 99 was never seen; needed by snapshot 4 (op op-4)",),
+        problems=(problem_of("its parent 99 was never seen; needed by snapshot 4 (op op-4)"),),
     )
     return d
 
@@ -575,7 +603,11 @@ def parent_outside_the_chain() -> Drawing:
         added_files=(),
         added_rows=0,
         sequence_number=4,
-        problems=("snapshot 50 (op op-50) is in no version of the metadata chain, only in s3://w/t/metadata/x.json",),
+        problems=(
+            problem_of(
+                "snapshot 50 (op op-50) is in no version of the metadata chain, only in s3://w/t/metadata/x.json"
+            ),
+        ),
     )
     d.commits[3:] = [ghost, replace(d.commits[3], parent_id=50, sequence_number=5)]
     bend(d, 4, last_sequence_number=5)
@@ -696,7 +728,10 @@ def missing_data_file() -> Drawing:
 def missing_when_it_was_read() -> Drawing:
     d = three()
     bend_commit(
-        d, 2, added=None, problems=("data file (of snapshot 2) data/b is missing; needed by snapshot 3 (op op-3)",)
+        d,
+        2,
+        added=None,
+        problems=(problem_of("data file (of snapshot 2) data/b is missing; needed by snapshot 3 (op op-3)"),),
     )
     return d
 
@@ -704,7 +739,10 @@ def missing_when_it_was_read() -> Drawing:
 def corrupt_file() -> Drawing:
     d = three()
     bend_commit(
-        d, 2, added=None, problems=("manifest metadata/m.avro is corrupt: torn; needed by snapshot 3 (op op-3)",)
+        d,
+        2,
+        added=None,
+        problems=(problem_of("manifest metadata/m.avro is corrupt: torn; needed by snapshot 3 (op op-3)"),),
     )
     return d
 
@@ -934,7 +972,10 @@ def test_a_missing_file_names_who_needs_it_and_who_may_have_deleted_it() -> None
 def test_files_that_went_with_expired_snapshots_are_legal() -> None:
     d = expired()
     bend_commit(
-        d, 1, added=None, problems=("data file (of snapshot 1) data/a is missing; needed by snapshot 2 (op op-2)",)
+        d,
+        1,
+        added=None,
+        problems=(problem_of("data file (of snapshot 1) data/a is missing; needed by snapshot 2 (op op-2)"),),
     )
     v = d.check()
     assert v.valid is True and "legal" in v.notes[0]
@@ -949,7 +990,9 @@ def test_what_cannot_be_decided_is_unknown_never_false(why: str) -> None:
         d = three(complete=False)
     elif why == "unreadable":
         d = three()
-        bend_commit(d, 2, added=None, problems=("deletion vector (of snapshot 3) data/v names no data file",))
+        bend_commit(
+            d, 2, added=None, problems=(problem_of("deletion vector (of snapshot 3) data/v names no data file"),)
+        )
     else:
         v = Checker().check(Evidence(History({}, ()), {}, {"t": TableSpec(name="t")}))
         assert v.valid == "unknown" and "no table log" in v.notes[0]

@@ -97,6 +97,21 @@ def test_where_the_budget_ends_the_history_is_not_called_minimal() -> None:
     assert found is not None and not found.complete and set(found.ops) >= {"seed", "d", "u"}
 
 
+def test_an_overwrite_touches_ids_that_it_does_not_name() -> None:
+    """The overwrite of partition 1 names id 9 alone, and leaves id 1, which it should have taken: only rows of id 1 need be looked at."""
+    d = Drawing()
+    rows = [row(i, "seed") for i in (1, 2, 5)]
+    d.did("seed", "insert", ids=[1, 2, 5], add=rows)
+    d.did("x", "update-counter", ids=[2], remove=[rows[1]], add=[rows[1]._replace(cnt=1)])
+    d.did("o", "overwrite-where", part=1, ids=[9], remove=[rows[2]], add=[row(9, "o")])
+    e = d.evidence()
+    replay = next(c for c in ALL if c.name == "replay")
+    (a,) = replay.check(e).anomalies
+    assert (a.name, a.keys) == ("wrong-rows", (1,))
+    found = minimal(e, replay, a)
+    assert found is not None and (found.ids, found.ops) == ((1,), ("seed", "o"))
+
+
 def test_without_minimal_histories_the_verdicts_are_the_same() -> None:
     run = simulate(1, SPECS["serializable"], defects=Defects(lose=0.5)).evidence()
     whole, plain = check(run), check(run, UNREDUCED)

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from checkers.evidence import proxylog
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.problem import problem_of
 from checkers.evidence.proxylog import PointerSwap
 from checkers.evidence.tablelog import TableLog
 from checkers.judge.check import check
 from checkers.pointer import Pointer
-from checkers.verdict import Anomaly, Verdict
+from checkers.verdict import Anomaly, Checker, Verdict
 from nemesis.faults.fault import Fault
 from tests.support.peers import Rig, Want
 from tests.support.simulator import simulate
@@ -75,7 +76,7 @@ def test_a_lost_commit_says_why_it_is_lost() -> None:
     first = e.swaps["t"][3]
     rival = replace(first, op="rival", new=first.new.replace(".metadata", "-rival.metadata"))
 
-    class Loses:
+    class Loses(Checker):
         name = "commits"
 
         def check(self, _: Evidence) -> Verdict:
@@ -113,9 +114,13 @@ def test_a_swap_that_was_answered_after_the_last_capture_is_not_missed() -> None
     "change",
     [
         lambda log: replace(log, complete=False),
-        lambda log: replace(log, problems=("metadata file x is missing",)),
+        lambda log: replace(log, problems=(problem_of("metadata file x is missing"),)),
         lambda log: replace(
-            log, metadata=(replace(log.metadata[0], problems=("metadata file x is corrupt: y",)), *log.metadata[1:])
+            log,
+            metadata=(
+                replace(log.metadata[0], problems=(problem_of("metadata file x is corrupt: y"),)),
+                *log.metadata[1:],
+            ),
         ),
     ],
 )

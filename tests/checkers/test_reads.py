@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event
+from checkers.evidence.problem import problem_of
 from checkers.reads.judge import Reads
 from checkers.timeline.states import rows_hash
 from tests.support.drawing import Drawing, names, row, verdict
@@ -477,7 +478,7 @@ def test_states_between_two_versions_are_known_where_a_version_is_missing() -> N
     d.invoke("c", "insert", ids=[3])
     d.commit("c", add=[C], parent=2)
     d.ok("c")
-    d.metadata[-1] = replace(d.metadata[-1], problems=("metadata file 2 is missing",))
+    d.metadata[-1] = replace(d.metadata[-1], problems=(problem_of("metadata file 2 is missing"),))
     assert verdict(READS, d.evidence()).valid is True
 
 

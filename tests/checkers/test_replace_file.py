@@ -22,7 +22,8 @@ LIMIT = len(OLD) + 1000
 WRITERS = {
     "replace_file": "from checkers.evidence.runfolder import replace_file; replace_file(path, 'x' * 100_000)",
     "run.json": "from checkers.evidence.runfolder import RunFolder; RunFolder(path.parent).write_state({'x': 'x' * 100_000})",
-    "plan.yaml": "from checkers.evidence.runfolder import RunFolder; RunFolder(path.parent).write_plan({'x': 'x' * 100_000})",
+    "plan.yaml": "from checkers.evidence.plan import Plan; from checkers.evidence.runfolder import RunFolder; "
+    "RunFolder(path.parent).write_plan(Plan(workload='x' * 100_000))",
     "results.json": (
         "from types import SimpleNamespace; from checkers.judge.runfolder import write_results\n"
         "write_results(SimpleNamespace(to_json=lambda: {'x': 'x' * 100_000}), path)"

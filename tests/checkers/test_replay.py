@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
+from checkers.evidence.problem import problem_of
 from checkers.evidence.tablelog import Capture, Commit, MissingFile, RowChange, TableLog
 from checkers.replay.walk import Replay
 from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA
@@ -484,7 +485,9 @@ def test_behind_unknown_rows_only_what_needs_no_state_is_checked() -> None:
     d.did("i", "insert", ids=[7], add=[row(7, "other")])
     e = d.evidence()
     commits = list(e.logs["t"].commits)
-    commits[1] = replace(commits[1], added=None, removed=None, problems=("data file x is corrupt: torn; needed by 2",))
+    commits[1] = replace(
+        commits[1], added=None, removed=None, problems=(problem_of("data file x is corrupt: torn; needed by 2"),)
+    )
     said = verdict(REPLAY, replace(e, logs={"t": replace(e.logs["t"], commits=tuple(commits))}))
     assert [(a.name, a.ops[0]) for a in said.anomalies] == [("compaction-changed-rows", "c"), ("wrong-rows", "i")]
     assert "x is corrupt" in said.notes[0] and said.stats["tables"]["t"]["not_replayed"] == 2
@@ -551,7 +554,7 @@ def test_a_listed_commit_whose_files_are_missing_is_an_anomaly_and_an_expired_on
     d.did("j", "insert", ids=[4], add=[row(4, "j")])
     e = d.evidence()
     commits = list(e.logs["t"].commits)
-    why = ("manifest m.avro is missing; needed by snapshot 2 (op i)",)
+    why = (problem_of("manifest m.avro is missing; needed by snapshot 2 (op i)"),)
     commits[1] = replace(commits[1], added=None, removed=None, problems=why)
     log = replace(e.logs["t"], commits=tuple(commits))
     assert names(REPLAY, replace(e, logs={"t": log})) == ["missing-file"]

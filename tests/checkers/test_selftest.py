@@ -137,4 +137,4 @@ def test_the_command_says_what_was_found() -> None:
 
 def test_the_command_knows_its_bugs() -> None:
     done = icequake("selftest", "--only", "no-such-bug")
-    assert done.returncode == 254 and "no-such-bug: no bug and no checker of that name" in done.stderr
+    assert done.returncode == 254 and "no-such-bug: no bug or checker has that name" in done.stderr

@@ -38,7 +38,7 @@ def written(folder: Path) -> Path:
         ("metadata", {"grown": [1]}, "AttributeError"),
         ("capture", {"time": "x"}, "whole nanoseconds"),
         ("capture", {"metadata": 4}, "a location or null"),
-        ("problem", {}, "text"),
+        ("problem", {}, "code"),
     ],
 )
 def test_a_record_of_another_form_names_file_and_line(

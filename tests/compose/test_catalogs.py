@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -14,12 +16,19 @@ from typing import Any
 import pytest
 
 from compose.catalogs import hadoop, nessie, sqlite
-from compose.catalogs.jdbc import JDBC_TABLES
+from compose.catalogs.catalog import DATABASE, Catalog
 from compose.catalogs.moto_server import GET_TABLE, UPDATE_TABLE, Journalled
-from compose.catalogs.registry import CATALOGS, SERVERS
+from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
+from compose.install import jdk
+from compose.install.installation import Installation
 from compose.processes.service import ServiceError
+from compose.stack.stack import port_names
+from harness.run.versions import versions
 from harness.tablefiles.pointer_chain import recorded
+from tests.support.entries import example_catalog, site
+from tests.support.examples import example
+from tests.support.files import files_of_at_most
 
 ENDPOINTS = Endpoints(
     s3="http://s:1",
@@ -34,30 +43,61 @@ ENDPOINTS = Endpoints(
 )
 
 
-@pytest.mark.parametrize("entry", CATALOGS.values(), ids=list(CATALOGS))
-def test_an_entry_says_all_that_is_asked_of_it(entry: Any) -> None:
+EXAMPLE = "rest-sqlite"
+"""The example of docs/extending.md."""
+
+
+@pytest.fixture(params=[*CATALOGS, EXAMPLE])
+def entry(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
+    """Every entry, and the example of docs/extending.md as if registry.py listed it."""
+    if request.param == EXAMPLE:
+        monkeypatch.setitem(CATALOGS, EXAMPLE, example_catalog(tmp_path))  # type: ignore[arg-type]  # a dict, for a reader a Mapping
+    return CATALOGS[request.param]
+
+
+def test_an_entry_says_all_that_is_asked_of_it(entry: Catalog) -> None:
     assert entry.summary and entry.promise and entry.guard in ("compare-and-swap", "lock", "none")
-    assert all(name == "postgres" or name in SERVERS for name in entry.services)
-    assert (Path(__file__).parents[2] / entry.page).is_file(), f"{entry.page} explains the catalog"
+    page = Path(__file__).parents[2] / entry.page
+    assert page.is_file() or entry.name == EXAMPLE, f"{entry.page} explains the catalog"
 
 
-@pytest.mark.parametrize("name", [n for n, c in CATALOGS.items() if c.wire not in (None, "s3")])
-def test_a_proxy_takes_the_place_where_commits_are_decided(name: str) -> None:
-    uri = {"postgres": "jdbc:postgresql://c:2/x", "thrift": "thrift://c:2"}.get(
-        str(CATALOGS[name].wire), "http://c:2/x"
-    )
-    endpoints = replace(ENDPOINTS, catalog=name, catalog_uri=uri)
-    assert CATALOGS[name].address(endpoints) == ("c", 2)
-    seen = CATALOGS[name].properties(CATALOGS[name].through(endpoints, "p", 9))
+def test_an_entry_makes_the_servers_that_it_names(
+    tmp_path: Path, entry: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jdk, "pick", lambda *_, **__: jdk.Jdk(tmp_path, 21))
+    made = [server.make(site(tmp_path, entry)) for server in entry.servers]
+    assert tuple(process.name for process in made) == entry.services
+    for process, server in zip(made, entry.servers, strict=True):
+        assert process._port_names == server.ports and set(server.ports) <= set(port_names())
+        assert process.role == ("database" if server is DATABASE else "catalog")
+
+
+def test_a_plan_gives_the_version_of_every_server(installation: Installation, entry: Catalog) -> None:
+    found = versions(installation, frozenset(entry.services))
+    assert set(entry.services) <= set(found) and "minio" not in found
+    assert all(re.match(r"\d+\.\d+", found[name]) for name in entry.services), found
+
+
+def test_a_proxy_takes_the_place_where_commits_are_decided(entry: Catalog) -> None:
+    if entry.wire in (None, "s3"):
+        return
+    uri = {"postgres": "jdbc:postgresql://c:2/x", "thrift": "thrift://c:2"}.get(str(entry.wire), "http://c:2/x")
+    endpoints = replace(ENDPOINTS, catalog=entry.name, catalog_uri=uri)
+    assert entry.address(endpoints) == ("c", 2)
+    seen = entry.properties(entry.through(endpoints, "p", 9))
     assert any("p:9" in value for value in seen.values()) and not any("c:2" in value for value in seen.values())
+
+
+def test_the_example_is_short() -> None:
+    assert len(example("my_catalog.py").splitlines()) <= 50
 
 
 # --- SQLite
 
 
 def test_the_pointer_of_a_sqlite_file(tmp_path: Path) -> None:
-    sqlite.prepare(tmp_path, JDBC_TABLES)
-    sqlite.prepare(tmp_path, JDBC_TABLES)  # of a stack that starts again
+    sqlite.prepare({}, tmp_path)
+    sqlite.prepare({}, tmp_path)  # of a stack that starts again
     endpoints = replace(ENDPOINTS, catalog="jdbc-sqlite", catalog_uri=sqlite.JDBC_SQLITE.uri({}, tmp_path))
     pointer = sqlite.JDBC_SQLITE.pointer
     assert pointer(endpoints, "ns", "t", 1) is None
@@ -204,6 +244,19 @@ def test_what_was_acknowledged_is_there_after_the_process_died(
     third = Tables()
     journalled(third, tmp_path / "journal")
     assert third.versions == {"t": 3}, "the torn line is gone, and nothing is played twice"
+
+
+def test_a_start_without_room_for_the_cleaned_journal_loses_nothing(
+    tmp_path: Path, journalled: Callable[..., Journalled]
+) -> None:
+    journal = tmp_path / "journal"
+    app = journalled(Tables(), journal)
+    for _ in range(3):
+        call(app, "AWSGlue.CreateTable", {"DatabaseName": "d", "TableInput": {"Name": "t"}})
+    content = journal.read_bytes()
+    with files_of_at_most(len(content) // 2), pytest.raises(OSError, match="File too large"):
+        journalled(Tables(), journal)
+    assert journal.read_bytes() == content and os.listdir(tmp_path) == ["journal"]
 
 
 def test_an_update_of_an_older_version_is_refused_where_it_is_compared(

@@ -56,13 +56,16 @@ def described(tmp_path: Path, text: str, **variables: str) -> user_file.UserCata
         (("spark:", "sparc:"), ":2: unknown key 'sparc' (did you mean spark?); allowed: spark, name, summary"),
         (("  type: rest\n", ""), ":2: spark: needs type (rest, hive, jdbc, glue, nessie, hadoop) or catalog-impl"),
         (("MY_SECRET", "MY_SECRT"), ":5: credential: the environment variable MY_SECRT is not set; export MY_SECRT=…"),
-        (("${MY_SECRET}", "${MY SECRET}"), ":5: credential: ${MY SECRET} is no name of an environment variable"),
+        (("${MY_SECRET}", "${MY SECRET}"), ":5: credential: ${MY SECRET} is not the name of an environment variable"),
         (
             ("wire: http", "wire: smoke"),
             ":7: wire: 'smoke' is not allowed; allowed: 'http', 'aws', 'postgres', 'thrift'",
         ),
         (("wire: http", "wire: http, property: url"), ":7: commit: spark has no key 'url'; name by property:"),
-        (("http://localhost", "https://localhost"), ":7: commit: a proxy cannot read what is encrypted; give address:"),
+        (
+            ("http://localhost", "https://localhost"),
+            ":7: commit: a proxy cannot read encrypted requests; give address:",
+        ),
         (
             ("http://localhost:8181", "there"),
             ":7: commit: 'there' names no single host and port; give address: host:port",
@@ -248,7 +251,7 @@ def test_the_options_win_over_the_file(tmp_path: Path) -> None:
 
 
 def test_executors_elsewhere_need_a_store_that_they_reach() -> None:
-    with pytest.raises(ExternalError, match="name one by --s3"):
+    with pytest.raises(ExternalError, match="give one with --s3"):
         external(None, None, "spark://far:7077")
     assert external(None, None, "spark://localhost:7077").master == "spark://localhost:7077"
     with pytest.raises(ExternalError, match="give spark://host:7077"):
@@ -285,7 +288,7 @@ def test_secrets_are_hidden_in_texts_values_and_files(tmp_path: Path) -> None:
     assert Redaction([]).text("postgresql://me:pw@h") == f"postgresql://me:{HIDDEN}@h", "also when no secret is known"
 
 
-# --- servers that do not do -------------------------------------------------------------------------------------------
+# --- servers that fail the check ----------------------------------------------------------------------------------------
 
 Answer = Callable[[str, Mapping[str, str]], tuple[int, bytes]]
 
@@ -387,8 +390,8 @@ def test_all_parts_are_asked_within_30_s() -> None:
         (catalog_at, black_hole, False, "no answer within 1 s; is the address right, and does a firewall drop"),
         (catalog_at, lambda: server(lambda *_: (500, b"")), False, "see the server's own log"),
         (catalog_at, lambda: server(lambda *_: (500, b"<html>")), False, "see the server's own log"),
-        (catalog_at, lambda: server(denies(401)), False, "are the credentials right, and may they do this?"),
-        (catalog_at, lambda: server(denies(403)), False, "are the credentials right, and may they do this?"),
+        (catalog_at, lambda: server(denies(401)), False, "are the credentials right, and do they permit this?"),
+        (catalog_at, lambda: server(denies(403)), False, "are the credentials right, and do they permit this?"),
         (catalog_at, lambda: server(asks_for_a_token), True, "invalid_client: unknown me; are the credentials right"),
         (catalog_at, lambda: server(lambda *_: (200, b"hello")), False, "are the properties right?"),
         (store_at, nobody, False, "connection refused; is it up, and is the address right?"),
@@ -397,7 +400,7 @@ def test_all_parts_are_asked_within_30_s() -> None:
             store_at,
             lambda: server(lambda *_: (403, S3_DENIED)),
             False,
-            "are the credentials right, and may they do this?",
+            "are the credentials right, and do they permit this?",
         ),
         (store_at, lambda: server(lambda *_: (500, b"")), False, "written, read and deleted"),
     ],

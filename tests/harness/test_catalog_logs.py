@@ -87,7 +87,7 @@ def test_a_branch_that_was_set_back_is_told(tmp_path: Path) -> None:
     nessie.table.versions.pop()
     nessie.insert(9)
     log = live.finish(nessie.history[-1], 2, nessie.history)
-    assert "does not descend from it" in log.metadata[-1].problems[0] and lost in log.metadata[-1].problems[0]
+    assert "does not descend from it" in log.metadata[-1].problems[0].why and lost in log.metadata[-1].problems[0].why
 
 
 def committed_again(folder: Path) -> tuple[TableLog, int]:
@@ -123,7 +123,7 @@ def test_where_all_snapshots_are_listed_none_is_committed_again(tmp_path: Path) 
     m["snapshots"][0]["timestamp-ms"] += 1
     t.write_metadata(m)
     log = reader().finish(t.pointer, 1)
-    assert any("differently" in p for v in log.metadata for p in v.problems) and not log.committed_again
+    assert any("differently" in p.why for v in log.metadata for p in v.problems) and not log.committed_again
 
 
 def test_a_version_that_was_written_over_is_another_version(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_version_that_was_written_over_is_another_version(tmp_path: Path) -> N
     Path(lost.location).write_text(Path(t.pointer).read_text())
     log = live.finish(lost.location, 3)
     assert [c.op for c in log.main()][1:] == ["second"] and "first" in {c.op for c in log.commits}
-    assert any("was written over" in p for p in log.metadata[-1].problems)
+    assert any(p.code == "written-over" for p in log.metadata[-1].problems)
     asleep = reader()
     asleep.capture(lost.location, 1)
     Path(lost.location).write_text(json.dumps(lost.content))

@@ -40,7 +40,7 @@ def last_line(stderr: str) -> str:
         (["run", "quick", "--nemesis", "all"], "No such option"),
         (["run", "quick", "--iceberg", "1.10"], "allowed: 1.12.0, 1.11.0, 1.10.2, 1.10.1"),
         (["prove", "undelete", "--iceberg", "latest"], "no Iceberg release 'latest'"),
-        (["run", "quick", "--iceberg", "1.8.1"], "format version 2 at most; the workload has a newer one in events"),
+        (["run", "quick", "--iceberg", "1.8.1"], "format version 2 at most; the workload uses a newer one in events"),
         (["setup", "--iceberg", "0.1"], "no Iceberg release '0.1'"),
         (["dance"], "No such command"),
         (["list", "songs"], "allowed: workloads, scenarios, operations"),
@@ -97,6 +97,36 @@ def test_all_that_is_wrong_with_a_workload_file_is_a_line_each(tmp_path: Path) -
 COMMANDS = [c.name or getattr(c.callback, "__name__", "") for c in app.registered_commands]
 
 
+def test_every_command_is_there() -> None:
+    assert sorted(COMMANDS) == sorted(
+        [
+            "run",
+            "check",
+            "export",
+            "prove",
+            "matrix",
+            "compare",
+            "selftest",
+            "report",
+            "list",
+            "doctor",
+            "setup",
+            "up",
+            "down",
+        ]
+    )
+
+
+def test_the_command_line_loads_nothing_that_only_a_command_needs() -> None:
+    script = (
+        "import sys; import harness.cli.app\n"
+        "heavy = {'pydantic', 'pyarrow', 'pandas', 'pyspark', 'jinja2', 'checkers', 'reports', 'nemesis'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=lambda c: " ".join(c) or "icequake")
 def test_help_is_there_at_every_width(command: list[str], width: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +169,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     done = inside("check", tmp_path, cwd=tmp_path)
     message = last_line(done.stderr)
     assert done.returncode == 255 and "internal error" not in message
-    assert "results.json: Is a directory" in message and "check what is there, its owner and permissions" in message
+    assert "results.json: Is a directory" in message and "check that path, its owner and its permissions" in message
 
 
 @pytest.mark.parametrize("process", [-5, 10**30])
@@ -185,7 +215,7 @@ def test_no_command_shows_what_there_is(tmp_path: Path) -> None:
     assert done.returncode == 254 and "Usage:" in done.stdout and done.stderr == ""
 
 
-@pytest.mark.parametrize("what", ["workloads", "operations", "checks", "catalogs", "runs"])
+@pytest.mark.parametrize("what", ["workloads", "operations", "faults", "verbs", "checks", "catalogs", "runs"])
 def test_lists(what: str, tmp_path: Path) -> None:
     done = inside("list", what, "--store", tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

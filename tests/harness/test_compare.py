@@ -21,8 +21,10 @@ from checkers.judge.check import check
 from checkers.judge.runfolder import Results
 from checkers.retries import Retries
 from checkers.verdict import Anomaly, Verdict
+from compose.external.external import External
 from harness.cli.check import publish
 from harness.experiments import compare
+from harness.run.plan import catalog_of_plan
 from reports.compare import page, words
 from tests.harness.test_cli import last_line
 from tests.reports.test_report import HOSTILE, commit, log_of
@@ -248,7 +250,14 @@ EMPTY = Measures(True, {}, (), 60.0, 100, 40, {"insert": (40, 5, 1), "read": (54
 
 def ran(contender: Contender, seed: int, measures: Measures = EMPTY, **figures: float) -> Ran:
     started = f"2026-01-01T00:00:{seed:02d}+00:00"
-    return Ran(contender, seed, started, f"../w/{contender.catalog}-{seed}", replace(measures, figures=figures))
+    return Ran(
+        contender,
+        seed,
+        started,
+        f"../w/{contender.catalog}-{seed}",
+        replace(measures, figures=figures),
+        catalog=catalog_of_plan(contender.catalog, External()),
+    )
 
 
 def comparison(*runs: Ran, nemesis: bool = True, parallel: int = 1) -> Comparison:
@@ -448,9 +457,9 @@ def test_the_words_say_what_to_expect_and_what_differs() -> None:
     difference, rule = words.differences(c)
     assert difference == (
         "jdbc against rest, by more than noise. Better: cost of a commit, requests to the catalog: 2.20 instead of 5.20. "
-        "5 other numbers cannot be told apart."
+        "For 5 other numbers no difference goes beyond noise."
     )
-    assert "10.0 % of cases with 3 runs each; of the 6 pairs of numbers on this page in about 0.6" in rule
+    assert "10.0 % of cases with 3 runs each, so for the 6 pairs of numbers on this page about 0.6 times" in rule
 
 
 def test_the_terminals_lines_part_no_number_from_its_unit() -> None:
@@ -469,11 +478,11 @@ def test_what_was_not_tested_follows_from_what_ran() -> None:
     text = " ".join(words.untested(told()))
     for part in (
         "3 seeds of 60 s",
-        "rest: these faults were on and struck nothing: stale of load.",
+        "rest: these faults were active but struck nothing: stale of load.",
         "rest: never killed, stopped or restarted: rest, minio.",
         "jdbc: never killed, stopped or restarted: minio.",
         "jdbc: after 3 faults no write was acknowledged",
-        "rest: a run had 40 acknowledged writes only",
+        "rest: a run had only 40 acknowledged writes",
         "merge-upsert",
         "over loopback",
     ):
@@ -530,7 +539,7 @@ def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> Non
         (["quick"], "give two catalogs or releases at least"),
         (["quick", "--catalog", "rest"], "give two catalogs or releases at least"),
         (["quick", "--catalog", "rest,jdcb"], "did you mean jdbc?"),
-        (["quick", "--catalog", "rest,rest"], "rest is there twice"),
+        (["quick", "--catalog", "rest,rest"], "rest is given twice"),
         (["quick", "--catalog", "rest,,jdbc"], "give names by commas"),
         (["quick", "--iceberg", "1.12.0,1.13"], "no Iceberg release '1.13'"),
         (["quick", "--catalog", "rest,jdbc", "--seeds", "0"], "greater than or equal to 1"),

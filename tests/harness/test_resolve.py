@@ -68,7 +68,7 @@ def test_a_misspelt_catalog_is_an_error_beside_the_others(tmp_path: Path) -> Non
     first, second = str(error.value).splitlines()
     assert first.startswith(f"{file}:6: expect: unknown anomaly 'undelte'")
     assert second.startswith(f"{file}:9: unknown catalog 'nessi' (did you mean nessie?); allowed: rest, ")
-    assert second.endswith("or the file of your own, my.yaml")
+    assert second.endswith("or a file of your own, my.yaml")
 
 
 def test_a_misspelt_catalog_of_a_scenario_is_an_error(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_workload_file_names_a_catalogs_file_from_where_it_is(tmp_path: Path) 
     fewer = found.workload.model_copy(update={"writers": 4})
     assert found.changed(fewer, "--writers 4").catalog == found.workload.catalog
     file = written(tmp_path, FILE + "catalog: my.yaml\n")
-    with pytest.raises(WorkloadError, match=r"w\.yaml:9: catalog: .*my\.yaml is not there; give the path"):
+    with pytest.raises(WorkloadError, match=r"w\.yaml:9: catalog: .*my\.yaml does not exist; give the path"):
         resolve.read_workload(file)
 
 

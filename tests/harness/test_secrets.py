@@ -14,6 +14,7 @@ import yaml
 
 from checkers.costs.comparison import Contender
 from checkers.evidence import runfolder
+from checkers.evidence.plan import Plan
 from compose.catalogs import user_file
 from compose.endpoints import Endpoints
 from compose.external.external import External, ExternalError, external
@@ -164,7 +165,7 @@ def test_a_run_writes_the_names_of_secret_properties_alone(tmp_path: Path) -> No
 
 def test_the_page_of_an_older_plan_shows_no_secret_property(tmp_path: Path) -> None:
     folder = runfolder.create(tmp_path, "small")
-    folder.write_plan({"workload": "small", "catalog_properties": PROPERTIES})
+    folder.write_plan(Plan(workload="small", catalog_properties=PROPERTIES))
     folder.history.write_text('{"format": 1}\n')
     shown = page.render(folder.path)
     assert TOKEN not in shown and WRITTEN not in shown and "cache-enabled" in shown

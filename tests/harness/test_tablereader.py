@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from checkers.evidence import tablelog
 from checkers.evidence.paths import normalise
+from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles import manifests, metadata_json
@@ -333,7 +334,7 @@ def test_a_parent_that_was_never_seen_makes_the_rows_unknown_and_its_children_no
     log = read(t)
     first, second = log.commits
     assert (first.added, first.removed, first.readable) == (None, None, False)
-    assert "was never seen" in first.problems[0] and str(s1) in first.problems[0]
+    assert "was never seen" in first.problems[0].why and str(s1) in first.problems[0].why
     assert [f.path for f in first.added_files] == ["data/" + Path(new.path).name]
     assert added(second) == [(3, "c", 0)]
     assert gone.path not in str(log)
@@ -349,7 +350,11 @@ def test_parents_that_only_files_outside_the_chain_list_are_found(tmp_path: Path
         Path(v.location).write_text(json.dumps(v.content))
     log = read(t)
     assert [added(c) for c in log.commits] == [[(0, "a", 0)], [(1, "a", 0)], [(2, "a", 0)]]
-    assert ["in no version of the metadata chain" in " ".join(c.problems) for c in log.commits] == [True, True, False]
+    assert ["in no version of the metadata chain" in " ".join(p.why for p in c.problems) for c in log.commits] == [
+        True,
+        True,
+        False,
+    ]
     assert len(log.metadata) == 1
 
 
@@ -405,8 +410,8 @@ def test_a_broken_data_file_hides_the_rows_of_the_commits_that_need_it(tmp_path:
     assert [c.readable for c in log.commits] == [True, False, True, False, False, True]
     named = "data/" + Path(b.path).name
     for c in log.commits:
-        assert [named in p and str(c.snapshot_id) in p for p in c.problems] == ([] if c.readable else [True])
-    assert "(op o2)" in log.commits[1].problems[0]
+        assert [named in p.why and str(c.snapshot_id) in p.why for p in c.problems] == ([] if c.readable else [True])
+    assert "(op o2)" in log.commits[1].problems[0].why
     assert log.commits[1].added_files[0].path == named
     assert added(log.commits[5]) == [(5, "e", 0)]
 
@@ -421,8 +426,8 @@ def test_a_broken_manifest_list_hides_one_commit_and_what_its_children_changed(t
     broken(Path(t.metadata["snapshots"][1]["manifest-list"]))
     log = read(t)
     assert [c.readable for c in log.commits] == [True, False, False, True]
-    assert "manifest list metadata/snap-" in log.commits[1].problems[0]
-    assert f"parent {log.commits[1].snapshot_id} could not be read" in log.commits[2].problems[0]
+    assert "manifest list metadata/snap-" in log.commits[1].problems[0].why
+    assert f"parent {log.commits[1].snapshot_id} could not be read" in log.commits[2].problems[0].why
     assert len(log.commits[2].added_files) == 1
 
 
@@ -440,7 +445,7 @@ def test_an_unreadable_manifest_that_parent_and_child_share_cancels(tmp_path: Pa
     assert [c.readable for c in log.commits] == [False, True, True, False, True]
     assert removed(log.commits[2]) == [(3, "c", 0)]
     assert removed(log.commits[4]) == [(2, "b", 0)]
-    assert "unreadable manifest metadata/manifest-" in log.commits[3].problems[0]
+    assert "unreadable manifest metadata/manifest-" in log.commits[3].problems[0].why
 
 
 def test_an_unreadable_manifest_of_deletes_hides_what_it_may_delete(tmp_path: Path) -> None:
@@ -454,7 +459,7 @@ def test_an_unreadable_manifest_of_deletes_hides_what_it_may_delete(tmp_path: Pa
     Path(deletes.line["manifest_path"]).unlink()
     log = read(t)
     assert [c.readable for c in log.commits] == [True, False, True, False]
-    assert "may apply to data/" in log.commits[3].problems[0]
+    assert "may apply to data/" in log.commits[3].problems[0].why
 
 
 @pytest.mark.parametrize("broken", [missing, torn])
@@ -475,7 +480,7 @@ def test_a_broken_delete_file_hides_what_it_may_delete(tmp_path: Path, broken: B
     broken(Path(delete.path))
     log = read(t)
     assert [c.readable for c in log.commits] == [True, False, True, True, False]
-    assert "data/" + Path(delete.path).name in log.commits[1].problems[0]
+    assert "data/" + Path(delete.path).name in log.commits[1].problems[0].why
 
 
 def test_the_rest_of_a_commit_is_told_when_its_rows_cannot_be(tmp_path: Path) -> None:
@@ -703,7 +708,7 @@ def test_a_pointer_to_nothing_is_a_problem_of_the_log(tmp_path: Path) -> None:
     live = reader(path)
     live.capture(t.pointer, 1)
     log = live.finish(str(tmp_path / "t" / "metadata" / "no.metadata.json"), 2)
-    assert len(log.commits) == 1 and "is missing" in log.problems[0]
+    assert len(log.commits) == 1 and "is missing" in log.problems[0].why
     assert tablelog.read(path) == log
 
 
@@ -727,7 +732,10 @@ def test_a_chain_that_leaves_the_captured_version_behind_is_told_and_nothing_is_
     assert t.versions[-2] is base
     log = live.finish(t.pointer, 2)
     assert [m.location for m in log.metadata][-2:] == [lost.location, t.pointer]
-    assert "does not descend from it" in log.metadata[-1].problems[0] and lost.location in log.metadata[-1].problems[0]
+    assert (
+        "does not descend from it" in log.metadata[-1].problems[0].why
+        and lost.location in log.metadata[-1].problems[0].why
+    )
     assert {c.snapshot_id for c in log.commits} >= {s2, s3} and all(c.readable for c in log.commits)
     assert [c.snapshot_id for c in log.main()] == [log.commits[0].snapshot_id, s3]
 
@@ -768,7 +776,7 @@ def test_a_snapshot_told_differently_later_is_told(tmp_path: Path) -> None:
     m["snapshots"][0]["timestamp-ms"] += 1
     t.write_metadata(m)
     log = read(t)
-    assert str(s1) in log.metadata[-1].problems[0]
+    assert str(s1) in log.metadata[-1].problems[0].why
 
 
 # --- the store --------------------------------------------------------------------------------------------------------
@@ -880,7 +888,7 @@ def test_data_that_was_forgotten_is_read_again(tmp_path: Path, monkeypatch: pyte
     Path(old[3].path).unlink()
     t.commit(remove=old[10:])
     c, d = live.finish(t.pointer, 2).commits[-2:]
-    assert not c.readable and "data/" + Path(old[3].path).name in c.problems[0]
+    assert not c.readable and "data/" + Path(old[3].path).name in c.problems[0].why
     assert removed(d) == [(n, "x" * 100, 0) for n in range(10, 20)]
 
 
@@ -982,7 +990,7 @@ def test_metadata_records_that_say_only_differences_say_everything(
         Metadata(
             n, f"m{n}", n, 2, None, tuple(ids), {}, n, None,
             {"snapshot-log": [{"snapshot-id": x} for x in log], "properties": {"a": "b"}} | ({"x": n} if flag else {}),
-            ("p",) if flag else (),
+            (Problem("other", "p"),) if flag else (),
         )
         for n, (ids, log, flag) in enumerate(versions)
     ]  # fmt: skip

@@ -19,7 +19,16 @@ from pydantic import ValidationError
 from checkers.evidence import history
 from checkers.evidence.history import Event, Recorder
 from checkers.timeline import fault_windows as windows
+from compose.catalogs.hive import Metastore
+from compose.catalogs.moto import Moto
+from compose.catalogs.nessie import Nessie
+from compose.catalogs.polaris import Polaris
+from compose.catalogs.rest import RestCatalog
+from compose.processes.process import LocalProcess
 from compose.processes.service import ServiceError
+from compose.servers.minio import Minio
+from compose.servers.postgres import Postgres
+from compose.servers.spark import SparkMaster, SparkWorker
 from harness.run.conductor import Conductor
 from nemesis.faults.fault import Fault
 from nemesis.faults.packages import PACKAGES
@@ -98,6 +107,7 @@ def test_every_fault_of_every_package_is_a_plain_value_that_comes_back() -> None
         ),
         (("verb: delay, seconds: 1s", "verb: dealy"), 9, "verb: 'dealy' is not allowed"),
         (("verb: delay, seconds: 1s", "verb: delay"), 9, "delay needs seconds"),
+        (("seconds: 1s", "secons: 1s"), 9, "unknown key 'secons' (did you mean seconds?)"),
         (("seconds: 1s", "seconds: 1s, writers: [2]"), 9, "there is no writer 2; the workload has 2"),
         (
             ("verb: delay, seconds: 1s", "verb: maintain, do: expire-snapshot"),
@@ -301,7 +311,7 @@ def test_faults_are_windows_in_the_history_and_say_what_they_struck(tmp_path: Pa
         Fault(verb="kill", target="catalog"),
         Fault(verb="maintain", do="rewrite-manifests"),
     ]
-    events, _ = conducted(tmp_path, plan, Processes({"minio": store}, [], 0))  # type: ignore[dict-item]
+    events, _ = conducted(tmp_path, plan, Processes({"minio": store}, [], 0))
     assert store.done == ["kill", "start", "ready", "pause", "resume", "restart"]
     assert {e.type for e in events} == {"info"} and events[-1].f == "heal"
     found = windows.windows(events)
@@ -315,12 +325,12 @@ def test_faults_are_windows_in_the_history_and_say_what_they_struck(tmp_path: Pa
 def test_what_does_not_come_back_is_an_error(tmp_path: Path) -> None:
     store = Server("minio", "store", comes_back=False)
     with pytest.raises(ServiceError, match="does not come back"):
-        conducted(tmp_path, [Fault(verb="kill", target="store")], Processes({"minio": store}, [], 0))  # type: ignore[dict-item]
+        conducted(tmp_path, [Fault(verb="kill", target="store")], Processes({"minio": store}, [], 0))
 
 
 def test_heal_waits_as_long_as_the_end_of_the_last_fault_may_take(tmp_path: Path) -> None:
     store = Server("minio", "store", comes_back=False)
-    plan, processes = [PlannedFault(0.0, Fault(verb="kill", target="store"), 0.0)], Processes({"minio": store}, [], 0)  # type: ignore[dict-item]
+    plan, processes = [PlannedFault(0.0, Fault(verb="kill", target="store"), 0.0)], Processes({"minio": store}, [], 0)
     over = threading.Event()
     with Recorder(tmp_path / "history.jsonl", {}) as recorder:
         conductor = Conductor(plan, Board(), processes, recorder, lambda _: None, None, over)
@@ -360,7 +370,7 @@ def test_a_real_executor_is_stopped_and_killed() -> None:
         service.pid = worker.pid  # type: ignore[attr-defined]
         until(lambda: any("time.sleep" in " ".join(c.cmdline()) for c in psutil.Process(worker.pid).children()))
         (child,) = psutil.Process(worker.pid).children()
-        processes = Processes({"spark-worker-1": service}, [], 0)  # type: ignore[dict-item]
+        processes = Processes({"spark-worker-1": service}, [], 0)
         whom, undo = processes.strike(Fault(verb="pause", target="executor"))
         assert whom == f"executor {child.pid}"
         until(lambda: child.status() == psutil.STATUS_STOPPED)
@@ -378,6 +388,50 @@ def test_a_real_executor_is_stopped_and_killed() -> None:
 def test_a_driver_that_is_not_ours_is_no_target() -> None:
     with pytest.raises(NoTarget, match="writer w1 has no driver"):
         Processes({}, [lambda: None, lambda: None], 0).strike(Fault(verb="kill", target="driver", writers=(1,)))
+
+
+@pytest.mark.parametrize(
+    ("target", "struck"),
+    [("catalog", "rest"), ("database", "postgres"), ("store", "minio"), ("spark-master", "master")],
+)
+def test_a_target_is_the_service_of_that_role(target: Any, struck: str) -> None:
+    roles = {"postgres": "database", "minio": "store", "rest": "catalog", "master": "spark-master"}
+    services = {name: Server(name, role) for name, role in roles.items()}
+    whom, _ = Processes(services, [], 0).strike(Fault(verb="pause", target=target))
+    assert whom == struck and [s.name for s in services.values() if s.done] == [struck]
+
+
+def test_a_catalog_without_a_server_of_its_own_is_its_database() -> None:
+    services = {"minio": Server("minio", "store"), "postgres": Server("postgres", "database")}
+    whom, _ = Processes(services, [], 0).strike(Fault(verb="kill", target="catalog"))
+    assert whom == "postgres" and services["postgres"].done == ["kill"]
+
+
+def test_every_service_of_a_stack_has_the_role_that_faults_target() -> None:
+    roles: dict[type[LocalProcess], str] = {
+        Minio: "store",
+        Postgres: "database",
+        SparkMaster: "spark-master",
+        SparkWorker: "spark-worker",
+        RestCatalog: "catalog",
+        Metastore: "catalog",
+        Nessie: "catalog",
+        Moto: "catalog",
+        Polaris: "catalog",
+    }
+    assert {service: service.role for service in roles} == roles
+
+
+def test_a_driver_is_killed_by_restart_because_its_writer_starts_another() -> None:
+    driver = Server("w0", "driver")
+    whom, undo = Processes({}, [lambda: driver], 0).strike(Fault(verb="restart", target="driver"))
+    undo()
+    assert (whom, driver.done) == ("w0", ["kill"])
+
+
+def test_only_a_verb_that_decides_what_becomes_of_a_request_can_strike_a_held_one() -> None:
+    with pytest.raises(ValueError, match="delay does not decide what becomes of one request"):
+        Board().hold("w0-1", Fault(verb="delay", seconds=1.0))
 
 
 def test_the_nth_request_of_an_operation_is_held_and_no_other() -> None:

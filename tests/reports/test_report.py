@@ -16,6 +16,7 @@ import yaml
 from checkers.costs import figures as figures_module
 from checkers.evidence import error_chain, tablelog
 from checkers.evidence.history import Event, Operation, Recorder
+from checkers.evidence.plan import Plan
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
 from checkers.verdict import Anomaly, Validity, Verdict
 from reports.drawing import words
@@ -553,7 +554,7 @@ def many(count: int, argument: Any = None) -> Stored:
         logs[f"t{t}"] = log_of(f"t{t}", tuple(commits))
     return Stored(
         folder=Path("r"),
-        plan={"writers": 4, "x": ["y" * 1000] * 1000},
+        plan=Plan.model_validate({"writers": 4, "x": ["y" * 1000] * 1000}),
         run={"state": "complete"},
         results={"valid": False},
         verdicts=(Verdict("replay", False, found, {f"s{n}": "v" * 500 for n in range(500)}, ("n" * 3000,) * 300),),

@@ -94,7 +94,7 @@ def only_theirs(world: World, folder: RunFolder) -> None:
     alive = marked()
     mine = {pid for pid, run in alive.items() if run == world.run_id}
     assert {pid for pid in pids(world).values() if pid} <= mine, "what is theirs still runs"
-    namespace = folder.read_plan()["namespace"]
+    namespace = folder.read_plan().namespace
     assert namespace.removeprefix("iq_") not in set(alive.values())
     assert HEADER_SECRET.encode() not in everything(folder)
 
@@ -109,8 +109,8 @@ def test_the_same_workload_and_checks_on_what_is_not_ours(world: World, tmp_path
     only_theirs(world, folder)
 
     e, plan = world.stack.endpoints, folder.read_plan()
-    assert plan["catalog"] == "theirs" and plan["external"]["spark"] == e.spark_master
-    assert not {"rest", "minio", "postgres"} & set(plan["versions"])
+    assert plan.catalog is not None and plan.catalog.name == "theirs" and plan.external["spark"] == e.spark_master
+    assert not {"rest", "minio", "postgres"} & set(plan.versions)
     results = json.loads(folder.results.read_text())
     assert results["valid"] is True
     assert {"commits", "replay", "reads", "isolation", "linearizable", "metadata"} <= {
@@ -120,7 +120,7 @@ def test_the_same_workload_and_checks_on_what_is_not_ours(world: World, tmp_path
     assert set(logs) == {"orders", "events", "accounts"} and all(log.complete for log in logs.values())
     assert len(history.read(folder.history).operations()) == 40 + 3 + 2 * 3
 
-    namespace = plan["namespace"]
+    namespace = plan.namespace
     assert f"DROP TABLE theirs.{namespace}.orders PURGE;" in done.stdout
     location = table_pointer(e, namespace, "orders")
     assert location is not None, "the tables stay, as evidence"
@@ -150,7 +150,7 @@ def test_lost_acknowledgements_of_a_catalog_that_is_not_ours(world: World, tmp_p
     assert any("commit" in str(line) and "drop-reply" in str(line) for line in proxied)
 
     assert "left" not in done.stdout
-    assert table_pointer(world.stack.endpoints, folder.read_plan()["namespace"], "t") is None, "--clean drops it"
+    assert table_pointer(world.stack.endpoints, folder.read_plan().namespace, "t") is None, "--clean drops it"
 
 
 def test_a_store_that_is_not_ours_under_a_catalog_that_is(world: World, tmp_path: Path) -> None:
@@ -165,4 +165,4 @@ def test_a_store_that_is_not_ours_under_a_catalog_that_is(world: World, tmp_path
     assert {p.stem.partition("-")[0] for p in folder.logs.iterdir()} == {"rest", "postgres", "writer"}
     store = ObjectStore(endpoint=e.s3, access_key=e.access_key, secret_key=e.secret_key, region=e.region)
     assert any("/data/" in path for path in store.list(f"s3://{e.bucket}/mixed/rest"))
-    assert urlsplit(folder.read_plan()["external"]["store"]).path == f"/{e.bucket}/mixed"
+    assert urlsplit(folder.read_plan().external["store"]).path == f"/{e.bucket}/mixed"

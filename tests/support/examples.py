@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from workloads.operations import kinds
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 _BLOCK = re.compile(r"^```\w+\n# (?P<name>\S+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -26,3 +30,14 @@ def write_example(name: str, folder: Path) -> Path:
     path = folder / name
     path.write_text(example(name), encoding="utf-8")
     return path
+
+
+@contextmanager
+def kinds_of_its_own() -> Iterator[None]:
+    """Kinds of operations that are registered inside are gone after."""
+    before = dict(kinds._KINDS)
+    try:
+        yield
+    finally:
+        kinds._KINDS.clear()
+        kinds._KINDS.update(before)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.operations.keys import Keys
-from workloads.operations.kind import Draw, new_row
+from workloads.operations.inserts import Insert
+from workloads.operations.keys import Keys, part_of
+from workloads.operations.kind import Arguments, Draw, Kind, WriteSet, net, new_row
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
 
@@ -149,3 +150,67 @@ def test_a_state_is_a_multiset() -> None:
 
 def test_an_insert_stamps_the_operation() -> None:
     assert new_row(3, "w2-5", TABLE) == Row(3, "w2-5", 0, "w2-5", 1)
+
+
+# --- what a kind says of itself ---------------------------------------------------------------------------------------
+
+
+def touched(kind: Kind, state: State, value: Arguments) -> list[Row]:
+    """The rows of a state that an operation takes, by what it says that it touches."""
+    about = kind.touches(value, TABLE)
+    if about.whole:
+        return state.rows()
+    if about.parts:
+        return [r for r in state if r.part in about.parts]
+    if about.predicate is not None:
+        return [r for r in state if (r.part, r.cnt % 2) == about.predicate]
+    return [r for i in about.ids for r in state.by_id(i)]
+
+
+def told(kind: Kind, state: State, value: Arguments, op: str) -> WriteSet:
+    """The meaning of an operation by its kind's facts alone."""
+    about = kind.touches(value, TABLE)
+    old = touched(kind, state, value) if kind.sets or kind.deletes else []
+    added = []
+    if kind.sets:
+        changed = {"val": lambda r: op, "cnt": lambda r: r.cnt + 1, "log": lambda r: f"{r.log},{op}"}
+        added += [r._replace(**{c: changed[c](r) for c in kind.sets}) for r in old]
+    if kind.inserts == "copies":
+        assert about.copied_from is not None
+        rows = state.by_id(about.copied_from)
+        added += [Row(i, op, r.cnt, f"{r.log},{op}", part_of(i, TABLE)) for i in about.ids for r in rows]
+    elif kind.inserts != "nothing":
+        added += [new_row(i, op, TABLE) for i in about.ids if kind.inserts == "new" or not state.by_id(i)]
+    return net(old, added)
+
+
+TOLD = sorted(k for k, kind in KINDS.items() if kind.told and kind.changes_rows)
+
+
+@given(st.sampled_from(TOLD), st.lists(rows, max_size=8), st.integers(0, 2**31))
+def test_facts_that_tell_a_meaning_tell_the_meaning(name: str, initial: list[Row], seed: int) -> None:
+    kind, state = KINDS[name], State(initial)
+    value = kind.arguments(Draw(Random(seed), Keys(5), 1, TABLE, False, {}))
+    assert told(kind, state, value, "w1-0") == kind.writeset(state, value, "w1-0", TABLE)
+
+
+@given(st.sampled_from(sorted(KINDS)), st.lists(rows, max_size=8), st.integers(0, 2**31))
+def test_what_changes_is_touched_and_signed_as_the_kind_says(name: str, initial: list[Row], seed: int) -> None:
+    kind, state = KINDS[name], State(initial)
+    value = kind.arguments(Draw(Random(seed), Keys(5), 1, TABLE, False, {}, ("u",)))
+    about = kind.touches(value, TABLE)
+    removed, added = kind.writeset(state, value, "w1-0", TABLE)
+    for r in (*removed, *added):
+        assert r.id in about.ids or about.among is None or r.part in about.among
+    if kind.signs:
+        assert all("w1-0" in (r.val, *r.log.split(",")) for r in added)
+        assert len(added) >= len(removed)
+    if kind.means_the_same_everywhere:
+        assert (removed, added) == kind.writeset(State(), value, "w1-0", TABLE)
+
+
+def test_a_kind_derived_from_another_does_not_inherit_that_its_facts_tell_all() -> None:
+    class Twice(Insert):
+        name = "twice"
+
+    assert Insert.told and not Twice.told and Twice.signs

@@ -9,10 +9,10 @@ def assertion(text: str) -> tuple[str, float, bool]:
     """Parse a threshold such as ``"<5%"`` or ``">=200"``.
 
     Returns:
-            The comparison (``<``, ``<=``, ``>``, ``>=``, ``==``), the number (0.05 for 5 %), and whether it was a percentage.
+        The comparison (``<``, ``<=``, ``>``, ``>=``, ``==``), the number (0.05 for 5 %), and whether it was a percentage.
 
     Raises:
-            ValueError: the text has another form.
+        ValueError: the text has another form.
     """
     match = re.fullmatch(r"\s*(<=|>=|==|<|>)\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
     if match is None:

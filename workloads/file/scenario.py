@@ -62,17 +62,17 @@ class Step(_Model):
     """One operation. A writer invokes its operations in the order of the file.
 
     Attributes:
-            name: how the other steps refer to it.
+        name: how the other steps refer to it.
         writer: 0 … 7.
-            do: its kind of operation.
-            table: the first table by default.
+        do: its kind of operation.
+        table: the first table by default.
         value: its arguments, as in the history.
-            after: steps and moments that it waits for before it is invoked.
-            hold: steps and moments until which its first commit is held.
-            fault: what happens to its first commit (``answer`` when no verb is given: it is applied, then answered with an error).
-            at: the kind of request to hold or fault, if not the commit.
-            nth: which of its requests of that kind, from 1. A transfer first stages two commits, then publishes them.
-            service: the service that the request goes to; ``database``: the catalog server's own.
+        after: steps and moments that it waits for before it is invoked.
+        hold: steps and moments until which its first commit is held.
+        fault: what happens to its first commit (``answer`` when no verb is given: it is applied, then answered with an error).
+        at: the kind of request to hold or fault, if not the commit.
+        nth: which of its requests of that kind, from 1. A transfer first stages two commits, then publishes them.
+        service: the service that the request goes to; ``database``: the catalog server's own.
         expect: how it must end.
     """
 
@@ -105,11 +105,11 @@ class Scenario(_Model):
     """A whole scenario file. See ``docs/scenarios.md``.
 
     Attributes:
-            catalog: the catalog that it is about.
-            catalog_properties: more catalog properties for every writer, such as ``cache-enabled``.
-            since: the first Iceberg version that has the defect or keeps the promise; none when all do.
-            fixed: the first Iceberg version without the defect; none while all have it.
-            final: table → ids of its final rows, one for each row; or that nobody can read it, or that its content does not matter.
+        catalog: the catalog that it is about.
+        catalog_properties: more catalog properties for every writer, such as ``cache-enabled``.
+        since: the first Iceberg version that has the defect or keeps the promise; none when all do.
+        fixed: the first Iceberg version without the defect; none while all have it.
+        final: table → ids of its final rows, one for each row; or that nobody can read it, or that its content does not matter.
     """
 
     scenario: Annotated[str, Field(pattern=NAME)]
@@ -164,7 +164,7 @@ def shape(text: str, file: str = "<scenario>") -> tuple[Scenario, Lines]:
     """Parse the text of a scenario file and check types but not names; also the line of each key.
 
     Raises:
-            WorkloadError: every problem, each with file, line and key.
+        WorkloadError: every problem, each with file, line and key.
     """
     return validated(Scenario, text, file)
 
@@ -173,7 +173,7 @@ def parse(text: str, file: str = "<scenario>") -> Scenario:
     """Parse the text of a scenario file; ``file`` names it in errors.
 
     Raises:
-            WorkloadError: every problem, each with file, line and key.
+        WorkloadError: every problem, each with file, line and key.
     """
     scenario, lines = shape(text, file)
     refuse(problems(scenario), lines, file)
@@ -264,7 +264,7 @@ def load(path: Path) -> Scenario:
     """Read and validate a scenario file.
 
     Raises:
-            WorkloadError: it cannot be read, or has problems.
+        WorkloadError: it cannot be read, or has problems.
     """
     return parse(read_text(path), str(path))
 
@@ -273,7 +273,7 @@ def paths(names: list[str]) -> list[Path]:
     """The files of these scenarios, given by name or path; the whole library, by name, when none is given.
 
     Raises:
-            WorkloadError: a scenario does not exist.
+        WorkloadError: a scenario does not exist.
     """
     library = {p.stem: p for p in sorted(LIBRARY.glob("*.yaml"))}
     found = []
@@ -291,6 +291,6 @@ def find(names: list[str]) -> list[Scenario]:
     """These scenarios, given by name or path; the whole library, by name, when none is given.
 
     Raises:
-            WorkloadError: a scenario does not exist or has problems.
+        WorkloadError: a scenario does not exist or has problems.
     """
     return [load(p) for p in paths(names)]

@@ -18,11 +18,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from nemesis.faults.fault import Fault
 from nemesis.faults.lengths import Seconds
 from nemesis.faults.packages import PACKAGES
+from workloads.file import own_kinds
 from workloads.file.assertions import METRICS, assertion
 from workloads.file.yamlfile import FileError, KeyPath, Lines, Problem, read_text, refuse, suggest, validated
 from workloads.operations.keys import Keys
 from workloads.operations.kind import STAGES
-from workloads.operations.kinds import KINDS
+from workloads.operations.kinds import KINDS, KindError
 from workloads.tables import TableSpec
 
 WorkloadError = FileError
@@ -73,6 +74,8 @@ class OperationSpec(_Model):
     older_than: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     """Seconds."""
 
+    model_config = ConfigDict(extra="allow", frozen=True)  # options of kinds from elsewhere
+
     def options(self) -> dict[str, Any]:
         """The kind's own options that were given."""
         return {k: v for k, v in self if k not in ("weight", "keys", "tables") and v is not None}
@@ -102,10 +105,10 @@ class Nemesis(_Model):
     """What goes wrong while the writers work. See ``docs/nemesis.md``.
 
     Attributes:
-            packages: names in ``nemesis.faults.packages``.
-            faults: further faults.
-            interval: mean seconds from the end of a fault to the start of the next; drawn from half to one and a half times it.
-            duration: seconds that a fault lasts, unless the fault gives its own.
+        packages: names in ``nemesis.faults.packages``.
+        faults: further faults.
+        interval: mean seconds from the end of a fault to the start of the next; drawn from half to one and a half times it.
+        duration: seconds that a fault lasts, unless the fault gives its own.
     """
 
     packages: tuple[str, ...] = ()
@@ -166,16 +169,57 @@ def shape(text: str, file: str = "<workload>") -> tuple[Workload, Lines]:
     """Parse the text of a workload file and check types but not names; also the line of each key.
 
     Raises:
-            WorkloadError: every problem, each with file, line and key.
+        WorkloadError: every problem, each with file, line and key.
     """
-    return validated(Workload, text, file)
+    return _with_own_kinds(*validated(Workload, text, file), file)
+
+
+def _with_own_kinds(w: Workload, lines: Lines, file: str) -> tuple[Workload, Lines]:
+    """The workload with kinds given as ``module:Class`` imported, and called by their names.
+
+    Raises:
+        WorkloadError: one cannot be imported, or has another's name.
+    """
+    problems: list[Problem] = []
+    names: dict[str, str] = {}
+    by_name: dict[KeyPath, int] = {}
+
+    def named(mix: Mix, at: KeyPath) -> Mix:
+        out: Mix = {}
+        for key, spec in mix.items():
+            name = key
+            if own_kinds.SEPARATOR in key:
+                try:
+                    name = own_kinds.load(key, Path(file).parent)
+                    if names.setdefault(name, key) != key:
+                        raise KindError(f"has the name {name}, which {names[name]} has; give it another")
+                except KindError as e:
+                    problems.append(((*at, key), f"{key}: {e}"))
+                below = {p: n for p, n in lines.items() if p[: len(at) + 1] == (*at, key)}
+                by_name.update({(*at, name, *p[len(at) + 1 :]): n for p, n in below.items()})
+            if name in out:
+                problems.append(((*at, key), f"{key}: operation {name} is there twice; keep one"))
+            out[name] = spec
+        return out
+
+    operations = named(w.operations, ("operations",))
+    phases = tuple(
+        p
+        if p.operations is None
+        else p.model_copy(update={"operations": named(p.operations, ("phases", i, "operations"))})
+        for i, p in enumerate(w.phases)
+    )
+    refuse(problems, lines, file)
+    if not names:
+        return w, lines
+    return w.model_copy(update={"operations": operations, "phases": phases}), {**lines, **by_name}
 
 
 def parse(text: str, file: str = "<workload>") -> Workload:
     """Parse the text of a workload file; ``file`` names it in errors.
 
     Raises:
-            WorkloadError: every problem, each with file, line and key.
+        WorkloadError: every problem, each with file, line and key.
     """
     workload, lines = shape(text, file)
     refuse(problems(workload), lines, file)
@@ -209,8 +253,12 @@ def problems(w: Workload) -> Iterator[Problem]:
             for option in spec.options():
                 allowed = KINDS[kind].options
                 if option not in allowed:
-                    takes = ", ".join(("weight", "keys", "tables", *allowed))
-                    yield ((*at, kind, option), f"{option}: {kind} has no such option; allowed: {takes}")
+                    takes = ["weight", "keys", "tables", *allowed]
+                    near = suggest(option, takes)
+                    yield (
+                        (*at, kind, option),
+                        f"{option}: {kind} has no such option{near}; allowed: {', '.join(takes)}",
+                    )
             if not spec.tables and spec.tables is not None:
                 yield ((*at, kind, "tables"), "tables: names no table; leave the key out for all tables")
             for i, t in enumerate(spec.tables or ()):
@@ -284,7 +332,7 @@ def find(name: str) -> Path:
     """The file that ``name`` means: a path, or the name of a workload in the library (``quick``).
 
     Raises:
-            WorkloadError: neither exists; the message lists the library.
+        WorkloadError: neither exists; the message lists the library.
     """
     path = Path(name)
     if path.is_file():
@@ -300,6 +348,6 @@ def load(path: Path) -> Workload:
     """Read and validate a workload file.
 
     Raises:
-            WorkloadError: it cannot be read, or has problems.
+        WorkloadError: it cannot be read, or has problems.
     """
     return parse(read_text(path), str(path))

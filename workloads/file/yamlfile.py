@@ -226,11 +226,11 @@ def validated(
     """YAML text as a ``root``, and the line of every key (its path in the file → its line, from 1).
 
     Args:
-            example: the file that the error on an empty file recommends as a start.
-            prepare: called on the plain data before validation.
+        example: the file that the error on an empty file recommends as a start.
+        prepare: called on the plain data before validation.
 
     Raises:
-            FileError: every problem, each with file, line and key.
+        FileError: every problem, each with file, line and key.
     """
     data, lines = _parse_yaml(text, file, example)
     if not isinstance(data, dict):

@@ -1,0 +1,111 @@
+"""``plan.yaml``: what a run was asked to do, with everything filled in: the workload, versions, seed, and the command that repeats it.
+
+The harness writes it; checkers and reports read it. Format 2 says of the catalog what it does against concurrent commits and which
+servers it has. Plans of format 1, which have no key ``format``, say only its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from workloads.tables import TableSpec
+
+FORMAT = 2
+_LEFT_OUT_WHEN_EMPTY = ("external", "catalog_properties", "clocks", "nemesis")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True, coerce_numbers_to_str=True)
+
+
+class PlannedCatalog(_Part):
+    """The catalog of a run.
+
+    Attributes:
+        name: of the entry in ``compose.catalogs``, or what the user's own file calls it.
+        summary: what it is, one line; empty when the plan does not say.
+        guard: what it does against concurrent commits, such as ``compare-and-swap`` or ``none``; None when the plan does not say.
+        services: names of its servers that the run started.
+    """
+
+    name: str
+    summary: str = ""
+    guard: str | None = None
+    services: tuple[str, ...] = ()
+
+
+class PlannedPhase(_Part):
+    """A phase of the workload; ``operations``: kind → its share of the mix and its options."""
+
+    name: str
+    length: dict[str, Any] = {}
+    operations: dict[str, dict[str, Any]] = {}
+    rate: float | None = None
+    writers: int | None = None
+    tables: tuple[str, ...] | None = None
+
+
+def _catalog(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+class Plan(_Part):
+    """A run's plan. What it does not say is empty or None; keys that this version does not know are kept (``model_extra``).
+
+    Attributes:
+        external: what is somebody else's: catalog, object store, Spark master.
+        keys: how the workload draws shared keys.
+        op_timeout: seconds that an operation may take.
+        clocks: writer → how far its clock is off, such as ``+1h``.
+        nemesis: the faults, as the workload file has them.
+        expect: anomalies that the workload expects.
+        assertions: metric → threshold, such as ``<5%``; ``assert`` in the file.
+    """
+
+    format: int = 1
+    workload: str = ""
+    description: str = ""
+    seed: int | None = None
+    command: str = ""
+    catalog: Annotated[PlannedCatalog | None, BeforeValidator(_catalog)] = None
+    external: dict[str, Any] = {}
+    catalog_properties: dict[str, str] = {}
+    namespace: str = ""
+    versions: dict[str, str] = {}
+    tables: tuple[TableSpec, ...] | None = None
+    writers: Annotated[int | None, Field(ge=1)] = None
+    keys: dict[str, Any] = {}
+    op_timeout: float | None = None
+    clocks: dict[int, str] = {}
+    nemesis: dict[str, Any] = {}
+    phases: tuple[PlannedPhase, ...] = ()
+    expect: tuple[str, ...] = ()
+    assertions: Annotated[dict[str, str], Field(alias="assert")] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: object) -> object:
+        return {k: v for k, v in value.items() if v is not None} if isinstance(value, Mapping) else value
+
+    def to_yaml(self) -> dict[str, Any]:
+        """The content of ``plan.yaml``: what was said, in the order of the attributes above, then unknown keys."""
+        said = self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
+        order = [f.alias or name for name, f in Plan.model_fields.items()]
+        keys = [*(k for k in order if k in said), *(k for k in said if k not in order)]
+        return {k: said[k] for k in keys if said[k] or k not in _LEFT_OUT_WHEN_EMPTY}
+
+
+def readable_part(content: Mapping[str, Any]) -> tuple[Plan, tuple[str, ...]]:
+    """As much of a plan as has the form of one, and a sentence for each key that has not: a report must show every run."""
+    left = {str(k): v for k, v in content.items()}
+    problems: list[str] = []
+    while True:
+        try:
+            return Plan.model_validate(left), tuple(problems)
+        except ValidationError as e:
+            for key in dict.fromkeys(str(error["loc"][0]) for error in e.errors()):
+                del left[key]
+                problems.append(f"plan.yaml: {key} is not what a plan says there, so it is left out")

@@ -1,0 +1,114 @@
+"""What the reader of a table's files could not read, or found to contradict itself: a code for checkers, a sentence for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+Code = Literal[
+    "missing-file",
+    "corrupt-file",
+    "missing-metadata",
+    "corrupt-metadata",
+    "unreadable-manifest",
+    "parent",
+    "outside-chain",
+    "fork",
+    "metadata-log",
+    "snapshot-changed",
+    "written-over",
+    "torn",
+    "other",
+]
+"""What it is.
+
+======================== ===============================================================================================
+missing-file             a manifest list, manifest, data or delete file is not in the store
+corrupt-file             such a file cannot be decoded
+missing-metadata         a metadata.json is not in the store
+corrupt-metadata         a metadata.json cannot be decoded
+unreadable-manifest      what is unknown because another snapshot's manifest cannot be read
+parent                   a snapshot's parent was never seen, or could not be read
+outside-chain            a snapshot is in no version of the metadata chain
+fork                     a version does not descend from the version before it
+metadata-log             a version names another predecessor than the chain
+snapshot-changed         a version tells a snapshot differently than an earlier version
+written-over             a metadata.json has another content than when it was read first
+torn                     the last line of the table log is torn
+other                    anything else; an older icequake wrote sentences alone
+======================== ===============================================================================================
+"""
+METADATA: frozenset[Code] = frozenset({"missing-metadata", "corrupt-metadata"})
+FILES: frozenset[Code] = frozenset({"missing-file", "corrupt-file"})
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem.
+
+    Attributes:
+        code: what it is.
+        why: the same for people, with everything that is known; no full stop.
+        file: that it is about, relative to the table where it lies below it; None for none.
+        snapshot: that it is about: the one that made the file, the parent, the one that was told differently.
+        kind: of the file: ``manifest list``, ``manifest``, ``data file``, ``deletion vector``, …
+        cause: why the file cannot be decoded.
+    """
+
+    code: Code
+    why: str
+    file: str | None = None
+    snapshot: int | None = None
+    kind: str = ""
+    cause: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """What is said of it; empty fields are left out."""
+        return {k: v for k, v in asdict(self).items() if v not in (None, "")}
+
+
+def problem_from_json(value: object) -> Problem:
+    """The inverse of :meth:`Problem.to_json`; of format 1, which has sentences, what the sentence says.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(value, str):
+        return problem_of(value)
+    if not isinstance(value, Mapping) or value.get("code") not in get_args(Code) or not isinstance(value["why"], str):
+        raise ValueError("a problem must have a known code and why")
+    return Problem(**{k: v for k, v in value.items() if k != "type"})
+
+
+_FILE = re.compile(
+    r"(?P<kind>manifest list|manifest|data file|equality delete file|position delete file|deletion vector)"
+    r"(?: \(of snapshot (?P<snapshot>-?\d+|None)\))? (?P<file>.+?) is (?P<what>missing|corrupt)(?:: (?P<cause>.*))?$"
+)
+_METADATA = re.compile(r"metadata file (?P<file>.+?) is (?P<what>missing|corrupt)(?:: (?P<cause>[^;]*))?")
+_SNAPSHOT = re.compile(r"(?:tells snapshot|its parent) (-?\d+)")
+
+
+def problem_of(sentence: str) -> Problem:
+    """The problem that a sentence of a table log of format 1 tells; one that is not known has the code ``other``."""
+    if "does not descend from it" in sentence:
+        return Problem("fork", sentence)
+    if found := _METADATA.search(sentence):
+        code: Code = "missing-metadata" if found["what"] == "missing" else "corrupt-metadata"
+        return Problem(code, sentence, found["file"], cause=found["cause"] or "")
+    if sentence.startswith("its metadata-log says"):
+        return Problem("metadata-log", sentence)
+    if "is in no version of the metadata chain" in sentence:
+        return Problem("outside-chain", sentence)
+    if found := _FILE.match(sentence.rpartition("; needed by ")[0] or sentence):
+        code = "missing-file" if found["what"] == "missing" else "corrupt-file"
+        snapshot = None if found["snapshot"] in (None, "None") else int(found["snapshot"])
+        return Problem(code, sentence, found["file"], snapshot, found["kind"], found["cause"] or "")
+    if found := _SNAPSHOT.match(sentence):
+        return Problem(
+            "parent" if sentence.startswith("its parent") else "snapshot-changed", sentence, None, int(found[1])
+        )
+    if "was written over" in sentence:
+        return Problem("written-over", sentence)
+    return Problem("unreadable-manifest" if "manifest" in sentence else "other", sentence)

@@ -1,0 +1,38 @@
+"""Judge a run that ended, then write and publish its results. Its evidence is read once for all three."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.runfolder import RunFolder
+from checkers.judge.check import ALL, Engine, check
+from checkers.judge.runfolder import Results, load_evidence, load_promises, write_results
+
+T = TypeVar("T")
+Publish = Callable[[RunFolder, Evidence], T]
+"""Writes what people read, such as the page, into the folder of a judged run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Generic[T]):
+    """The evidence of a run, the checkers' results, and what publishing returned."""
+
+    evidence: Evidence
+    results: Results
+    published: T
+
+
+def judge_run(folder: RunFolder, publish: Publish[T], engine: Engine = "auto") -> Judged[T]:
+    """Check a run's folder, write its results and publish them.
+
+    Raises:
+        StoreError, HistoryError, TableLogError: a file in the folder cannot be read.
+        OSError: a file cannot be written.
+    """
+    evidence = load_evidence(folder.path)
+    results = check(evidence, ALL, load_promises(folder.path), engine=engine)
+    write_results(results, folder.results)
+    return Judged(evidence, results, publish(folder, evidence))

@@ -1,0 +1,241 @@
+"""The phases of a run: each writer has one thread that draws the next operation, has it executed and records it."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checkers.evidence.history import Recorder
+from compose.processes.watchdog import Watchdog
+from harness.run.context import RunContext
+from harness.run.settings import REPLACE_TRIES, Watcher
+from harness.tablefiles.follower import Follower
+from harness.writers.driver import CATALOG
+from harness.writers.slot import WriterDied, WriterError, WriterSlot, WriterTimeout, outcome, request
+from nemesis.faults.fault import Fault
+from nemesis.proxy.board import Board
+from workloads import generator
+from workloads.file.workload import Phase
+from workloads.generator import PlannedOperation
+from workloads.operations.kind import Draw
+from workloads.operations.kinds import KINDS
+
+
+@dataclass
+class Progress:
+    """Counts completed operations and tells the watcher.
+
+    Attributes:
+        total: expected number of operations; None if a phase is limited by time.
+    """
+
+    watcher: Watcher
+    total: int | None
+    done: int = 0
+
+    def one_more(self) -> None:
+        """Count one completed operation."""
+        self.done += 1
+        self.watcher.progress(self.done, self.total)
+
+
+class Phases:
+    """Has the writers execute operations, and records them.
+
+    An error in one writer's thread ends all threads; the method that started them raises it.
+
+    Args:
+        follower: of the table logs; an expiry waits for it.
+        slots: the writers; the workload's first, then the nemesis's.
+        board: of the proxies; it records which writer runs which operation. None without proxies.
+        watchdog: started again if it was killed.
+    """
+
+    def __init__(
+        self,
+        run: RunContext,
+        recorder: Recorder,
+        follower: Follower,
+        slots: Sequence[WriterSlot],
+        board: Board | None,
+        watchdog: Watchdog,
+        progress: Progress,
+    ) -> None:
+        self._run = run
+        self._recorder = recorder
+        self._follower = follower
+        self._slots = slots
+        self._board = board
+        self._watchdog = watchdog
+        self._progress = progress
+        self._stop = run.settings.stop
+        self._errors: list[BaseException] = []
+        self._counters = [0] * len(slots)
+        self._processes = list(range(len(slots)))
+
+    def seed(self) -> None:
+        """Fill the tables."""
+        self._everybody(self._run.shares(generator.seed_rows(self._run.workload)), "setup")
+
+    def phase(self, phase: Phase) -> None:
+        """One phase of the workload, to its end."""
+        assert phase.writers is not None
+        goal = f"{phase.length.ops} operations" if phase.length.ops else f"{phase.length.time:g} s"
+        self._run.say(f"phase {phase.name}: {goal}, {phase.writers} writers")
+        streams: list[Iterable[PlannedOperation]] = [
+            self._run.settings.operations(self._run.workload, phase, n, self._run.settings.seed)
+            for n in range(phase.writers)
+        ]
+        deadline = None if phase.length.time is None else time.monotonic() + phase.length.time
+        pause = phase.writers / phase.rate if phase.rate else 0.0
+        self._everybody(streams, phase.name, deadline=deadline, pause=pause)
+
+    def final_reads(self) -> None:
+        """Read every table, by all writers or by one."""
+        reads = generator.final_reads(self._run.workload)
+        shared = self._run.settings.share_final_reads
+        each = self._run.shares(reads) if shared else [reads for _ in range(self._run.workload.writers)]
+        self._everybody(each, "final-reads")
+
+    def maintainer(self) -> Callable[[Fault], str | None] | None:
+        """A function that runs the nemesis's operations on their own writer and returns the outcome; None if the nemesis has no operations."""
+        if not self._run.maintainers:
+            return None
+        n = self._run.workload.writers
+        rng = random.Random(f"{self._run.settings.seed}/maintenance")
+
+        def maintain(fault: Fault) -> str | None:
+            assert fault.do is not None
+            table = rng.choice(self._run.workload.tables)
+            draw = Draw(rng, self._run.workload.keys.keys(), n, table, True, {})
+            value = fault.value or KINDS[fault.do].arguments(draw)
+            return self._perform(n, PlannedOperation(fault.do, table, value), "nemesis")
+
+        return maintain
+
+    def _everybody(
+        self,
+        streams: list[Iterable[PlannedOperation]] | list[list[PlannedOperation]],
+        name: str,
+        *,
+        deadline: float | None = None,
+        pause: float = 0.0,
+    ) -> None:
+        """Run one stream of operations per writer, each in its own thread, and wait for all."""
+
+        def work(n: int, stream: Iterable[PlannedOperation]) -> None:
+            rng = random.Random(f"{self._run.settings.seed}/{name}/{n}/pace")
+            next_at = time.monotonic()
+            try:
+                for planned in stream:
+                    if pause:
+                        next_at += rng.uniform(0, 2 * pause)
+                        self._stop.wait(max(0.0, next_at - time.monotonic()))
+                    if self._stop.is_set() or (deadline is not None and time.monotonic() >= deadline):
+                        return
+                    self._perform(n, planned, name)
+            except BaseException as e:
+                self._errors.append(e)
+                self._stop.set()
+
+        threads = [
+            threading.Thread(target=work, args=(n, stream), name=f"writer-{n}", daemon=True)
+            for n, stream in enumerate(streams)
+        ]
+        for t in threads:
+            t.start()
+        try:
+            for t in threads:
+                while t.is_alive():
+                    t.join(0.2)
+                    self._watchdog.start()  # a new one, if it was killed
+                    if self._stop.is_set():
+                        for slot in self._slots:
+                            slot.interrupt()
+        except BaseException:  # Ctrl-C
+            self._stop.set()
+            for slot in self._slots:
+                slot.interrupt()
+            for t in threads:
+                t.join(10)
+            raise
+        if self._errors:
+            raise self._errors[0]
+
+    def _perform(self, n: int, planned: PlannedOperation, phase: str) -> str | None:
+        """One operation: record the invocation, have it executed, record the completion.
+
+        Returns:
+            Its outcome; None if it was not invoked, because the snapshots that an expiry would delete could not be read first.
+        """
+        slot, kind = self._slots[n], KINDS[planned.f]
+        older_than = None
+        if kind.needs_captured_log:
+            try:
+                older_than = self._follower.secure(planned.table.name)
+            except (OSError, RuntimeError) as e:
+                if self._run.workload.nemesis is None:
+                    raise
+                self._run.say(f"skipped the expiry of {planned.table.name}, because its table log cannot be read: {e}")
+                return None
+            if older_than is None:
+                older_than = "1970-01-01 00:00:00.000"
+        op = f"w{n}-{self._counters[n]}"
+        self._counters[n] += 1
+        message = request(
+            op,
+            kind.statements(planned.value, op, planned.table),
+            catalog=CATALOG,
+            namespace=self._run.namespace,
+            table=planned.table.name,
+            older_than=older_than,
+        )
+        process, table = self._processes[n], planned.table.name
+        extra: dict[str, Any] = {"phase": phase} if older_than is None else {"phase": phase, "older_than": older_than}
+        self._recorder.record("invoke", process, planned.f, table=table, value=planned.value, op=op, **extra)
+        died: WriterDied | WriterTimeout | None = None
+        if self._board is not None:
+            self._board.invoked(n, op)
+        try:
+            answer = slot.call(message, self._run.workload.op_timeout)
+            result = outcome(planned.f, planned.value, answer)
+        except (WriterDied, WriterTimeout) as e:
+            died, result = e, "info"
+            answer = {"ok": False, "error": [[f"icequake.{type(e).__name__}", str(e)]]}
+        if not answer["ok"]:
+            answer["error"] = self._run.hide.value(answer["error"])
+        value = None
+        if answer["ok"]:
+            value = answer["result"]
+            if answer["bound"]:
+                value = {**answer["bound"], "rows": value}
+        elif kind.sets_back and answer.get("bound"):
+            value = {"snapshot": answer["bound"]["snapshot"]}
+        self._recorder.record(
+            result,  # type: ignore[arg-type]  # outcome() returns ok, fail or info
+            process,
+            planned.f,
+            table=table,
+            value=value,
+            op=op,
+            error=None if answer["ok"] else answer["error"],
+        )
+        self._progress.one_more()
+        if result == "info":
+            self._processes[n] += len(self._processes)
+        if died is not None and not self._stop.is_set():
+            self._run.say(f"writer w{n}: {type(died).__name__}; replaced")
+            self._replace(slot)
+        return result
+
+    def _replace(self, slot: WriterSlot) -> None:
+        for attempt in range(REPLACE_TRIES):
+            try:
+                return slot.replace()
+            except WriterError:
+                if attempt == REPLACE_TRIES - 1 or self._stop.is_set():
+                    raise

@@ -1,0 +1,68 @@
+"""The plan of a run: its ``plan.yaml``, and the number of operations that it will invoke."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from checkers.evidence.plan import FORMAT, Plan, PlannedCatalog
+from compose.catalogs import user_file
+from compose.catalogs.registry import CATALOGS
+from compose.external.external import External
+from compose.redaction import masked
+from harness.run.context import RunContext
+from harness.run.versions import versions
+from workloads import generator
+from workloads.file.workload import Workload
+
+
+def count(workload: Workload) -> int | None:
+    """Operations that the whole run will invoke; None if a phase is limited by time."""
+    lengths = [p.length.ops for p in workload.resolved_phases()]
+    around = len(generator.seed_rows(workload)) + len(generator.final_reads(workload)) * workload.writers
+    return around + sum(n for n in lengths if n is not None) if None not in lengths else None
+
+
+def catalog_of_plan(name: str, external: External) -> PlannedCatalog:
+    """The catalog ``name``, or the user's own, as a plan describes it."""
+    if external.catalog is not None:
+        return PlannedCatalog(name=external.catalog.name)
+    if user_file.is_file(name) or name not in CATALOGS:
+        return PlannedCatalog(name=name)
+    entry = CATALOGS[name]
+    return PlannedCatalog(name=name, summary=entry.summary, guard=entry.guard, services=entry.services)
+
+
+def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
+    """The plan of a run, without secrets; ``more``: keys in addition to those of every plan."""
+    w = run.workload
+    return Plan.model_validate(
+        {
+            "format": FORMAT,
+            "workload": w.workload,
+            "description": w.description,
+            "seed": run.settings.seed,
+            "command": run.hide.text(run.settings.command),
+            "catalog": catalog_of_plan(w.catalog, run.external).model_dump(exclude_none=True),
+            "external": run.hide.value(run.external.plain),
+            "catalog_properties": masked(w.catalog_properties),
+            "namespace": run.namespace,
+            "versions": versions(run.installation, our_servers(run)),
+            "tables": [t.model_dump() for t in w.tables],
+            "writers": w.writers,
+            "keys": w.keys.model_dump(),
+            "op_timeout": w.op_timeout,
+            "clocks": dict(w.clocks),
+            "nemesis": w.nemesis.model_dump(mode="json", exclude_defaults=True) if w.nemesis else {},
+            "phases": [p.model_dump(exclude_none=True) for p in w.resolved_phases()],
+            "expect": list(w.expect),
+            "assert": dict(w.assertions),
+            **more,
+        }
+    )
+
+
+def our_servers(run: RunContext) -> frozenset[str]:
+    """The servers that the run itself starts and whose versions go into the plan."""
+    servers = () if run.external.catalog else CATALOGS[run.workload.catalog].services
+    return frozenset((*servers, *(() if run.external.store else ("minio",))))

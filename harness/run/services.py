@@ -1,0 +1,68 @@
+"""The proxies and services of a run; the services are a new stack or the one that is up."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from compose.catalogs.registry import CATALOGS
+from compose.endpoints import Endpoints
+from compose.processes.service import Service
+from compose.stack.stack import Stack
+from harness.run.context import RunContext
+from harness.run.settings import StandingStack
+from harness.run.writer_proxies import WriterProxies
+from nemesis.proxy.board import Board
+from nemesis.proxy.listener import Proxies
+
+
+def proxies_of(run: RunContext, stack: contextlib.ExitStack) -> WriterProxies | None:
+    """The proxies between the writers and the services: those of the settings, else new ones; None if the run needs none.
+
+    A run needs them for faults, and for a catalog without guarantees, to record what the catalog did.
+    """
+    nemesis, theirs = run.workload.nemesis, run.external.catalog
+    guard = CATALOGS[run.workload.catalog].guard if theirs is None else theirs.guard
+    if run.settings.fronts is not None or not (nemesis is not None or run.settings.proxied or guard == "none"):
+        return run.settings.fronts
+    board = Board(run.settings.seed)
+    stack.callback(board.close)
+    board.remembers = nemesis is not None and any(f.action.remembers_loads for f in nemesis.all())
+    return WriterProxies(stack.enter_context(Proxies(board)))
+
+
+def services_of(
+    run: RunContext,
+    stack: contextlib.ExitStack,
+    data: Path,
+    proxies: WriterProxies | None,
+    standing: StandingStack | None,
+) -> tuple[Endpoints, Mapping[str, Service]]:
+    """The services' endpoints, and the services that were started here, by name.
+
+    Raises:
+        ServiceError: a service does not come up.
+    """
+    properties = run.workload.catalog_properties
+    if standing is not None:
+        run.say("using the stack that is up")
+        return replace(standing.endpoints, catalog_properties=properties), standing.services
+    own = Stack(
+        run.installation,
+        run_id=run.run_id,
+        data=data / "services",
+        logs=run.folder.logs,
+        workers=run.settings.spark_workers,
+        worker_cores=max(2, run.writers),
+        ports=run.settings.ports,
+        on_event=run.say,
+        catalog=run.workload.catalog,
+        before_database=None if proxies is None else proxies.database,
+        before_store=None if proxies is None else proxies.store,
+        external=run.external,
+    )
+    own.start()
+    stack.callback(own.stop)
+    return replace(own.endpoints, catalog_properties=properties), own.services
