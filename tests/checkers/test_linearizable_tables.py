@@ -11,20 +11,21 @@ import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
-from checkers.judge.check import ALL, check
+from checkers.judge.check import check
 from checkers.judge.runfolder import Promises
 from checkers.linearizable import Limits, Linearizable
 from checkers.linearizable.rows import SeenRows, rows_of
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Checker, Verdict
 from tests.checkers.test_clean_histories import tables
+from tests.support.judging import UNREDUCED
 from tests.support.simulator import ROW_BY_ROW, Defects, simulate
 from workloads.operations.kind import WriteSet
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
 
 Level = Literal["serializable", "snapshot"]
-OTHERS = [c for c in ALL if c.name != "linearizable"]
+OTHERS = [c for c in UNREDUCED if c.name != "linearizable"]
 
 
 class Told:
