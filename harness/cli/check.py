@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -15,6 +15,7 @@ from harness.cli.options import BadArgument, RunArgument
 if TYPE_CHECKING:
     from checkers.evidence.evidence import Evidence
     from checkers.evidence.runfolder import RunFolder
+    from checkers.judge.check import Engine
     from reports.run.stored import Stored
 
 
@@ -29,14 +30,14 @@ def publish(folder: RunFolder, evidence: Evidence) -> Stored:
     return shown
 
 
-def judge(folder: RunFolder, engine: str = "auto") -> int:
+def judge(folder: RunFolder, engine: Engine = "auto") -> int:
     """Check a run's folder, write results, page and JUnit file, and print the summary; return the exit code."""
     from checkers.verdict import exit_code
     from harness.run.judged import judge_run
     from reports.run import summary
 
     with details_in(folder.path):
-        judged = judge_run(folder, publish, engine)  # type: ignore[arg-type]
+        judged = judge_run(folder, publish, engine)
     for line in summary.lines(judged.published):
         typer.echo(line)
     return exit_code(judged.results.valid)
@@ -69,7 +70,7 @@ def check(
             )
     if engine not in ("auto", "exact", "columns"):
         raise BadArgument(f"--engine {engine}: allowed: auto, exact, columns")
-    return judge(runs.find(what.parent if what.is_file() else what), engine)
+    return judge(runs.find(what.parent if what.is_file() else what), cast("Engine", engine))
 
 
 def export(
