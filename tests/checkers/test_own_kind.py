@@ -188,7 +188,7 @@ def test_a_read_of_several_ids_is_left_undecided_not_accused() -> None:
 def test_a_stored_run_that_had_it_is_judged_in_another_place(tmp_path: Path) -> None:
     folder = stored(simulate(1, [TableSpec(name="t", seed_rows=3)], mix=HEAVY), tmp_path / "run")
     run = RunFolder(folder)
-    run.write_plan({**run.read_plan(), "kinds": save_kinds(run, HEAVY)})
+    run.write_plan(run.read_plan().model_copy(update={"kinds": save_kinds(run, HEAVY)}))
     here = check(load_evidence(folder))
     with kinds_of_its_own():
         kinds._KINDS.pop("multiply")
