@@ -223,7 +223,7 @@ def _faults(c: Comparison, spec: Mapping[str, Any]) -> Iterable[str]:
         on = {name for m in found for name in m.faults}
         idle = sorted(n for n in on if not any(m.faults[n].hits for m in found if n in m.faults))
         if idle:
-            yield f"{c.label(x)}: these faults were on and struck nothing: {_listed(idle)}."
+            yield f"{c.label(x)}: these faults were active but struck nothing: {_listed(idle)}."
         spared = _spared(c, x)
         if spared:
             yield f"{c.label(x)}: never killed, stopped or restarted: {_listed(spared)}."
