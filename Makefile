@@ -23,15 +23,18 @@ run: ## Run one workload: make run WORKLOAD=workloads/mixed.yaml
 	@code=0; $(BOOTSTRAP) icequake run $(WORKLOAD) || code=$$?; \
 		test $$code -ge 128 || $(BOOTSTRAP) setup --class-data-after; exit $$code
 
+# pytest prepares every test file in each of its processes, unless the outcome may be kept beside the file.
+test test-fast test-spark: export PYTHONDONTWRITEBYTECODE =
+
 test: setup ## All tests; those on a real Spark cluster one after another
 	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS) --dist worksteal --durations=20
 	@$(BOOTSTRAP) pytest -m spark --durations=20
 
-test-fast: ## The tests that need no Spark
-	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS) --dist worksteal
+test-fast: ## The tests that need no Spark, without the slow ones
+	@$(BOOTSTRAP) pytest -m "not spark and not slow" -n $(JOBS) --dist worksteal --durations=20
 
 test-spark: setup ## The tests on a real Spark cluster
-	@$(BOOTSTRAP) pytest -m spark
+	@$(BOOTSTRAP) pytest -m spark --durations=20
 
 lint: ## ruff (rules and format), mypy --strict, and the order of the folders
 	@$(BOOTSTRAP) ruff check .

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -51,22 +51,42 @@ MOST = 100
 """Anomalies of a name that are told one by one."""
 
 
+class TransferReads(TypedDict, total=False):
+    """Numbers of reads of two tables; empty in a run without operations on two tables."""
+
+    judged: int
+    stable: int
+    """Judged ones during which their first table stayed at one snapshot."""
+    undecided: int
+    saw_half: int
+    """How often one saw a transfer that stays half: one read counts once for each such transfer."""
+
+
+class AtomicityStats(TypedDict):
+    """What the checker counted."""
+
+    transfers: dict[str, int]
+    """What became of transfers (``both``, ``neither``, ``half``, ``undecided``, ``rolled_back``) → how many."""
+    committed: NotRequired[dict[str, int]]
+    """How the acknowledged ones were committed, as their writers say → how many; absent without operations on two tables."""
+    reads: TransferReads
+
+
 class Atomicity(Checker):
     """Transfers that are in one table and not in the other, for good or in a reader's eyes."""
 
     name = "atomicity"
+    stats_type = AtomicityStats
     names = frozenset({"half-transaction", "fractured-read"})
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies ``half-transaction``, ``fractured-read``.
 
-        ``stats``: ``transfers`` by what became of them (``both``, ``neither``, ``half``, ``undecided``, ``rolled_back``); ``committed``, how
-        the acknowledged ones were, as their writers say; ``reads`` of two tables (``judged``, ``stable`` of these, ``undecided``), and
-        how many ``saw_half`` of a transfer that stays half.
+        ``stats``: :class:`AtomicityStats`.
         """
         operations = [o for o in evidence.history.operations() if second_of(o.f, o.value) not in (None, o.table)]
         if not operations:
-            return Verdict(self.name, True, stats={"transfers": {}, "reads": {}})
+            return Verdict(self.name, True, stats=AtomicityStats(transfers={}, reads={}))
         found, notes = timelines(evidence)
         judge = _Transfers({t.name: t for t in found}, operations, self.name)
         judge.run()
@@ -129,7 +149,7 @@ class _Transfers:
         self._emptiness = {name: Emptiness(t) for name, t in self.tables.items()}
         self._left_out: set[str] = set()
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> AtomicityStats:
         said = Counter(how for o in self.operations if o.type == "ok" and (how := _how(o)) is not None)
         return {
             "transfers": dict(sorted(self.fates.items())),

@@ -18,16 +18,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
-from checkers.timeline.timeline import Timeline, kind_of, meaning, resolutions, set_back_to, timelines
+from checkers.timeline.timeline import Timeline, Whole, kind_of, meaning, resolutions, set_back_to, timelines
 from checkers.timeline.touched import ids_named
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from workloads.tables import State
+
+
+class CommitsTable(TypedDict):
+    """Counts of one table.
+
+    ``snapshots`` are all in the table log, and ``main`` those on main at its end. ``main_set_back`` is the number of times that main went
+    to a snapshot other than a child of its last one. The others count operations that write:
+    """
+
+    snapshots: int
+    main: int
+    main_set_back: int
+    acknowledged: int
+    lost: int
+    """Acknowledged, and not on main, though nothing explains that."""
+    duplicate: int
+    """On main by more than one snapshot."""
+    false_failures: int
+    """On main, though the writer was told that they failed."""
+    undecided: int
+    """Acknowledged without a snapshot, which the log need not have."""
+    left_none: int
+    """Acknowledged without a snapshot, with nothing to change."""
+    rolled_back: int
+    """Acknowledged, and taken out of main by a rollback."""
+
+
+class CommitsStats(TypedDict):
+    """What the checker counted."""
+
+    tables: dict[str, CommitsTable]
+    resolutions: dict[str, Whole]
+    """Id of each operation of unknown outcome → what became of it in all its tables together."""
 
 
 @dataclass
@@ -37,13 +70,13 @@ class _Findings:
     anomalies: list[Anomaly] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     undecided: bool = False
-    stats: dict[str, Any] = field(default_factory=dict)
 
 
 class Commits(Checker):
     """Acknowledged writes that are lost or there twice, failed ones that are there, snapshots out of order or of nobody."""
 
     name = "commits"
+    stats_type = CommitsStats
     reducible = True
     names = frozenset(
         {
@@ -61,20 +94,18 @@ class Commits(Checker):
         """Anomalies ``lost-commit``, ``duplicate-commit``, ``false-failure``, ``unknown-commit``, ``commit-order``, ``lost-table``,
         ``lost-rollback``.
 
-        ``stats``: per table the counts, and under ``resolutions`` what became of each operation whose outcome was unknown, in all its
-        tables together (``checkers.timeline.timeline.Whole``).
+        ``stats``: :class:`CommitsStats`.
         """
         found, notes = timelines(evidence)
         anomalies: list[Anomaly] = []
         undecided = bool(notes)
         unknown = [o for o in evidence.history.operations() if o.type == "info"]
-        stats: dict[str, Any] = {"tables": {}, "resolutions": resolutions(found, unknown)}
+        stats: CommitsStats = {"tables": {}, "resolutions": resolutions(found, unknown)}
         for t in found:
-            f = _check_table(t, self.name)
+            f, stats["tables"][t.name] = _check_table(t, self.name)
             anomalies += f.anomalies
             notes += [f"{t.name}: {n}" for n in f.notes]
             undecided |= f.undecided
-            stats["tables"][t.name] = f.stats
         valid: Validity = False if anomalies else "unknown" if undecided else True
         return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
 
@@ -84,7 +115,7 @@ def _writes(o: Operation) -> bool:
     return kind is not None and kind.writes
 
 
-def _check_table(t: Timeline, checker: str) -> _Findings:
+def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
     f = _Findings()
     last = t.log.captures[-1] if t.log.captures else None
     if last is not None and last.metadata is None:
@@ -111,8 +142,22 @@ def _check_table(t: Timeline, checker: str) -> _Findings:
         f.notes.append(f"operations of unknown kinds were not judged: {', '.join(unknown_kinds)}")
     f.anomalies += _foreign(t, checker, f)
     empty = Emptiness(t)
-    counts = {"acknowledged": 0, "lost": 0, "duplicate": 0, "false_failures": 0, "undecided": 0, "left_none": 0}
-    counts["rolled_back"] = 0
+    moves = sum(
+        not (b.snapshot in t.snapshots and t.snapshots[b.snapshot].parent_id == a.snapshot)
+        for a, b in zip(t.versions, t.versions[1:], strict=False)
+    )
+    counts: CommitsTable = {
+        "snapshots": len(t.log.commits),
+        "main": len(t.main),
+        "main_set_back": moves,
+        "acknowledged": 0,
+        "lost": 0,
+        "duplicate": 0,
+        "false_failures": 0,
+        "undecided": 0,
+        "left_none": 0,
+        "rolled_back": 0,
+    }
     doubtful: set[str] = set()
     for o in t.ops:
         if not _writes(o):
@@ -165,12 +210,7 @@ def _check_table(t: Timeline, checker: str) -> _Findings:
     if counts["left_none"]:
         f.notes.append(f"{counts['left_none']} acknowledged operations left no snapshot, and had nothing to change")
     f.anomalies += _out_of_order(t, checker)
-    moves = sum(
-        not (b.snapshot in t.snapshots and t.snapshots[b.snapshot].parent_id == a.snapshot)
-        for a, b in zip(t.versions, t.versions[1:], strict=False)
-    )
-    f.stats = {"snapshots": len(t.log.commits), "main": len(t.main), "main_set_back": moves, **counts}
-    return f
+    return f, counts
 
 
 def _is_dml(o: Operation) -> bool:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
@@ -37,6 +37,22 @@ from checkers.verdict import Anomaly, Checker, Validity, Verdict
 S = 1_000_000_000
 TIMEOUT = "icequake.WriterTimeout"
 """The class by which the harness records that it gave up waiting (``harness.run.run``)."""
+
+
+class LivenessStats(TypedDict):
+    """The bounds (see :class:`Liveness`) and what the run showed; times in seconds."""
+
+    op_timeout: float
+    slack: float
+    progress: float
+    slowest: float
+    """The longest that an operation took from its invocation to its completion."""
+    longest_without_progress: float
+    """The longest time without an acknowledgement, outside faults and while something was under way."""
+    unanswered: int
+    """Operations that never got an answer, or that the harness gave up."""
+    faults: int
+    """Times in which a fault was on."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +71,13 @@ class Liveness(Checker):
     progress: float = 600.0
     witnesses: int = 3
     name = "liveness"
+    stats_type = LivenessStats
     names = frozenset({"stuck-operation", "overdue-operation", "no-progress"})
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies ``stuck-operation``, ``overdue-operation``, ``no-progress``.
 
-        ``stats`` (seconds): the bounds; ``slowest``, the longest that an operation took; ``longest_without_progress``, outside
-        faults and while something was under way; ``unanswered``, operations without an answer; ``faults``, windows seen.
+        ``stats``: :class:`LivenessStats`.
         """
         operations = evidence.history.operations()
         events = evidence.history.events
@@ -99,7 +115,7 @@ class Liveness(Checker):
             else:
                 verdict.anomalies.append(self._stall(stall, judge))
         slowest = max((o.completed.time - o.start for o in operations if o.completed is not None), default=0)
-        stats: dict[str, Any] = {
+        stats: LivenessStats = {
             "op_timeout": timeout,
             "slack": self.slack,
             "progress": self.progress,

@@ -17,6 +17,7 @@ A run without proxies has no swaps, and nothing is said.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
@@ -33,21 +34,37 @@ MOST = 50
 """Anomalies of a name and table that are told one by one."""
 
 
+class PointerTable(TypedDict):
+    """Numbers of swaps that the catalog accepted."""
+
+    swaps: int
+    compared: int
+    """Those that say which metadata file they replace, or fight for the new file's name."""
+
+
+class PointerStats(TypedDict):
+    """What the checker counted; tables without a swap are not there."""
+
+    tables: dict[str, PointerTable]
+
+
 class Pointer(Checker):
     """Accepted swaps that are lost."""
 
     name = "pointer"
+    stats_type = PointerStats
     names = frozenset({"lost-update", "lost-swap"})
 
     def check(self, evidence: Evidence) -> Verdict:
-        """Anomalies ``lost-update``, ``lost-swap``. ``stats``: per table the accepted ``swaps`` and how many of them say what they replace."""
+        """Anomalies ``lost-update``, ``lost-swap``. ``stats``: :class:`PointerStats`."""
         anomalies: list[Anomaly] = []
         notes: list[str] = []
-        stats: dict[str, dict[str, int]] = {}
+        stats: PointerStats = {"tables": {}}
         operations = {o.op: o for o in evidence.history.operations()}
         for table, swaps in sorted(evidence.swaps.items()):
             log = evidence.logs[table]
-            stats[table] = {"swaps": len(swaps), "compared": sum(s.base is not None or s.names_place for s in swaps)}
+            compared = sum(s.base is not None or s.names_place for s in swaps)
+            stats["tables"][table] = {"swaps": len(swaps), "compared": compared}
             judge = _TableSwaps(self.name, log, swaps, operations)
             found = [*judge.lost_updates(), *judge.lost_swaps()]
             anomalies += found[:MOST]
@@ -56,7 +73,7 @@ class Pointer(Checker):
             if judge.gap:
                 notes.append(f"{table}: its history has gaps, so a swap that is not in it proves nothing")
         valid: Validity = not anomalies
-        return Verdict(self.name, valid, tuple(anomalies), {"tables": stats}, tuple(notes))
+        return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
 
 
 class _TableSwaps:

@@ -33,14 +33,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.outcome import conflict
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import fault_windows
-from checkers.timeline.metrics import measure, quantile
+from checkers.timeline.metrics import Metrics, measure, quantile
 from checkers.timeline.timeline import Timeline, kind_of, meaning, timelines
 from checkers.timeline.touched import touches
 from checkers.verdict import Checker, Verdict
@@ -57,34 +57,126 @@ EXHAUSTED = "CommitFailedException"
 _PATH = re.compile(r"[^\s,\[\]()'\"]+\.(?:parquet|puffin|orc|avro)\b")
 
 
+class Attempts(TypedDict):
+    """Number of attempts, as a string → commits on main that needed so many: all, and by the name of what they belong to."""
+
+    total: dict[str, int]
+    by_table: dict[str, dict[str, int]]
+    by_kind: dict[str, dict[str, int]]
+    by_writer: dict[str, dict[str, int]]
+
+
+class ConflictPair(TypedDict):
+    """``count`` times an operation of kind ``aborted`` was aborted, most likely by one of kind ``by``; see the module's text."""
+
+    table: str
+    aborted: str
+    by: str
+    exception: str
+    because: str
+    """``named``, ``rows``, ``part`` or ``time``."""
+    count: int
+
+
+class Conflicts(TypedDict):
+    """Operations that a concurrent commit aborted."""
+
+    aborted: dict[str, int]
+    """Exception class → operations."""
+    pairs: list[ConflictPair]
+    """The most frequent first."""
+    unexplained: int
+    """Operations that no commit of the log can have aborted."""
+
+
+class RetrySuccess(TypedDict):
+    """What became of the operations that met a conflict."""
+
+    committed: int
+    aborted: int
+    rate: float | None
+    """The share that committed in the end, 0 … 1."""
+
+
+class Backoff(TypedDict):
+    """What retries waited, ms: of commits, and of operations that used up their retries."""
+
+    committed: float
+    exhausted: float
+
+
+class WastedWork(TypedDict):
+    """The price of conflicts."""
+
+    seconds: float
+    """Of operations that a conflict aborted."""
+    share: float | None
+    """Of all seconds that writers worked, 0 … 1."""
+    attempts: int
+    """Thrown away before commits that won."""
+    bytes: None
+    """Not known: the log does not have files that were never committed."""
+
+
+class SpuriousOfKind(TypedDict):
+    """Aborted operations of one kind that could be judged, and those of them whose abort was spurious."""
+
+    judged: int
+    spurious: int
+
+
+class SpuriousAborts(TypedDict):
+    """Aborted operations, those that could be judged, and those of them whose abort was spurious."""
+
+    aborted: int
+    judged: int
+    spurious: int
+    by_kind: dict[str, SpuriousOfKind]
+
+
+class Throughput(TypedDict):
+    """Acknowledged operations in a part of the run."""
+
+    seconds: float
+    """How long that part is."""
+    acknowledged: int
+    per_second: float | None
+    latency_ms: dict[str, dict[str, float]]
+    """``read`` or ``write`` → name of a quantile (:data:`QUANTILES`) → ms."""
+
+
+class FaultsStats(TypedDict):
+    """Throughput while faults were on and while none was. An operation is inside when one was on at any time while it was under way."""
+
+    windows: int
+    """Times in which a fault was on."""
+    inside: Throughput
+    outside: Throughput
+
+
+class RetriesStats(TypedDict):
+    """What the checker measured; rates and shares are null where there is nothing to measure."""
+
+    metrics: Metrics
+    """What ``assert:`` may compare (``checkers.judge.assertions``)."""
+    attempts: Attempts
+    conflicts: Conflicts
+    success: RetrySuccess
+    backoff_ms: Backoff
+    wasted: WastedWork
+    spurious: SpuriousAborts
+    faults: FaultsStats
+
+
 class Retries(Checker):
     """Attempts, conflicts, spurious aborts, wasted work, throughput and latency. Always valid."""
 
     name = "retries"
+    stats_type = RetriesStats
     names: frozenset[str] = frozenset()
 
     def check(self, evidence: Evidence) -> Verdict:
-        """No anomalies. ``stats`` (JSON, times in ms unless said; rates 0 … 1 or null where there is nothing to measure):
-
-        ``metrics``
-            what ``assert:`` may compare (``checkers.judge.assertions``).
-        ``attempts``
-            ``total``, ``by_table``, ``by_kind``, ``by_writer``: number of attempts → commits on main that needed so many.
-        ``conflicts``
-            ``aborted`` by exception class; ``pairs``: ``{table, aborted, by, exception, because, count}``, most frequent first.
-        ``success``
-            of the operations that met a conflict, the share that committed in the end.
-        ``backoff_ms``
-            what retries waited, of commits (``committed``) and of operations that used up their retries (``exhausted``).
-        ``wasted``
-            ``seconds`` of operations that a conflict aborted, ``share`` of all seconds that writers worked; ``attempts`` thrown away
-            before commits that won. ``bytes`` is null: the log does not have files that were never committed.
-        ``spurious``
-            ``aborted``, ``judged``, ``spurious``, and ``by_kind``.
-        ``faults``
-            ``inside`` and ``outside``: ``seconds``, ``acknowledged``, ``per_second``, and latencies of acknowledged operations by class
-            (``read``, ``write``), an operation being inside when a fault was on at any time while it was under way.
-        """
+        """No anomalies. ``stats``: :class:`RetriesStats`."""
         found, notes = timelines(evidence)
         operations = [
             o
@@ -92,7 +184,7 @@ class Retries(Checker):
             if o.completed is not None and o.invoked.extra.get("phase") not in AROUND
         ]
         tables = [_Table(t, operations) for t in found]
-        stats: dict[str, Any] = {
+        stats: RetriesStats = {
             "metrics": _rounded(measure(evidence)),
             "attempts": self._attempts(tables, evidence),
             "conflicts": self._conflicts(tables),
@@ -110,24 +202,28 @@ class Retries(Checker):
         return Verdict(self.name, True, (), stats, tuple(notes))
 
     @staticmethod
-    def _attempts(tables: Sequence[_Table], evidence: Evidence) -> dict[str, Any]:
+    def _attempts(tables: Sequence[_Table], evidence: Evidence) -> Attempts:
         writers = evidence.history.header.get("writers")
         total: Counter[int] = Counter()
-        by: dict[str, dict[str, Counter[int]]] = {"by_table": {}, "by_kind": {}, "by_writer": {}}
+        by_table: dict[str, Counter[int]] = {}
+        by_kind: dict[str, Counter[int]] = {}
+        by_writer: dict[str, Counter[int]] = {}
         for t in tables:
             for o, c in t.commits:
                 if c.attempt is None:
                     continue
                 total[c.attempt] += 1
-                for key, name in (("by_table", t.timeline.name), ("by_kind", o.f), ("by_writer", _writer(o, writers))):
-                    by[key].setdefault(name, Counter())[c.attempt] += 1
+                for groups, name in ((by_table, t.timeline.name), (by_kind, o.f), (by_writer, _writer(o, writers))):
+                    groups.setdefault(name, Counter())[c.attempt] += 1
         return {
             "total": _histogram(total),
-            **{key: {name: _histogram(c) for name, c in sorted(groups.items())} for key, groups in by.items()},
+            "by_table": _histograms(by_table),
+            "by_kind": _histograms(by_kind),
+            "by_writer": _histograms(by_writer),
         }
 
     @staticmethod
-    def _conflicts(tables: Sequence[_Table]) -> dict[str, Any]:
+    def _conflicts(tables: Sequence[_Table]) -> Conflicts:
         classes: Counter[str] = Counter()
         pairs: Counter[tuple[str, str, str, str, str]] = Counter()
         unexplained = 0
@@ -145,27 +241,27 @@ class Retries(Checker):
         return {
             "aborted": dict(sorted(classes.items())),
             "pairs": [
-                dict(zip(("table", "aborted", "by", "exception", "because"), p, strict=True), count=n)
-                for p, n in listed
+                {"table": table, "aborted": f, "by": by, "exception": exception, "because": because, "count": n}
+                for (table, f, by, exception, because), n in listed
             ],
             "unexplained": unexplained,
         }
 
     @staticmethod
-    def _success(tables: Sequence[_Table]) -> dict[str, Any]:
+    def _success(tables: Sequence[_Table]) -> RetrySuccess:
         retried = sum(1 for t in tables for _, c in t.commits if c.attempt is not None and c.attempt > 1)
         aborted = sum(len(t.aborted) for t in tables)
         return {"committed": retried, "aborted": aborted, "rate": _share(retried, retried + aborted)}
 
     @staticmethod
-    def _wasted(tables: Sequence[_Table], operations: Sequence[Operation]) -> dict[str, Any]:
+    def _wasted(tables: Sequence[_Table], operations: Sequence[Operation]) -> WastedWork:
         seconds = sum(_ns(o) for t in tables for o in t.aborted) / S
         worked = sum(map(_ns, operations)) / S
         attempts = sum(c.attempt - 1 for t in tables for _, c in t.commits if c.attempt is not None and c.attempt > 1)
         return {"seconds": round(seconds, 3), "share": _share(seconds, worked), "attempts": attempts, "bytes": None}
 
     @staticmethod
-    def _spurious(tables: Sequence[_Table]) -> dict[str, Any]:
+    def _spurious(tables: Sequence[_Table]) -> SpuriousAborts:
         judged: Counter[str] = Counter()
         spurious: Counter[str] = Counter()
         for t in tables:
@@ -180,7 +276,7 @@ class Retries(Checker):
         }
 
     @staticmethod
-    def _inside_and_outside(evidence: Evidence, operations: Sequence[Operation]) -> dict[str, Any]:
+    def _inside_and_outside(evidence: Evidence, operations: Sequence[Operation]) -> FaultsStats:
         windows = fault_windows.windows(evidence.history.events)
         start = min((o.start for o in operations), default=0)
         end = max((o.completed.time for o in operations if o.completed is not None), default=0)
@@ -191,22 +287,24 @@ class Retries(Checker):
         def inside(o: Operation) -> bool:
             return any(a <= (o.end or o.start) and o.start <= b for a, b in faulty)
 
-        out: dict[str, Any] = {"windows": len(windows)}
-        for name, seconds, chosen in (
-            ("inside", within / S, [o for o in ok if inside(o)]),
-            ("outside", (end - start - within) / S, [o for o in ok if not inside(o)]),
-        ):
-            latencies: dict[str, list[float]] = {}
-            for o in chosen:
-                kind = kind_of(o)
-                latencies.setdefault("write" if kind is None or kind.commits else "read", []).append(_ns(o) / 1e6)
-            out[name] = {
-                "seconds": round(seconds, 3),
-                "acknowledged": len(chosen),
-                "per_second": round(len(chosen) / seconds, 4) if seconds > 0 else None,
-                "latency_ms": {k: _quantiles(v) for k, v in sorted(latencies.items())},
-            }
-        return out
+        return {
+            "windows": len(windows),
+            "inside": _throughput(within / S, [o for o in ok if inside(o)]),
+            "outside": _throughput((end - start - within) / S, [o for o in ok if not inside(o)]),
+        }
+
+
+def _throughput(seconds: float, acknowledged: Sequence[Operation]) -> Throughput:
+    latencies: dict[str, list[float]] = {}
+    for o in acknowledged:
+        kind = kind_of(o)
+        latencies.setdefault("write" if kind is None or kind.commits else "read", []).append(_ns(o) / 1e6)
+    return {
+        "seconds": round(seconds, 3),
+        "acknowledged": len(acknowledged),
+        "per_second": round(len(acknowledged) / seconds, 4) if seconds > 0 else None,
+        "latency_ms": {k: _quantiles(v) for k, v in sorted(latencies.items())},
+    }
 
 
 def _ns(o: Operation) -> int:
@@ -221,14 +319,30 @@ def _histogram(c: Counter[int]) -> dict[str, int]:
     return {str(k): c[k] for k in sorted(c)}
 
 
+def _histograms(groups: Mapping[str, Counter[int]]) -> dict[str, dict[str, int]]:
+    return {name: _histogram(c) for name, c in sorted(groups.items())}
+
+
 def _quantiles(values: Iterable[float]) -> dict[str, float]:
     """Quantiles by name, ms."""
     ordered = sorted(values)
     return {name: round(v, 3) for name, q in QUANTILES.items() if (v := quantile(ordered, q)) is not None}
 
 
-def _rounded(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
-    return {k: None if v is None else round(v, 6) for k, v in metrics.items()}
+def _rounded(m: Metrics) -> Metrics:
+    return {
+        **m,
+        "ok_rate": _six_digits(m["ok_rate"]),
+        "abort_rate": _six_digits(m["abort_rate"]),
+        "unknown_rate": _six_digits(m["unknown_rate"]),
+        "retry_rate": _six_digits(m["retry_rate"]),
+        "latency_p50_ms": _six_digits(m["latency_p50_ms"]),
+        "latency_p99_ms": _six_digits(m["latency_p99_ms"]),
+    }
+
+
+def _six_digits(v: float | None) -> float | None:
+    return None if v is None else round(v, 6)
 
 
 def _writer(o: Operation, writers: object) -> str:

@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, cast
 
 from checkers.evidence.evidence import Evidence
 
 Validity = Literal[True, False, "unknown"]
+Stats = TypeVar("Stats")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +111,24 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one checker says of one run. ``notes``: what it could not check, or checked against a weaker promise, and why."""
+    """What one checker says of one run.
+
+    Attributes:
+        checker: the checker's name.
+        stats: what it counted, JSON values only. Its keys and their units are those of the checker's ``stats_type``.
+        notes: what it could not check, or checked against a weaker promise, and why.
+    """
 
     checker: str
     valid: Validity
     anomalies: tuple[Anomaly, ...] = ()
-    stats: dict[str, Any] = field(default_factory=dict)
+    stats: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def stats_as(self, form: type[Stats]) -> Stats:
+        """The same ``stats``, typed as a checker's ``stats_type``. Nothing is checked: the caller knows whose verdict it is, and that it
+        counted (the ``stats`` of a checker that raised are empty)."""
+        return cast(Stats, self.stats)
 
     def to_json(self) -> dict[str, Any]:
         """The verdict as JSON values."""
@@ -124,7 +136,7 @@ class Verdict:
             "checker": self.checker,
             "valid": self.valid,
             "anomalies": [a.to_json() for a in self.anomalies],
-            "stats": self.stats,
+            "stats": dict(self.stats),
             "notes": list(self.notes),
         }
 
@@ -137,12 +149,14 @@ class Checker(Protocol):
         names: of all anomalies that it can report.
         reducible: whether its anomalies are reduced to a minimal history. It must find the anomaly again in a part of the history.
         second_opinion: whether it finds by other means what other checkers find, so that an anomaly of it can be ``same_as`` one of theirs.
+        stats_type: the ``TypedDict`` of its verdicts' ``stats``, with the meaning and the unit of each key; ``dict`` when it declares none.
     """
 
     name: str
     names: frozenset[str]
     reducible: bool = False
     second_opinion: bool = False
+    stats_type: type[Any] = dict
 
     def check(self, evidence: Evidence) -> Verdict:
         """Judge the evidence. Deterministic; no clock, no randomness, no input or output."""

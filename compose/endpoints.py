@@ -1,4 +1,4 @@
-"""Where a stack is."""
+"""The addresses and credentials of a stack."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Endpoints:
         catalog: its name (``compose.catalogs.registry``).
         catalog_uri: of the place where commits are decided.
         catalog_properties: more properties of the catalog, which come last and win, such as ``cache-enabled``.
-        own: a catalog that the user described (``compose.catalogs.user_file.UserCatalogFile.plain``); None:
+        own: a user-supplied catalog (``compose.catalogs.user_file.UserCatalogFile.plain``); None:
             ``catalog`` is one of ``compose.catalogs.registry``.
         driver_host: where Spark's executors reach the drivers: an address of this machine.
-        ship_jars: whether the executors are on machines that have none of our files, and get the jars from their driver.
+        ship_jars: whether the executors are on other machines, and get the jars from their driver.
     """
 
     s3: str

@@ -1,4 +1,4 @@
-"""Keeping secrets out of what is written down."""
+"""Keeps secrets out of files and messages."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from urllib.parse import quote, unquote
 from workloads.file.yamlfile import HIDDEN
 
 SECRET_NAMES = r"secret|passw|passphrase|token|credential|private|authorization|api[-_.]?key|access[.]?key|(^|[._-])(pw|pwd|key|sig|signature)$"
-"""What a property, a variable or a parameter of a URL is called whose value is a secret; for Python and Java, the case does not matter."""
+"""Names of properties, variables and URL parameters whose value is a secret; case is ignored, in Python and in Java."""
 
 _SECRET_NAME = re.compile(SECRET_NAMES, re.IGNORECASE)
 _SHORTEST_SECRET = 4
-"""A shorter word is in too many others to be hidden wherever it stands."""
+"""A shorter secret occurs in too many other words to be replaced everywhere."""
 _SWITCHES = ("true", "false")
 _IN_URL = r"(?<=://)([^/\s:@]*:)([^/\s]+)(?=@)"
 _PARAMETER = (
     r"(?i)(\b[\w.-]{0,40}(?:secret|passw|passphrase|token|credential|api[-_.]?key)[\w.-]{0,40}=|"
     r"[?&;][\w.-]{0,40}(?:private|authorization|key|pwd?|sig|signature)=)([^\s&;\"']+)"
 )
-"""In the middle of a text ``key=`` may be anything; in a URL it is a secret."""
+"""Inside a text, ``key=`` may mean anything; in a URL it is a secret."""
 _STRUCTURES = (re.compile(_IN_URL), re.compile(_PARAMETER))
 _BYTE_STRUCTURES = (re.compile(_IN_URL.encode()), re.compile(_PARAMETER.encode()))
 
 
 def is_secret(name: str, value: str = "") -> bool:
-    """Whether a property of this name has a secret for its value; a switch (``token-refresh-enabled: true``) has none."""
+    """Whether the value of a property with this name is a secret; a switch (``token-refresh-enabled: true``) is not."""
     return value.lower() not in _SWITCHES and _SECRET_NAME.search(name) is not None
 
 
 def secrets_in(text: str) -> set[str]:
-    """What the URLs and parameters in ``text`` call a password, as it stands there and decoded."""
+    """The passwords in URLs and parameters in ``text``, as written and decoded."""
     found = {match[2] for structure in _STRUCTURES for match in structure.finditer(text)}
     return found | {unquote(secret) for secret in found}
 
 
 def forms(secret: str) -> set[str]:
-    """A secret as it may show up: alone, the second half of ``id:secret``, and as a URL writes it."""
+    """The forms in which a secret may appear: alone, the second half of ``id:secret``, and URL-encoded."""
     halves = {secret, secret.partition(":")[2]}
     return {s for half in halves for s in (half, quote(half, safe="")) if len(s) >= _SHORTEST_SECRET}
 
 
 def secrets_of(properties: Mapping[str, str]) -> set[str]:
-    """What must not be written down of ``properties``: the values of secret names, and the passwords in other values."""
+    """The secrets in ``properties``: the values of secret names, and the passwords in other values."""
     found: set[str] = set()
     for name, value in properties.items():
         found |= {value} if is_secret(name, value) else secrets_in(value)
@@ -56,13 +56,13 @@ def secrets_of(properties: Mapping[str, str]) -> set[str]:
 
 
 def masked(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties as they may be written down: every name is there, a secret is ``‹hidden›``."""
+    """The properties for a file that anybody may read: every name is there, each secret is ``‹hidden›``."""
     hide = Redaction(())
     return {k: HIDDEN if is_secret(k, v) else hide.text(v) for k, v in properties.items()}
 
 
 class Redaction:
-    """Replaces secrets by ``‹hidden›``: the ones that are known, and what a URL or a parameter calls a password."""
+    """Replaces secrets by ``‹hidden›``: the known ones, and passwords in URLs and parameters."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         words = {form for s in secrets if s for form in (s, json.dumps(s)[1:-1])}
@@ -87,10 +87,10 @@ class Redaction:
         return {k: self.value(v) for k, v in value.items()} if isinstance(value, dict) else value
 
     def folder(self, folder: Path) -> None:
-        """Replace every file below ``folder`` that holds a secret, such as a log of another program; none if no secret is known.
+        """Rewrite every file below ``folder`` that holds a known secret, such as a log of another program.
 
-        Each file holds its old or its new content at any moment, also after a crash. Raises OSError; the new content of the file that failed is
-        removed then, and the files before it stay redacted.
+        Each file has its old or its new content at any moment, also after a crash. Raises OSError; then the new content of the failed file is
+        removed, and the files before it stay redacted.
         """
         if self._bytes is None:
             return
@@ -104,7 +104,7 @@ class Redaction:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Put a new file in the place of ``path``, with its permissions: complete on the disk before it takes the name."""
+    """Replace the file ``path``, keeping its permissions: the new file is complete on disk before it gets the name."""
     new = path.with_name(f".{path.name}.new")
     try:
         with new.open("wb") as file:

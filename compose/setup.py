@@ -2,8 +2,8 @@
 
     python -m compose.setup [--no-class-data | --class-data-after] [more configurations of jars.lock ...]
 
-The archive (``compose.servers.classdata``) is made by running Spark's driver, executor, master and worker once on a small stack, with the
-statements that writers use, while each JVM lists the classes that it loads; then the archive is dumped from these lists. This takes about a
+To make the archive (``compose.servers.classdata``), Spark's driver, executor, master and worker run once on a small stack, with the
+statements that writers use, while each JVM lists the classes that it loads; then java writes the archive from these lists. This takes about a
 minute, once per set of jars and JDK. It is the only part of the set-up that runs a stack, so this file stands above the rest of ``compose``.
 """
 
@@ -78,7 +78,7 @@ refused = []
 for statement in statements:
     try:
         spark.sql(statement).collect()
-    except Exception as error:  # an old release refuses format version 3; what the others load is worth having
+    except Exception as error:  # an old release refuses format version 3; the classes of the other statements still help
         refused.append(error)
 spark.stop()
 if 2 * len(refused) > len(statements):
@@ -96,7 +96,7 @@ def ensure_release(release: Release, *, progress: Progress | None = None) -> Ins
 
 
 def share_class_data(ready: Installation) -> None:
-    """Make the class-data archive if it is not there. A run works without it, so a failure is only reported."""
+    """Make the class-data archive if it is missing. A run works without it, so a failure is only reported."""
     if classdata.archive(ready).exists():
         return
     try:
@@ -106,9 +106,9 @@ def share_class_data(ready: Installation) -> None:
 
 
 def build(installation: Installation, *, on_event: Callable[[str], None] | None = None) -> Path:
-    """Make the class-data archive if it is not there, and return it. Takes about a minute.
+    """Make the class-data archive if it is missing, and return its path. Takes about a minute.
 
-    Raises SetupError if it cannot be made, ServiceError if the stack does not start; then nothing is left.
+    Raises SetupError if it cannot be made, ServiceError if the stack does not start; both leave nothing behind.
     """
     say = on_event or (lambda _: None)
     final = classdata.archive(installation)
@@ -197,10 +197,10 @@ def _dump(installation: Installation, merged: Path, made: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Set up the default configurations of ``jars.lock`` and those named; the exit code.
+    """Set up the default configurations of ``jars.lock`` and the named ones; return the exit code.
 
-    ``--no-class-data`` leaves out the class-data archive, which a run can do without. ``--class-data-after`` makes it after a run, and prints
-    nothing if it is there.
+    ``--no-class-data`` skips the class-data archive, which a run does not require. ``--class-data-after`` makes it after a run, and prints
+    nothing if it exists.
     """
     options = {NO_CLASS_DATA, CLASS_DATA_AFTER}.intersection(arguments)
     try:
@@ -211,7 +211,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"icequake: {error}", file=sys.stderr)
         return 255
     except KeyboardInterrupt:
-        print("icequake: interrupted; the same command goes on from here", file=sys.stderr)
+        print("icequake: interrupted; run the same command again to continue", file=sys.stderr)
         return 130
     if CLASS_DATA_AFTER not in options:
         print(f"icequake: everything is ready in {ready.home}")

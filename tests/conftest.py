@@ -8,6 +8,7 @@ import signal
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +78,19 @@ def stack(bench: Bench) -> Stack:
 
 @pytest.fixture(scope="session")
 def spark(installation: Installation, stack: Stack) -> Iterator[Any]:
-    """A Spark session in this process, attached to the stack's cluster; its catalog is called ``c``."""
-    import os
+    """A Spark session in this process alone, on the stack's catalog, which is called ``c``.
 
+    Those on the cluster are the bench's writers. Small plans are run as they are: to compile each takes longer than to run it.
+    """
     from pyspark.sql import SparkSession
 
     scratch = Path(tempfile.mkdtemp(prefix="icequake-test-spark-"))
     kept = dict(os.environ)
     os.environ.update(writer_environment(installation, stack.endpoints))
     builder = SparkSession.builder.appName("icequake tests")
-    for key, value in spark_conf(installation, stack.endpoints, scratch=scratch).items():
+    conf = spark_conf(installation, replace(stack.endpoints, spark_master="local[2]"), scratch=scratch)
+    plain = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    for key, value in (conf | plain).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

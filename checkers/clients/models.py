@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from checkers import linearizable
 from checkers.clients.jepsen import CONCURRENT
@@ -37,6 +37,36 @@ MOST = 10
 """How many anomalies of one name are explained; all are counted."""
 
 _FUNCTIONS = {"r": "r", "read": "r", "w": "w", "write": "w", "append": "append"}
+
+
+class ClientStats(TypedDict, total=False):
+    """How a history was judged, and what its model counts; which keys are there depends on the model."""
+
+    model: str
+    level: str
+    guessed: bool
+    """Whether the history's operations determined the model."""
+    operations: int
+    """Of the history; for a linearizable model of its keys, without those that failed and reads of unknown outcome."""
+    found: dict[str, int]
+    """Name of an anomaly → how many, those that the level allows among them."""
+    allowed: dict[str, int]
+    """Transactions: name of an anomaly that the level allows → how many."""
+    transactions: int
+    dependencies: int
+    """Transactions: edges between them."""
+    weakest_violated: list[str]
+    """Transactions: of the levels that the anomalies violate, those that imply no other of them."""
+    strongest_standing: list[str]
+    """Transactions: of the levels that no anomaly violates, those that no other of them implies."""
+    reads: int
+    """Bank: reads that were acknowledged."""
+    totals: dict[str, int]
+    """Bank: total of the balances, as a string → reads that showed it."""
+    keys: int
+    """Linearizable: keys of the history."""
+    algorithms: dict[str, int]
+    """Linearizable: algorithm that decided → keys."""
 
 
 class ModelError(ValueError):
@@ -66,7 +96,7 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
         level: see :func:`levels`; None: the strongest.
 
     Returns:
-        A verdict whose ``stats`` name the model and level. A history with problems is ``unknown`` at best.
+        A verdict whose ``stats`` are :class:`ClientStats`. A history with problems is ``unknown`` at best.
 
     Raises:
         ModelError: no such model or level, or it does not fit the history.
@@ -88,7 +118,13 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
     else:
         verdict = _linearizable(h, chosen)
     valid: Validity = "unknown" if h.problems and verdict.valid is True else verdict.valid
-    stats = {"model": chosen, "level": level, "guessed": model is None, "operations": len(operations), **verdict.stats}
+    stats: ClientStats = {
+        "model": chosen,
+        "level": level,
+        "guessed": model is None,
+        "operations": len(operations),
+        **verdict.stats_as(ClientStats),
+    }
     notes = (*h.problems, *((WITHOUT_INVOCATIONS,) if h.header.get(CONCURRENT) else ()), *verdict.notes)
     return Verdict(verdict.checker, valid, verdict.anomalies, stats, notes)
 
@@ -194,7 +230,7 @@ def _transactions(operations: Sequence[Operation], model: str, level: str) -> Ve
     result = check_transactions(transactions(operations, model), workload=model, level=level)
     events = {o.op: o.indices for o in operations}
     anomalies = tuple(_anomaly(f, level, events) for f in result.violations)
-    stats = {
+    stats: ClientStats = {
         "transactions": result.transactions,
         "dependencies": result.edges,
         "found": result.counts,
@@ -264,7 +300,11 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
                 )
     negative = sum(any(n < 0 for n in b.values()) for _, b in reads)
     notes = (f"{negative} reads show a negative balance; whether these are allowed is unknown",) if negative else ()
-    stats = {"reads": len(reads), "totals": {str(t): n for t, n in sorted(totals.items())}, "found": dict(counts)}
+    stats: ClientStats = {
+        "reads": len(reads),
+        "totals": {str(t): n for t, n in sorted(totals.items())},
+        "found": dict(counts),
+    }
     return Verdict(BANK, not anomalies, tuple(anomalies), stats, notes)
 
 
@@ -285,7 +325,12 @@ def _linearizable(h: History, model: str) -> Verdict:
     events = {o.op: o.indices for o in h.operations()}
     anomalies = tuple(_nonlinearizable(k, model, events) for k in result.failures)
     notes = [f"{_of_key(k)}not decided: {k.explanation}" for k in result.undecided]
-    stats = {**result.stats, "found": {"nonlinearizable": len(anomalies)} if anomalies else {}}
+    stats: ClientStats = {
+        "keys": result.stats["keys"],
+        "operations": result.stats["operations"],
+        "algorithms": result.stats["algorithms"],
+        "found": {"nonlinearizable": len(anomalies)} if anomalies else {},
+    }
     return Verdict(LINEARIZABLE, result.valid, anomalies, stats, tuple(notes))
 
 

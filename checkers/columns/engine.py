@@ -7,9 +7,10 @@ is certain is reported: an anomaly without explanation if the screen's reason pr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
@@ -37,6 +38,33 @@ CHECKERS: tuple[str, ...] = tuple(c.name for c in _EXACT)
 """The checkers that columns can replace."""
 
 
+class ColumnsTable(TypedDict, total=False):
+    """What is told of a table that the screen decided, in place of what the exact checker counts there."""
+
+    engine: Literal["columns"]
+    operations: int
+    commits: int
+    rows: int
+    """Rows that commits changed."""
+    reads: int
+    suspects: str
+    """Of a table that is too long for the exact checkers: what was not proven, and for how many operations."""
+
+
+class TablesOfEngines(TypedDict):
+    """How many tables each engine decided."""
+
+    columns: int
+    exact: int
+
+
+class ColumnsStats(TypedDict, total=False):
+    """What the columns add to the ``stats`` of the checkers that they replace."""
+
+    tables: dict[str, ColumnsTable]
+    engine: TablesOfEngines
+
+
 @dataclass
 class Judged:
     """The result of one table.
@@ -57,8 +85,8 @@ class Judged:
 def check_columns(evidence: Evidence) -> list[Verdict]:
     """The verdicts of :data:`CHECKERS`, in their order.
 
-    ``stats`` of a table that the screen decided: ``engine``, ``operations``, ``commits``, ``rows`` (that commits changed) and ``reads``;
-    otherwise those of the exact checker. The checker's ``stats["engine"]`` says how many tables each engine decided.
+    ``stats`` are those of the exact checker, with what :class:`ColumnsStats` adds: of a table that the screen decided, its
+    :class:`ColumnsTable`.
     """
     found, notes = timelines(evidence)
     verdicts = merge([_judge(t.name, evidence, t) for t in found], notes)
@@ -89,16 +117,15 @@ def judge_frame(f: Frame, evidence: Evidence | None = None) -> Judged:
     s = screen(f)
     name = f.spec.name
     if s.proven:
-        stats = {
+        seen: ColumnsTable = {
             "engine": "columns",
             "operations": f.operations,
             "commits": s.commits,
             "rows": s.rows,
             "reads": s.reads,
         }
-        return Judged(
-            name, {c: Verdict(c, True, stats={"tables": {name: stats}}) for c in CHECKERS}, "columns", screen=s
-        )
+        stats: ColumnsStats = {"tables": {name: seen}}
+        return Judged(name, {c: Verdict(c, True, stats=stats) for c in CHECKERS}, "columns", screen=s)
     why = ", ".join(f"{reason} ×{len(ops)}" for reason, ops in sorted(s.suspects.items()))
     if evidence is not None and f.operations <= EXACT:
         return replace(_exact(name, evidence, why), screen=s)
@@ -154,7 +181,7 @@ def _certain(f: Frame, s: Screen, why: str) -> dict[str, Verdict]:
             )
             anomalies[checker].append(Anomaly(reason, checker, f.spec.name, text, events=events))
     note = f"{f.spec.name}: {why}: not proven, and the table is too long for the exact checkers"
-    stats = {"tables": {f.spec.name: {"engine": "columns", "operations": f.operations, "suspects": why}}}
+    stats: ColumnsStats = {"tables": {f.spec.name: {"engine": "columns", "operations": f.operations, "suspects": why}}}
     return {
         c: Verdict(c, False if found else "unknown", tuple(found), stats, () if found and not doubtful else (note,))
         for c, found in anomalies.items()
@@ -175,7 +202,9 @@ def merge(tables: Iterable[Judged], notes: Sequence[str] = ()) -> list[Verdict]:
         for v in each:
             for key, value in v.stats.items():
                 stats[key] = {**stats.get(key, {}), **value} if isinstance(value, dict) else value
-        stats["engine"] = {by: sum(j.by == by for j in judged) for by in ("columns", "exact")}
+        deciders = Counter(j.by for j in judged)
+        engines: TablesOfEngines = {"columns": deciders["columns"], "exact": deciders["exact"]}
+        stats["engine"] = engines
         valid = worst([*(v.valid for v in each), *(["unknown"] if notes else [])])  # type: ignore[list-item]
         anomalies = tuple(a for v in each for a in v.anomalies)
         out.append(Verdict(c, valid, anomalies, stats, (*notes, *(n for v in each for n in v.notes))))

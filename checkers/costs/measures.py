@@ -32,7 +32,7 @@ from pydantic import ValidationError
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.judge.runfolder import Results
-from checkers.retries import AROUND
+from checkers.retries import AROUND, Retries, RetriesStats
 from checkers.timeline.metrics import quantile
 from checkers.verdict import Validity
 from nemesis.faults.fault import Fault
@@ -206,8 +206,8 @@ def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, 
     faults = _faults(evidence.history.events, writes, end)
     cost = _cost(passed, {o.op for o in writes}, start, end, commits)
     recoveries = sorted(r for f in faults.values() for r in f.recoveries)
-    retries: Mapping[str, Any] = next((v.stats for v in results.verdicts if v.checker == "retries"), {})
-    spurious = retries.get("spurious") or {}
+    counted = (v for v in results.verdicts if v.checker == Retries.name and v.stats)
+    retries = next((v.stats_as(RetriesStats) for v in counted), None)
     figures: dict[str, float | None] = {
         "commits_per_s": commits / seconds if seconds else None,
         "operations_per_s": sum(o.type == "ok" for o in ops) / seconds if seconds else None,
@@ -215,10 +215,10 @@ def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, 
         **_latencies("read", [o for o in ops if not _writes(o)]),
         "aborted": _share(sum(o.type == "fail" for o in writes), len(writes)),
         "unknown": _share(sum(o.type == "info" for o in ops), len(ops)),
-        "retried": (retries.get("metrics") or {}).get("retry_rate"),
-        "retry_success": (retries.get("success") or {}).get("rate"),
-        "spurious": _share(spurious.get("spurious", 0), spurious.get("judged", 0)),
-        "wasted": (retries.get("wasted") or {}).get("share"),
+        "retried": retries["metrics"]["retry_rate"] if retries else None,
+        "retry_success": retries["success"]["rate"] if retries else None,
+        "spurious": _share(retries["spurious"]["spurious"], retries["spurious"]["judged"]) if retries else None,
+        "wasted": retries["wasted"]["share"] if retries else None,
         "recovery_median_s": quantile(recoveries, 0.5),
         "recovery_max_s": recoveries[-1] if recoveries else None,
         **cost.figures(),

@@ -5,7 +5,7 @@ by what its clients saw. Both build a graph (``graph``), search its cycles (``cy
 """
 
 from checkers.isolation.blackbox import WORKLOADS, check_transactions
-from checkers.isolation.checker import Isolation
+from checkers.isolation.checker import Isolation, IsolationStats
 from checkers.isolation.levels import LEVELS
 from checkers.isolation.transactions import Finding, IsolationResult, Step, Transaction
 
@@ -15,6 +15,7 @@ __all__ = [
     "Finding",
     "Isolation",
     "IsolationResult",
+    "IsolationStats",
     "Step",
     "Transaction",
     "check_transactions",

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.isolation.cycles import Cycle, explain_cycle, find_cycles
@@ -33,10 +33,43 @@ PROMISES = {"serializable": "strict-serializable", "snapshot": "strong-session-s
 """A table's isolation level → what its operations must satisfy."""
 
 
+class IsolationTable(TypedDict):
+    """What the dependency graph of one table says."""
+
+    level: str
+    """The level that the table is held to: a value of :data:`PROMISES`."""
+    weakest_violated: list[str]
+    """Of the levels that the cycles violate, those that imply no other of them."""
+    strongest_standing: list[str]
+    """Of the levels that no cycle violates, those that no other of them implies."""
+    transactions: int
+    """Commits and reads in the graph."""
+    dependencies: int
+    """Edges between these."""
+    violations: dict[str, int]
+    """Name of an anomaly that the level forbids → how many."""
+    allowed: dict[str, int]
+    """Name of an anomaly that is legal at the level → how many."""
+    older_scans: int
+    """Operations that only an older scan than their commit's parent explains."""
+    older_scans_ops: list[str]
+    unexplained: int
+    """Commits that no scan explains, and reads that equal no state."""
+    reads_left_out: int
+    """Reads whose state could not be told."""
+
+
+class IsolationStats(TypedDict):
+    """What the checker found out."""
+
+    tables: dict[str, IsolationTable]
+
+
 class Isolation(Checker):
     """Cycles of dependencies that a table's level forbids."""
 
     name = "isolation"
+    stats_type = IsolationStats
     reducible = True
     second_opinion = True
     names = frozenset({"lost-update", *(cycle + variant for cycle in CYCLES for variant in VARIANTS)})
@@ -44,13 +77,12 @@ class Isolation(Checker):
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies named as in ``levels``: ``lost-update``, ``G-single``, ``G-nonadjacent``, ``G2-item``, ``G2``, ``G0-realtime``, …
 
-        ``stats``: per table the level it is held to, the weakest levels violated and the strongest standing, the numbers of transactions and
-        dependencies, anomalies legal at its level (``allowed``, by name), and operations that only an older scan explains.
+        ``stats``: :class:`IsolationStats`.
         """
         found, notes = timelines(evidence)
         anomalies: list[Anomaly] = []
         undecided = bool(notes)
-        stats: dict[str, Any] = {"tables": {}}
+        stats: IsolationStats = {"tables": {}}
         for t in found:
             table = TableGraph(t)
             level = promise(t)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from checkers.evidence.evidence import Evidence
-from checkers.timeline.metrics import measure
+from checkers.timeline.metrics import Metrics, measure
 from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
 from workloads.file.assertions import assertion
 
@@ -34,11 +35,12 @@ class Assertions(Checker):
 
     thresholds: Mapping[str, str]
     name = "assert"
+    stats_type = Metrics
     names = frozenset({"assertion-failed"})
 
     def check(self, evidence: Evidence) -> Verdict:
-        """One anomaly ``assertion-failed`` a threshold that was not kept."""
-        measured = measure(evidence)
+        """One anomaly ``assertion-failed`` a threshold that was not kept. ``stats``: :class:`checkers.timeline.metrics.Metrics`."""
+        measured: Mapping[str, Any] = measure(evidence)
         failed, notes = [], []
         verdicts: list[Validity] = []
         for metric, threshold in sorted(self.thresholds.items()):
@@ -65,4 +67,4 @@ class Assertions(Checker):
                         evidence={"metric": metric, "threshold": threshold, "measured": value},
                     )
                 )
-        return Verdict(self.name, worst(verdicts), tuple(failed), dict(measured), tuple(notes))
+        return Verdict(self.name, worst(verdicts), tuple(failed), measured, tuple(notes))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
@@ -40,10 +40,36 @@ MOST = 100
 """Anomalies reported for each table, at most."""
 
 
+class LinearizableTable(TypedDict):
+    """What the search over one table's ids did."""
+
+    level: str
+    """The table's isolation level: ``serializable`` or ``snapshot``."""
+    ids: int
+    """Row ids judged."""
+    calls: int
+    """Calls of clients on these."""
+    guided: int
+    """Ids that the guided search, which comes first, found an order for."""
+    undecided: list[int]
+    """Ids that a limit left undecided."""
+    left_out: list[int]
+    """Ids that INSERT … SELECT connects with too many others."""
+    reads_left_out: int
+    """Reads of older snapshots by name."""
+
+
+class LinearizableStats(TypedDict):
+    """What the checker counted."""
+
+    tables: dict[str, LinearizableTable]
+
+
 class Linearizable(Checker):
     """Answers that no order of the operations explains."""
 
     name = "linearizable"
+    stats_type = LinearizableStats
     reducible = True
     second_opinion = True
     names = frozenset({NONLINEARIZABLE})
@@ -54,12 +80,12 @@ class Linearizable(Checker):
     def check(self, evidence: Evidence) -> Verdict:
         """Anomaly ``nonlinearizable``: the operation whose answer has no explanation, and the possible states before it.
 
-        ``stats``: per table the level, ids judged, calls on them, ids that a limit left ``undecided``, ids and reads left out.
+        ``stats``: :class:`LinearizableStats`.
         """
         anomalies: list[Anomaly] = []
         notes: list[str] = []
         undecided = False
-        stats: dict[str, Any] = {"tables": {}}
+        stats: LinearizableStats = {"tables": {}}
         by_table = two_tables.by_table(evidence.history.operations())
         for name in sorted({*evidence.tables, *by_table}):
             spec = evidence.tables.get(name)
@@ -98,7 +124,7 @@ class _Table:
         self.undecided: list[int] = []
         self.left_out: list[int] = []
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> LinearizableTable:
         return {
             "level": self.spec.isolation,
             "ids": self.judged,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypedDict
 
 from checkers.verdict import Validity
 
@@ -54,6 +54,16 @@ class KeyResult:
     involved: tuple[str, ...] = ()
 
 
+class KeyCounts(TypedDict):
+    """Counts of a history's keys."""
+
+    keys: int
+    operations: int
+    """Operations on all keys, without those that failed and reads of unknown outcome."""
+    algorithms: dict[str, int]
+    """Algorithm that decided (see :class:`KeyResult`) → keys."""
+
+
 @dataclass(frozen=True)
 class Result:
     """All keys; the worst one decides."""
@@ -61,7 +71,7 @@ class Result:
     model: str
     valid: Validity
     keys: tuple[KeyResult, ...]
-    stats: dict[str, Any] = field(default_factory=dict)
+    stats: KeyCounts
 
     @property
     def failures(self) -> tuple[KeyResult, ...]:
@@ -74,7 +84,7 @@ class Result:
         return tuple(k for k in self.keys if k.valid == "unknown")
 
 
-def stats(keys: tuple[KeyResult, ...]) -> dict[str, Any]:
+def stats(keys: tuple[KeyResult, ...]) -> KeyCounts:
     """Counts of keys, operations, and algorithms."""
     return {
         "keys": len(keys),

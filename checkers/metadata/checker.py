@@ -12,12 +12,12 @@ workload's meanings, so it also judges tables that other engines wrote.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TypedDict, cast
 
 from checkers.evidence.evidence import Evidence
 from checkers.metadata.files import check_files
 from checkers.metadata.rules import RULES, BrokenRule
-from checkers.metadata.versions import check_versions
+from checkers.metadata.versions import MetadataCounts, check_versions
 from checkers.timeline import two_tables
 from checkers.timeline.version_order import Chain
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
@@ -30,24 +30,37 @@ OF_A_PARENT = frozenset({"foreign-file", "summary-count", "wrong-operation"})
 """Rules about what a snapshot adds to its parent; they say nothing if the parent is unknown."""
 
 
+class MetadataTable(MetadataCounts):
+    """What was seen of one table's metadata, and the broken rules."""
+
+    found: dict[str, int]
+    """Name of a rule → how often it was broken; ``anomalies`` tell at most :data:`MOST` of them."""
+
+
+class MetadataStats(TypedDict):
+    """What the checker counted; tables without a log are not there."""
+
+    tables: dict[str, MetadataTable]
+
+
 class Metadata(Checker):
     """Broken rules of the Iceberg specification, in any version of a table's metadata."""
 
     name = "metadata"
+    stats_type = MetadataStats
     names = frozenset(RULES)
 
     def check(self, evidence: Evidence) -> Verdict:
         """Anomalies named after ``checkers.metadata.rules.RULES``, with the rule and its source in ``evidence``.
 
-        ``stats``: per table the numbers of versions and snapshots checked, of summary metrics compared, of live files, and of legal but
-        notable things (``dangling_position_delete_files``: position deletes of data files that are no longer live).
+        ``stats``: :class:`MetadataStats`.
         ``unknown``: a table without a log, a log that was not read to its end, or an unreadable part of it.
         """
         operations = evidence.history.operations()
         events = {o.op: o.indices for o in operations}
         anomalies: list[Anomaly] = []
         notes: list[str] = []
-        stats: dict[str, Any] = {}
+        stats: MetadataStats = {"tables": {}}
         undecided = False
         for name in sorted({*evidence.tables, *evidence.logs}):
             log = evidence.logs.get(name)
@@ -77,11 +90,10 @@ class Metadata(Checker):
             notes += [f"{name}: {n - MOST} more {kind} are not shown" for kind, n in sorted(counts.items()) if n > MOST]
             notes += [f"{name}: {n}" for p in looks for n in p.notes]
             undecided |= any(p.undecided for p in looks)
-            stats[name] = {k: n for p in looks for k, n in sorted(p.stats.items())} | {
-                "found": dict(sorted(counts.items()))
-            }
+            seen = cast(MetadataCounts, {k: n for p in looks for k, n in sorted(p.stats.items())})
+            stats["tables"][name] = {**seen, "found": dict(sorted(counts.items()))}
         valid: Validity = False if anomalies else "unknown" if undecided else True
-        return Verdict(self.name, valid, tuple(anomalies), {"tables": stats}, tuple(notes))
+        return Verdict(self.name, valid, tuple(anomalies), stats, tuple(notes))
 
     def _anomaly(self, f: BrokenRule, table: str, events: dict[str, tuple[int, ...]]) -> Anomaly:
         rule = RULES[f.name]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import METADATA, Problem
@@ -33,6 +33,61 @@ def _may_undo_changes(o: Operation) -> bool:
     return kind is None or not kind.takes_away.isdisjoint({"schema", "property"})
 
 
+class MetadataCounts(TypedDict, total=False):
+    """What was seen of one table's metadata; a number that is 0 can be absent."""
+
+    versions: int
+    """Versions of the metadata in the table log."""
+    snapshots: int
+    """Snapshots in the table log."""
+    gaps: int
+    """Versions whose predecessor is not known."""
+    metadata_files_deleted_after_commit: int
+    """Versions whose file the table's own cleaning deleted before the log was read."""
+    dropped_snapshots: int
+    """Snapshots that a version no longer lists and its predecessor listed."""
+    lost_changes: int
+    """Acknowledged changes of schema, property or format version that are not in the last version."""
+    reused_by_replace: int
+    """Snapshots without a parent that share their sequence number with others: the table was replaced."""
+    reused_after_drop: int
+    """Sequence numbers given again after their snapshot was no longer listed."""
+    parents_before_the_log: int
+    """Snapshots whose parent is older than what the log could read."""
+    read_too_late: int
+    """Files, of snapshots no longer listed, that were gone before the log was read."""
+    summary_metrics_compared: int
+    """Metrics of snapshot summaries that were compared with the files."""
+    dangling_position_delete_files: int
+    """Live position delete files for data files that are no longer live: legal."""
+    live_data_files: int
+    """Data files of the last current snapshot."""
+    live_delete_files: int
+    """Delete files of the last current snapshot."""
+    unwalked: int
+    """Snapshots whose live files are not known."""
+
+
+Counted = Literal[
+    "versions",
+    "snapshots",
+    "gaps",
+    "metadata_files_deleted_after_commit",
+    "dropped_snapshots",
+    "lost_changes",
+    "reused_by_replace",
+    "reused_after_drop",
+    "parents_before_the_log",
+    "read_too_late",
+    "summary_metrics_compared",
+    "dangling_position_delete_files",
+    "live_data_files",
+    "live_delete_files",
+    "unwalked",
+]
+"""The keys of :class:`MetadataCounts`."""
+
+
 @dataclass
 class VersionSeen:
     """The findings of one part of the checker on one table."""
@@ -40,7 +95,7 @@ class VersionSeen:
     findings: list[BrokenRule] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     undecided: bool = False
-    stats: dict[str, int] = field(default_factory=dict)
+    stats: MetadataCounts = field(default_factory=MetadataCounts)
 
     def doubt(self, note: str) -> None:
         """Note what cannot be decided, and why."""
@@ -48,7 +103,7 @@ class VersionSeen:
         if note not in self.notes:
             self.notes.append(note)
 
-    def count(self, name: str, n: int = 1) -> None:
+    def count(self, name: Counted, n: int = 1) -> None:
         """Add to a statistic."""
         self.stats[name] = self.stats.get(name, 0) + n
 
@@ -65,7 +120,8 @@ def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
     check.row_ids()
     check.position_deletes()
     check.parents()
-    seen.stats |= {"versions": len(chain.log.metadata), "snapshots": len(chain.log.commits)}
+    seen.count("versions", len(chain.log.metadata))
+    seen.count("snapshots", len(chain.log.commits))
     return seen
 
 

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
@@ -42,10 +42,32 @@ _MOST_EXPLAINED = 100
 """Fractured reads per table to compare with every possible state, to name the nearest."""
 
 
+class ReadsTable(TypedDict):
+    """Numbers of one table's completed reads, and of its states."""
+
+    reads: int
+    """``judged`` and ``undecided``."""
+    judged: int
+    undecided: int
+    of_lost_commits: int
+    """Reads that saw a commit that main has lost since."""
+    of_rolled_back_commits: int
+    """Reads that saw a commit that a rollback took out of main since."""
+    states: int
+    """States that the table had, one after the other."""
+
+
+class ReadsStats(TypedDict):
+    """What the checker counted."""
+
+    tables: dict[str, ReadsTable]
+
+
 class Reads(Checker):
     """Reads that equal no state the table had, or one that it no longer or not yet had."""
 
     name = "reads"
+    stats_type = ReadsStats
     reducible = True
     names = frozenset(
         {
@@ -66,12 +88,12 @@ class Reads(Checker):
         """Anomalies ``dirty-read``, ``fractured-read``, ``phantom-value``, ``stale-read``, ``non-monotonic-read``,
         ``read-your-writes``, ``future-read``, ``vanished-read``, ``wrong-time-travel``.
 
-        ``stats``: per table how many reads were judged, how many could not be, and how many saw a commit that main has lost since.
+        ``stats``: :class:`ReadsStats`.
         """
         found, notes = timelines(evidence)
         anomalies: list[Anomaly] = []
         undecided = bool(notes)
-        stats: dict[str, Any] = {"tables": {}}
+        stats: ReadsStats = {"tables": {}}
         for t in found:
             judge = _TableReads(t, self.name)
             judge.run()
@@ -152,7 +174,7 @@ class _TableReads:
             self.writes.add(event, p, o)
             self.own_writes.setdefault(o.process, _Floor()).add(event, p, o)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> ReadsTable:
         """Counts."""
         return {
             "reads": self.judged + sum(self.undecided.values()),

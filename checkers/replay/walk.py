@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
@@ -44,10 +44,36 @@ from workloads.operations.kind import Kind
 from workloads.tables import State
 
 
+class ReplayTable(TypedDict):
+    """Numbers of one table's commits and rows, and ids of operations."""
+
+    commits: int
+    """Snapshots on main."""
+    replayed: int
+    """Those that a meaning explains or contradicts."""
+    not_replayed: int
+    """Those whose rows or meaning are not known."""
+    rows: int | None
+    """Rows on main at the end; None where they are not known."""
+    write_skew: int
+    """Operations that only an older scan explains: legal under snapshot isolation."""
+    write_skew_ops: list[str]
+    overlapping_deletes: int
+    """Operations that deleted a row together with another delete."""
+    overlapping_deletes_ops: list[str]
+
+
+class ReplayStats(TypedDict):
+    """What the checker counted."""
+
+    tables: dict[str, ReplayTable]
+
+
 class Replay(Checker):
     """Commits whose rows differ from what their operation means at any state that it may have scanned."""
 
     name = "replay"
+    stats_type = ReplayStats
     reducible = True
     names = frozenset(
         {
@@ -69,13 +95,12 @@ class Replay(Checker):
         """Anomalies ``undelete``, ``lost-update``, ``resurrected-row``, ``duplicate-row``, ``write-skew``, ``stale-scan``,
         ``vanished-read``, ``compaction-changed-rows``, ``wrong-rows``, ``missing-file``.
 
-        ``stats``: per table the commits replayed, and the operations that only an older scan explains (``write_skew``, legal under
-        snapshot isolation) or that deleted a row together with another delete (``overlapping_deletes``).
+        ``stats``: :class:`ReplayStats`.
         """
         found, notes = timelines(evidence)
         anomalies: list[Anomaly] = []
         undecided = bool(notes)
-        stats: dict[str, Any] = {"tables": {}}
+        stats: ReplayStats = {"tables": {}}
         for t in found:
             walk = TableReplay(t, self.name)
             walk.run()
@@ -105,7 +130,7 @@ class TableReplay:
         self.past = Past(self.t, [self.t.changes(c) for c in self.t.main])
         self.state: State | None = State() if self.t.rooted else None
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> ReplayTable:
         """Counts, and the operations behind them."""
         return {
             "commits": len(self.t.main),

@@ -5,10 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 from math import ceil
+from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.outcome import conflict
 from workloads.operations.kinds import KINDS
+
+
+class Metrics(TypedDict):
+    """What a run measured: the metrics of ``workloads.file.assertions.METRICS``.
+
+    Rates are 0 … 1, latencies ms, from invocation to acknowledgement; both are None where there is nothing to measure.
+    """
+
+    operations: int
+    kinds: int
+    ok_rate: float | None
+    abort_rate: float | None
+    unknown_rate: float | None
+    retried: int
+    aborted: int
+    retry_rate: float | None
+    latency_p50_ms: float | None
+    latency_p99_ms: float | None
 
 
 def _rate(part: int, whole: int) -> float | None:
@@ -35,8 +54,8 @@ def quantile(values: Iterable[float], q: float) -> float | None:
     return ordered[max(1, ceil(Fraction(str(q)) * len(ordered))) - 1] if ordered else None
 
 
-def measure(evidence: Evidence) -> dict[str, float | None]:
-    """The metrics of a run: numbers (rates 0 … 1, latencies in ms), None if there is nothing to measure."""
+def measure(evidence: Evidence) -> Metrics:
+    """The metrics of a run."""
     ops = [
         o
         for o in evidence.history.operations()

@@ -1,7 +1,7 @@
 """The Hadoop catalog: no server; a commit is the rename of a file to the next version's name. On S3A a rename is a copy.
 
-``HadoopTableOperations`` looks whether ``vN.metadata.json`` is there, then renames its own file to that name. Nothing makes the two one
-step, and S3A copies over what is there: two writers can both succeed with the same version.
+``HadoopTableOperations`` checks that ``vN.metadata.json`` does not exist, then renames its file to that name. The two steps are not atomic, and
+S3A overwrites an existing file, so two writers can both succeed with the same version.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def s3a(endpoints: Endpoints) -> Mapping[str, str]:
         "spark.hadoop.fs.s3a.secret.key": endpoints.secret_key,
         "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.connection.ssl.enabled": str(not plain).lower(),
-        # A store that is down is to be an error of the operation, not of the run: the defaults try for minutes.
+        # A store that is down must fail the operation, not the run: with the defaults S3A tries for minutes.
         "spark.hadoop.fs.s3a.attempts.maximum": "3",
         "spark.hadoop.fs.s3a.retry.limit": "3",
         "spark.hadoop.fs.s3a.connection.timeout": "30s",
@@ -57,7 +57,7 @@ def pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) ->
 HADOOP = Catalog(
     name="hadoop",
     summary="Hadoop catalog on S3A: no server, the object store's files are the catalog",
-    promise="nothing: a look whether the next version's file is there, then a copy to its name",
+    promise="nothing: a check that the next version's file does not exist, then a copy to its name",
     wire="s3",
     uri=lambda services, data: getattr(services["minio"], "endpoint", ""),
     properties=lambda e: {"type": "hadoop", "warehouse": e.warehouse},
@@ -65,9 +65,8 @@ HADOOP = Catalog(
     guard="none",
     session=s3a,
     jars=("hadoop",),
-    releases=(
-        "1.12.0",
-    ),  # S3A takes the AWS SDK out of Iceberg's bundle, and its own parts are of the same release of the SDK
+    # S3A uses the AWS SDK of Iceberg's bundle, and the jars of its configuration are of the same release of the SDK.
+    releases=("1.12.0",),
     scheme="s3a",
     own_io=True,
     overwrites=True,

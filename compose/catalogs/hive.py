@@ -3,8 +3,8 @@
 The server is the metastore 2.3 out of Spark's own jars, over Derby. Iceberg's commit (``HiveTableOperations``) takes an exclusive lock
 on the table, reads the table, compares ``metadata_location`` itself, and writes the table: ``hive``. With
 ``engine.hive.lock-enabled=false`` it takes no lock and tells the server what it expects (``expected_parameter_key``). A server with
-HIVE-26882, which Hive 2.3.10 has, compares: ``hive-cas``. An older one has never heard of it: ``hive-nolock``, this server told to ignore
-what clients expect.
+HIVE-26882, which Hive 2.3.10 has, compares: ``hive-cas``. An older server does not know that key: ``hive-nolock`` is this server, configured to
+ignore what clients expect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from compose.processes.service import ServiceError
 
 HEAP_MB = 384
 LOCK_TIMEOUT_S = 20
-"""After which the lock of a client that is gone is given up. Hive's default is 300 s: one dead writer stops its table for so long."""
+"""The server releases the lock of a client after this long without a heartbeat. With Hive's 300 s a dead writer blocks its table for 5 min."""
 HEARTBEAT_MS = 5_000
 
 
@@ -69,10 +69,10 @@ class Metastore(LocalProcess):
             "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={self.folder / 'database'};create=true",
             "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
             "datanucleus.schema.autoCreateAll": "true",
-            "datanucleus.connectionPoolingType": "HikariCP",  # the default's classes are not in Spark: lock() would fail
+            "datanucleus.connectionPoolingType": "HikariCP",  # Spark does not ship the classes of the default, so lock() would fail
             "hive.metastore.schema.verification": "false",
             "hive.metastore.warehouse.dir": self._warehouse,
-            # The server compares in SQL of its own, or not at all.
+            # The server compares only in direct SQL.
             "hive.metastore.try.direct.sql": str(self._guard == "compare-and-swap").lower(),
             "hive.async.log.enabled": "false",
             "hive.in.test": "false",
@@ -114,15 +114,15 @@ rootLogger.appenderRef.console.ref = console
 
 
 class client:
-    """A connection to a metastore, for one ``with``; what it gives is ``ThriftHiveMetastore.Client``.
+    """A connection to a metastore, for one ``with``; it yields a ``ThriftHiveMetastore.Client``.
 
-    Raises ServiceError when it does not answer within ``timeout`` seconds, also from inside.
+    Raises ServiceError when the metastore does not answer within ``timeout`` seconds, also for calls inside the block.
     """
 
     def __init__(self, host: str, port: int, timeout: float) -> None:
         from thrift.transport import TSocket, TTransport
 
-        logging.getLogger("thrift.transport.TSocket").disabled = True  # what it would say is in the error
+        logging.getLogger("thrift.transport.TSocket").disabled = True  # its message is in the error
         socket = TSocket.TSocket(host, port)
         socket.setTimeout(max(50, timeout * 1000))
         self._where = f"{host}:{port}"
@@ -163,7 +163,7 @@ def _session(endpoints: Endpoints, *, lock: bool) -> Mapping[str, str]:
         "spark.hadoop.iceberg.engine.hive.lock-enabled": str(lock).lower(),
         "spark.hadoop.iceberg.hive.lock-heartbeat-interval-ms": str(HEARTBEAT_MS),
         "spark.hadoop.iceberg.hive.lock-timeout-ms": "60000",
-        # Its default is 600 s, for which a cut connection would hold up a writer.
+        # With the default, 600 s, a cut connection would block a writer for 10 min.
         "spark.hadoop.hive.metastore.client.socket.timeout": f"{SOCKET_TIMEOUT_MS // 1000}s",
         "spark.hadoop.hive.metastore.client.connect.retry.delay": "1s",
         "spark.hadoop.hive.metastore.failure.retries": "1",
@@ -216,7 +216,7 @@ HIVE = _entry(
 HIVE_NOLOCK = _entry(
     "hive-nolock",
     "Hive Metastore 2.3 without locks: broken on purpose",
-    "nothing: the client tells what it expects, and the server, as those before HIVE-26882, does not look at it",
+    "nothing: the client says what it expects, and the server ignores it, like those before HIVE-26882",
     "none",
 )
 HIVE_CAS = _entry(

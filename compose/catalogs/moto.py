@@ -1,8 +1,8 @@
-"""Amazon's catalogs, Glue and DynamoDB, on moto: a server of their interfaces that keeps what it is told in a journal.
+"""Amazon's catalogs, Glue and DynamoDB, on moto: a server with their interfaces, which keeps its changes in a journal.
 
-Iceberg's GlueCatalog commits by UpdateTable with the VersionId that it read. The real service compares it and refuses; moto does not,
-which is how Glue was before it compared, and how other servers of its interface still are: ``glue``. ``glue-cas`` is the same server with the
-comparison in front (``compose/catalogs/moto_server.py``).
+Iceberg's GlueCatalog commits by UpdateTable with the VersionId that it read. The real service refuses another VersionId than the table's. moto
+does not compare, like earlier versions of Glue and some other servers with its interface: ``glue``. ``glue-cas`` is the same server
+with the comparison added (``compose/catalogs/moto_server.py``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DYNAMODB_TABLE = "iceberg"
 
 
 class Moto(LocalProcess):
-    """The server. What it acknowledged is in its journal, and is there again after SIGKILL."""
+    """The server. Its journal holds what it acknowledged, so SIGKILL loses nothing."""
 
     role = "catalog"
 
@@ -74,9 +74,9 @@ SERVERS = (Server("moto", Moto, _version, ports=("moto",)),)
 
 
 def ask(uri: str, target: str, question: Mapping[str, Any], timeout: float) -> tuple[int, Any]:
-    """One call of AWS JSON 1.0/1.1, unsigned but for the name of its service, which is all that moto looks at.
+    """One call of AWS JSON 1.0/1.1, with the only part of a signature that moto reads: the name of the service.
 
-    Raises NotReady for an answer that is none, OSError when there is none.
+    Raises NotReady for an answer that cannot be read, OSError when there is no answer.
     """
     parts = split(uri)
     service = "dynamodb" if target.startswith("DynamoDB") else "glue"

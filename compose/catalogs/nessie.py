@@ -1,7 +1,7 @@
 """Nessie, reached in two ways: as an Iceberg REST catalog, and by its own API with Iceberg's NessieCatalog.
 
-The server keeps everything in PostgreSQL (its default, IN_MEMORY, would forget all with its process). Over REST it serves a table's
-current snapshot only; what was before is in Nessie's own commit log.
+The server keeps everything in PostgreSQL (with its default, IN_MEMORY, a restart would lose it). Over REST it serves only a table's
+current snapshot; the earlier ones are in Nessie's commit log.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from compose.servers.postgres import USER
 
 HEAP_MB = 512
 JAVA = (21, 25, 24, 23, 22)
-"""Versions that it runs on, the best first."""
+"""Versions of Java that it runs on, the preferred one first."""
 BRANCH = "main"
 _PAGE = 1000
 
 
 class Nessie(LocalProcess):
-    """The server. All it knows is in the database."""
+    """The server. It keeps all its data in the database."""
 
     role = "catalog"
 

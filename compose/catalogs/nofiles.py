@@ -1,4 +1,4 @@
-"""A PyIceberg FileIO without files: of a catalog that is asked for a pointer, nothing more is wanted."""
+"""A PyIceberg FileIO that opens no file: a catalog that is asked for a pointer needs none."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 
 class _Named(InputFile):
     def __len__(self) -> int:
-        raise OSError(f"{self.location} is not to be read")
+        raise OSError(f"{self.location} must not be read here")
 
     def exists(self) -> bool:
-        raise OSError(f"{self.location} is not to be read")
+        raise OSError(f"{self.location} must not be read here")
 
     def open(self, seekable: bool = True) -> InputStream:
-        raise OSError(f"{self.location} is not to be read")
+        raise OSError(f"{self.location} must not be read here")
 
 
 class NoFiles(FileIO):
@@ -23,7 +23,7 @@ class NoFiles(FileIO):
         return _Named(location)
 
     def new_output(self, location: str) -> OutputFile:
-        raise OSError(f"{location} is not to be written")
+        raise OSError(f"{location} must not be written here")
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        raise OSError(f"{location} is not to be deleted")
+        raise OSError(f"{location} must not be deleted here")

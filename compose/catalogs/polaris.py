@@ -1,7 +1,7 @@
 """Apache Polaris: a REST catalog with users, roles and grants, in a container, on the stack's PostgreSQL.
 
-Its server is in no package registry, so it needs Docker; nothing else here does. At its first start it makes its tables in the database and its
-root principal. Then the catalog is made by its management API (``spec/polaris-management-service.yml`` of its sources): a token for the
+No package registry has its server, so this catalog is the only one that needs Docker. At its first start it makes its tables in the database
+and its root principal. Then the catalog is made by its management API (``spec/polaris-management-service.yml`` of its sources): a token for the
 root principal, the catalog with where its tables are, and the right to work with their content.
 
 Written after its documentation and its specification; the calls are tested against a server of that specification.
@@ -27,7 +27,7 @@ from compose.servers.postgres import USER
 VERSION = "1.7.0"
 IMAGE = f"apache/polaris:{VERSION}"
 REALM = "POLARIS"
-CLIENT_ID, CLIENT_SECRET = "root", "s3cr3t"  # of a server on loopback that lives as long as a run
+CLIENT_ID, CLIENT_SECRET = "root", "s3cr3t"  # no secret: the server listens on loopback for the time of a run
 CATALOG = "icequake"
 SCOPE = "PRINCIPAL_ROLE:ALL"
 CALL_SECONDS = 10.0
@@ -38,7 +38,7 @@ REMEDY = (
 
 
 class Polaris(Container):
-    """The server. All it knows is in the database."""
+    """The server. It keeps all its data in the database."""
 
     role = "catalog"
     remedy = REMEDY
@@ -101,10 +101,10 @@ def set_up(uri: str, warehouse: str, client_store: str, server_store: str, regio
 
     Args:
         uri: of the catalog's API, ``http://host:port/api/catalog``.
-        client_store, server_store: the object store's URL as clients, and as Polaris itself, are to use it.
+        client_store, server_store: the object store's URL for clients, and for Polaris itself.
 
     Raises:
-        NotReady: it answers otherwise than its specification says a success is.
+        NotReady: its answer is not the success that its specification describes.
         OSError: it does not answer.
     """
     bearer = token(uri, CALL_SECONDS)

@@ -1,11 +1,11 @@
-"""Asking other people's servers through PyIceberg and pyarrow, in a process of its own.
+"""Requests to user-supplied servers through PyIceberg and pyarrow, in a separate process.
 
-PyIceberg's clients have no timeouts of their own: a server that takes a connection and never answers would hold its caller for ever. So they
-run in a child that is ended when it does not answer in time; the next question starts another. The child ends when its standard input does,
-which is when this process ends, however it ends.
+PyIceberg's clients have no timeouts: a server that accepts a connection and never answers would block its caller forever. So they run in a
+child process, which is killed when it does not answer in time; the next question starts another one. The child also ends when its standard
+input is closed, which happens when this process ends for any reason.
 
-The pointer of a table is what the catalog itself says. Of those catalogs that hold no more than a location, PyIceberg would read the
-metadata file too, and fail with it: the child keeps it from opening files at all.
+The pointer of a table is what the catalog itself answers. For a catalog that stores only a location, PyIceberg would also read the metadata
+file, and fail if it cannot. So the child does not let PyIceberg open any file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PASSED_ON = ("AWS_", "REQUESTS_CA_BUNDLE", "SSL_CERT_")
 
 
 class ProbeError(Exception):
-    """A question without a good answer; the text is what was answered instead, one line.
+    """A question that was not answered as it should be; the text says what came instead, in one line.
 
     Attributes:
         kind: ``refused``, ``unknown host``, ``silent``, ``denied`` (401, 403, a wrong key), ``missing``, ``server`` (5xx), or ``other``.
@@ -45,7 +45,7 @@ class ProbeError(Exception):
 
 
 class Probe:
-    """The child, seen from here; safe to use from several threads, one question at a time. Use in ``with``.
+    """The child process. Several threads may use it; it answers one question at a time. Use in ``with``.
 
     Args:
         name: what to call the server in errors.
@@ -124,10 +124,10 @@ class Probe:
             ready = self._line(timeout)
         except (OSError, ValueError) as e:
             self._end()
-            raise ProbeError("other", f"the process that asks ended at once: {type(e).__name__}: {e}") from e
+            raise ProbeError("other", f"the probe's process ended at once: {type(e).__name__}: {e}") from e
         if ready is None:
             self._end()
-            raise ProbeError("silent", f"the process that asks is not up after {timeout:.0f} s")
+            raise ProbeError("silent", f"the probe's process is not up after {timeout:.0f} s")
 
     def _line(self, timeout: float) -> dict[str, Any] | None:
         """The child's next line; None when it does not come in time. Raises OSError when it has ended."""
@@ -139,7 +139,7 @@ class Probe:
                 return None
             part = os.read(out, 65536)
             if not part:
-                raise OSError("the process that asks has ended")
+                raise OSError("the probe's process has ended")
             data += part
         return dict(json.loads(data))
 
@@ -228,7 +228,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def described(error: BaseException) -> tuple[str, str]:
-    """What went wrong, as :class:`ProbeError` has it: its kind and a text."""
+    """What went wrong, as the kind and the text of a ``ProbeError``."""
     chain = list(_causes(error))
     names = {type(e).__name__ for e in chain}
     texts = " ".join(str(e) for e in chain)
@@ -259,7 +259,7 @@ def described(error: BaseException) -> tuple[str, str]:
 def main() -> None:
     """The child: a line of JSON in, a line of JSON out, until its standard input ends."""
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # so that a library's prints do not mix with the answers
     catalogs = json.loads(sys.stdin.readline())
     questions: queue.Queue[dict[str, Any]] = queue.Queue()
     loaded: list[Any] = []

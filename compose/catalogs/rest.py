@@ -23,7 +23,7 @@ CLIENTS = 8  # connections to the database
 
 
 class RestCatalog(LocalProcess):
-    """The catalog server. It keeps nothing itself: all it knows is in the database."""
+    """The catalog server. It keeps all its data in the database."""
 
     role = "catalog"
 
@@ -62,7 +62,7 @@ class RestCatalog(LocalProcess):
             "CATALOG_JDBC_USER": USER,
             "CATALOG_JDBC_PASSWORD": USER,
             "CATALOG_JDBC_SCHEMA__VERSION": "V1",
-            "CATALOG_JDBC_STRICT__MODE": "true",  # a table in a namespace that is not there is refused
+            "CATALOG_JDBC_STRICT__MODE": "true",  # refuses a table in a namespace that does not exist
             "CATALOG_CLIENTS": str(CLIENTS),
             "CATALOG_WAREHOUSE": self._warehouse,
             "CATALOG_IO__IMPL": "org.apache.iceberg.aws.s3.S3FileIO",
@@ -88,7 +88,7 @@ def properties(endpoints: Endpoints) -> Mapping[str, str]:
         "type": "rest",
         "uri": endpoints.catalog_uri,
         "warehouse": endpoints.warehouse,
-        # Neither has a default: a request whose answer never comes would wait for ever.
+        # Neither has a default: a request that is never answered would wait forever.
         "rest.client.socket-timeout-ms": str(SOCKET_TIMEOUT_MS),
         "rest.client.connection-timeout-ms": str(CONNECT_TIMEOUT_MS),
     }

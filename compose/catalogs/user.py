@@ -1,4 +1,4 @@
-"""A catalog of the user's as an entry like the others."""
+"""The entry of a user-supplied catalog."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compose.catalogs.user_file import UserCatalogFile
 from compose.endpoints import Endpoints
 
 SPARK_NAME = "c"
-"""How the writers' sessions call the catalog; a JDBC catalog keeps its tables under that name."""
+"""The catalog's name in the writers' sessions; a JDBC catalog stores its tables under that name."""
 
 
 _NEEDS_WAREHOUSE = ("hive", "jdbc", "glue", "hadoop", "nessie")
@@ -24,7 +24,7 @@ class UserCatalog(Catalog):
     """The entry of a catalog that the user described."""
 
     front: str | None = None
-    """Where a proxy's other end is, ``host:port``, if not where the writers are sent."""
+    """``host:port`` to which a proxy connects, if that is not the address that writers use."""
 
     @property
     def page(self) -> str:
@@ -42,12 +42,12 @@ class UserCatalog(Catalog):
 
 
 def entry(own: UserCatalogFile) -> Catalog:
-    """The catalog as ``compose.catalogs.registry`` has its own."""
+    """An entry like those of ``compose.catalogs.registry``."""
 
     def properties(endpoints: Endpoints) -> Mapping[str, str]:
         found: dict[str, str] = {}
         if own.kind == "rest":
-            # Neither has a default: a request whose answer never comes would wait for ever.
+            # Neither has a default: a request that is never answered would wait forever.
             found["rest.client.socket-timeout-ms"] = str(SOCKET_TIMEOUT_MS)
             found["rest.client.connection-timeout-ms"] = str(CONNECT_TIMEOUT_MS)
         if own.kind == "jdbc" and own.spark.get("uri", "").startswith("jdbc:postgresql:"):
@@ -86,5 +86,5 @@ def entry(own: UserCatalogFile) -> Catalog:
 
 
 def probe(own: UserCatalogFile, run_id: str = "") -> Probe:
-    """A process that asks the catalog for its tables' pointers; not for a Hadoop catalog."""
+    """A process that asks the catalog for its tables' pointers. A Hadoop catalog has none to ask."""
     return Probe(own.name, {SPARK_NAME: own.pyiceberg}, run_id=run_id)

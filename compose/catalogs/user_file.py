@@ -1,4 +1,4 @@
-"""A catalog that is not ours: a YAML file with the properties by which Spark and PyIceberg reach it. ``docs/own-catalog.md`` is its reference.
+"""A user-supplied catalog: a YAML file with the properties by which Spark and PyIceberg reach it. ``docs/own-catalog.md`` is its reference.
 
 ``${NAME}`` in a value is taken from the environment, so that the file holds no secret; ``$${`` is a plain ``${``. What looks like a secret, by
 the name of its key, of its variable or of a parameter in its URL, is never written into a run's folder (``secrets``).
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_file(name: str) -> bool:
-    """Whether ``catalog: NAME`` means a file of this kind, not one of ``CATALOGS``."""
+    """Whether ``catalog: NAME`` names a file of this kind, not a catalog of ``compose.catalogs.registry``."""
     return name.endswith(SUFFIXES)
 
 
@@ -67,10 +67,10 @@ class _File(_Model):
 
 @dataclass(frozen=True)
 class UserCatalogFile:
-    """A catalog that the user described, in plain values.
+    """What the file of a user's catalog says, in plain values.
 
     Attributes:
-        file: where it was described.
+        file: the path of the file.
         spark: what follows ``spark.sql.catalog.<name>.``.
         session: other Spark properties.
         pyiceberg: the properties of ``pyiceberg.catalog.load_catalog``; None for a Hadoop catalog, which is files.
@@ -78,7 +78,7 @@ class UserCatalogFile:
         warehouse: where tables are, ``s3://…``; empty: the store's.
         jars: more jars for drivers and executors.
         s3, master: the store and the Spark cluster that the file names.
-        secrets: what must not be written down.
+        secrets: words that must not be written to any file or shown.
     """
 
     name: str
@@ -104,7 +104,7 @@ class UserCatalogFile:
 
     @property
     def uri(self) -> str:
-        """Of the place where commits are decided; empty when it is not known."""
+        """Address of the place where commits are decided; empty when it is not known."""
         return self.spark.get(self.key if self.wire else "uri", "")
 
     def plain(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class UserCatalogFile:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> UserCatalogFile:
-        """What ``plain`` gave, also by way of JSON."""
+        """The inverse of ``plain``, also after a way through JSON."""
         return cls(**{**plain, "jars": tuple(plain["jars"]), "secrets": tuple(plain["secrets"])})
 
 
@@ -121,10 +121,10 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> UserCatalo
     """Read and validate a catalog's file.
 
     Args:
-        environment: what ``${NAME}`` means; this process's when None.
+        environment: the variables that ``${NAME}`` is taken from; this process's when None.
 
     Raises:
-        FileError: it cannot be read, or something in it is wrong, or a variable is not there.
+        FileError: the file cannot be read, a key or value in it is wrong, or a variable is not set.
     """
     secrets: set[str] = set()
     try:
@@ -134,7 +134,7 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> UserCatalo
 
 
 def _load(path: Path, known: Mapping[str, str], secrets: set[str]) -> UserCatalogFile:
-    """As :func:`load`; what is secret goes into ``secrets``, the errors are not redacted."""
+    """As :func:`load`, with unredacted errors; the secrets are added to ``secrets``."""
     where = str(path)
 
     def filled(data: Any, lines: Mapping[KeyPath, int]) -> Any:
@@ -182,7 +182,7 @@ def _load(path: Path, known: Mapping[str, str], secrets: set[str]) -> UserCatalo
 def _filled(
     value: Any, at: KeyPath, lines: Mapping[KeyPath, int], file: str, known: Mapping[str, str], secrets: set[str]
 ) -> Any:
-    """The value with its variables filled in; what is secret of it goes into ``secrets``."""
+    """The value with its variables filled in; the secrets in it are added to ``secrets``."""
     if isinstance(value, dict):
         return {k: _filled(v, (*at, k), lines, file, known, secrets) for k, v in value.items()}
     if isinstance(value, list):
@@ -196,7 +196,9 @@ def _filled(
         if name is None:
             return "${"
         if not _NAME.fullmatch(name):
-            raise FileError(f"{file}:{line_of(at, lines)}: {key}: ${{{name}}} is no name of an environment variable")
+            raise FileError(
+                f"{file}:{line_of(at, lines)}: {key}: ${{{name}}} is not the name of an environment variable"
+            )
         if name not in known:
             raise FileError(
                 f"{file}:{line_of(at, lines)}: {key}: the environment variable {name} is not set; export {name}=…"
@@ -222,7 +224,7 @@ def _check(file: _File, fail: Any) -> None:
     if "s3.endpoint" in spark:
         fail(
             ("spark", "s3.endpoint"),
-            "s3.endpoint: name the store by s3: http://host:port/bucket (or --s3), for the harness reads it too",
+            "s3.endpoint: name the store by s3: http://host:port/bucket (or --s3), because icequake reads it too",
         )
     for key in file.session:
         if not key.startswith("spark."):
@@ -235,8 +237,8 @@ def _check(file: _File, fail: Any) -> None:
     if commit.address is None and uri.startswith("https:"):
         fail(
             ("commit",),
-            f"commit: a proxy cannot read what is encrypted; give address: host:port, where {uri} is answered in plain HTTP, or leave "
-            "commit out: the catalog's faults cannot strike then",
+            f"commit: a proxy cannot read encrypted requests; give address: host:port, where the server of {uri} answers in plain HTTP, or "
+            "leave commit out, and no fault of connections strikes the catalog",
         )
     try:
         known = split(uri).port is not None or split(uri).scheme in ("http", "postgresql", "thrift")
@@ -250,7 +252,7 @@ def derived(spark: Mapping[str, str]) -> dict[str, Any]:
     """PyIceberg's properties of the catalog that ``spark`` describes.
 
     Raises:
-        ValueError: PyIceberg knows no such catalog, or not by these properties.
+        ValueError: PyIceberg has no such catalog, or needs other properties.
     """
     kind, uri = spark.get("type"), spark.get("uri", "")
     if kind == "rest":
@@ -264,7 +266,7 @@ def derived(spark: Mapping[str, str]) -> dict[str, Any]:
         region = {"glue.region": spark["client.region"]} if "client.region" in spark else {}
         return {"type": "glue", **region, **kept}
     raise ValueError(
-        f"PyIceberg has no {kind or spark.get('catalog-impl')} of its own; give the properties by which it reaches the same tables"
+        f"PyIceberg has no {kind or spark.get('catalog-impl')} catalog; give the properties of one by which it reaches the same tables"
     )
 
 

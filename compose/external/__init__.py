@@ -1,1 +1,1 @@
-"""Which services does the user supply?"""
+"""Services that the user supplies: their addresses, and the check that they answer."""

@@ -1,4 +1,4 @@
-"""The parts of a run that are not ours: a catalog, an object store, a Spark cluster that the user names. What is named is never started."""
+"""Services that the user supplies: a catalog, an object store, a Spark cluster. icequake connects to them and never starts them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "[::1]")
 
 
 class ExternalError(ValueError):
-    """An address or credential of an external part that cannot be used; one line with the remedy."""
+    """An address or a credential of a user-supplied service that cannot be used; one line with the remedy."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Store:
 
     Attributes:
         endpoint: ``http://host:port``.
-        prefix: of everything in the bucket, without slashes around it; may be empty.
+        prefix: folder in the bucket below which everything is written, without slashes around it; may be empty.
     """
 
     endpoint: str
@@ -43,7 +43,7 @@ class Store:
 
     @property
     def shown(self) -> str:
-        """The address as the user gave it: no secret is in it."""
+        """The address as the user gave it; it contains no secret."""
         return f"{self.endpoint}/{self.warehouse}"
 
 
@@ -51,11 +51,11 @@ def store(url: str, spark: Mapping[str, str], environment: Mapping[str, str] | N
     """The store at ``http://host:9000/bucket[/prefix]``.
 
     Args:
-        spark: the properties of the user's catalog, whose ``s3.access-key-id`` … are taken, if they are there.
-        environment: has ``AWS_ACCESS_KEY_ID`` … otherwise; this process's when None.
+        spark: the properties of the user's catalog; its credentials (``s3.access-key-id``, …) come first, if it has them.
+        environment: where ``AWS_ACCESS_KEY_ID``, … are looked up otherwise; this process's environment when None.
 
     Raises:
-        ExternalError: it is not of that form, or there are no credentials.
+        ExternalError: the address has another form, or there are no credentials.
     """
     known = os.environ if environment is None else environment
     try:
@@ -65,7 +65,7 @@ def store(url: str, spark: Mapping[str, str], environment: Mapping[str, str] | N
         text = f"--s3 {url}: {e}; give http://host:9000/bucket or http://host:9000/bucket/prefix"
         raise ExternalError(Redaction(()).text(text)) from None
     if parts.username or parts.password:
-        raise ExternalError("--s3: give credentials by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, not in the address")
+        raise ExternalError("--s3: give credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, not in the address")
     bucket, _, prefix = parts.path.strip("/").partition("/")
     if parts.scheme not in ("http", "https") or not parts.hostname or not bucket or parts.query or parts.fragment:
         text = f"--s3 {url}: give http://host:9000/bucket or http://host:9000/bucket/prefix"
@@ -82,10 +82,10 @@ def store(url: str, spark: Mapping[str, str], environment: Mapping[str, str] | N
 
 @dataclass(frozen=True)
 class External:
-    """What is not ours in a run; None: it is ours.
+    """The services of a run that the user supplies; icequake starts those that are None.
 
     Attributes:
-        master: of Spark, such as ``spark://host:7077`` or ``local[4]``.
+        master: Spark's master URL, such as ``spark://host:7077`` or ``local[4]``.
     """
 
     catalog: UserCatalogFile | None = None
@@ -97,13 +97,13 @@ class External:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not be written down."""
+        """Words that must not be written to any file or shown."""
         keys = () if self.store is None else (self.store.secret_key,)
         return (*(self.catalog.secrets if self.catalog else ()), *keys)
 
     @property
     def plain(self) -> dict[str, str]:
-        """For the plan of a run: which part is whose, without secrets."""
+        """For the plan of a run: where each user-supplied service is, without secrets."""
         found = {
             "catalog": self.catalog and self.catalog.file,
             "store": self.store and self.store.shown,
@@ -115,10 +115,10 @@ class External:
 def external(
     catalog: UserCatalogFile | None, s3: str | None, master: str | None, environment: Mapping[str, str] | None = None
 ) -> External:
-    """The external parts of a run; the options ``s3`` and ``master`` win over the catalog's file.
+    """The user-supplied services of a run; the options ``s3`` and ``master`` override the catalog's file.
 
     Raises:
-        ExternalError: something of it cannot be used, or does not go together.
+        ExternalError: one of them cannot be used, or they cannot be used together.
     """
     spark = catalog.spark if catalog else {}
     s3 = s3 or (catalog.s3 if catalog else None)
@@ -127,21 +127,21 @@ def external(
     if master is not None:
         hosts = masters(master)
         if master.startswith("spark:") and not hosts:
-            raise ExternalError(f"--spark {master}: give spark://host:7077, or several by commas")
+            raise ExternalError(f"--spark {master}: give spark://host:7077, or several separated by commas")
         if not is_local(master) and found.store is None and not all(h in _LOCAL_HOSTS for h, _ in hosts):
             raise ExternalError(
-                f"--spark {master}: its executors cannot reach the object store that would be started here; name one by --s3"
+                f"--spark {master}: its executors cannot reach the object store that would be started here; give one with --s3"
             )
     return found
 
 
 def is_local(master: str) -> bool:
-    """Whether a driver's executors are in its own process."""
+    """Whether the executors run in the driver's process."""
     return master.startswith("local")
 
 
 def masters(master: str) -> list[tuple[str, int]]:
-    """Hosts and ports of ``spark://host:port,host:port``; none of another kind of master, or of a wrong address."""
+    """Hosts and ports of ``spark://host:port,host:port``; empty for another kind of master or a wrong address."""
     found = []
     if master.startswith("spark://"):
         for one in master.removeprefix("spark://").split(","):
@@ -153,12 +153,12 @@ def masters(master: str) -> list[tuple[str, int]]:
 
 
 def driver_host(master: str | None) -> str:
-    """The address of this machine at which the executors of a cluster reach its drivers: the one from which it reaches them."""
+    """The address of this machine at which a cluster's executors reach the drivers: the one from which this machine reaches the cluster."""
     for host, port in masters(master or ""):
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
             with socket.socket(family, kind, protocol) as probe:
-                probe.connect(address)  # of UDP: nothing is sent
+                probe.connect(address)  # UDP: nothing is sent
                 return str(probe.getsockname()[0])
         except OSError:
             continue

@@ -1,7 +1,7 @@
-"""Before anything is started: do the parts that are not ours answer, and may we do with them what a run does? All within 30 s.
+"""Check within 30 s that user-supplied services answer and that our credentials suffice. It runs before anything is started.
 
-The catalog lists its namespaces, the store takes, gives back and deletes a small object, the Spark master takes a connection. All are asked at
-the same time, and every one that does not do is named: what was tried, what came back, what to do.
+The catalog lists its namespaces; the store writes, reads and deletes a small object; the Spark master accepts a connection. All are checked at
+the same time. The error names every service that failed: what was tried, what it answered, what to do.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from compose.redaction import Redaction
 
 ANSWER_SECONDS = 14.0
 START_SECONDS = 12.0
-"""For the process that asks, on a machine that has much else to do; together with the answer less than 30 s."""
+"""Until the probe's process is up on a busy machine; together with ``ANSWER_SECONDS`` less than 30 s."""
 CONNECT_SECONDS = 5.0
 MASTERS_SECONDS = 20.0
-"""For all masters of a list."""
+"""For all masters of a list together."""
 
 _REMEDIES = {
     "refused": "is it up, and is the address right?",
     "unknown host": "is the address right?",
-    "silent": "is the address right, and does a firewall drop what is sent there?",
+    "silent": "is the address right, and does a firewall drop the packets?",
     "denied": "are the credentials right, and may they do this?",
     "server": "see the server's own log",
 }
 
 
 class PreflightError(ServiceError):
-    """Parts that are not ours do not do; one line each."""
+    """User-supplied services that failed the check, one line each."""
 
     def __init__(self, problems: list[str]):
         self.problems = tuple(problems)
@@ -43,10 +43,10 @@ class PreflightError(ServiceError):
 
 
 def preflight(external: External) -> None:
-    """Ask every part that is not ours.
+    """Check every user-supplied service.
 
     Raises:
-        PreflightError: one or more of them do not do.
+        PreflightError: one or more of them failed.
     """
     asks: list[Callable[[], str | None]] = []
     if external.catalog is not None and external.catalog.pyiceberg is not None:
@@ -101,7 +101,7 @@ def _store(store: Store) -> str | None:
 
 
 def _master(master: str, hosts: list[tuple[str, int]]) -> str | None:
-    """One master of several is enough."""
+    """Why no master of the list can be reached; None when one of them can."""
     answers, seconds = [], min(CONNECT_SECONDS, MASTERS_SECONDS / len(hosts))
     for host, port in hosts:
         try:

@@ -1,1 +1,1 @@
-"""What must be on this machine?"""
+"""Downloads, builds and finds the software that a run needs."""

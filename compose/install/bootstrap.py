@@ -1,16 +1,16 @@
-"""Make the Python environment this checkout needs, then become one of its tools.
+"""Make the Python environment that this checkout needs, then run one of its tools in place of this process.
 
     python3 compose/install/bootstrap.py icequake run workloads/quick.yaml
     python3 compose/install/bootstrap.py pytest -m "not spark"
     python3 compose/install/bootstrap.py setup            # everything else too: jars, MinIO, PostgreSQL
 
-The environment is a venv below ``$ICEQUAKE_HOME`` (default: the platform's cache folder), named after what is in it:
+The environment is a venv below ``$ICEQUAKE_HOME`` (default: the platform's cache folder), named after its content:
 the hash of ``requirements.lock``, the Python version and the platform. So a changed lock makes a new environment,
-an unchanged one costs a file look-up, and several clones share it. It holds no path of a clone: the tool is started
+an unchanged one costs a file look-up, and several clones share it. It holds no path of a clone: the tool starts
 with the clone's folder as its only ``PYTHONPATH``, so each clone runs its own code.
 
-Only the standard library is used here, because this is what runs before anything is installed. The syntax stays
-readable to Python 3.6, so that an old interpreter gets a sentence instead of a ``SyntaxError``.
+This file uses only the standard library, because it runs before anything is installed. Its syntax is valid in
+Python 3.6, so that an old interpreter prints a clear message instead of a ``SyntaxError``.
 """
 
 import sys
@@ -45,16 +45,16 @@ TOOLS = ("icequake", "setup", "python", "pytest", "ruff", "mypy", "lint-imports"
 EVERY = 15.0  # seconds between two lines about a long step
 ICEQUAKE = "import sys; sys.argv[0] = 'icequake'; from harness.cli.app import main; sys.exit(main())"
 
-# pip options that would put packages elsewhere than into our venv. Index, proxy and certificate settings are kept.
+# pip options that would install packages outside this venv. Index, proxy and certificate settings are kept.
 MISLEADING = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIREMENT", "PIP_CONSTRAINT", "PYTHONHOME")
 
 
 class BootstrapError(RuntimeError):
-    """One line: what failed, and what to type."""
+    """Set-up failed; the message is one line: what failed, and what to type."""
 
 
 def cache_home() -> Path:
-    """Where everything that icequake downloads or builds lives: ``$ICEQUAKE_HOME`` or the platform's cache folder."""
+    """The folder for everything that icequake downloads or builds: ``$ICEQUAKE_HOME`` or the platform's cache folder."""
     if os.environ.get("ICEQUAKE_HOME"):
         return Path(os.environ["ICEQUAKE_HOME"]).expanduser().absolute()
     if sys.platform == "darwin":
@@ -64,28 +64,28 @@ def cache_home() -> Path:
 
 
 def venv_path(home: Path, lock: bytes) -> Path:
-    """The venv for these pins under this interpreter; its name is a function of both."""
+    """The venv for these pins under this interpreter; both determine its name."""
     key = hashlib.sha256(lock)
     key.update(repr((sys.version_info[:2], sys.implementation.name, sys.platform, platform.machine())).encode())
     return home / ("venv-" + key.hexdigest()[:12])
 
 
 def ensure(home: Path, meanwhile: Callable[[Path], object] | None = None) -> Path:
-    """Return the Python of a complete venv, made first if need be. Parallel calls wait for each other.
+    """Return the Python of a complete venv, which is made if it is missing. Parallel calls wait for each other.
 
-    ``meanwhile`` is called before it is made, to begin what needs no package.
+    ``meanwhile`` is called before the venv is made, to start work that needs no package.
     """
     venv = venv_path(home, LOCK.read_bytes())
     python = venv / "bin" / "python"
     complete = venv / ".complete"
-    if complete.is_file() and python.exists():  # exists() follows the link: false once the base interpreter is gone
+    if complete.is_file() and python.exists():  # exists() follows the link: False if the base interpreter was removed
         return python
     with exclusive(venv.with_suffix(".lock")):
         if complete.is_file() and python.exists():
             return python
         if meanwhile:
             meanwhile(home)
-        shutil.rmtree(venv, ignore_errors=True)  # what a killed attempt left; pip's own cache keeps its downloads
+        shutil.rmtree(venv, ignore_errors=True)  # remains of a killed attempt; pip's own cache keeps its downloads
         began = time.monotonic()
         create(venv)
         install(python)
@@ -97,13 +97,13 @@ def ensure(home: Path, meanwhile: Callable[[Path], object] | None = None) -> Pat
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the file lock ``path``; the kernel lets go of it even if we are killed."""
+    """Hold the file lock ``path``; the kernel releases it even if this process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another icequake set-up is at work, waiting for it")
+            say("another icequake set-up is running, waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -139,17 +139,17 @@ def install(python: Path, lock: Path = LOCK) -> None:
 
 
 def minio_log(home: Path) -> Path:
-    """What the process that ``begin_minio`` started says."""
+    """The log of the process that ``begin_minio`` started."""
     return home / "minio.log"
 
 
 def begin_minio(home: Path) -> "subprocess.Popen[bytes]":
-    """Start to build MinIO, which needs no package, in a process that ends when this one ends.
+    """Start building MinIO, which needs no package, in a process that ends when this one ends.
 
-    ``compose.install.minio_build.provide`` waits for it. If it failed, ``provide`` tries again and says why that fails.
+    ``compose.install.minio_build.provide`` waits for it. If it failed, ``provide`` tries again and reports the reason.
     """
     home.mkdir(parents=True, exist_ok=True)
-    say("building MinIO meanwhile")
+    say("building MinIO at the same time")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
     with minio_log(home).open("w") as log:
         return subprocess.Popen(
@@ -162,7 +162,7 @@ def begin_minio(home: Path) -> "subprocess.Popen[bytes]":
 
 
 def begin_first_minio(home: Path) -> "subprocess.Popen[bytes] | None":
-    """``begin_minio`` unless some release of it is there; ``compose.install.ensure`` knows whether that is the right one."""
+    """``begin_minio``, unless a release of it is installed; ``compose.install.ensure`` checks whether that is the right one."""
     return None if any((home / "bin").glob("minio-*")) else begin_minio(home)
 
 
@@ -178,7 +178,7 @@ def pip(python: Path, *arguments: str) -> None:
         *look,
         *arguments,
     ]
-    # stdout belongs to the tool that we are about to become
+    # stdout belongs to the tool that replaces this process
     with subprocess.Popen(command, env=pip_environment(), stdout=sys.stderr) as process:
         began = time.monotonic()
         while True:
@@ -200,7 +200,7 @@ def pip_environment() -> dict[str, str]:
 
 
 def tool_command(python: Path, tool: str, arguments: list[str]) -> list[str]:
-    """-P keeps the current folder off the path: a ``harness/`` or ``reports/`` lying there is not ours."""
+    """-P keeps the current folder off the path: a ``harness/`` or ``reports/`` there is not part of icequake."""
     if tool == "icequake":
         return [str(python), "-P", "-c", ICEQUAKE, *arguments]
     if tool == "setup":
@@ -213,8 +213,8 @@ def tool_command(python: Path, tool: str, arguments: list[str]) -> list[str]:
 
 
 def tool_environment(python: Path) -> dict[str, str]:
-    # A foreign PYTHONPATH (common where Spark is installed) would put another pyspark before ours.
-    # What the user had there is where kinds of operations of a workload file may be (workloads/file/own_kinds.py).
+    # A foreign PYTHONPATH (common where Spark is installed) would put another pyspark before this one.
+    # The user's original PYTHONPATH may hold operation kinds of a workload file (workloads/file/own_kinds.py).
     asked_for = os.environ.get("ICEQUAKE_PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     environment = {
         **os.environ,
@@ -223,7 +223,7 @@ def tool_environment(python: Path) -> dict[str, str]:
         "VIRTUAL_ENV": str(python.parent.parent),
     }
     environment.pop("PYTHONHOME", None)
-    # How the user can type what we print as the next command.
+    # How the user can type the commands that icequake prints.
     launcher = CHECKOUT / "icequake"
     environment.setdefault("ICEQUAKE_COMMAND", "./icequake" if Path.cwd() == CHECKOUT else str(launcher))
     environment["PATH"] = os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])
@@ -247,7 +247,7 @@ def main(arguments: list[str]) -> int:
         say(str(error))
         return 255
     except KeyboardInterrupt:
-        say("interrupted; the same command goes on from here")
+        say("interrupted; run the same command again to continue")
         return 130
     command = tool_command(python, arguments[0], arguments[1:])
     sys.stdout.flush()

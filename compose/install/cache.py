@@ -1,7 +1,7 @@
-"""The folder that holds everything icequake downloads or builds, and the rules for putting something into it.
+"""The folder that holds everything icequake downloads or builds, and the rules for adding to it.
 
-Nothing below ``home()`` appears under its final name before it is complete and verified: it is made under a temporary
-name in the same folder and renamed. So a killed set-up leaves scraps, never a wrong part, and a reader needs no lock.
+A file or folder below ``home()`` gets its final name only when it is complete and verified: it is made under a
+temporary name in the same folder, then renamed. So a killed set-up leaves scraps but no broken part, and readers need no lock.
 """
 
 import fcntl
@@ -16,29 +16,29 @@ from compose.install.bootstrap import cache_home
 
 
 class SetupError(RuntimeError):
-    """One line: what is missing or wrong, and what to type."""
+    """Set-up failed; the message is one line: what is missing or wrong, and what to type."""
 
 
 def home() -> Path:
-    """``$ICEQUAKE_HOME``, or the platform's cache folder for icequake. It need not exist yet."""
+    """``$ICEQUAKE_HOME``, or the platform's cache folder for icequake. It need not exist."""
     return cache_home()
 
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the file lock ``path``, waiting for whoever has it. The kernel lets go of it even if we are killed."""
+    """Wait for the file lock ``path`` and hold it. The kernel releases it even if this process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("icequake: another set-up is at work, waiting for it", file=sys.stderr, flush=True)
+            print("icequake: another set-up is running, waiting for it", file=sys.stderr, flush=True)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed set-ups left in ``folder``. Only while holding the lock that they held."""
+    """Remove the remains of killed set-ups from ``folder``. Call it only while holding their lock."""
     for scrap in folder.glob(".arriving-*"):
         if scrap.is_dir():
             shutil.rmtree(scrap, ignore_errors=True)
@@ -48,7 +48,7 @@ def sweep(folder: Path) -> None:
 
 @contextmanager
 def arriving(final: Path) -> Iterator[Path]:
-    """Yield a new folder beside ``final`` that takes its name when the block ends well, and vanishes otherwise."""
+    """Yield a new folder beside ``final`` that is renamed to ``final`` if the block succeeds and removed otherwise."""
     final.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".arriving-{final.name}-", dir=final.parent))
     try:

@@ -1,4 +1,4 @@
-"""What is installed, what is missing, and the command that gets it. Looks only: nothing is downloaded or changed."""
+"""What is installed, what is missing, and the command that installs it. Nothing is downloaded or changed here."""
 
 import importlib.metadata
 import os
@@ -23,7 +23,7 @@ State = Literal["ok", "missing", "wrong"]
 
 CHECKOUT = Path(__file__).parents[2]
 GIB = 2**30
-SETUP_SPACE = 6 * GIB  # packages 1.2, jars 0.2, and what building MinIO needs for a few minutes
+SETUP_SPACE = 6 * GIB  # packages 1.2, jars 0.2, the rest for a few minutes while MinIO is built
 STORE_SPACE = 1 * GIB
 RUN_MEMORY = 4 * GIB  # master, worker, services and three writers (760 MB each)
 OPEN_FILES = 1024
@@ -41,7 +41,7 @@ class Examined:
 
 
 def examine(*, store: Path = Path("store")) -> list[Examined]:
-    """Look at every part. A part whose examination itself fails is ``wrong``; this never raises."""
+    """Examine every part. A part whose examination fails is ``wrong``; this never raises."""
     place = home()
     looks: list[tuple[str, Callable[[], Iterable[Examined]]]] = [
         ("python", python),
@@ -68,7 +68,7 @@ def examine(*, store: Path = Path("store")) -> list[Examined]:
 
 
 def setup_command(*confs: str) -> str:
-    """What a user types to make the parts: from a checkout, or from an installed distribution."""
+    """The command that installs the parts: from a checkout, or from an installed distribution."""
     if (CHECKOUT / "compose" / "install" / "bootstrap.py").is_file() and (CHECKOUT / "Makefile").is_file():
         return " ".join(["python3 compose/install/bootstrap.py setup", *confs]) if confs else "make setup"
     return " ".join(["python -m compose.setup", *confs])
@@ -80,7 +80,7 @@ def python() -> Iterator[Examined]:
 
 
 def packages() -> Iterator[Examined]:
-    """In a checkout, every installed version against its pin; elsewhere, that the three that matter are there."""
+    """In a checkout, compare every installed version with its pin; elsewhere, check that the three main packages are installed."""
     lock = CHECKOUT / "requirements.lock"
     pins = dict(re.findall(r"^([\w.-]+)==([^\s;]+) \\?$", lock.read_text(), re.MULTILINE)) if lock.is_file() else {}
     differing = []
@@ -117,7 +117,7 @@ def make() -> Iterator[Examined]:
 
 
 def jar_configurations(place: Path) -> Iterator[Examined]:
-    """One finding for each configuration of the lock; every jar that is there is read and its SHA-256 compared."""
+    """One finding for each configuration of the lock; every jar present is read and its SHA-256 compared."""
     locked = jars.read_lock()
     for conf in dict.fromkeys(conf for jar in locked for conf in jar.confs):
         wanted = jars.of([conf], locked)
@@ -154,7 +154,7 @@ def postgres() -> Iterator[Examined]:
     folder = postgres_files.find()
     user = postgres_files.run_as()
     if folder is None:
-        yield Examined("postgres", "missing", "no programs that can be run by this user", setup_command())
+        yield Examined("postgres", "missing", "no programs that this user can run", setup_command())
     elif not all(_runs([str(folder / name), "--version"], user) for name in ("postgres", "initdb")):
         yield Examined("postgres", "wrong", f"{folder}: postgres does not run", f"rm -r {folder} && {setup_command()}")
     else:
@@ -194,7 +194,7 @@ def open_files() -> Iterator[Examined]:
 
 
 def loopback() -> Iterator[Examined]:
-    """Everything we start listens on 127.0.0.1 on ports the system gives out."""
+    """Check that 127.0.0.1 works: every service started here listens there."""
     try:
         with socket.create_server(("127.0.0.1", 0)) as server:
             with socket.create_connection(server.getsockname(), timeout=2), server.accept()[0]:
@@ -206,7 +206,7 @@ def loopback() -> Iterator[Examined]:
 
 
 def docker() -> Iterator[Examined]:
-    """The engine is asked, because a client alone runs nothing."""
+    """Check the engine, because a client alone cannot run a container."""
     import docker as sdk
     from docker.errors import DockerException
 

@@ -1,13 +1,13 @@
-"""Everything a run needs on this machine, made once and found again in a moment.
+"""Install everything that a run needs on this machine; later calls only look it up.
 
     installation = install.ensure()
     installation.jars["spark"], installation.minio, installation.postgres_bin, ...
 
-From a machine with Python, make and a JDK: the jars of ``jars.lock`` (``compose.install.jars``), our few Java classes
+From a machine with Python, make and a JDK: the jars of ``jars.lock`` (``compose.install.jars``), icequake's few Java classes
 (``java/``: a REST catalog server) compiled against them, MinIO built from source (``compose.install.minio_build``) and the
-programs of PostgreSQL (``compose.install.postgres_files``). All of it is below ``home()``, and verified before it is there.
+programs of PostgreSQL (``compose.install.postgres_files``). All of it is below ``home()`` and verified before it gets its final name.
 
-``python -m compose.setup`` does it from a shell.
+``python -m compose.setup`` does this from a shell.
 """
 
 import hashlib
@@ -31,10 +31,10 @@ JAVA = Path(__file__).with_name("java")
 
 
 def ensure(*, confs: Sequence[str] = CONFS, progress: Progress | None = None) -> Installation:
-    """Make sure every part is there and say where. Raises SetupError.
+    """Install the missing parts and return the paths of all. Raises SetupError.
 
-    Costs a few file look-ups when nothing is missing. Otherwise a lock makes parallel calls wait for each other, and
-    what an interrupted call had finished is kept.
+    Costs a few file look-ups if nothing is missing. Otherwise a lock makes parallel calls wait for each other, and
+    the finished parts of an interrupted call are kept.
     """
     confs = (*dict.fromkeys((*confs, "rest")),)  # the server is compiled against its jars
     place = home()
@@ -65,7 +65,7 @@ def ensure(*, confs: Sequence[str] = CONFS, progress: Progress | None = None) ->
     with exclusive(place / "install.lock"):
         for folder in (place, place / "jars", place / "bin"):
             sweep(folder)
-        # It takes longest, and needs nothing of the rest.
+        # It takes longest and needs no other part.
         beside = None if installation.minio.is_file() else begin_minio(place)
         jars.provide(needed, place, jars.Ivy(kit.java, installation.spark_home, place), progress)
         compile_java(kit.javac, paths["rest"], classes)
@@ -77,7 +77,7 @@ def ensure(*, confs: Sequence[str] = CONFS, progress: Progress | None = None) ->
 
 
 def provide(ready: Installation, confs: Sequence[str], *, progress: Progress | None = None) -> None:
-    """Make sure that the jars of more configurations are there. Raises SetupError."""
+    """Install the jars of more configurations. Raises SetupError."""
     needed = jars.of(confs, jars.read_lock()) if confs else ()
     if not all(jars.in_place(jar, ready.home) for jar in needed):
         with exclusive(ready.home / "install.lock"):
@@ -85,7 +85,7 @@ def provide(ready: Installation, confs: Sequence[str], *, progress: Progress | N
 
 
 def paths(ready: Installation, conf: str) -> tuple[Path, ...]:
-    """Where the jars of a configuration are, once they are there."""
+    """The paths of a configuration's jars, which must be installed."""
     return class_path(conf, jars.read_lock(), ready.home)
 
 
@@ -98,7 +98,7 @@ def class_path(conf: str, locked: Iterable[jars.Jar], place: Path) -> tuple[Path
 
 
 def rest_classes(place: Path, libraries: Iterable[Path]) -> Path:
-    """The folder of the compiled ``java/``, named after its sources and what they are compiled against."""
+    """The folder of the compiled ``java/``, named after its sources and the jars that they are compiled against."""
     key = hashlib.sha256()
     for source in sorted(JAVA.glob("*.java")):
         key.update(source.read_bytes())

@@ -1,4 +1,4 @@
-"""What an installation is: the paths of everything that a run needs."""
+"""The paths of everything that a run needs."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def spark_home() -> Path:
 
 
 def version_in_names(pattern: str, jars: Iterable[Path]) -> str:
-    """The first group of ``pattern`` in the first file name that matches as a whole; ``unknown`` when none does."""
+    """The first group of ``pattern`` in the first file name that matches as a whole; ``unknown`` if none does."""
     return next((match[1] for jar in jars if (match := re.fullmatch(pattern, jar.name))), UNKNOWN_VERSION)

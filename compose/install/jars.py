@@ -2,9 +2,9 @@
 
     group:artifact:version[:classifier]  --Ivy-->  a staging folder  --size, SHA-256-->  jars/<sha256[:12]>/<name>.jar
 
-The lock lists each jar by name and asks for nothing transitive, so a registry can add nothing to what we load. A jar
-that is in place has a stamp beside it with the length and time it had when it was verified: a warm start compares those
-instead of reading 120 MB, and a jar that was touched since is read again.
+The lock lists each jar by name and resolves no dependencies, so a registry cannot add any jar. A verified
+jar has a stamp beside it with its length and modification time: a warm start compares those instead of reading
+120 MB, and a jar that changed since is read again.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from compose.install.progress import Progress, Step
 LOCK = Path(__file__).with_name("jars.lock")
 
 Fetch = Callable[[Sequence["Jar"], Path, Step], None]
-"""Put the jars, as ``Jar.staged`` names them, into a folder; raise SetupError if one cannot be had."""
+"""Put the jars, as ``Jar.staged`` names them, into a folder; raise SetupError if one cannot be fetched."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,9 @@ def read_lock(path: Path = LOCK) -> tuple[Jar, ...]:
             continue
         match = re.fullmatch(r"(\S+)\s+([^:\s]+):([^:\s]+):([^:\s]+)(?::(\S+))?\s+(\d+)\s+([0-9a-f]{64})", line.strip())
         if not match:
-            raise SetupError(f"{path}:{number}: want 'configurations group:artifact:version[:classifier] bytes sha256'")
+            raise SetupError(
+                f"{path}:{number}: expected 'configurations group:artifact:version[:classifier] bytes sha256'"
+            )
         confs, group, artifact, version, classifier, size, sha256 = match.groups()
         jars.append(Jar(tuple(confs.split(",")), group, artifact, version, classifier or "", int(size), sha256))
     return tuple(jars)
@@ -81,7 +83,7 @@ def of(confs: Iterable[str], jars: Iterable[Jar]) -> tuple[Jar, ...]:
 
 
 def in_place(jar: Jar, home: Path) -> bool:
-    """True if the jar is there and is still what was verified."""
+    """True if the jar is present and unchanged since it was verified."""
     path = jar.path(home)
     try:
         return _stamp(path).read_text() == _look(path)
@@ -90,9 +92,9 @@ def in_place(jar: Jar, home: Path) -> bool:
 
 
 def provide(jars: Sequence[Jar], home: Path, fetch: Fetch, progress: Progress) -> None:
-    """Make every jar be in place. Those that are cost a look; those that are not are fetched and verified.
+    """Fetch and verify the missing jars; a jar in place costs one look-up.
 
-    Jars that arrived before another one failed are kept, so a second attempt goes on from there.
+    Jars that arrived before a failure are kept, so a second attempt continues from there.
     """
     missing = [jar for jar in jars if not in_place(jar, home) and not _accept(jar, jar.path(home), home)]
     if not missing:
@@ -116,13 +118,13 @@ def provide(jars: Sequence[Jar], home: Path, fetch: Fetch, progress: Progress) -
 
 
 def wrong(jar: Jar, path: Path) -> str:
-    """Say how a file differs from its line in the lock."""
+    """Describe how a file differs from its line in the lock."""
     size = path.stat().st_size
     got = f"{size} bytes" if size != jar.size else f"SHA-256 {sha256(path)}"
     expected = f"{jar.size} bytes" if size != jar.size else f"SHA-256 {jar.sha256}"
     return (
         f"{jar.name} ({jar.coordinates}) is not the file that compose/install/jars.lock names: expected {expected}, got {got}; "
-        "it was thrown away. Run the same command again; if it repeats, your registry mirror serves another file"
+        "it was deleted. Run the same command again; if it repeats, your registry mirror serves another file"
     )
 
 
@@ -132,7 +134,7 @@ def sha256(path: Path) -> str:
 
 
 def _accept(jar: Jar, candidate: Path, home: Path) -> bool:
-    """Give a verified candidate its final name and stamp; False if it is absent or not what the lock says."""
+    """Give a verified candidate its final name and stamp; False if it is absent or differs from the lock."""
     try:
         if candidate.stat().st_size != jar.size or sha256(candidate) != jar.sha256:
             return False
@@ -176,12 +178,12 @@ SETTINGS = """\
 
 @dataclass(frozen=True)
 class Ivy:
-    """The resolver that pyspark ships (``spark.jars.packages`` uses it too), run with our own list and cache.
+    """The resolver that pyspark ships (``spark.jars.packages`` uses it too), run with icequake's own list and cache.
 
-    Its default public repository is asked, or what the user's settings say: ``$ICEQUAKE_IVYSETTINGS`` or
-    ``~/.ivy2/ivysettings.xml``. POMs and checksum files are not asked for, since nothing in them is used: 40 jars take
-    seconds instead of a minute. Ivy keeps a download as ``*.part`` until it is whole, and whole ones are not asked
-    for again, so an interrupted attempt is continued by the next.
+    It uses its default public repository, or the user's settings: ``$ICEQUAKE_IVYSETTINGS`` or
+    ``~/.ivy2/ivysettings.xml``. It skips POMs and checksum files, which are not used here: 40 jars take seconds
+    instead of a minute. Ivy keeps a download as ``*.part`` until it is complete and does not fetch complete ones
+    again, so the next attempt continues an interrupted one.
     """
 
     java: Path
@@ -220,7 +222,7 @@ class Ivy:
         reason = re.search(r"\((java\.\S+Exception: .*)\)$", said, re.MULTILINE)
         raise SetupError(
             f"could not fetch {_blamed(said, jars)}{f' ({reason[1]})' if reason else ''}; "
-            f"the reason is in {log}. Run the same command again to go on"
+            f"the reason is in {log}. Run the same command again to continue"
         )
 
     def _ivy_jar(self) -> Path:
@@ -240,7 +242,7 @@ class Ivy:
 
 
 def ivy_xml(jars: Iterable[Jar]) -> str:
-    """One declarative module: exactly these artifacts, nothing they depend on, no version giving way to another."""
+    """One declarative module: exactly these artifacts, nothing they depend on, no version conflict resolution."""
 
     def module(jar: Jar) -> tuple[str, str, str]:
         return (jar.group, jar.artifact, jar.version)
@@ -272,7 +274,7 @@ def ivy_xml(jars: Iterable[Jar]) -> str:
 
 
 def proxy_options(environment: "os._Environ[str] | dict[str, str]") -> list[str]:
-    """Java does not read ``https_proxy``; say it in its own words."""
+    """``https_proxy`` as Java system properties, because Java does not read the variable."""
     options = []
     for scheme in ("http", "https"):
         value = environment.get(f"{scheme}_proxy") or environment.get(f"{scheme.upper()}_PROXY")
@@ -299,7 +301,7 @@ def _downloaded(folder: Path) -> int:
 
 
 def _blamed(said: str, jars: Sequence[Jar]) -> str:
-    """The jars that Ivy's output reports a failure of; all of them if it names none."""
+    """The jars that failed according to Ivy's output; all of them if it names none."""
     failed = set(re.findall(r"(?:::|FAILED\s+\]) ([^\s#]+)#([^;]+);([^\s!:]+)(?::| )", said))
     names = [jar.coordinates for jar in jars if (jar.group, jar.artifact, jar.version) in failed]
     names = names or [jar.coordinates for jar in jars]

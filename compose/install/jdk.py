@@ -1,7 +1,7 @@
 """Find the Java development kits of this machine and pick one that fits.
 
-Spark 4.1 runs on Java 17 and 21 (``docs/index.md`` of Spark); other servers have bounds of their own. A kit is known by
-its ``release`` file, which every JDK since 9 has, so that looking costs no process.
+Spark 4.1 runs on Java 17 and 21 (``docs/index.md`` of Spark); other servers have their own bounds. The ``release``
+file, which every JDK since 9 has, identifies a kit, so that no process has to be started.
 """
 
 import os
@@ -33,9 +33,9 @@ class Jdk:
 
 
 def pick(versions: Iterable[int] = SPARK, *, purpose: str = "Spark 4.1") -> Jdk:
-    """The first JDK of ``versions``: $JAVA_HOME, then PATH, then the usual places (an earlier version is preferred).
+    """The first JDK of ``versions``: $JAVA_HOME, then PATH, then the usual places (versions listed earlier are preferred).
 
-    Raises SetupError, naming what is there instead and the command that gets one.
+    Raises SetupError with the kits found and the command that installs one.
     """
     wanted = tuple(versions)
     found = list(installed())
@@ -48,7 +48,7 @@ def pick(versions: Iterable[int] = SPARK, *, purpose: str = "Spark 4.1") -> Jdk:
 
 
 def installed() -> Iterator[Jdk]:
-    """Every JDK (a ``javac`` beside the ``java``) in the places people keep them, those chosen by the user first."""
+    """Every JDK (a ``javac`` beside the ``java``) in the usual places, those chosen by the user first."""
     seen = set()
     for home in [*_chosen_homes(), *_usual_homes()]:
         if home in seen or not os.access(home / "bin" / "javac", os.X_OK):

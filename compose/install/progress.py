@@ -1,4 +1,4 @@
-"""How far a long step of the set-up is: bars for a person's terminal, lines for a log."""
+"""Progress of the set-up's long steps: bars on a terminal, lines in a log."""
 
 import os
 import sys
@@ -19,23 +19,23 @@ class Step(Protocol):
     """One running step."""
 
     def at(self, done: float, note: str = "") -> None:
-        """``done`` of the step's total is finished; ``note`` says what is being done right now."""
+        """``done`` of the step's total is finished; ``note`` describes the current work."""
 
 
 class Progress(Protocol):
-    """Where steps are shown."""
+    """Shows steps."""
 
     def step(self, name: str, total: float | None, unit: Unit = "items") -> AbstractContextManager[Step]:
-        """Show ``name`` until the block ends; ``total`` is None if nobody knows how much there is to do."""
+        """Show ``name`` until the block ends; ``total`` is None if the amount of work is unknown."""
 
 
 def watched(stream: IO[str]) -> bool:
-    """True if a person sees bars there: it is a terminal, and not that of a CI job."""
+    """True if the stream is a terminal, and not that of a CI job."""
     return stream.isatty() and "CI" not in os.environ
 
 
 def for_stream(stream: IO[str] | None = None) -> Progress:
-    """Bars if a person watches ``stream`` (default: stderr), plain lines otherwise."""
+    """Bars if ``stream`` is a terminal (default: stderr), plain lines otherwise."""
     stream = stream or sys.stderr
     return Bars(stream) if watched(stream) else Lines(stream)
 
@@ -100,11 +100,11 @@ class Bars:
 
 
 def bars_on(console: "Console", unit: Unit = "items", *, transient: bool = False) -> "RichProgress":
-    """Bars with a spinner, how much is done, the time that it took, and a note: the field ``note`` of each task.
+    """Bars with a spinner, the amount done, the elapsed time, and a note: the field ``note`` of each task.
 
     ``transient``: remove them at the end.
     """
-    # Imported here: a warm start shows nothing and should not pay for it, and MinIO is built before rich is there.
+    # Imported here: a warm start shows nothing and should not pay for it, and MinIO is built before rich is installed.
     from rich.progress import (
         BarColumn,
         DownloadColumn,

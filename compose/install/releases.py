@@ -1,11 +1,11 @@
-"""The Iceberg releases that writers can run, each with a Spark that it was made for.
+"""The Iceberg releases that writers can run, each with a Spark version that it supports.
 
     installation = releases.ensure(releases.find("1.10.1"))
 
-A run's drivers, executors, Spark master and workers are then of that release; the REST catalog server, PostgreSQL and
-MinIO stay what they are. Everything that a release needs and the default does not have comes at its first use: its jars
-(a configuration of ``jars.lock``), and, where it wants another Spark, an environment with that pyspark alone
-(``pyspark-<version>.lock``), in which nothing but the writers run (``harness.writers.session`` imports nothing else).
+A run's drivers, executors, Spark master and workers then use that release; the REST catalog server, PostgreSQL and
+MinIO stay the same. What a release needs beyond the default is downloaded at its first use: its jars (a configuration
+of ``jars.lock``) and, if it needs another Spark, an environment with only that pyspark (``pyspark-<version>.lock``),
+in which only the writers run (``harness.writers.session`` imports nothing else).
 """
 
 import hashlib
@@ -25,7 +25,7 @@ __all__ = ["DEFAULT", "RELEASES", "Release", "UnknownRelease", "ensure", "find",
 
 
 class UnknownRelease(ValueError):
-    """A release that is not in the table; the message lists those that are."""
+    """The release is not in the table; the message lists the known ones."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Release:
     """One row of the table.
 
     Attributes:
-        iceberg: its number.
+        iceberg: the release number.
         spark: the pyspark that its writers run on.
         scala: that pyspark's Scala, as in the runtime jar's name.
         conf: its jars, a configuration of ``jars.lock``.
-        newest_format: of tables that it can write. 1.8 knows version 3 without row lineage, which the catalog server refuses.
+        newest_format: newest table format that it can write. 1.8 has version 3 without row lineage, which the catalog server refuses.
     """
 
     iceberg: str
@@ -48,7 +48,7 @@ class Release:
 
     @property
     def lock(self) -> Path | None:
-        """The pins of its environment; None when it runs in the one that icequake itself runs in."""
+        """The pins of its environment; None if it runs in icequake's own environment."""
         return None if self.spark == DEFAULT.spark else Path(__file__).with_name(f"pyspark-{self.spark}.lock")
 
 
@@ -65,7 +65,7 @@ DEFAULT = RELEASES[0]
 
 
 def find(iceberg: str | None) -> Release:
-    """The release of that number; the default one for None. Raises UnknownRelease."""
+    """The release with that number; the default one for None. Raises UnknownRelease."""
     if iceberg is None:
         return DEFAULT
     for release in RELEASES:
@@ -77,7 +77,7 @@ def find(iceberg: str | None) -> Release:
 def ensure(release: Release, *, progress: Progress | None = None) -> Installation:
     """``install.ensure`` for writers of a release: their jars are ``jars["spark"]``, their Spark is ``spark_home``.
 
-    Its first use takes one or two minutes: it fetches about 110 MB of jars, and with another Spark 320 to 430 MB more.
+    Its first use takes one or two minutes: it fetches about 110 MB of jars, plus 320 to 430 MB if it needs another Spark.
     Raises SetupError.
     """
     if release == DEFAULT:
@@ -92,26 +92,26 @@ def ensure(release: Release, *, progress: Progress | None = None) -> Installatio
 
 
 def in_place(release: Release) -> bool:
-    """Whether a run with it would fetch nothing: its jars and its environment are there."""
+    """Whether its jars and its environment are installed, so that a run downloads nothing."""
     there = all(jars.in_place(jar, home()) for jar in jars.of([release.conf], jars.read_lock()))
     return there and (release.lock is None or _python(environment_path(home(), release.lock)).exists())
 
 
 def environment_path(place: Path, lock: Path) -> Path:
-    """The environment for these pins under this interpreter; its name is a function of both."""
+    """The environment for these pins under this interpreter; both determine its name."""
     key = hashlib.sha256(lock.read_bytes())
     key.update(repr((sys.version_info[:2], sys.implementation.name, sys.platform, platform.machine())).encode())
     return place / f"{lock.stem}-{key.hexdigest()[:12]}"
 
 
 def environment(place: Path, lock: Path) -> Path:
-    """The Python of the environment for ``lock``, made first if need be. Raises SetupError.
+    """The Python of the environment for ``lock``, which is made if it is missing. Raises SetupError.
 
-    It is made under another name and renamed when it is whole. Its interpreter works under any name; its console
-    scripts do not, and nobody uses them.
+    It is made under a temporary name and renamed when complete. Its interpreter works under any name; its console
+    scripts do not, but they are not used.
     """
     final = environment_path(place, lock)
-    if _python(final).exists():  # exists() follows the link: false once the base interpreter is gone
+    if _python(final).exists():  # exists() follows the link: False if the base interpreter was removed
         return _python(final)
     with exclusive(place / "install.lock"):
         if _python(final).exists():

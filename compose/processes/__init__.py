@@ -1,1 +1,1 @@
-"""How does a server live and die?"""
+"""Server processes: start, stop, ports, clean-up."""

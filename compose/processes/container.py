@@ -1,7 +1,7 @@
-"""A service in a container: a small process of ours starts it, passes on what it prints, and ends it.
+"""A service in a container: a small local process, its keeper, starts it, passes on what it prints, and ends it.
 
-That process is a service like any other: marked with the run, so that the watchdog ends it when the harness cannot, and its container with
-it. Containers of a keeper that was killed itself are found by their label at the next start.
+The keeper is a service like any other. It is marked with the run, so the watchdog ends it when the harness cannot, and the container with it.
+If the keeper itself was killed, the next start finds its containers by their label.
 
 Run as a program::
 
@@ -28,13 +28,13 @@ from compose.processes.service import ServiceError
 
 LABEL = "icequake.run"
 KEEPER = "icequake.keeper"
-"""Of the keeper: its process id and when it began."""
+"""Label with the keeper's process id and start time."""
 CLIENT_SECONDS = 60
 NEEDS_DOCKER = "start a Docker engine"
 
 
 def engine(service: str, remedy: str = NEEDS_DOCKER) -> Any:
-    """A client of the Docker engine. Raises ServiceError, in one line, when there is none."""
+    """A client of the Docker engine. Raises ServiceError, in one line, if none answers."""
     import docker
     from docker.errors import DockerException
 
@@ -48,9 +48,9 @@ def engine(service: str, remedy: str = NEEDS_DOCKER) -> Any:
 
 
 def knock(timeout: float = 3.0) -> None:
-    """Connect to the engine's Unix socket, and hang up. Raises OSError when nobody is there.
+    """Connect to the engine's Unix socket, and hang up. Raises OSError when no engine listens there.
 
-    Docker's own client leaves the socket open on which it could not connect. An engine elsewhere (``DOCKER_HOST=tcp://…``) is left to it.
+    Docker's own client leaks the socket of a failed connection. This does not check a remote engine (``DOCKER_HOST=tcp://…``).
     """
     host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
     if host.startswith("unix://"):
@@ -64,16 +64,16 @@ def _short(error: BaseException) -> str:
     text = " ".join(f"{type(error).__name__}: {error}".split())
     for reason in ("FileNotFoundError", "PermissionError", "Connection refused"):
         if reason in text:
-            return {"FileNotFoundError": "no socket", "PermissionError": "no right to use its socket"}.get(
+            return {"FileNotFoundError": "no socket", "PermissionError": "no permission to use its socket"}.get(
                 reason, "connection refused"
             )
     return text[:200]
 
 
 class Container(LocalProcess):
-    """A server in a container that shares this machine's network, so that its ports are loopback's.
+    """A server in a container that shares this machine's network, so that its ports are on loopback.
 
-    ``folder`` holds the container's specification, readable by its owner alone: a password may be in it.
+    ``folder`` holds the container's specification, readable by its owner only: it may hold a password.
     """
 
     remedy = NEEDS_DOCKER
@@ -84,11 +84,11 @@ class Container(LocalProcess):
 
     @abstractmethod
     def image(self) -> str:
-        """Its image, with tag."""
+        """The image, with tag."""
 
     @abstractmethod
     def settings(self) -> Mapping[str, str]:
-        """The container's environment. Asked at every start."""
+        """The container's environment. Called at every start."""
 
     def argv(self) -> Sequence[str]:
         return [sys.executable, "-m", "compose.processes.container", str(self.folder / "spec.json")]
@@ -123,19 +123,19 @@ class Container(LocalProcess):
             was_there = self._process is not None
             super().stop()
             if was_there:
-                self._tell("remove")  # its keeper has done it, if it could
+                self._tell("remove")  # normally the keeper has removed it already
 
     def pause(self) -> None:
         if not self.running:
-            raise self.error("cannot be paused: it does not run")
+            raise self.error("cannot be paused: it is not running")
         if not self._tell("pause"):
-            raise self.error("cannot be paused: its container does not run")
+            raise self.error("cannot be paused: its container is not running")
 
     def resume(self) -> None:
         self._tell("unpause")
 
     def _tell(self, what: str) -> bool:
-        """Have the engine do something with the container; False when there is no such container, or it is not in that state."""
+        """Send the engine a command for the container; False if the container does not exist or is in the wrong state."""
         from docker.errors import APIError, NotFound
 
         client = engine(self.name, self.remedy)
@@ -152,11 +152,11 @@ class Container(LocalProcess):
         return True
 
     def _check_ports_are_its_own(self, process: Any) -> None:
-        """They are the container's, which is no child of ours."""
+        """No check: the container owns the ports, and it is not a child of this process."""
 
 
 def have(client: Any, service: str, image: str, remedy: str = "") -> None:
-    """Pull an image that is not there. Raises ServiceError."""
+    """Pull an image if it is missing. Raises ServiceError."""
     from docker.errors import DockerException, ImageNotFound
 
     try:
@@ -185,11 +185,11 @@ def _orphans(client: Any) -> None:
             try:
                 container.remove(force=True)
             except DockerException:
-                pass  # somebody else was faster
+                pass  # another process removed it first
 
 
 def keep(spec: Mapping[str, Any]) -> int:
-    """Run a container until it or we are ended. Returns the container's exit code."""
+    """Run a container until it or this process ends. Returns the container's exit code."""
     from docker.errors import NotFound
 
     client = engine(str(spec["name"]))

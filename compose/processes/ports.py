@@ -1,9 +1,9 @@
 """Loopback ports for the services of one run.
 
-A free port can be taken by somebody else between the moment it is found and the moment a server binds it. So ports are
+Another process can take a free port between the moment it is found and the moment a server binds it. So ports are
 drawn at random from below the range that the kernel gives to outgoing connections: two parallel runs rarely draw the
-same, and no client's socket ever sits on one, also not while a killed server is down. A service that could not bind its
-port draws again.
+same, and no client's socket ever occupies one, not even while a killed server is down. A service that could not bind
+its port draws again.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class PortInUse(ServiceError):
         super().__init__(
             service,
             f"port {port} is in use{by}",
-            remedy="stop that program, choose another port, or choose none and a free one is taken",
+            remedy="stop that program, choose another port, or choose none to get a free one",
         )
 
 
 class Ports:
-    """The ports of one stack: those the user chose, and free ones for the rest. Safe to use from several threads."""
+    """The ports of one stack: those the user chose, and free ones for the rest. Thread-safe."""
 
     def __init__(self, chosen: Mapping[str, int] | None = None, *, rng: random.Random | None = None):
         self._chosen = dict(chosen or {})
@@ -86,7 +86,7 @@ class Ports:
 
 
 def in_use(port: int) -> bool:
-    """Whether a server holds this port of 127.0.0.1. Connections that are only being forgotten by TCP do not count."""
+    """Whether a server holds this port of 127.0.0.1. Connections in TIME_WAIT do not count."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -97,7 +97,7 @@ def in_use(port: int) -> bool:
 
 
 def holder(port: int) -> str | None:
-    """Who listens on the port, as ``java (pid 123)``; None if the operating system does not tell us."""
+    """The process that listens on the port, as ``java (pid 123)``; None if the operating system does not show it."""
     try:
         for connection in psutil.net_connections(kind="tcp"):
             at = connection.laddr

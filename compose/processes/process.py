@@ -1,4 +1,4 @@
-"""A service that is a local process: how it starts and ends, and what to say when it does not."""
+"""A service that is a local process: how it starts and ends, and the error if it does not."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ READY_SECONDS = 60.0
 STOP_SECONDS = 5.0
 _BIND_TRIES = 4
 _FIRST_POLL, _SLOWEST_POLL = 0.02, 0.2  # s between two probes
-_FIRST_PATIENCE, _MOST_PATIENCE = 0.5, 5.0  # s for one probe: short at first, so that an early death is seen soon
+_FIRST_PATIENCE, _MOST_PATIENCE = 0.5, 5.0  # s for one probe; short at first, to notice an early death soon
 _CANNOT_BIND = re.compile(
     r"address already in use|BindException|could not bind|Failed to bind|port is already in use", re.I
 )
 
-# What a server may know of the user's shell. Anything else (SPARK_CONF_DIR, AWS_PROFILE, JAVA_TOOL_OPTIONS, PYTHONPATH,
-# HTTP_PROXY, which the AWS SDK obeys even for loopback) would make a run depend on whose machine it is.
+# The variables of the user's shell that a server gets. Anything else (SPARK_CONF_DIR, AWS_PROFILE, JAVA_TOOL_OPTIONS, PYTHONPATH,
+# HTTP_PROXY, which the AWS SDK obeys even for loopback) would make a run depend on the user's machine.
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 
 
 class NotReady(Exception):
-    """It does not answer yet, or not what it should; the text says what it did instead."""
+    """It does not answer yet, or answers wrongly; the text says what it did instead."""
 
 
 def base_environment() -> dict[str, str]:
-    """The part of this process's environment that programs of a run may see."""
+    """The part of this process's environment that a run's programs get."""
     return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
 
 
 class LocalProcess(ABC):
-    """A service as a process of ours. Subclasses say what to run and what a real request to it is.
+    """A service that icequake runs as a local process. Subclasses say what to run and what a real request to it is.
 
-    Ports are claimed at the first start. If the server finds one taken then, and the user did not choose it, it gets
-    another; from the moment it has been ready it keeps its ports for good.
+    Ports are claimed at the first start. If one is taken by then, and the user did not choose it, the server gets
+    another. Once the server has been ready it keeps its ports.
     """
 
     stop_signal: signal.Signals = signal.SIGTERM
@@ -57,7 +57,7 @@ class LocalProcess(ABC):
     role: Role | None = None
 
     def __init__(self, name: str, *, run_id: str, ports: Ports, port_names: Sequence[str], folder: Path, log: Path):
-        """``port_names``: what to call its ports in ``ports``; ``folder``: its data and working directory."""
+        """``port_names``: names of its ports in ``ports``; ``folder``: its data and working directory."""
         self._name = name
         self._run_id = run_id
         self._ports = ports
@@ -70,37 +70,37 @@ class LocalProcess(ABC):
         self._paused = False
         self._lock = RLock()  # start and stop may come from different threads
 
-    # What a service is.
+    # What a subclass defines.
 
     @abstractmethod
     def argv(self) -> Sequence[str]:
-        """The command. Called at every start, when the ports of the services it needs are known."""
+        """The command. Called at every start, after the ports of the services that it needs are known."""
 
     @abstractmethod
     def environment(self) -> Mapping[str, str]:
-        """All of its environment but the run's mark."""
+        """Its whole environment except the run's mark."""
 
     @abstractmethod
     def probe(self, timeout: float) -> None:
         """Make one real request. Raises NotReady or OSError if it is not answered within ``timeout`` seconds."""
 
     def provide(self) -> None:
-        """Fetch what it needs and is not on this machine yet; may take minutes. Raises SetupError."""
+        """Download what it needs if it is missing on this machine; may take minutes. Raises SetupError."""
         return
 
     def prepare(self) -> None:
-        """Make what it needs before a start. Called at every start, with ``folder`` there."""
+        """Create what it needs before a start. Called at every start, when ``folder`` exists."""
         return
 
     def after_first_ready(self) -> None:
-        """What to do once, when it has answered for the first time."""
+        """Called once, when it has answered for the first time."""
         return
 
     def user(self) -> int | None:
-        """The user id to run under, None for our own."""
+        """The user id to run under; None for this process's own."""
         return None
 
-    # What people do to it.
+    # What callers use.
 
     @property
     def name(self) -> str:
@@ -108,7 +108,7 @@ class LocalProcess(ABC):
 
     @property
     def pid(self) -> int | None:
-        """The server's process id, None if it does not run."""
+        """The server's process id, None if it is not running."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     @property
@@ -123,7 +123,7 @@ class LocalProcess(ABC):
         return self._log
 
     def port(self, name: str | None = None) -> int:
-        """The port it listens on, by its name in ``ports``; the first of its ports if no name is given."""
+        """The port it listens on, by its name in ``ports``; default: its first port."""
         return self._ports.claim(name or self._port_names[0])
 
     def start(self) -> None:
@@ -145,7 +145,7 @@ class LocalProcess(ABC):
             problem = "no answer yet"
             process = self._process
             if process is None:
-                raise self.error("it does not run")
+                raise self.error("it is not running")
             while process.poll() is None:
                 left = deadline - time.monotonic()
                 if left <= 0:
@@ -190,7 +190,7 @@ class LocalProcess(ABC):
         with self._lock:
             if not self.running:
                 raise self.error("cannot be paused: it does not run")
-            # The parent first: then it starts nobody while its children are looked up.
+            # The parent first, so that it starts no process while its children are looked up.
             _signal(self._tree()[:1], signal.SIGSTOP)
             tree = self._tree()
             _signal(tree, signal.SIGSTOP)
@@ -228,7 +228,7 @@ class LocalProcess(ABC):
         log = self._log if self._log.exists() else None
         return ServiceError(self._name, problem, log=log, last_line=line, remedy=remedy)
 
-    # How.
+    # Internals.
 
     def _claim(self, name: str) -> None:
         if self._ports.is_chosen(name):
@@ -249,7 +249,7 @@ class LocalProcess(ABC):
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    start_new_session=True,  # a group of its own; the terminal's Ctrl-C is for the harness alone
+                    start_new_session=True,  # a separate group, so that the terminal's Ctrl-C reaches the harness only
                     **identity,  # type: ignore[call-overload]
                 )
             except OSError as error:
@@ -257,7 +257,7 @@ class LocalProcess(ABC):
         self._paused = False
 
     def _rebind(self) -> bool:
-        """If it died because a port was taken before it ever was ready: start it on other ports."""
+        """Start it on other ports if it died before it was ready because a port was taken."""
         if not _CANNOT_BIND.search(tail(self._log, since=self._log_start)):
             return False
         taken_by_choice = next((name for name in self._port_names if self._ports.is_chosen(name)), None)
@@ -272,27 +272,29 @@ class LocalProcess(ABC):
         return True
 
     def _check_ports_are_its_own(self, process: subprocess.Popen[bytes]) -> None:
-        """Another run's server may have won the race for the port, and answer in place of ours."""
+        """Raises NotReady when another process listens on one of its ports: a server of another run may have won the race for the port."""
         if not self._port_names:
             return
         try:
             connections = psutil.Process(process.pid).net_connections(kind="tcp")
-        except psutil.Error:  # it ended (the caller sees it next), or we may not know
+        except psutil.Error:  # it ended (the caller notices that next), or access is denied
             return
         listens = {one.laddr.port for one in connections if one.status == psutil.CONN_LISTEN}
         for name in self._port_names:
             if self._ports.claim(name) not in listens:
-                raise NotReady(f"somebody answers on port {self._ports.claim(name)}, but it is not this process")
+                raise NotReady(f"another process answers on port {self._ports.claim(name)}")
 
     def _tree(self) -> list[psutil.Process]:
-        """The server (first, if it lives), all its descendants, and what is left of its session if it died."""
+        """The server (first, if it lives), all its descendants, and the rest of its session if it died."""
         leader = self._process
         if leader is None:
             return []
         roots = [leader.pid] if leader.poll() is None else []
         for pid in psutil.pids():
             try:
-                if os.getsid(pid) == leader.pid and pid != leader.pid:  # no pid is reused while it names a session
+                if (
+                    os.getsid(pid) == leader.pid and pid != leader.pid
+                ):  # a pid is not reused while a session has it as its id
                     roots.append(pid)
             except OSError:
                 pass
@@ -307,9 +309,9 @@ class LocalProcess(ABC):
         return list(found.values())
 
     def _destroy(self, known: Iterable[psutil.Process]) -> None:
-        """SIGKILL what is left of the tree, and of processes known to have belonged to it; wait for their end."""
+        """SIGKILL the remaining processes of the tree and the ``known`` ones; wait until they end."""
         if self.running:
-            _signal(self._tree()[:1], signal.SIGSTOP)  # it starts nobody while we look
+            _signal(self._tree()[:1], signal.SIGSTOP)  # so that it starts no process while the tree is read
         victims = {process.pid: process for process in [*known, *self._tree()]}
         _signal(victims.values(), signal.SIGKILL)
         process, self._process, self._paused = self._process, None, False
@@ -318,14 +320,14 @@ class LocalProcess(ABC):
                 process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 self._process = process
-                raise self.error(f"process {process.pid} does not even end on SIGKILL") from None
+                raise self.error(f"process {process.pid} did not end after SIGKILL") from None
         _wait_while(lambda: any(_lives(victim) for victim in victims.values()))
 
 
 def _signal(processes: Iterable[psutil.Process], number: int) -> None:
     for process in processes:
         try:
-            process.send_signal(number)  # checks that the pid still is the same process
+            process.send_signal(number)  # psutil checks that the pid is still the same process
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             pass
 
@@ -342,7 +344,7 @@ def _acts(process: psutil.Process) -> bool:
 
 
 def _lives(process: psutil.Process) -> bool:
-    """False for a zombie too: orphans wait for an init process to take note of them, and nothing of them runs."""
+    """False for a zombie too: it no longer runs and only waits to be reaped."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

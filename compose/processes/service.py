@@ -1,4 +1,4 @@
-"""What the harness and the nemesis may do to any part of the stack, wherever it runs."""
+"""The interface through which the harness and the nemesis control any service of the stack, wherever it runs."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ _STACK_FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more)")
 
 
 Role = Literal["catalog", "database", "store", "spark-master", "spark-worker"]
-"""What a service is for the others, and for the faults that target it."""
+"""The role of a service in the stack; faults target roles."""
 
 
 @runtime_checkable
 class Service(Protocol):
-    """One server of the stack: a local process, a container, or somebody else's.
+    """One server of the stack: a local process or a container.
 
     ``with service:`` starts it, waits until it is ready, and stops it at the end.
     """
 
     @property
     def name(self) -> str:
-        """What people call it, for example ``spark-worker-1``."""
+        """Its name in messages, for example ``spark-worker-1``."""
 
     @property
     def role(self) -> Role | None:
-        """What it is for the others; None: no fault targets it."""
+        """Its role in the stack; None: no fault targets it."""
 
     def start(self) -> None:
-        """Launch it; nothing happens if it runs. Raises ServiceError if it cannot be launched."""
+        """Launch it; no effect if it runs. Raises ServiceError if it cannot be launched."""
 
     def ready(self, timeout: float = 60.0) -> None:
         """Return as soon as it answers a real request. Raises ServiceError after ``timeout`` seconds, or if it died."""
 
     def stop(self) -> None:
-        """End it and everything it started, politely first. Nothing happens if it does not run."""
+        """End it and everything it started: a signal that it can handle first, then SIGKILL. No effect if it does not run."""
 
     def logs(self) -> Path:
         """The file with everything it printed, over all restarts."""
@@ -66,7 +66,7 @@ class Service(Protocol):
 
 
 class ServiceError(RuntimeError):
-    """A service did not do what it must. One line: service, problem, what its log says last, the log, remedy."""
+    """A service failed. The message is one line: service, problem, last line of its log, path of the log, remedy."""
 
     def __init__(
         self, service: str, problem: str, *, log: Path | None = None, last_line: str | None = None, remedy: str = ""
@@ -87,7 +87,7 @@ class ServiceError(RuntimeError):
 
 
 def last_meaningful_line(log: Path, *, since: int = 0) -> str | None:
-    """The last line of a log that complains, else its last line that is no stack frame, from byte ``since`` on.
+    """The last line of a log that reports a problem, else the last line that is not a stack frame, from byte ``since`` on.
 
     Returns None if there is none. At most 300 characters.
     """

@@ -1,4 +1,4 @@
-"""The process that cleans up after a run, however the run ended.
+"""The process that cleans up after a run, no matter how the run ended.
 
 The harness starts it before anything else and holds the only write end of a pipe that the watchdog reads. When the
 harness is gone for whatever reason (normal end, exception, Ctrl-C, ``kill -9``) the kernel closes the pipe. Then the
@@ -7,10 +7,10 @@ The mark ``ICEQUAKE_RUN=<run id>`` is inherited by all descendants, so a process
 Spark executor, a PostgreSQL backend) is found as well; some (PostgreSQL again) overwrite their environment to show a
 title in ``ps``, so children of a marked process count as marked.
 
-A child that was forked from the harness without an exec would hold a copy of the write end, so the watchdog also looks
-whether the harness still is its parent.
+A child that was forked from the harness without an exec would hold a copy of the write end, so the watchdog also checks
+that the harness is still its parent.
 
-This file imports nothing but the standard library (psutil where there is no /proc), and runs as a script::
+This file imports only the standard library (and psutil where there is no /proc), and runs as a script::
 
     python watchdog.py <run id> <file descriptor to read> [folder to remove...]
 """
@@ -49,8 +49,8 @@ class Cleanup:
     """What the watchdog found when the run ended, as ``name (pid)``.
 
     Attributes:
-        terminated: Processes that were still there and ended; none after a run that stopped its services itself.
-        left: Processes that nothing could end (in an uninterruptible system call).
+        terminated: Processes that were still running and that it ended; none after a run that stopped its services itself.
+        left: Processes that did not end even after SIGKILL (in an uninterruptible system call).
         folders: Folders that could not be removed.
     """
 
@@ -60,23 +60,23 @@ class Cleanup:
 
 
 class Watchdog:
-    """The watchdog of one run, seen from the harness."""
+    """The harness's handle of one run's watchdog."""
 
     def __init__(self, run_id: str, *, remove: Iterable[Path] = ()):
-        """``remove``: folders that belong to this run alone; they are gone when the run has ended."""
+        """``remove``: folders that belong to this run only; removed when the run has ended."""
         if not run_id:
-            raise ValueError("a run needs an id, or the watchdog could not tell its processes from others")
+            raise ValueError("a run needs an id, because the watchdog finds its processes by it")
         self._run_id = run_id
         self._folders = [str(folder.absolute()) for folder in remove]
         self._process: subprocess.Popen[bytes] | None = None
         self._write_end: int | None = None
 
     def start(self) -> None:
-        """Start it, or another one if it has died. Nothing happens while it is alive."""
+        """Start it, or a new one if it died. No effect while it is alive."""
         if self.alive():
             return
         self._forget()
-        read_end, self._write_end = os.pipe()  # neither is inherited by a program that we start, unless we say so
+        read_end, self._write_end = os.pipe()  # child programs do not inherit either end unless asked to
         environment = {name: value for name, value in os.environ.items() if name != MARK}
         try:
             self._process = subprocess.Popen(
@@ -87,13 +87,13 @@ class Watchdog:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(read_end,),
-                start_new_session=True,  # the terminal's Ctrl-C and hang-up are not for it
+                start_new_session=True,  # so that it gets neither Ctrl-C nor hang-up of the terminal
             )
         finally:
             os.close(read_end)
 
     def alive(self) -> bool:
-        """Whether it watches. False before ``start`` and after somebody killed it: then ``start`` again."""
+        """Whether it is running. False before ``start`` and after it was killed; then call ``start`` again."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -101,9 +101,9 @@ class Watchdog:
         return self._process.pid if self._process else None
 
     def close(self, timeout: float = 15.0) -> Cleanup:
-        """Let it do its work now, wait for it, and say what it had to end. Call it after the services were stopped.
+        """Have it clean up now, wait for it, and return what it had to end. Call this after the services were stopped.
 
-        If somebody killed it before, its work is done here.
+        If it was killed before, this method cleans up instead.
         """
         died = self._process is not None and not self.alive()
         if self._process is None or died:
@@ -148,7 +148,7 @@ class Watchdog:
 
 @dataclass(frozen=True)
 class Found:
-    """A process: ``started`` tells it from a later one with the same pid."""
+    """A process; ``started`` distinguishes it from a later one with the same pid."""
 
     pid: int
     started: float
@@ -158,8 +158,8 @@ class Found:
 
 
 def clean_up(run_id: str, folders: Iterable[str] = ()) -> Cleanup:
-    """End every process of the run and remove its folders: SIGTERM, a grace of 3 s, SIGKILL. Takes 9 s at most,
-    counted from the first look over all processes, which may itself take seconds on a loaded machine."""
+    """End every process of the run and remove its folders: SIGTERM, 3 s of grace, SIGKILL. Takes 9 s at most
+    after the first scan of all processes, which may itself take seconds on a loaded machine."""
     seen: dict[tuple[int, float], str] = {}
     sent: dict[tuple[int, float], int] = {}
     left = of_run(run_id)
@@ -171,13 +171,13 @@ def clean_up(run_id: str, folders: Iterable[str] = ()) -> Cleanup:
         stage = next((number for limit, number in polite if waited < limit), signal.SIGKILL)
         for process in left:
             key = (process.pid, process.started)
-            # However late we are, a process that has not been asked to end is asked first.
+            # Even past the deadline, a process gets SIGTERM first.
             wanted = signal.SIGTERM if key not in sent and stage != signal.SIGKILL else stage
             seen[key] = f"{process.name} ({process.pid})"
             if wanted == signal.SIGKILL or sent.get(key) != wanted:
                 sent[key] = wanted
                 _send(process.pid, wanted)
-                _send(process.pid, signal.SIGCONT)  # a stopped process acts on nothing but SIGKILL
+                _send(process.pid, signal.SIGCONT)  # a stopped process reacts only to SIGKILL
         time.sleep(_POLL_SECONDS)
         left = of_run(run_id)
     return Cleanup(
@@ -188,7 +188,7 @@ def clean_up(run_id: str, folders: Iterable[str] = ()) -> Cleanup:
 
 
 def of_run(run_id: str) -> list[Found]:
-    """Every living process of the run but this one: those that carry the mark, and their descendants."""
+    """Every living process of the run except this one: those that carry the mark, and their descendants."""
     everyone = list(
         _processes_of_proc(run_id) if os.path.exists("/proc/self/environ") else _processes_of_psutil(run_id)
     )
@@ -221,10 +221,10 @@ def _processes_of_proc(run_id: str) -> Iterable[Found]:
             try:
                 with open(f"/proc/{entry}/environ", "rb") as handle:
                     marked = mark in handle.read().split(b"\0")
-            except PermissionError:  # another user's process is not ours
+            except PermissionError:  # a process of another user is not part of the run
                 pass
             yield Found(int(entry), float(fields[19]), int(fields[1]), name.decode("utf-8", "replace"), marked)
-        except (OSError, IndexError, ValueError):  # it ended while we looked
+        except (OSError, IndexError, ValueError):  # it ended during the scan
             continue
 
 
@@ -284,7 +284,7 @@ def main(arguments: Sequence[str]) -> int:
     done = clean_up(run_id, folders)
     try:
         print(json.dumps({"terminated": done.terminated, "left": done.left, "folders": done.folders}), flush=True)
-    except OSError:  # nobody is left to read it
+    except OSError:  # the reader is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 1 if done.left or done.folders else 0
 

@@ -1,1 +1,1 @@
-"""What runs beside every catalog?"""
+"""The servers that every stack has, whatever its catalog: object store, database, Spark."""

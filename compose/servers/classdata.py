@@ -4,9 +4,9 @@ A Spark driver loads some 20 000 classes before it has run its first statements.
 until then. HotSpot can map them from a file instead (JEP 310, "application class-data sharing"). Measured on two cores with JDK 17, in
 seconds of processor time: driver 12 to 8, executor 6 to 4, master and worker 2.2 to 1.3. The JVMs also share the mapped memory.
 
-One archive serves the driver, the executors, the master and the workers, so all of them have the same class path. ``compose.setup`` makes the
-archive. The JVM checks that jars and options still are those of the archive, and starts without it otherwise: an archive can be absent or out
-of date, but never wrong.
+One archive serves the driver, the executors, the master and the workers, so all of them must have the same class path. ``compose.setup`` makes
+the archive. The JVM checks that jars and options still match the archive and otherwise starts without it: an absent or outdated archive costs
+time, but never causes errors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def spark_class_path(installation: Installation) -> str:
 
 
 def archive(installation: Installation) -> Path:
-    """Where the archive for exactly these jars and this JDK is, or would be."""
+    """The path of the archive for exactly these jars and this JDK; it need not exist."""
     key = hashlib.sha256(str(installation.java.resolve()).encode())
     release = installation.java.parent.parent / "release"
     key.update(release.read_bytes() if release.exists() else b"")
@@ -44,11 +44,11 @@ def archive(installation: Installation) -> Path:
 
 
 def use(installation: Installation) -> tuple[str, ...]:
-    """The options by which a Spark JVM uses the archive; none if there is no archive."""
+    """The options that make a Spark JVM use the archive; empty if there is none."""
     file = archive(installation)
     if not file.exists():
         return ()
-    # Mapped where it was made for, its pages are shared; anywhere else the JVM has to rewrite, and so copy, most of them.
+    # Mapped at the address that it was made for, its pages are shared; elsewhere the JVM must rewrite, and so copy, most of them.
     return (
         "-Xshare:auto",
         f"-XX:SharedArchiveFile={file}",

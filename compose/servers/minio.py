@@ -12,7 +12,7 @@ from compose.processes.process import LocalProcess, NotReady, base_environment, 
 
 ACCESS_KEY, SECRET_KEY, REGION, BUCKET = "admin", "password", "us-east-1", "warehouse"
 
-# For clients that use an AWS SDK: nothing of the user's own set-up, and no question to a metadata service.
+# For clients that use an AWS SDK: ignore the user's own configuration and never query a metadata service.
 AWS_ENVIRONMENT = {
     "AWS_REGION": REGION,
     "AWS_CONFIG_FILE": os.devnull,
@@ -22,7 +22,7 @@ AWS_ENVIRONMENT = {
 
 
 class Minio(LocalProcess):
-    """MinIO with the bucket ``warehouse``. SIGKILL loses nothing that it acknowledged: the kernel has it."""
+    """MinIO with the bucket ``warehouse``. SIGKILL loses no acknowledged write: the kernel has the data."""
 
     role = "store"
 

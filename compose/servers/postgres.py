@@ -1,4 +1,4 @@
-"""The catalogs' database: PostgreSQL on loopback, as small as it gets."""
+"""The catalogs' database: PostgreSQL on loopback, with minimal resources."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from compose.processes.process import LocalProcess, NotReady, base_environment
 USER, DATABASE = "iceberg", "iceberg"
 _INITDB_SECONDS = 60
 
-# No fsync: nobody needs a run's data after a power failure. Everything else that protects committed data stays on: a
+# No fsync: a run's data need not survive a power failure. Everything else that protects committed data stays on: a
 # fault may SIGKILL the server at any point, so the log of a commit must have left the process (synchronous_commit) and
-# a page write that was cut in half must be repairable (full_page_writes).
+# a torn page write must be repairable (full_page_writes).
 _SETTINGS = {
     "listen_addresses": LOOPBACK,
     "unix_socket_directories": "",
@@ -80,7 +80,7 @@ class Postgres(LocalProcess):
             closed = next((folder for folder in self.folder.parents if not folder.stat().st_mode & 0o001), None)
             if closed:
                 raise self.error(
-                    f"runs as the user nobody, who cannot enter {closed}",
+                    f"runs as the user nobody, which cannot enter {closed}",
                     remedy=f"chmod o+x {closed}, or put the run's data below the system's temporary folder",
                 )
         command = [
@@ -109,7 +109,7 @@ class Postgres(LocalProcess):
     def argv(self) -> Sequence[str]:
         settings = {**_SETTINGS, "port": str(self.port())}
         if self._major() >= 18:
-            settings["io_method"] = "sync"  # no three extra processes
+            settings["io_method"] = "sync"  # saves three processes
         arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return [str(self._binaries / "postgres"), "-D", str(self._cluster), *arguments]
 
@@ -117,14 +117,14 @@ class Postgres(LocalProcess):
         return {**base_environment(), "HOME": str(self.folder), "LC_ALL": "C", "TZ": "UTC"}
 
     def probe(self, timeout: float) -> None:
-        # The user's own database is there only once; "postgres" always.
+        # The run's database (DATABASE) exists only after the first start; "postgres" always.
         self.execute("SELECT 1", database="postgres", timeout=timeout)
 
     def after_first_ready(self) -> None:
         self.create_database(DATABASE)
 
     def create_database(self, name: str) -> None:
-        """Raises ServiceError if the server refuses, also if there is one."""
+        """Raises ServiceError if the server refuses, also if the database exists."""
         try:
             self.execute(f'CREATE DATABASE "{name}"', database="postgres", timeout=30)
         except (NotReady, OSError) as error:
@@ -133,7 +133,7 @@ class Postgres(LocalProcess):
     def execute(
         self, sql: str, parameters: Sequence[Any] = (), *, database: str = DATABASE, timeout: float = 10.0
     ) -> list[tuple[Any, ...]]:
-        """``query`` of this server."""
+        """Run ``query`` on this server."""
         return query(LOOPBACK, self.port(), database, sql, parameters, timeout=timeout)
 
     @property
@@ -160,9 +160,9 @@ def version(installation: Installation) -> str:
 def query(
     host: str, port: int, database: str, sql: str, parameters: Sequence[Any] = (), *, timeout: float
 ) -> list[tuple[Any, ...]]:
-    """Run one statement in a connection of its own, each ``%s`` bound to one of ``parameters``, and return its rows.
+    """Run one statement in a new connection, each ``%s`` bound to one of ``parameters``, and return its rows.
 
-    The connection is asynchronous, because libpq itself waits without end for a server that has been paused.
+    The connection is asynchronous, because libpq itself waits forever for a paused server.
     Raises NotReady with the server's message if it refuses, TimeoutError if there is no answer in ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout
@@ -184,7 +184,7 @@ def query(
 
 
 def _wait(connection: Any, deadline: float) -> None:
-    """Wait until the connection has done what it was asked for."""
+    """Wait until the connection has completed its request."""
     while (state := connection.poll()) != POLL_OK:
         left = deadline - time.monotonic()
         reading, writing = ([connection], []) if state == POLL_READ else ([], [connection])

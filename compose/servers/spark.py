@@ -1,4 +1,4 @@
-"""The Spark standalone cluster out of the pyspark wheel, and what a driver of ours must know to use it.
+"""The Spark standalone cluster from the pyspark wheel, and the environment that a driver needs to use it.
 
 The daemons are started without ``spark-class``: that script runs a JVM only to print the command line of the next one.
 """
@@ -38,7 +38,7 @@ _MODULES = (
 
 
 def spark_environment(*, java: Path, spark_home: Path, python: Path) -> dict[str, str]:
-    """The environment of anything of Spark: daemons and drivers."""
+    """The environment of Spark's processes: daemons and drivers."""
     return {
         **base_environment(),
         "JAVA_HOME": str(java.parent.parent),
@@ -53,14 +53,14 @@ def spark_environment(*, java: Path, spark_home: Path, python: Path) -> dict[str
 
 
 def scala_of(spark_home: Path) -> str:
-    """The Scala that a Spark was made with, as the names of its jars say: 2.12 before Spark 4, 2.13 since."""
+    """The Scala version of a Spark, read from the names of its jars: 2.12 before Spark 4, 2.13 since."""
     for jar in (spark_home / "jars").glob("spark-core_*.jar"):
         return jar.name.removeprefix("spark-core_").partition("-")[0]
     return "2.13"
 
 
 class SparkDaemon(LocalProcess):
-    """What master and workers share."""
+    """The common part of master and workers."""
 
     main_class = ""
 
@@ -90,7 +90,7 @@ class SparkDaemon(LocalProcess):
 
     def properties(self) -> Mapping[str, str]:
         """Spark properties of the daemon itself."""
-        return {"spark.port.maxRetries": "0"}  # the port it is told, or an error that says so
+        return {"spark.port.maxRetries": "0"}  # use the given port or fail
 
     def arguments(self) -> Sequence[str]:
         return ["--host", LOOPBACK, "--port", str(self.port()), "--webui-port", str(self.ui_port)]
@@ -106,7 +106,7 @@ class SparkDaemon(LocalProcess):
         return self._environment
 
     def status(self, timeout: float = 5.0) -> dict[str, Any]:
-        """What it says of itself, and the master of workers and applications (``/json/`` of its user interface).
+        """Its own status; the master's includes workers and applications (``/json/`` of its user interface).
 
         Raises NotReady, OSError or http.client.HTTPException.
         """
@@ -116,11 +116,11 @@ class SparkDaemon(LocalProcess):
         try:
             return dict(json.loads(body))
         except ValueError as error:
-            raise NotReady(f"/json/ is no JSON: {error}") from error
+            raise NotReady(f"/json/ is not JSON: {error}") from error
 
 
 class SparkMaster(SparkDaemon):
-    """The standalone master. What it knows of workers and applications survives a kill in its recovery folder."""
+    """The standalone master. Its recovery folder keeps workers and applications across a kill."""
 
     role = "spark-master"
     main_class = "org.apache.spark.deploy.master.Master"
@@ -135,7 +135,7 @@ class SparkMaster(SparkDaemon):
             "spark.master.rest.enabled": "false",  # a fixed port (6066) that two clusters would fight for
             "spark.deploy.recoveryMode": "FILESYSTEM",
             "spark.deploy.recoveryDirectory": str(self.folder / "recovery"),
-            # Applications whose executors are killed on purpose, again and again, stay.
+            # Keep applications whose executors faults kill again and again.
             "spark.deploy.maxExecutorRetries": "-1",
         }
 
@@ -148,7 +148,7 @@ class SparkMaster(SparkDaemon):
 
 
 class SparkWorker(SparkDaemon):
-    """A worker. It is ready when it answers and the master counts it as alive. Its executors are its children."""
+    """A worker. It is ready when it answers and the master lists it as alive. Its executors are its children."""
 
     role = "spark-worker"
     main_class = "org.apache.spark.deploy.worker.Worker"
@@ -170,7 +170,7 @@ class SparkWorker(SparkDaemon):
         data: Path,
         log: Path,
     ):
-        """``cores`` and ``memory_mb`` only count what executors may ask for; they reserve nothing."""
+        """``cores`` and ``memory_mb`` limit what executors may request; they reserve nothing."""
         super().__init__(
             name,
             java=java,
@@ -188,7 +188,7 @@ class SparkWorker(SparkDaemon):
         self._memory_mb = memory_mb
 
     def properties(self) -> Mapping[str, str]:
-        return {**super().properties(), "spark.worker.cleanup.enabled": "false"}  # the executors' logs are ours
+        return {**super().properties(), "spark.worker.cleanup.enabled": "false"}  # keep the executors' logs
 
     @property
     def work_dir(self) -> Path:
@@ -213,7 +213,9 @@ class SparkWorker(SparkDaemon):
         me = self.status(timeout).get("id")
         known = {worker.get("id"): worker.get("state") for worker in self._master.status(timeout).get("workers", [])}
         if known.get(me) != "ALIVE":
-            raise NotReady(f"the master says it is {known[me]}" if me in known else "the master does not know it yet")
+            raise NotReady(
+                f"the master lists it as {known[me]}" if me in known else "it has not registered with the master yet"
+            )
 
 
 def join_class_path(jars: Sequence[Path]) -> str:

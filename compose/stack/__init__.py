@@ -1,1 +1,1 @@
-"""What runs together?"""
+"""The embedded stack: all services of one run together."""

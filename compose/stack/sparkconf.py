@@ -20,14 +20,14 @@ def writer_environment(installation: Installation, endpoints: Endpoints) -> dict
     return {
         **spark_environment(java=installation.java, spark_home=installation.spark_home, python=installation.python),
         "SPARK_LOCAL_IP": endpoints.driver_host,
-        "AWS_REGION": endpoints.region,  # also of an object store that is not ours
-        "AWS_ACCESS_KEY_ID": endpoints.access_key,  # of clients other than the object store's: Glue's, DynamoDB's
+        "AWS_REGION": endpoints.region,  # also that of a user-supplied object store
+        "AWS_ACCESS_KEY_ID": endpoints.access_key,  # for other clients than the object store's: Glue's, DynamoDB's
         "AWS_SECRET_ACCESS_KEY": endpoints.secret_key,
     }
 
 
 _STORE_KEYS = ("io-impl", "s3.path-style-access", "client.region")
-"""How files are read and written: the user's catalog may have it otherwise than ours."""
+"""How files are read and written: the file of a user's catalog may override these."""
 
 
 def spark_conf(
@@ -46,11 +46,11 @@ def spark_conf(
     Args:
         installation: For the class path.
         endpoints: The stack.
-        scratch: A folder of this writer alone, inside the run's data folder; it need not exist.
-        catalog_name: How SQL names the catalog.
+        scratch: A folder for this writer only, inside the run's data folder; it need not exist.
+        catalog_name: The catalog's name in SQL.
         driver_memory_mb: Heap of the driver; Spark refuses less than 450.
         executor_memory_mb: Heap of the executor; Spark refuses less than 450.
-        cache_enabled: Whether Iceberg may answer with tables it loaded before: reads are stale then, by design.
+        cache_enabled: Whether Iceberg may use tables that it loaded before; reads may then be stale, by design.
         jvm_options: More options for the JVMs, called with ``driver`` and ``executor``. Without it they use the
             class-data archive, if there is one.
     """
@@ -58,7 +58,7 @@ def spark_conf(
     jars = [*installation.jars["spark"], *(path for conf in entry.jars for path in ensure.paths(installation, conf))]
     jars += map(Path, user_file.UserCatalogFile.of(endpoints.own).jars if endpoints.own else ())
     class_path = join_class_path(jars)
-    # Where executors are elsewhere, paths of this machine mean nothing: their driver hands them the jars.
+    # Executors on other machines cannot read paths of this one: they get the jars from their driver.
     on_executors = (
         {"spark.jars": ",".join(map(str, jars)), "spark.executor.extraJavaOptions": "-Duser.timezone=UTC"}
         if endpoints.ship_jars

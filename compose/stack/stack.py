@@ -1,15 +1,15 @@
 """The embedded stack: object store, database, catalog and Spark cluster as local processes on loopback.
 
-Ready means that every service has answered a real request. The services start in parallel as far as they do not need
-one another::
+Ready means that every service has answered a real request. Services that do not need one another start in
+parallel::
 
     minio ───────────────────────►
     postgres ──► catalog ────────►
     spark-master ──► workers ────►
 
-What the user named instead (``compose.external.external``) is not started, and nothing here touches it.
+User-supplied services (``compose.external.external``) are neither started nor stopped here.
 
-Start the run's watchdog (compose.processes.watchdog) first: it ends these processes when the harness cannot.
+Start the run's watchdog (compose.processes.watchdog) first: it ends these processes if the harness cannot.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ START_SECONDS = 90.0
 
 
 class Stack:
-    """All services of one run. Everything it writes is below ``data``, which may vanish after the run, and ``logs``."""
+    """All services of one run. They write only below ``data``, which may be deleted after the run, and ``logs``."""
 
     def __init__(
         self,
@@ -63,30 +63,30 @@ class Stack:
         jvm_options: Callable[[str], Sequence[str]] | None = None,
         external: External | None = None,
     ):
-        """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` is told what became
-        ready and after how long; it may be called from other threads, one call at a time.
+        """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` gets a message when a
+        service is ready, with the time that took; it may be called from other threads, one call at a time.
 
-        Under root PostgreSQL runs as the user nobody, so ``data`` must be in a place that everybody may enter: below
+        Under root PostgreSQL runs as the user nobody, so ``data`` must be in a folder that every user may enter: below
         the system's temporary folder.
 
         ``catalog``: its name (``compose.catalogs.registry``); only the services that it needs are started.
 
-        ``before_database``: host and port of the database in, those that a catalog server is to use out (a proxy's).
-        Called once, when the database is there. ``before_store``: the same for the object store of a catalog server that
-        tells its clients where that is.
+        ``before_database``: maps host and port of the database to those that a catalog server uses (a proxy's).
+        Called once, when the database is ready. ``before_store``: the same for the object store, for a catalog server that
+        sends its clients the store's address.
 
-        ``jvm_options``: more options for Spark's master and workers, by their name. Without it they use the class-data
+        ``jvm_options``: more options for Spark's master and workers, by service name. Without it they use the class-data
         archive, if there is one.
 
-        ``external``: what is not to be started, for it is somebody else's; its catalog is taken in place of ``catalog``.
+        ``external``: services that the user supplies, which are never started here; its catalog replaces ``catalog``.
 
-        Raises ValueError for a number of workers below 1, or a port for a service that is not there.
+        Raises ValueError for fewer than one worker, or a port of a service that does not exist.
         """
         if workers < 1:
             raise ValueError(f"a Spark cluster needs at least one worker, not {workers}")
         self._external = external or External()
-        theirs = self._external.catalog
-        self._catalog = CATALOGS[catalog] if theirs is None else user.entry(theirs)
+        supplied = self._external.catalog
+        self._catalog = CATALOGS[catalog] if supplied is None else user.entry(supplied)
         self._before_database = before_database
         self._before_store = before_store
         self._database_front: str | None = None
@@ -162,13 +162,13 @@ class Stack:
 
     @property
     def services(self) -> Mapping[str, Service]:
-        """By name, in the order in which they may be started one after another."""
+        """The services by name, in an order in which they can be started one after another."""
         return {service.name: service for service in self._all()}
 
     @property
     def endpoints(self) -> Endpoints:
         """Valid once the stack has started."""
-        theirs, store, master = self._external.catalog, self._external.store, self._external.master
+        supplied, store, master = self._external.catalog, self._external.store, self._external.master
         files, keys = self._catalog.wire == "s3", self._store_keys()
         return Endpoints(
             s3=self._store_endpoint(),
@@ -182,16 +182,16 @@ class Stack:
             else self._catalog.uri({s.name: s for s in self._all()}, self._data),
             warehouse=self._warehouse(),
             spark_master=self._master.url if master is None else master,
-            own=None if theirs is None else theirs.plain(),
+            own=None if supplied is None else supplied.plain(),
             driver_host=LOOPBACK if master is None else driver_host(master),
             ship_jars=master is not None and not is_local(master),
         )
 
     def start(self) -> None:
-        """Start everything and wait until all of it is ready.
+        """Start all services and wait until they are ready.
 
-        Raises ServiceError if something does not work, PortInUse if a chosen port is taken. Whatever it raises, nothing
-        that it started is left.
+        Raises ServiceError if a service fails, PortInUse if a chosen port is taken. After any error, everything that it
+        started is stopped.
         """
         self._given_up.clear()
         begin = time.monotonic()
@@ -199,7 +199,7 @@ class Stack:
             self._ports.check_chosen()  # before anything is started
         try:
             self._data.mkdir(parents=True, exist_ok=True)
-            self._data.chmod(0o711)  # PostgreSQL's user must get through
+            self._data.chmod(0o711)  # PostgreSQL's user must be able to enter
             self._catalog.check()
             ensure.provide(self._installation, (*self._catalog.jars, *self._catalog.server_jars))
             for service in self._all():
@@ -212,13 +212,13 @@ class Stack:
                 raise ServiceError("stack", f"cannot be started: {error}") from error
             raise
         if not self._all():
-            return self._say("the whole stack is yours: nothing is started but the writers")
+            return self._say("every service is user-supplied: only the writers are started")
         self._say(f"stack ready in {time.monotonic() - begin:.1f} s")
 
     def stop(self) -> None:
-        """Stop everything, what others need last. Raises the first ServiceError after having tried all."""
+        """Stop everything, each service after those that need it. Raises the first ServiceError after trying all."""
         self._given_up.set()
-        # Writers of the store and the database first, so that nobody complains into his log about a lost server.
+        # Clients of the store and the database first, so that no log complains about a lost server.
         errors: list[ServiceError] = []
         servers = [s for s in self._servers if s is not self._postgres]
         ours = self._all()
@@ -246,7 +246,7 @@ class Stack:
         self.stop()
 
     def _all(self) -> list[LocalProcess]:
-        """What is ours."""
+        """The services that this stack starts."""
         store = [] if self._external.store else [self._minio]
         spark = [] if self._external.master else [self._master, *self._workers]
         return [*store, *self._servers, *spark]
@@ -291,7 +291,7 @@ class Stack:
             self._say(f"{service.name} ready in {time.monotonic() - begin:.1f} s")
 
     def _database(self) -> str:
-        """Where a catalog server reaches its database."""
+        """The address at which a catalog server reaches its database."""
         if self._before_database is None:
             return self._postgres.jdbc_url()
         if self._database_front is None:
@@ -300,7 +300,7 @@ class Stack:
         return self._database_front
 
     def _client_store(self) -> str:
-        """Where clients reach the object store, if a catalog server is to tell them."""
+        """The object store's address that a catalog server sends to its clients."""
         url = urlsplit(self._store_endpoint())
         if self._before_store is None or url.scheme != "http":
             return url.geturl()
@@ -323,9 +323,9 @@ class Stack:
         return BUCKET if self._external.store is None else self._external.store.warehouse
 
     def _warehouse(self) -> str:
-        theirs = self._external.catalog
-        if theirs is not None and theirs.warehouse:
-            return theirs.warehouse
+        supplied = self._external.catalog
+        if supplied is not None and supplied.warehouse:
+            return supplied.warehouse
         return f"{self._catalog.scheme}://{self._bucket_and_prefix()}/{self._catalog.name}"
 
     def _say(self, event: str) -> None:
@@ -334,7 +334,7 @@ class Stack:
 
 
 def port_names(workers: int = 2) -> tuple[str, ...]:
-    """Every name that ``Stack(ports=...)`` knows."""
+    """Every name that ``Stack(ports=...)`` accepts."""
     daemons = ["spark-master", *(f"spark-worker-{number}" for number in range(1, workers + 1))]
     servers = dict.fromkeys(port for c in CATALOGS.values() for server in c.servers for port in server.ports)
     return ("minio", *servers, *(name for daemon in daemons for name in (daemon, f"{daemon}-ui")))

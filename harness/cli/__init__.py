@@ -1,1 +1,1 @@
-"""What can be typed?"""
+"""The commands of the command line."""

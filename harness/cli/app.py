@@ -15,7 +15,7 @@ from harness.cli.failures import BAD_INPUT, HARNESS_FAILED, explain, report_fail
 from harness.cli.options import command
 
 TYPER_INTERRUPTED = 130
-"""What Typer returns in place of a KeyboardInterrupt."""
+"""The exit code that Typer returns in place of a KeyboardInterrupt."""
 
 _TyperError = typer.BadParameter.__mro__[2]
 """Click's ClickException, which newer Typers carry inside and do not export."""
@@ -40,7 +40,7 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def _all_commands(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version of icequake.")
     ] = False,
 ) -> None:
     pass
@@ -78,7 +78,7 @@ def _main() -> int:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
-        return report_failure("stopped; the run's folder keeps what there is", HARNESS_FAILED)
+        return report_failure("stopped; the run's folder keeps what was recorded so far", HARNESS_FAILED)
     except Exception as e:
         if isinstance(e, _TyperError):
             text = str(e.format_message()).rstrip(".")  # type: ignore[attr-defined]

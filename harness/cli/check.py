@@ -1,4 +1,4 @@
-"""``icequake check``, ``export`` and ``report``: what can be done with a stored run; ``selftest``: how far to trust its checkers."""
+"""``icequake check``, ``export`` and ``report``: commands on a stored run; ``selftest``: how reliable the checkers are."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 def publish(folder: RunFolder, evidence: Evidence) -> Stored:
-    """Write the JUnit file and the page of a run that was judged; what they show."""
+    """Write the JUnit file and the page of a judged run; return what they show."""
     from reports.run import junit, page, stored
 
     shown = stored.load(folder.path, evidence)
     junit.write(shown)
-    shown = replace(shown, files=stored.files_of(folder.path))  # the JUnit file is one of them now
+    shown = replace(shown, files=stored.files_of(folder.path))  # now includes the JUnit file
     page.write(shown)
     return shown
 
 
 def judge(folder: RunFolder, engine: Engine = "auto") -> int:
-    """Check a run's folder, write results, page and JUnit file, print the last lines; the exit code."""
+    """Check a run's folder, write results, page and JUnit file, and print the summary; return the exit code."""
     from checkers.verdict import exit_code
     from harness.run.judged import judge_run
     from reports.run import summary
@@ -47,12 +47,16 @@ def check(
     what: Annotated[
         Path, typer.Argument(help="A run's folder, a `latest` link, or a history (EDN, JSON lines, log).")
     ] = Path("store/latest"),
-    model: Annotated[str | None, typer.Option(help="What a history is about: list-append, register, bank, …")] = None,
-    level: Annotated[str | None, typer.Option(help="What it is held to: serializable, snapshot-isolation, …")] = None,
-    output: Annotated[Path | None, typer.Option("--json", help="Where to write a history's verdict.")] = None,
-    engine: Annotated[str, typer.Option(help="For a run: exact, columns (long runs), or auto.")] = "auto",
+    model: Annotated[str | None, typer.Option(help="Data model of a history: list-append, register, bank, …")] = None,
+    level: Annotated[
+        str | None, typer.Option(help="Isolation level to check a history against: serializable, snapshot-isolation, …")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--json", help="File for a history's verdict.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="Checker engine for a run: exact, columns (long runs), or auto.")
+    ] = "auto",
 ) -> int:
-    """Judge a stored run again, from its folder alone, or the history of any other system: no Spark, no services."""
+    """Judge a stored run again from its folder, or the history of another system; needs no Spark and no services."""
     from checkers.evidence import runfolder as runs
     from harness.cli import clienthistory
 
@@ -62,7 +66,7 @@ def check(
     for option, value in (("--model", model), ("--level", level), ("--json", output)):
         if value is not None:
             raise BadArgument(
-                f"{option} is for the file of a history: the run {what} is judged by what its tables promise"
+                f"{option} applies to history files only: the run {what} is judged by what its tables promise"
             )
     if engine not in ("auto", "exact", "columns"):
         raise BadArgument(f"--engine {engine}: allowed: auto, exact, columns")
@@ -71,9 +75,11 @@ def check(
 
 def export(
     run: RunArgument = Path("store/latest"),
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to; else standard output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")
+    ] = None,
 ) -> int:
-    """Write a run's history as Jepsen's EDN, for a second opinion by other tools."""
+    """Write a run's history as Jepsen's EDN, so that other tools can check it."""
     from checkers.clients import jepsen
     from checkers.evidence import history
     from checkers.evidence import runfolder as runs
@@ -88,7 +94,7 @@ def export(
 
 
 def report(run: RunArgument = Path("store/latest")) -> int:
-    """Write a stored run's page again and say where it is."""
+    """Write a stored run's page again and print its path."""
     from checkers.evidence import runfolder as runs
     from reports.run import page
 
@@ -97,11 +103,11 @@ def report(run: RunArgument = Path("store/latest")) -> int:
 
 
 def selftest(
-    placements: Annotated[int, typer.Option(min=1, help="How often each bug is planted.")] = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Of the places.")] = 0,
-    only: Annotated[list[str] | None, typer.Option(help="A bug's name, or a checker's; repeatable.")] = None,
+    placements: Annotated[int, typer.Option(min=1, help="Times that each bug is planted.")] = 50,
+    seed: Annotated[int, typer.Option(min=0, help="Seed that picks where bugs are planted.")] = 0,
+    only: Annotated[list[str] | None, typer.Option(help="Name of a bug or a checker; repeatable.")] = None,
 ) -> int:
-    """Plant known bugs in good runs and see whether every checker finds its own."""
+    """Plant known bugs in the records of good runs and test whether the checkers find them."""
     from harness.cli.selftest import show
 
     try:

@@ -19,8 +19,10 @@ EXPLAINED = 3
 
 
 def history_of(what: Path, model: str | None) -> Path | None:
-    """The history that ``what`` is, or that lies in it (``history.edn`` in a folder of Jepsen's store); None for a run of ours, which is
-    judged with its tables unless a model is asked for."""
+    """The history file: ``what`` itself, or the ``history.edn`` in it (a folder of Jepsen's store).
+
+    None for an icequake run, which is judged with its tables unless a model is given.
+    """
     if what.is_file():
         return None if model is None and (what.parent / "plan.yaml").exists() else what
     theirs = what / "history.edn"
@@ -34,11 +36,11 @@ def show(
     output: Path | None,
     echo: Callable[[str], object],
 ) -> int:
-    """Judge the history in ``path``, say what was found, write the verdict to ``output``; the exit code.
+    """Judge the history in ``path``, print what was found, write the verdict to ``output``; return the exit code.
 
     Raises:
-        HistoryError: the file is no history, or one of its operations is none of the model's.
-        ModelError: the model or the level does not exist or does not go with the history.
+        HistoryError: the file is not a history, or the model does not know one of its operations.
+        ModelError: the model or the level does not exist or does not fit the history.
     """
     history = jepsen.load(path)
     try:
@@ -54,11 +56,11 @@ def show(
 
 
 def lines(path: Path, v: Verdict) -> list[str]:
-    """The verdict in words, a line each."""
+    """The verdict as lines of text."""
     width = max(40, min(110, shutil.get_terminal_size((100, 24)).columns))
-    stats = v.stats
+    stats = v.stats_as(models.ClientStats)
     mark, word = {True: ("✓", "Valid"), False: ("✕", "Anomalies found"), "unknown": ("?", "Unknown")}[v.valid]
-    guessed = " (told by its operations; --model says otherwise)" if stats.get("guessed") else ""
+    guessed = " (guessed from its operations; --model overrides it)" if stats.get("guessed") else ""
     out = [
         f"{mark} {path}: {word}",
         f"  {stats['operations']} operations, model {stats['model']}{guessed}, {stats['level']}",
@@ -68,9 +70,12 @@ def lines(path: Path, v: Verdict) -> list[str]:
     against = {n: c for n, c in found.items() if n not in allowed}
     out += [f"  {count:>6} {name}" for name, count in against.items()]
     out += [f"  {count:>6} {name}, which {stats['level']} allows" for name, count in allowed.items()]
-    for said, words in (("weakest_violated", "not even"), ("strongest_standing", "nothing speaks against")):
-        if stats.get(said) and found:
-            out.append(f"  {words} {', '.join(stats[said])}")
+    for levels, words in (
+        (stats.get("weakest_violated"), "not even"),
+        (stats.get("strongest_standing"), "consistent with"),
+    ):
+        if levels and found:
+            out.append(f"  {words} {', '.join(levels)}")
     for a in v.anomalies[:EXPLAINED]:
         out += ["", f"  {a.name}:", *_wrapped(a.explanation, "    ", width)]
     if len(v.anomalies) > EXPLAINED:

@@ -1,4 +1,4 @@
-"""Where the details of an internal error are written: beside the results of the command, without secrets, for its user alone."""
+"""Writes the details of an internal error beside the results of the command: without secrets, readable by the user only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 
 class Crash(Exception):
-    """An error on its way out of a command.
+    """An internal error that ends a command.
 
     Attributes:
-        error: what was raised.
-        folder: of the run or of the store, for the details; None: the command has none.
-        secrets: what must not be written down of it.
+        error: the exception that was raised.
+        folder: of the run or the store, where the details go; None if the command has none.
+        secrets: strings to remove from the details.
     """
 
     def __init__(self, error: Exception, folder: Path | None = None, secrets: Iterable[str] = ()) -> None:
@@ -34,7 +34,7 @@ class Crash(Exception):
     def write(self) -> Path:
         """Write the stack trace into a new file that only this user may read.
 
-        It is in ``folder`` if that can be written, else in the folder for temporary files.
+        The file is in ``folder`` if that is writable, else in the folder for temporary files.
 
         Returns:
             Its path.
@@ -62,7 +62,7 @@ def _new_file(text: str, folder: Path | None) -> Path:
 
 @contextlib.contextmanager
 def details_in(folder: Path, secrets: Iterable[str] = ()) -> Iterator[None]:
-    """Whatever is raised inside comes out as a :class:`Crash` with this folder; the innermost one's folder counts, and all secrets."""
+    """Turn any exception raised inside into a :class:`Crash`; nested, the innermost folder is used and the secrets of all are removed."""
     try:
         yield
     except Crash as crash:

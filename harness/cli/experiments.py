@@ -135,7 +135,7 @@ def compare(
     parallel: Annotated[int, typer.Option(min=1, max=32, help="Runs at the same time.")] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:
-    """Run one workload with the same seeds and faults on several catalogs or releases, and say what differs."""
+    """Run one workload with the same seeds and faults on several catalogs or releases, and report what differs."""
     from checkers.costs.comparison import Contender
     from checkers.verdict import exit_code
     from compose.redaction import secrets_of
@@ -152,7 +152,7 @@ def compare(
     found = [release_of(v).iceberg for v in listed("--iceberg", iceberg)] or [release_of(None).iceberg]
     contenders = tuple(Contender(c, v) for c in catalogs for v in found)
     if len(contenders) < 2:
-        raise BadArgument("compare: give two catalogs or releases at least, such as --catalog rest,jdbc")
+        raise BadArgument("compare: give at least two catalogs or releases, such as --catalog rest,jdbc")
     if into is not None and seed is None:
         seed = comparing.first_seed(into)
     if seed is None:
@@ -181,7 +181,7 @@ def compare(
         except KeyboardInterrupt:
             if whole.path.exists():
                 page.write(whole.comparison(), into, goes_on)
-            voice.say(f"go on by: {goes_on}")
+            voice.say(f"continue with: {goes_on}")
             raise
     done = whole.comparison()
     written = page.write(done, into, goes_on)

@@ -11,17 +11,17 @@ from harness.cli.options import BadArgument, command
 BAD_INPUT, HARNESS_FAILED = 254, 255
 
 _ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.EEXIST)
-"""A file or folder cannot be used: the user may not, or something else has its name."""
+"""Errors of a file or folder that cannot be used: no permission, or another kind of file has its name."""
 
 
 def report_failure(message: str, code: int) -> int:
-    """Print the message on standard error; ``code``."""
+    """Print the message on standard error; return ``code``."""
     print(f"icequake: {message}", file=sys.stderr)
     return code
 
 
 def explain(crash: Crash) -> int:
-    """Say why a command ended, without secrets; the exit code."""
+    """Print why a command ended, without secrets; return the exit code."""
     from checkers.clients.models import ModelError
     from checkers.conflicts.measured import MatrixError
     from checkers.evidence.history import HistoryError
@@ -53,7 +53,7 @@ def explain(crash: Crash) -> int:
         return fail(f"the disk of the store is full{where}; free some space or give another --store", HARNESS_FAILED)
     if isinstance(error, OSError) and error.errno in _ACCESS and error.filename:
         return fail(
-            f"{error.filename}: {error.strerror}; check what is there, its owner and permissions", HARNESS_FAILED
+            f"{error.filename}: {error.strerror}; check that path, its owner and its permissions", HARNESS_FAILED
         )
     from compose.install.ensure import SetupError
     from compose.objectstore import TableReadError

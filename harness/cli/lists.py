@@ -16,7 +16,7 @@ def list_(
     ] = "workloads",
     store: StoreOption = Path("store"),
 ) -> int:
-    """Show what there is: workloads, scenarios, operations, faults, verbs, checks, catalogs, versions, runs."""
+    """List what is available: workloads, scenarios, operations, faults, verbs, checks, catalogs, versions, runs."""
     from rich.table import Table
 
     from harness.cli.terminal import console
@@ -85,7 +85,7 @@ def list_(
 def _version_row(release: Any) -> tuple[str, str, str]:
     from compose.install import releases
 
-    there = "in the cache" if releases.in_place(release) else "comes at its first use"
+    there = "in the cache" if releases.in_place(release) else "downloaded at first use"
     return release.iceberg, release.spark, f"the default; {there}" if release == releases.DEFAULT else there
 
 

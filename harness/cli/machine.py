@@ -1,4 +1,4 @@
-"""``icequake doctor``, ``setup``, ``up`` and ``down``: what is on this machine, and what runs on it."""
+"""``icequake doctor``, ``setup``, ``up`` and ``down``: what is installed on this machine, and which stack runs on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.cli.options import IcebergOption, command, release_of
 
 
 def doctor() -> int:
-    """Say what is installed, what is missing, and what to type."""
+    """Show what is installed, what is missing, and how to get it."""
     from rich.console import Console
 
     from compose.install.doctor import examine
@@ -28,7 +28,7 @@ def doctor() -> int:
 
 
 def setup(iceberg: IcebergOption = None) -> int:
-    """Get everything that a run needs into the cache; `run` does the same by itself."""
+    """Download everything that a run needs into the cache; `run` does this by itself."""
     from compose import setup as complete
     from compose.install import releases
 
@@ -41,9 +41,9 @@ def setup(iceberg: IcebergOption = None) -> int:
 
 
 def up(
-    writers: Annotated[int, typer.Option(min=0, max=64, help="Warm writers to keep.")] = 4,
+    writers: Annotated[int, typer.Option(min=0, max=64, help="Number of warm writers.")] = 4,
 ) -> int:
-    """Start a stack with warm writers and keep it for the next runs."""
+    """Start a stack with warm writers and keep it running for the next runs."""
     from compose.endpoints import Endpoints
     from compose.install import ensure
     from harness.run import standing
@@ -53,12 +53,12 @@ def up(
     endpoints = Endpoints.from_json(record["endpoints"])
     typer.echo(f"up: catalog {endpoints.catalog_uri}, S3 {endpoints.s3}, Spark {endpoints.spark_master}")
     typer.echo(f"{writers} warm writers; the next `{command()} run` uses them; logs in {record['logs']}")
-    typer.echo(f"`{command()} down` ends it")
+    typer.echo(f"`{command()} down` stops it")
     return 0
 
 
 def down() -> int:
-    """End the stack that `up` started."""
+    """Stop the stack that `up` started."""
     from compose.install import ensure
     from harness.run import standing
 

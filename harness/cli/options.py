@@ -1,4 +1,4 @@
-"""Options and arguments that several commands take, and what is wrong with them."""
+"""Options and arguments that several commands take, and the checks of their values."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typer
 
 
 class BadArgument(ValueError):
-    """An argument that Typer cannot know to be wrong."""
+    """An invalid argument that Typer itself cannot detect."""
 
 
 IcebergOption = Annotated[
-    str | None, typer.Option("--iceberg", help="Release that the writers run (`list versions`), instead of the newest.")
+    str | None, typer.Option("--iceberg", help="Iceberg release of the writers (`list versions`); default: the newest.")
 ]
 
 
@@ -22,7 +22,7 @@ StoreOption = Annotated[Path, typer.Option("--store", help="Folder of all runs."
 
 
 def command() -> str:
-    """How this program was called, for the commands that it prints."""
+    """How this program was called; used in the commands that it prints."""
     return os.environ.get("ICEQUAKE_COMMAND", "icequake")
 
 
@@ -62,13 +62,13 @@ def known_catalog(name: str, *, own_file: bool = True) -> str:
         user_file.load(Path(name))
         return name
     if name not in CATALOGS:
-        allowed = ", ".join(CATALOGS) + (", or the file of your own, my.yaml" if own_file else "")
+        allowed = ", ".join(CATALOGS) + (", or a file of your own, my.yaml" if own_file else "")
         raise BadArgument(f"--catalog {name}: unknown{suggest(name, CATALOGS)}; allowed: {allowed}")
     return name
 
 
 def user_services(catalog: str, s3: str | None, spark: str | None) -> Any:
-    """The parts of a run that are not ours, all of which have answered."""
+    """The user-supplied services of a run; each of them has answered."""
     from compose.catalogs import user_file
     from compose.catalogs.registry import CATALOGS
     from compose.external.external import ExternalError, external
@@ -85,12 +85,12 @@ def user_services(catalog: str, s3: str | None, spark: str | None) -> Any:
 
 
 def overridden(file: Any, writers: int | None, ops: int | None, time: str | None, *, no_nemesis: bool) -> Any:
-    """The workload of a file as the options have it."""
+    """The workload of a file, changed by the options."""
     from nemesis.faults.lengths import seconds
     from workloads.file.workload import Length
 
     if ops is not None and time is not None:
-        raise BadArgument("--ops and --time: give one of them")
+        raise BadArgument("--ops and --time: give only one of them")
     workload = file.workload
     update: dict[str, Any] = {"nemesis": None} if no_nemesis else {}
     if writers is not None:
@@ -113,12 +113,12 @@ RunArgument = Annotated[Path, typer.Argument(help="A run's folder, or a `latest`
 
 
 def listed(option: str, text: str | None) -> list[str]:
-    """The names that an option lists by commas. Raises BadArgument for one that is there twice, or none."""
+    """The comma-separated names of an option. Raises BadArgument for an empty list or a repeated name."""
     if text is None:
         return []
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise BadArgument(f"{option} {text!r}: give names by commas, such as a,b")
+        raise BadArgument(f"{option} {text!r}: give names separated by commas, such as a,b")
     if twice := [n for n in dict.fromkeys(names) if names.count(n) > 1]:
-        raise BadArgument(f"{option} {text}: {', '.join(twice)} is there twice")
+        raise BadArgument(f"{option} {text}: {', '.join(twice)} is given twice")
     return names

@@ -25,29 +25,32 @@ from harness.cli.options import (
 
 
 def run(
-    workload: Annotated[str, typer.Argument(help="A workload file, or the name of one of the library (quick).")],
-    seed: Annotated[int | None, typer.Option(min=0, help="Of the operations; the file's, else a new one.")] = None,
+    workload: Annotated[str, typer.Argument(help="A workload file, or the name of a built-in workload (quick).")],
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the operations; default: the file's, else a new one.")
+    ] = None,
     store: StoreOption = Path("store"),
-    writers: Annotated[int | None, typer.Option(min=1, max=64, help="Instead of the file's.")] = None,
-    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations, instead of the file's.")] = None,
-    time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m), instead of the file's.")] = None,
+    writers: Annotated[int | None, typer.Option(min=1, max=64, help="Number of writers; overrides the file.")] = None,
+    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None,
+    time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m); overrides the file.")] = None,
     catalog: Annotated[
-        str | None, typer.Option(help="Instead of the file's: of `icequake list catalogs`, or your own, my.yaml.")
+        str | None,
+        typer.Option(help="A catalog of `icequake list catalogs`, or your own, my.yaml; overrides the file."),
     ] = None,
-    spark: Annotated[str | None, typer.Option(help="A Spark master of yours: spark://host:7077, local[4].")] = None,
-    s3: Annotated[
-        str | None, typer.Option(help="An object store of yours: http://host:9000/bucket\\[/prefix].")
-    ] = None,
+    spark: Annotated[str | None, typer.Option(help="Your own Spark master: spark://host:7077, local[4].")] = None,
+    s3: Annotated[str | None, typer.Option(help="Your own object store: http://host:9000/bucket\\[/prefix].")] = None,
     clean: Annotated[
-        bool, typer.Option("--clean", help="Drop the tables at the end, also in your own catalog.")
+        bool, typer.Option("--clean", help="Drop the tables at the end, even in your own catalog.")
     ] = False,
     iceberg: IcebergOption = None,
-    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Without the file's faults: the control.")] = False,
-    port: Annotated[list[str] | None, typer.Option(help="SERVICE=PORT of the embedded stack.")] = None,
-    fresh: Annotated[bool, typer.Option(help="Do not use the stack that is up.")] = False,
+    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults (control run).")] = False,
+    port: Annotated[
+        list[str] | None, typer.Option(help="SERVICE=PORT: port of a service of the embedded stack; repeatable.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option(help="Start a new stack even if one is up.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:
-    """Run one workload, check it, write its page."""
+    """Run one workload, check it, and write its page."""
     from checkers.evidence import runfolder as runs
     from compose import setup
     from compose.catalogs import registry
@@ -100,8 +103,10 @@ def run(
 
 
 def _say_left(external: Any, left: tuple[str, ...], *, error: bool = False) -> None:
-    """What a run leaves in a catalog that is not ours, and how it goes away."""
+    """Print what a run left in a user-supplied catalog, and the SQL that drops it."""
     if left:
-        typer.echo(f"  left        in {external.catalog.name}, as evidence (--clean drops it); by SQL:", err=error)
+        typer.echo(
+            f"  left        in {external.catalog.name}, as evidence (--clean drops it); SQL to drop it:", err=error
+        )
         for statement in left:
             typer.echo(f"              {statement};", err=error)

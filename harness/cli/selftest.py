@@ -1,7 +1,7 @@
 """What ``icequake selftest`` shows: which planted bug is found by which checker, how often, and under which names.
 
-A table on a person's terminal, a line a bug everywhere else. Exit code 0 if every bug was detected at every place and the good runs
-raised no alarm, else 1.
+A table on a terminal, one line per bug elsewhere. Exit code 0 if every bug was detected at every place and the good runs raised no
+alarm, else 1.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from checkers.selftest.trial import Report, Score
 
 
 def chosen(only: Sequence[str]) -> list[Mutation]:
-    """The mutations of these names or checkers; all for none.
+    """The mutations with these names or checkers; all if ``only`` is empty.
 
     Raises:
-        LookupError: there is none of that name.
+        LookupError: no bug and no checker has such a name.
     """
     for name in only:
         if not any(name in (m.name, m.checker) for m in ALL):
-            raise LookupError(f"{name}: no bug and no checker of that name")
+            raise LookupError(f"{name}: no bug or checker has that name")
     return [m for m in ALL if not only or m.name in only or m.checker in only]
 
 
 def show(*, placements: int, seed: int, only: Sequence[str]) -> int:
-    """Run the trial and show it; the exit code.
+    """Run the trial and show its result; return the exit code.
 
     Raises:
-        LookupError: ``only`` names what there is not.
+        LookupError: no bug and no checker has a name in ``only``.
     """
     mutations = chosen(only)
     runs = {name: recorded.load(name) for name in recorded.names()}
@@ -79,7 +79,7 @@ def _end(report: Report, *, runs: int, seconds: float) -> list[str]:
     for s in report.scores:
         if not s.passed:
             lines += [f"{s.mutation.name}: {s.mutation.description}"]
-            lines += [f"  {m}" for m in s.misses] or ["  no run has a place for it"]
+            lines += [f"  {m}" for m in s.misses] or ["  no run has a place where it can be planted"]
     for a in report.alarms:
         lines.append(f"false alarm in {a.run}: {a.verdict.checker} says {a.verdict.valid}")
         lines += [f"  {x.name}: {x.explanation}" for x in a.verdict.anomalies[:3]]

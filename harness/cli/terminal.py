@@ -1,4 +1,4 @@
-"""How icequake talks while it works: a progress bar on a person's terminal, plain timed lines everywhere else (CI)."""
+"""Progress output: a progress bar on a terminal, plain lines with times elsewhere (CI)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rich.progress import Progress
 from compose.install.progress import bars_on, watched
 
 WITHOUT_END = 10_000
-"""Columns of what is no terminal: a log has no right edge, so no table in it is cut."""
+"""Width in columns where output is not a terminal, such as a log; no table is cut there."""
 
 
 def console(*, highlight: bool = True, least: int = 0) -> Console:
-    """Standard output for tables: as wide as the terminal, but at least ``least`` columns; as wide as the table where it is no terminal."""
+    """Standard output for tables: as wide as the terminal, but at least ``least`` columns; where it is no terminal, as wide as the table."""
     out = Console(highlight=highlight)
     out.width = max(least, out.width) if out.file.isatty() else WITHOUT_END
     return out
@@ -28,10 +28,10 @@ PLAIN_EVERY = 40
 
 
 class Voice:
-    """Says what is going on, on standard error; use in ``with``. Thread-safe.
+    """Reports progress on standard error; use in ``with``. Thread-safe.
 
     Args:
-        quiet: say nothing but what goes wrong.
+        quiet: report problems only.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -64,7 +64,7 @@ class Voice:
             print(f"[{time.monotonic() - self._began:6.1f} s] {text}", file=sys.stderr, flush=True)
 
     def progress(self, done: int, total: int | None) -> None:
-        """``done`` operations completed, of ``total`` when that is known."""
+        """``done`` operations completed, of ``total`` if that is known."""
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total)
         elif done % PLAIN_EVERY == 0:

@@ -1,1 +1,1 @@
-"""Which runs together answer a bigger question?"""
+"""Experiments of many runs: prove, matrix, compare."""

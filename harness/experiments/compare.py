@@ -1,9 +1,9 @@
 """``icequake compare``: the same workload, seeds and faults on several catalogs and releases of Iceberg, one run after the other.
 
-For each seed all contenders run, the order turned round from seed to seed, so that a machine that gets slower hits all alike. Each run is one
-like those of ``icequake run``: a folder in the store, judged by all checkers, with its page; but with proxies in front of every service
-also where no fault is wanted, since they count the requests. What a run measured is appended to ``runs.jsonl`` when it was judged, so a
-comparison that was stopped goes on where it was, and one that is called again with more seeds or contenders measures only those.
+All contenders run for each seed; the order is reversed from seed to seed, so that a machine that gets slower affects all alike. Each run is
+like one of ``icequake run``: a folder in the store, judged by all checkers, with its page; but every service has a proxy in front even without
+faults, because the proxies count the requests. A run's figures are appended to ``runs.jsonl`` once it is judged, so a stopped comparison
+continues where it was, and one that is called again with more seeds or contenders measures only the new ones.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ CANNOT = (
     HistoryError,
     TableLogError,
 )
-"""What keeps one contender from running, and not the others."""
+"""Errors that stop the runs of one contender but not of the others."""
 
 
 class CompareError(ValueError):
-    """A comparison that cannot be gone on with or read; one line with what to do."""
+    """A comparison cannot be continued or read; the message is one line with a remedy."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ class Order:
     """What is to be compared.
 
     Attributes:
-        workload: ``catalog`` of it does not matter.
-        command: (contender, seed) → what repeats that run.
-        parallel: how many runs go on at the same time.
-        clean: whether tables in a catalog of the user's are dropped.
+        workload: its ``catalog`` is ignored.
+        command: (contender, seed) → the command that repeats that run.
+        parallel: number of runs at the same time.
+        clean: whether to drop tables in a user-supplied catalog.
     """
 
     workload: Workload
@@ -84,7 +84,7 @@ class Order:
     clean: bool = False
 
     def header(self) -> dict[str, Any]:
-        """What runs of one comparison have in common."""
+        """The facts that all runs of one comparison share."""
         spec = self.workload.model_dump(mode="json", exclude={"catalog", "seed"}, exclude_defaults=True)
         return {"format": FORMAT, "workload": _written_down(spec), "parallel": self.parallel}
 
@@ -97,10 +97,10 @@ class Order:
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Ran]]:
-    """Header and runs of a ``runs.jsonl``; of a run that was tried more than once the last; a torn last line is left out.
+    """Header and runs of a ``runs.jsonl``; for a run that was repeated, the last one counts; a torn last line is left out.
 
     Raises:
-        CompareError: it is not one.
+        CompareError: the file is not one.
     """
     try:
         lines = path.read_text().split("\n")
@@ -116,25 +116,25 @@ def read(path: Path) -> tuple[dict[str, Any], list[Ran]]:
 
 
 def first_seed(into: Path) -> int | None:
-    """The first seed of the comparison in a folder; None when there is none."""
+    """The first seed of the comparison in a folder; None if there is none."""
     path = into / RUNS
     return min((r.seed for r in read(path)[1]), default=None) if path.exists() else None
 
 
 def new_folder(runs: Path, workload: str) -> Path:
-    """Where a new comparison goes: not among the runs, whose folders are called by their time alone."""
+    """The folder of a new comparison; apart from the runs, whose folder names are only a time."""
     return runs / "compare" / f"{workload}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
 
 
 def judge(folder: RunFolder, publish: Publish[object]) -> measures.Measures:
-    """Check a run's folder as ``icequake run`` does, write its results and publish them; what it measured."""
+    """Check a run's folder as ``icequake run`` does, write its results and publish them; return its figures."""
     judged = judge_run(folder, publish)
     return measures.measure(judged.evidence, judged.results, measures.requests(folder.proxy))
 
 
 @dataclass
 class _Said:
-    """Says of which run it is; the bar of operations is one run's, so several at a time show none."""
+    """Prefixes messages with the run; the progress bar shows one run, so several runs at a time show none."""
 
     watcher: Watcher
     lead: str
@@ -155,7 +155,7 @@ class Compare:
     Args:
         into: the comparison's folder.
         runs: the store of the runs.
-        publish: writes what a person looks at, such as the page, into the folder of a run that was judged.
+        publish: writes what people read, such as the page, into the folder of a judged run.
     """
 
     order: Order
@@ -166,7 +166,7 @@ class Compare:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _stops: set[threading.Event] = field(default_factory=set)
-    """One of each run that is going on: a run sets its own when it fails, which is nothing to the others."""
+    """One per active run: a failed run sets its own, which does not affect the others."""
     _installed: dict[str, Installation | str] = field(default_factory=dict)
     _header: dict[str, Any] = field(default_factory=dict)
     _done: dict[tuple[Contender, int], Ran] = field(default_factory=dict)
@@ -181,13 +181,13 @@ class Compare:
 
         Raises:
             CompareError: the folder has another comparison, or cannot be made.
-            KeyboardInterrupt: the user stopped it; what was measured is kept.
+            KeyboardInterrupt: the user stopped it; finished runs are kept.
         """
         self._begin()
         turns = self.order.turns()
         left = deque((n, c, seed) for n, (c, seed) in enumerate(turns) if not self._measured(c, seed))
         if len(left) < len(turns):
-            self.watcher.say(f"{len(turns) - len(left)} of {len(turns)} runs are there")
+            self.watcher.say(f"{len(turns) - len(left)} of {len(turns)} runs are already measured")
         if self.order.parallel == 1:
             self._work(left)
         else:
@@ -202,7 +202,7 @@ class Compare:
         return self.comparison()
 
     def comparison(self) -> Comparison:
-        """What there is."""
+        """The comparison of the runs so far."""
         wanted = set(self.order.turns())
         runs = [r for key, r in self._done.items() if key in wanted]
         return Comparison(self._header, self.order.contenders, self.order.seeds, tuple(runs))
@@ -237,13 +237,13 @@ class Compare:
                 return
             stop = threading.Event()
             self._stops.add(stop)
-            if self._stopped.is_set():  # since the loop's look: whoever stopped them may not have seen this one
+            if self._stopped.is_set():  # stopped after the loop's check: the stopper may not have seen this run
                 return
             try:
                 ran = self._one(turn, contender, seed, stop)
             finally:
                 self._stops.discard(stop)
-            if self._stopped.is_set():  # it was cut short
+            if self._stopped.is_set():  # the run was cut short
                 return
             with self._lock:
                 self._done[contender, seed] = ran
@@ -251,7 +251,7 @@ class Compare:
                     file.write(json.dumps(ran.to_json()) + "\n")
 
     def _halt(self) -> None:
-        """No run more; those that go on end soon."""
+        """Start no further run; active runs end soon."""
         self._stopped.set()
         for stop in list(self._stops):
             stop.set()
@@ -300,7 +300,7 @@ class Compare:
         )
 
     def _installation(self, contender: Contender) -> Installation:
-        """What it needs; a release that could not be had is not asked for again."""
+        """The installation of a contender; a release that failed to download is not tried again."""
         release = releases.find(contender.iceberg)
         reason = cannot_run(release, self.order.workload.model_copy(update={"catalog": contender.catalog}))
         if reason is not None:

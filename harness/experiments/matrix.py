@@ -1,4 +1,4 @@
-"""``icequake matrix``: the conflict matrix, measured. The second operation commits while the first is held in the middle.
+"""``icequake matrix``: the conflict matrix, measured. The second operation commits while the first is held before its commit.
 
 Every cell (``checkers.conflicts.predicted``) has its own table. The first operation scans and writes its files; its commit is held
 until the second has committed, then released. One run measures several cells, two runs go on at the same time, and all checkers
@@ -22,6 +22,7 @@ from checkers.conflicts.measured import FORMAT, Ended, MatrixError, Measured, re
 from checkers.conflicts.predicted import FILES, Cell
 from checkers.evidence import history, runfolder
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
+from checkers.isolation import Isolation, IsolationStats
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises
 from compose.catalogs.registry import DEFAULT
@@ -88,7 +89,7 @@ def planned(kind: str, key: int, table: TableSpec) -> PlannedOperation:
 
 
 class CellScript:
-    """Who does what when, in a run of several cells."""
+    """The order of operations and commits in a run of several cells."""
 
     def __init__(self, cells: Sequence[Cell], board: Board, stop: threading.Event) -> None:
         self._cells = cells
@@ -101,7 +102,7 @@ class CellScript:
         return f"w{writer}-{len(self._cells) + n}"
 
     def held(self, n: int) -> bool:
-        """Whether the first operation's commit in a cell was held, and released by the second's."""
+        """Whether the first operation's commit in a cell was held until the second's commit."""
         return self._holds[n].reached.is_set() and self._holds[n].problem is None
 
     def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
@@ -121,7 +122,7 @@ class CellScript:
             self._holds[n].release()
 
     def _fill(self, workload: Workload, writer: int) -> Iterator[PlannedOperation]:
-        """One writer makes files A and C, the other B; the other starts at a different table, so that they rarely meet."""
+        """One writer makes files A and C, the other B; each starts at a different table, so that they rarely conflict."""
         tables = list(workload.tables)
         half = len(tables) // 2
         if writer == 1:
@@ -166,8 +167,9 @@ def _found(results: Results, table: str) -> tuple[tuple[str, ...], tuple[str, ..
     anomalies = {a.name for v in results.verdicts for a in v.anomalies if a.table == table and a.same_as is None}
     allowed: set[str] = set()
     for v in results.verdicts:
-        of_table = (v.stats.get("tables") or {}).get(table) or {}
-        allowed |= set(of_table.get("allowed") or ())
+        if v.checker == Isolation.name:
+            of_table = v.stats_as(IsolationStats).get("tables", {}).get(table)
+            allowed |= set(of_table.get("allowed", ()) if of_table is not None else ())
     return tuple(sorted(anomalies)), tuple(sorted(allowed))
 
 
@@ -208,7 +210,7 @@ class Matrix:
         return self._folder / "cells.jsonl"
 
     def measure(self) -> list[Measured]:
-        """Measure what has not been measured yet; nothing is started when that is nothing.
+        """Measure the cells that have not been measured yet; start nothing if all have.
 
         Returns:
             All cells, measured now or before.

@@ -1,9 +1,9 @@
-"""``icequake prove``: every known defect as one command, shown again on real Spark, and judged by the checkers.
+"""``icequake prove``: reproduce every known defect on real Spark with one command; the checkers judge each run.
 
-One stack with warm writers serves all scenarios of a catalog, two at a time when they are many; each is a run of its own, in a
-namespace of its own, with a folder in the store that ``icequake check`` judges again. Every writer reaches catalog and store through
-proxies of its own (``nemesis.proxy``). The result says in full how each operation ended, which anomalies the checkers found,
-and which rows are left, each beside what the scenario says.
+One stack with warm writers serves all scenarios of a catalog, two at a time when they are many; each is a separate run with
+its own namespace and a folder in the store that ``icequake check`` can judge again. Every writer reaches catalog and store through
+its own proxies (``nemesis.proxy``). The result lists how each operation ended, which anomalies the checkers found,
+and which rows remain, each beside what the scenario expects.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 
 LONGEST_HOLD = 25.0
-"""Seconds; below the writers' socket timeout of 30 s, after which they give up a request."""
+"""Seconds; below the writers' socket timeout of 30 s, after which a request fails."""
 
 GROUPS = 2
 """Scenarios that run at the same time."""
 MANY = 8
-"""From which number of scenarios on; for fewer the start of more writers takes longer than it saves."""
+"""Least number of scenarios for that; with fewer, starting more writers takes longer than it saves."""
 
 FAILURES = (RunError, WriterError, ServiceError, TableReadError, HistoryError, TableLogError)
-"""What a scenario could not run or be judged for, as opposed to what it did not show."""
+"""Errors because of which a scenario could not run or be judged; they differ from a defect that did not show."""
 
 
 class ScenarioScript:
-    """The operations of one scenario in their order: who waits for whom, what is held at which gate. Use in ``with``.
+    """The operations of one scenario in their order: which one waits for which, and which commit is held at a gate. Use in ``with``.
 
     Every wait ends after the scenario's ``op_timeout``, or when ``stopped`` is set, with a :class:`RunError`.
     """
@@ -79,7 +79,7 @@ class ScenarioScript:
         self._board.heal()
 
     def problems(self) -> list[str]:
-        """What did not go as the scenario says at the gates, a sentence each: then nothing that was seen proves anything."""
+        """What went wrong at the gates, one sentence each; if anything did, the run proves nothing."""
         found = []
         for name, hold in self._holds.items():
             if not hold.reached.is_set():
@@ -89,7 +89,7 @@ class ScenarioScript:
         return found
 
     def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
-        """What a writer does, as :attr:`harness.run.settings.Settings.operations`: the next one when what it comes after is there."""
+        """A writer's operations (:attr:`harness.run.settings.Settings.operations`); each one waits for the step that it comes after."""
         mine = [s for s in self._scenario.operations if s.writer == writer]
         for step in mine:
             self._until(lambda step=step: self._came(step.after), f"{step.name} waits for {step.after}")
@@ -134,8 +134,8 @@ def prove_once(
     """Run a scenario once, judge it, write its verdicts into the store ``runs`` and publish them.
 
     Args:
-        group: of the bench.
-        stop: ends it soon, set by another thread.
+        group: number of the bench's group to run in.
+        stop: when another thread sets it, the run ends soon.
     """
     began = time.monotonic()
     stop = stop or threading.Event()
@@ -173,7 +173,7 @@ def prove_once(
 
 
 def alone(scenario: Scenario) -> bool:
-    """Whether no other may run beside it: to a catalog server's database all operations look alike."""
+    """Whether it must run alone: a catalog server's database cannot tell the operations of scenarios apart."""
     return any(s.service == "database" for s in scenario.operations)
 
 
@@ -192,7 +192,7 @@ def prove(
 
     Args:
         publish: writes each run's page.
-        on: a bench that is there.
+        on: a running bench to use.
 
     Returns:
         The proofs, those of one catalog together, and the versions that ran.
@@ -219,7 +219,7 @@ def prove(
                     else:
                         bench = on
                     proofs += _on_one(bench, mine, runs, watcher, publish, times, command)
-            except FAILURES as e:  # of the stack: nothing can run that has not
+            except FAILURES as e:  # the stack failed: the remaining scenarios cannot run
                 done = {p.scenario for p in proofs}
                 proofs += [Proof(s.scenario, "not run", (str(e),)) for s in mine if s.scenario not in done]
                 watcher.say(f"the stack failed: {e}")
@@ -235,7 +235,7 @@ def _on_one(
     times: int,
     command: str,
 ) -> list[Proof]:
-    """The scenarios of one catalog: as many at a time as the bench has groups, then those that must be alone."""
+    """The scenarios of one catalog: as many at a time as the bench has groups, then those that must run alone."""
     found: dict[tuple[str, int], Proof] = {}
     stopped = threading.Event()
     stops: set[threading.Event] = set()
@@ -252,7 +252,7 @@ def _on_one(
                 return
             proof = prove_once(bench, scenario, runs, f"{command} {scenario.scenario}", publish, group=group, stop=stop)
             stops.discard(stop)
-            if stopped.is_set():  # it was cut short
+            if stopped.is_set():  # the scenario was cut short
                 return
             found[scenario.scenario, n] = proof
             count = f" ({n + 1} of {times})" if times > 1 else ""

@@ -1,1 +1,1 @@
-"""How does one run go?"""
+"""One run: what it does, from its plan to its verdict."""

@@ -1,4 +1,4 @@
-"""A bench: a stack and warm writers for many short runs, each writer with proxies of its own before catalog and store."""
+"""A bench: a stack and warm writers for many short runs; each writer reaches catalog and store through its own proxies."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ Operations = Callable[[Workload, Phase, int, int], Iterable[PlannedOperation]]
 
 @dataclass(frozen=True)
 class Group:
-    """Writers that work together; several groups do not see each other.
+    """Writers that work together; groups are independent of each other.
 
     Attributes:
-        board: of the proxies of this group alone.
+        board: shared by the proxies of this group only.
         proxies: between the writers of this group and the services.
-        slots: the warm writers; their drivers go on from run to run.
-        services: that the bench has started.
+        slots: the warm writers; their drivers stay up from run to run.
+        services: those that the bench started.
     """
 
     board: Board
@@ -55,13 +55,13 @@ class Bench:
     """Use in ``with``.
 
     Args:
-        writers: of one group.
-        groups: that work at the same time, each run in a thread of its own.
-        on: another bench, whose object store, Spark cluster and writers this one uses; while this one runs something, that one must
-            not. Only the servers of the catalog are started, and drivers if the catalog needs jars that those there do not have.
+        writers: number of writers in a group.
+        groups: number of groups that work at the same time, each run in its own thread.
+        on: another bench, whose object store, Spark cluster and writers this one uses; the two must not run anything at the same time.
+            Only the catalog's servers are started, and new drivers if the catalog needs jars that the existing ones lack.
 
     Raises (on entry):
-        ServiceError, WriterError: something does not come up.
+        ServiceError, WriterError: a service or a writer does not come up.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Bench:
     def __enter__(self) -> Bench:
         with contextlib.ExitStack() as stack:
             data = Path(tempfile.mkdtemp(prefix="icequake-"))
-            data.chmod(0o755)  # PostgreSQL of a root user runs under another uid
+            data.chmod(0o755)  # if started by root, PostgreSQL runs under another uid
             stack.callback(shutil.rmtree, data, ignore_errors=True)
             self.run_id = run_id = secrets.token_hex(6)
             watchdog = Watchdog(run_id, remove=[data])
@@ -128,7 +128,7 @@ class Bench:
         return self
 
     def _launch(self, stack: contextlib.ExitStack, run_id: str, data: Path) -> list[WriterSlot]:
-        """Drivers; each run gives them a session with proxies."""
+        """Launch drivers; each run gives them a session that uses the proxies."""
         launch = launcher(self._installation, self.endpoints, run_id=run_id, data=data, logs=self._logs)
         slots = []
         for n in range(self.writers * self._count):
@@ -145,13 +145,13 @@ class Bench:
         return tuple(slot for group in self.groups for slot in group.slots)
 
     def sockets(self) -> tuple[Path, ...]:
-        """Of all writers, for a run that is not one of the bench's (``harness.run.settings.Settings.warm``). Raises WriterError."""
+        """The sockets of all writers, for a run outside the bench (``harness.run.settings.Settings.warm``). Raises WriterError."""
         renew(self.slots)
         return tuple(slot.socket_path for slot in self.slots)
 
     @property
     def shared(self) -> External:
-        """What another bench uses of this one."""
+        """The services that another bench shares with this one."""
         e = self.endpoints
         store = Store(e.s3, e.bucket, f"bench-{secrets.token_hex(4)}", e.access_key, e.secret_key, e.region)
         return External(store=store, master=e.spark_master)
@@ -173,13 +173,13 @@ class Bench:
         stop: threading.Event | None = None,
         capture_interval: float | None = 10.0,
     ) -> None:
-        """One run of a group, after the drivers that the one before has lost were replaced.
+        """One run of a group. Drivers that the previous run lost are replaced first.
 
         Raises what :meth:`harness.run.run.Run.execute` does.
 
         Args:
-            progress: whether the watcher is told of it.
-            stop: ends it soon, set by another thread.
+            progress: whether the watcher gets the run's progress.
+            stop: when another thread sets it, the run ends soon.
             capture_interval: as :attr:`harness.run.settings.Settings.capture_interval`.
         """
         g = self.groups[group]
@@ -206,7 +206,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Quietly:
-    """Passes on progress alone: a scenario is one line."""
+    """Passes on progress only, so that a scenario prints one line."""
 
     watcher: Watcher | None
 
@@ -214,6 +214,6 @@ class Quietly:
         """Nothing."""
 
     def progress(self, done: int, total: int | None) -> None:
-        """As the watcher's, if there is one."""
+        """Pass the progress on to the watcher, if there is one."""
         if self.watcher is not None:
             self.watcher.progress(done, total)

@@ -1,7 +1,7 @@
 """The conductor: begins and ends the faults of a run's schedule, writes them into the history, and heals before the final reads.
 
-A fault is two events of the process ``nemesis``, both ``info``: ``start-<name>`` with what it is, ``stop-<name>`` with whom it struck, or how
-often it struck a request of each kind, and how often it found nothing to strike. The last event is ``heal``.
+A fault is two events of the process ``nemesis``, both ``info``: ``start-<name>`` describes the fault; ``stop-<name>`` names the processes
+that it struck, or counts the requests that it struck, by kind, and how often it found no target. The last event is ``heal``.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from nemesis.proxy.board import Board
 
 HEAL_TRIES = 3
 PROCESS_END_S = ACT_SECONDS + HEAL_TRIES * (ACT_SECONDS + READY_SECONDS)
-"""Seconds within which a fault of a process has ended, or failed to: the process is stopped; each try starts it and waits for its answer."""
+"""Seconds within which undoing a fault of a process succeeds or fails: stop the process, then per try start it and wait for its answer."""
 
 
 class Conductor:
-    """One thread; ``start`` it when the first phase begins, ``heal`` it when the last has ended. Errors are raised by ``heal``.
+    """One thread; Call ``start`` when the first phase begins and ``heal`` after the last one. ``heal`` raises the errors of the thread.
 
     Args:
         plan: the schedule.
-        maintain: has a writer of the nemesis perform an operation, and says how it ended; None when it could not, or has none.
-        stop: set by others when the run is to end.
+        maintain: has a writer of the nemesis perform an operation and returns its outcome; None if it could not, or there is no such writer.
+        stop: set by other threads to end the run.
         longest_maintenance: seconds within which ``maintain`` returns.
 
     Attributes:
-        longest_end: seconds within which whatever fault is on ends by itself; a fault of connections ends at once.
+        longest_end: seconds within which an active fault ends by itself; a fault of connections ends at once.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Conductor:
         self._thread.start()
 
     def heal(self) -> None:
-        """End the fault that is on, and wait until everything answers.
+        """End the active fault and wait until all services answer.
 
         Raises:
             ServiceError: a service does not come back.
@@ -83,7 +83,7 @@ class Conductor:
         if self._error is not None:
             raise self._error
         if self._thread.is_alive():
-            raise ServiceError("nemesis", f"its last fault does not end within {self.longest_end:.0f} s")
+            raise ServiceError("nemesis", f"its last fault did not end within {self.longest_end:.0f} s")
         with contextlib.suppress(OSError):
             self._recorder.record("info", NEMESIS, "heal")
 
@@ -98,7 +98,7 @@ class Conductor:
             self._stopped.set()
 
     def _over(self, seconds: float) -> bool:
-        """Wait; True when it is enough."""
+        """Wait; True if the conductor is to stop."""
         ends = time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0:
             if self._enough.wait(min(left, 0.2)) or self._stopped.is_set():
@@ -163,7 +163,7 @@ def conductor_of(
     recorder: Recorder,
     maintain: Callable[[Fault], str | None] | None,
 ) -> Conductor | None:
-    """Who carries out ``nemesis:`` of the workload; None when there is none."""
+    """The conductor for ``nemesis:`` of the workload; None if the workload has none."""
     nemesis = run.workload.nemesis
     if nemesis is None or board is None:
         return None

@@ -1,4 +1,4 @@
-"""What is fixed of a run before anything of it starts: what to run, how, where, and who is told."""
+"""The fixed facts of a run, known before anything starts: workload, settings, folder, watcher."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RunContext:
     Attributes:
         folder: where its evidence goes.
         external: services that the user supplies; never started here.
-        hide: takes the secrets of the run out of whatever is said or written.
+        hide: removes the run's secrets from a text before it is shown or written.
         run_id: marks its processes and its namespace.
     """
 
@@ -41,33 +41,33 @@ class RunContext:
 
     @property
     def namespace(self) -> str:
-        """Of the tables under test, in the catalog."""
+        """The namespace of the tables under test, in the catalog."""
         return f"iq_{self.run_id}"
 
     @property
     def maintainers(self) -> int:
-        """Writers beside the workload's, for the nemesis."""
+        """Number of additional writers, for the nemesis."""
         nemesis = self.workload.nemesis
         return int(nemesis is not None and any(f.verb == "maintain" for f in nemesis.all()))
 
     @property
     def writers(self) -> int:
-        """All writers: the workload's and the nemesis's."""
+        """Number of all writers: the workload's and the nemesis's."""
         return self.workload.writers + self.maintainers
 
     def shares(self, items: Sequence[T]) -> list[list[T]]:
-        """The items, shared out among the workload's writers."""
+        """Divide the items among the workload's writers."""
         return [list(items[n :: self.workload.writers]) for n in range(self.workload.writers)]
 
     def say(self, text: str) -> None:
-        """Tell the watcher, without secrets."""
+        """Report to the watcher, without secrets."""
         self.watcher.say(self.hide.text(text))
 
 
 def context_of(
     workload: Workload, folder: RunFolder, installation: Installation, settings: Settings, watcher: Watcher
 ) -> RunContext:
-    """A new run; the catalog may be a file of the user's.
+    """The context of a new run; the catalog may be the user's own file.
 
     Raises:
         ExternalError, WorkloadError: the user's file cannot be used.

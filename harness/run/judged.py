@@ -1,4 +1,4 @@
-"""A run after it ended: judged, its results written and published. Its evidence is read once for all of them."""
+"""Judge a run that ended, then write and publish its results. Its evidence is read once for all three."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from checkers.judge.runfolder import Results, load_evidence, load_promises, writ
 
 T = TypeVar("T")
 Publish = Callable[[RunFolder, Evidence], T]
-"""Writes what a person looks at, such as the page, into the folder of a run that was judged."""
+"""Writes what people read, such as the page, into the folder of a judged run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged(Generic[T]):
-    """What a run left, what the checkers say of it, and what publishing it returned."""
+    """The evidence of a run, the checkers' results, and what publishing returned."""
 
     evidence: Evidence
     results: Results
@@ -29,8 +29,8 @@ def judge_run(folder: RunFolder, publish: Publish[T], engine: Engine = "auto") -
     """Check a run's folder, write its results and publish them.
 
     Raises:
-        StoreError, HistoryError, TableLogError: something in it cannot be read.
-        OSError: something cannot be written.
+        StoreError, HistoryError, TableLogError: a file in the folder cannot be read.
+        OSError: a file cannot be written.
     """
     evidence = load_evidence(folder.path)
     results = check(evidence, ALL, load_promises(folder.path), engine=engine)

@@ -1,4 +1,4 @@
-"""How much memory a run takes."""
+"""The memory that a run uses."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ SAMPLE_S = 5.0
 
 
 class PeakMemory:
-    """Samples the memory of this process and all below it every five seconds; use in ``with``.
+    """Samples the memory of this process and its descendants every five seconds; use in ``with``.
 
     Attributes:
-        peak: the largest sum of resident set sizes that was seen, bytes.
+        peak: the largest sum of resident set sizes seen, in bytes.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The phases of a run: each writer has one thread that draws its next operation and has it executed and recorded."""
+"""The phases of a run: each writer has one thread that draws the next operation, has it executed and records it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Progress:
     """Counts completed operations and tells the watcher.
 
     Attributes:
-        total: that there will be; None when a phase goes by time.
+        total: expected number of operations; None if a phase is limited by time.
     """
 
     watcher: Watcher
@@ -38,21 +38,21 @@ class Progress:
     done: int = 0
 
     def one_more(self) -> None:
-        """An operation completed."""
+        """Count one completed operation."""
         self.done += 1
         self.watcher.progress(self.done, self.total)
 
 
 class Phases:
-    """Has operations executed by the writers, and records them.
+    """Has the writers execute operations, and records them.
 
-    An error in one writer's thread ends all of them, and is raised by whatever started them.
+    An error in one writer's thread ends all threads; the method that started them raises it.
 
     Args:
         follower: of the table logs; an expiry waits for it.
-        slots: the writers; those after the workload's are the nemesis's.
-        board: of the proxies, which is told who does what; None without proxies.
-        watchdog: started again when somebody killed it.
+        slots: the writers; the workload's first, then the nemesis's.
+        board: of the proxies; it records which writer runs which operation. None without proxies.
+        watchdog: started again if it was killed.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Phases:
         self._everybody(each, "final-reads")
 
     def maintainer(self) -> Callable[[Fault], str | None] | None:
-        """What has a writer of its own do what the nemesis asks for, and says how it ended; None: the nemesis asks for nothing."""
+        """A function that runs the nemesis's operations on their own writer and returns the outcome; None if the nemesis has no operations."""
         if not self._run.maintainers:
             return None
         n = self._run.workload.writers
@@ -125,7 +125,7 @@ class Phases:
         deadline: float | None = None,
         pause: float = 0.0,
     ) -> None:
-        """Run one stream of operations a writer, each in its thread, and wait for all."""
+        """Run one stream of operations per writer, each in its own thread, and wait for all."""
 
         def work(n: int, stream: Iterable[PlannedOperation]) -> None:
             rng = random.Random(f"{self._run.settings.seed}/{name}/{n}/pace")
@@ -152,7 +152,7 @@ class Phases:
             for t in threads:
                 while t.is_alive():
                     t.join(0.2)
-                    self._watchdog.start()  # another one, if somebody killed it
+                    self._watchdog.start()  # a new one, if it was killed
                     if self._stop.is_set():
                         for slot in self._slots:
                             slot.interrupt()
@@ -170,7 +170,7 @@ class Phases:
         """One operation: record the invocation, have it executed, record the completion.
 
         Returns:
-            Its outcome; None when it could not be invoked: what an expiry deletes could not be read before.
+            Its outcome; None if it was not invoked, because the snapshots that an expiry would delete could not be read first.
         """
         slot, kind = self._slots[n], KINDS[planned.f]
         older_than = None
@@ -180,7 +180,7 @@ class Phases:
             except (OSError, RuntimeError) as e:
                 if self._run.workload.nemesis is None:
                     raise
-                self._run.say(f"no expiry of {planned.table.name}, for its log cannot be read: {e}")
+                self._run.say(f"skipped the expiry of {planned.table.name}, because its table log cannot be read: {e}")
                 return None
             if older_than is None:
                 older_than = "1970-01-01 00:00:00.000"

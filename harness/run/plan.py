@@ -1,4 +1,4 @@
-"""What a run is going to do: its ``plan.yaml``, and how many operations it will invoke."""
+"""The plan of a run: its ``plan.yaml``, and the number of operations that it will invoke."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from workloads.file.workload import Workload
 
 
 def count(workload: Workload) -> int | None:
-    """Operations that the whole run will invoke; None when a phase goes by time."""
+    """Operations that the whole run will invoke; None if a phase is limited by time."""
     lengths = [p.length.ops for p in workload.resolved_phases()]
     around = len(generator.seed_rows(workload)) + len(generator.final_reads(workload)) * workload.writers
     return around + sum(n for n in lengths if n is not None) if None not in lengths else None
 
 
 def catalog_of_plan(name: str, external: External) -> PlannedCatalog:
-    """What a plan says of the catalog ``name``, or of the user's own."""
+    """The catalog ``name``, or the user's own, as a plan describes it."""
     if external.catalog is not None:
         return PlannedCatalog(name=external.catalog.name)
     if user_file.is_file(name) or name not in CATALOGS:
@@ -34,7 +34,7 @@ def catalog_of_plan(name: str, external: External) -> PlannedCatalog:
 
 
 def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
-    """The plan of a run, without secrets; ``more``: keys beside those that every plan has."""
+    """The plan of a run, without secrets; ``more``: keys in addition to those of every plan."""
     w = run.workload
     return Plan.model_validate(
         {
@@ -63,6 +63,6 @@ def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
 
 
 def our_servers(run: RunContext) -> frozenset[str]:
-    """The servers whose versions a plan gives and that the run starts itself."""
+    """The servers that the run itself starts and whose versions go into the plan."""
     servers = () if run.external.catalog else CATALOGS[run.workload.catalog].services
     return frozenset((*servers, *(() if run.external.store else ("minio",))))

@@ -1,11 +1,11 @@
-"""Workload and scenario files with every name in them looked up, those of catalogs and anomalies, too.
+"""Workload and scenario files with every name in them looked up, including those of catalogs and anomalies.
 
 ``workloads.file.workload`` and ``workloads.file.scenario`` know the names of operations, tables and faults. The names of catalogs and of
-anomalies are known to ``compose`` and ``checkers``, which stand above those files. So these are looked up here, and all that is wrong with
-a file is said at once.
+anomalies are known to ``compose`` and ``checkers``, which stand above those files. So these are looked up here, and all problems of
+a file are reported together.
 
-The command line can change what a file says. A clock or a fault of a writer that is no longer there after ``--writers`` would do nothing,
-so the names of such a changed workload are looked up again.
+The command line can change what a file says. A clock or a fault of a writer that ``--writers`` removed would do nothing, so the
+names of a changed workload are looked up again.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from workloads.file.scenario import Scenario
 from workloads.file.workload import Workload
 from workloads.file.yamlfile import KeyPath, Lines, Problem, read_text, refuse, suggest
 
-OWN = ", or the file of your own, my.yaml"
+OWN = ", or a file of your own, my.yaml"
 
 
 @dataclass(frozen=True)
 class WorkloadFile:
-    """A workload file that was read.
+    """A workload file after reading it.
 
     Attributes:
-        workload: what it says; the path of its catalog's file is not from the workload file's folder but from the current one.
+        workload: its content; the path of its catalog file is relative to the current folder, not to the workload file's.
         lines: the line of every key.
         path: where it is.
     """
@@ -42,10 +42,10 @@ class WorkloadFile:
     path: Path
 
     def changed(self, workload: Workload, options: str) -> Workload:
-        """What the file says after ``options`` of the command line have made it ``workload``.
+        """The file with its workload replaced by ``workload``, which command-line ``options`` changed.
 
         Raises:
-            WorkloadError: something in the file does not go with the options.
+            WorkloadError: something in the file does not fit the options.
         """
         wrong = schema.problems(workload)
         refuse(((at, f"with {options}: {message}") for at, message in wrong), self.lines, str(self.path))
@@ -81,11 +81,11 @@ def read_scenario(path: Path) -> Scenario:
 
 def _absent_file(path: Path) -> Iterator[Problem]:
     if not path.is_file():
-        yield ("catalog",), f"catalog: {path} is not there; give the path of a catalog's file from this one"
+        yield ("catalog",), f"catalog: {path} does not exist; give the path of a catalog file relative to this file"
 
 
 def _unknown_catalog(name: str, more: str = "") -> Iterator[Problem]:
-    """``more``: what may be given beside the name of a catalog."""
+    """``more``: what is allowed besides the name of a catalog."""
     if name not in CATALOGS:
         yield ("catalog",), f"unknown catalog {name!r}{suggest(name, CATALOGS)}; allowed: {', '.join(CATALOGS)}{more}"
 

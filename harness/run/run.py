@@ -1,8 +1,8 @@
-"""One run, from left to right: plan, stack, writers, phases, final reads, table log. Verdict and page come after, elsewhere.
+"""One run, in order: plan, stack, writers, phases, final reads, table log. Verdict and page are made elsewhere, afterwards.
 
-Who does what: the main thread starts things and waits; each writer has one thread that draws its next operation, records the
-invocation, hands it to the driver process, and records what came back; one thread follows the table logs; one samples memory.
-An error in any of them stops all of them, and is raised here.
+Threads: the main thread starts services and writers and waits; each writer has one thread that draws its next operation, records the
+invocation, sends it to the driver process, and records the answer; one thread follows the table logs; one samples memory.
+An error in any thread stops all of them and is raised here.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Run:
     """One run of a workload into a run folder. ``execute`` once.
 
     Args:
-        standing: a stack that is up, to be used instead of one of its own.
+        standing: a running stack to use; None: the run starts its own.
 
     Attributes:
-        left: what this run made in a user-supplied catalog and did not drop: statements that drop it, in their order.
+        left: statements that drop, in order, what this run left in a user-supplied catalog.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Run:
         self._state: dict[str, Any] = {}
 
     def execute(self) -> None:
-        """Do it all, up to and including the saved table log; whatever happens, nothing of ours stays running.
+        """Execute the run up to the saved table log. No process started here keeps running, even after an error.
 
         Raises:
             RunError, ServiceError, WriterError: the harness could not do its work.
@@ -83,7 +83,7 @@ class Run:
         try:
             with contextlib.ExitStack() as stack:
                 data = Path(tempfile.mkdtemp(prefix="icequake-"))
-                data.chmod(0o755)  # PostgreSQL of a root user runs under another uid
+                data.chmod(0o755)  # if started by root, PostgreSQL runs under another uid
                 stack.callback(shutil.rmtree, data, ignore_errors=True)
                 watchdog = Watchdog(run.run_id, remove=[data])
                 watchdog.start()
@@ -182,7 +182,7 @@ class Run:
     def _launch(
         self, stack: contextlib.ExitStack, data: Path, endpoints: Endpoints, proxies: WriterProxies | None
     ) -> list[WriterSlot]:
-        """All writers, connected."""
+        """Launch all writers and connect to them."""
         run = self._run
         launch = launcher(
             run.installation,
@@ -205,7 +205,7 @@ class Run:
         return slots
 
     def _warm(self, proxies: WriterProxies | None) -> tuple[Path, ...]:
-        """The warm writers that this run may use; those of a standing stack have what they were started with."""
+        """The warm writers that this run may use; those of a standing stack keep the session that they were started with."""
         run = self._run
         if run.settings.warm:
             return () if run.workload.clocks else run.settings.warm

@@ -1,4 +1,4 @@
-"""Where a run runs: its proxies, and the services, which are a stack of its own or the one that is up."""
+"""The proxies and services of a run; the services are a new stack or the one that is up."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from nemesis.proxy.listener import Proxies
 
 
 def proxies_of(run: RunContext, stack: contextlib.ExitStack) -> WriterProxies | None:
-    """The proxies between the writers and the services: those of the settings, else new ones; None: the run needs none.
+    """The proxies between the writers and the services: those of the settings, else new ones; None if the run needs none.
 
-    It needs them for faults, and before a catalog that promises nothing, to show what that did.
+    A run needs them for faults, and for a catalog without guarantees, to record what the catalog did.
     """
     nemesis, theirs = run.workload.nemesis, run.external.catalog
     guard = CATALOGS[run.workload.catalog].guard if theirs is None else theirs.guard
@@ -40,10 +40,10 @@ def services_of(
     proxies: WriterProxies | None,
     standing: StandingStack | None,
 ) -> tuple[Endpoints, Mapping[str, Service]]:
-    """Where the services answer, and those that were started here, by name.
+    """The services' endpoints, and the services that were started here, by name.
 
     Raises:
-        ServiceError: one does not come up.
+        ServiceError: a service does not come up.
     """
     properties = run.workload.catalog_properties
     if standing is not None:

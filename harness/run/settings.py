@@ -1,4 +1,4 @@
-"""What a run is asked to do, and who watches it."""
+"""The settings of a run, and the watcher that follows its progress."""
 
 from __future__ import annotations
 
@@ -17,45 +17,45 @@ from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 
 WRITER_START_S = 240.0
-"""Seconds within which a writer's Spark session must be there."""
+"""Seconds within which a writer's Spark session must be ready."""
 REPLACE_TRIES = 3
-"""How often a writer is started again in place of one that died, before the run fails."""
+"""How often a writer that died is replaced before the run fails."""
 
 
 class Watcher(Protocol):
-    """Who is told how the run goes on."""
+    """Receives the messages and the progress of a run."""
 
     def say(self, text: str) -> None:
-        """Something happened: one line."""
+        """Report an event in one line."""
 
     def progress(self, done: int, total: int | None) -> None:
-        """``done`` operations completed, of ``total`` when that is known."""
+        """``done`` operations completed, of ``total`` if that is known."""
 
 
 class RunError(RuntimeError):
-    """The harness could not do its work; one line with what to do."""
+    """The harness could not do its work; the message is one line with a remedy."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run, beside the workload.
+    """How to run a workload.
 
     Attributes:
-        seed: of the generator.
-        command: what repeats the run.
-        ports: service name → port that the user wants.
+        seed: seed of the generator.
+        command: the command that repeats the run.
+        ports: service name → port that the user chose.
         spark_workers: Spark worker processes of an embedded stack.
         capture_interval: seconds between captures of the table log while running; None: only at the end. A capture sees what a later
-            commit hides, so a run whose order is laid down must not depend on when one falls.
-        share_final_reads: whether each table is read by one writer at the end, not by all.
-        stop: set by others, it ends the run soon, with what there is.
-        writer_proxies: proxies between the writers and the services; a run with a nemesis makes its own when there are none.
-        warm: sockets of drivers that the writers are to use, each in a session with this run's catalog; they have the jars that it needs,
-            and whoever gives them keeps them from others meanwhile.
-        proxied: whether a run makes its own also without a nemesis, so that every request is in its proxy log.
+            commit hides, so a run with a fixed order must not depend on the time of a capture.
+        share_final_reads: whether one writer reads each table at the end, instead of all writers.
+        stop: set by other threads, it ends the run soon and keeps what was recorded.
+        writer_proxies: proxies between the writers and the services; if None, a run with a nemesis makes its own.
+        warm: sockets of drivers for the writers to use, each in a session with this run's catalog. They must have the jars that the catalog
+            needs, and no other run may use them meanwhile.
+        proxied: whether a run without a nemesis makes proxies too, so that its proxy log has every request.
         external: services that the user supplies; never started here.
-        clean: whether the tables are dropped at the end.
-        operations: (workload, phase, writer, seed) → what the writer does in the phase; the seeded generator's.
+        clean: whether to drop the tables at the end.
+        operations: (workload, phase, writer, seed) → the writer's operations in the phase; default: the seeded generator's.
     """
 
     seed: int
@@ -75,10 +75,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class StandingStack:
-    """A stack that is there already: where its services and warm writers (their sockets) are.
+    """A stack that is already running: the addresses of its services and the sockets of its warm writers.
 
     Attributes:
-        services: that faults of processes can strike: those that this process has started.
+        services: those that this process started; faults of processes can strike them.
     """
 
     endpoints: Endpoints

@@ -1,9 +1,9 @@
 """``icequake up`` and ``down``: a stack with warm writers that the next runs use.
 
-A keeper process owns the services and the drivers (and a watchdog of its own, so a killed keeper leaves nothing behind). Where
-they are is in ``<cache>/stack/stack.json``; a run that uses the warm writers holds ``<cache>/stack.in-use`` meanwhile, since a
-driver executes one operation at a time; a second run beside it starts its own stack. A driver that ended, because its run was
-ended in the middle of an operation, is replaced. The keeper holds ``<cache>/stack.lock`` for as long as it lives, so there is one.
+A keeper process owns the services and the drivers (and a watchdog of its own, so a killed keeper leaves nothing behind). Their
+addresses are in ``<cache>/stack/stack.json``. A driver executes one operation at a time, so a run that uses the warm writers holds
+``<cache>/stack.in-use``, and a second run at the same time starts its own stack. A driver that ended because its run was stopped in the
+middle of an operation is replaced. The keeper holds ``<cache>/stack.lock`` while it lives, so there is only one keeper.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from harness.writers.slot import WriterError, WriterSlot, renew
 UP_S = 420.0
 DOWN_S = 30.0
 RENEW_S = 0.5
-"""Seconds between looks whether a driver has ended."""
+"""Seconds between checks whether a driver has ended."""
 
 
 class StandingError(RuntimeError):
-    """A kept stack that cannot be started, used or ended; one line with what to do."""
+    """A standing stack cannot be started, used or stopped; the message is one line with a remedy."""
 
 
 def _file(home: Path) -> Path:
-    """Where the record of the kept stack is: the keys of its object store are in it, so its folder is its user's alone."""
+    """The path of the standing stack's record. It holds the object store's keys, so only the user can read its folder."""
     return home / "stack" / "stack.json"
 
 
 def _read(home: Path) -> dict[str, Any] | None:
-    """The record of the kept stack; None when there is none or its keeper is gone."""
+    """The record of the standing stack; None if there is none or its keeper is gone."""
     try:
         record = json.loads(_file(home).read_text())
         alive = psutil.Process(record["pid"]).create_time() == record["pid_started"]
@@ -62,7 +62,7 @@ def _read(home: Path) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def use(home: Path) -> Iterator[StandingStack | None]:
-    """The kept stack, reserved for the caller; None when there is none or another run is using it."""
+    """The standing stack, reserved for the caller; None if there is none or another run uses it."""
     record = _read(home)
     if record is None or record.get("state") != "up":
         yield None
@@ -73,7 +73,7 @@ def use(home: Path) -> Iterator[StandingStack | None]:
         except OSError:
             yield None
             return
-        record = _read(home)  # the run before may have cost it a driver
+        record = _read(home)  # a driver may have been replaced after the previous run
         if record is None or record.get("state") != "up":
             yield None
             return
@@ -81,13 +81,13 @@ def use(home: Path) -> Iterator[StandingStack | None]:
 
 
 def up(home: Path, writers: int) -> dict[str, Any]:
-    """Start a keeper and wait until its stack and writers are there.
+    """Start a keeper and wait until its stack and writers are ready.
 
     Returns:
         Its record: ``endpoints``, ``sockets``, ``pid``, ``logs``.
 
     Raises:
-        StandingError: one is up already or being started, or it did not come up.
+        StandingError: a stack is already up or starting, or this one did not come up.
     """
     home.mkdir(parents=True, exist_ok=True)
     with (home / "stack.lock").open("w") as lock:
@@ -97,16 +97,16 @@ def up(home: Path, writers: int) -> dict[str, Any]:
             record = _read(home) or {}
             if record.get("state") == "up":
                 raise StandingError(
-                    f"a stack is up already (process {record['pid']}); `icequake down` ends it"
+                    f"a stack is up already (process {record['pid']}); `icequake down` stops it"
                 ) from None
             raise StandingError(
-                "another `icequake up` is starting a stack; wait for it, or end it by `icequake down`"
+                "another `icequake up` is starting a stack; wait for it, or stop it with `icequake down`"
             ) from None
         return _start(home, writers, lock.fileno())
 
 
 def _start(home: Path, writers: int, lock: int) -> dict[str, Any]:
-    """Start a keeper, which inherits the open file that is locked, and wait until it is up."""
+    """Start a keeper, which inherits the locked file, and wait until it is up."""
     logs = home / "stack-logs"
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
@@ -139,7 +139,7 @@ def _start(home: Path, writers: int, lock: int) -> dict[str, Any]:
 
 
 def down(home: Path) -> bool:
-    """End the kept stack; False when there was none.
+    """Stop the standing stack; False if there was none.
 
     Raises:
         StandingError: it does not end.
@@ -153,12 +153,14 @@ def down(home: Path) -> bool:
     try:
         keeper.wait(DOWN_S)
     except psutil.TimeoutExpired:
-        raise StandingError(f"process {record['pid']} does not end; kill -9 it, its watchdog does the rest") from None
+        raise StandingError(
+            f"process {record['pid']} does not end; kill it with kill -9, its watchdog then stops the rest"
+        ) from None
     return True
 
 
 def keep(writers: int, logs: Path) -> None:
-    """The keeper process: bring everything up, say where it is, wait for SIGTERM, take everything down."""
+    """The keeper process: start everything, write the record, wait for SIGTERM, stop everything."""
 
     def end(*_: object) -> None:
         raise SystemExit(0)
@@ -194,20 +196,20 @@ def keep(writers: int, logs: Path) -> None:
 
 
 def tend(slots: Sequence[WriterSlot], publish: Callable[[], None], stop: threading.Event) -> None:
-    """Publish where the drivers are, and again whenever one has ended and was replaced, until ``stop`` is set."""
+    """Publish the drivers' sockets, and again whenever an ended driver was replaced, until ``stop`` is set."""
     publish()
     while not stop.wait(RENEW_S):
         try:
             if renew(slots):
                 publish()
-        except WriterError as e:  # tried again: until then a run starts a driver of its own
+        except WriterError as e:  # try again later; until then a run starts its own driver
             print(e, file=sys.stderr)
 
 
 def _write(file: Path, record: dict[str, Any]) -> None:
-    """Write the record so that nobody else can read it, not for a moment."""
+    """Write the record so that no other user can read it at any moment."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file.parent.chmod(0o700)  # it may have been there before
+    file.parent.chmod(0o700)  # the folder may have existed before
     replace_file(file, json.dumps(record, indent=1), mode=0o600)
 
 

@@ -28,12 +28,12 @@ CREATE_NAMESPACE = [Statement("CREATE NAMESPACE IF NOT EXISTS {catalog}.{namespa
 
 
 def create_table(table: TableSpec) -> list[Statement]:
-    """The DDL of one table under test; its namespace is there."""
+    """The DDL of one table under test, in an existing namespace."""
     return [Statement(f"CREATE TABLE {{table}} ({SQL_COLUMNS}) {definition(table)}")]
 
 
 def drop_commands(catalog: str, namespace: str, workload: Workload) -> tuple[str, ...]:
-    """The statements that drop what a run has made."""
+    """The statements that drop the tables and the namespace of a run."""
     catalog = catalog if catalog.isidentifier() else f"`{catalog}`"
     tables = [f"DROP TABLE {catalog}.{namespace}.{t.name} PURGE" for t in workload.tables]
     return (*tables, f"DROP NAMESPACE {catalog}.{namespace}")
@@ -50,10 +50,10 @@ class RunTables:
         self._define(slot, "namespace " + self._run.namespace, CREATE_NAMESPACE, table="")
 
     def create(self, slots: Sequence[WriterSlot]) -> None:
-        """All tables, shared out among the writers: a driver's first statements are slow, so they warm together.
+        """Create all tables, divided among the writers: a driver's first statements are slow, so all drivers warm up together.
 
         Raises:
-            RunError: one could not be created.
+            RunError: a table could not be created.
         """
         with ThreadPoolExecutor(len(slots)) as pool:
             shares = self._run.shares(self._run.workload.tables)
@@ -61,10 +61,10 @@ class RunTables:
                 done.result()
 
     def follower(self, asked: Pointer, endpoints: Endpoints, now: Callable[[], int]) -> Follower:
-        """Who reads the table logs while the run goes on.
+        """The follower that reads the table logs during the run.
 
         Args:
-            asked: the catalog.
+            asked: reads the current metadata location from the catalog.
             now: ns since the start of the run.
         """
         store = ObjectStore(
@@ -94,7 +94,7 @@ class RunTables:
         return Follower(readers, pointer, now, self._run.settings.capture_interval)
 
     def drop(self, slot: WriterSlot) -> bool:
-        """Drop the tables, files and all, and their namespace; whether that is gone. What cannot be dropped is left, and said."""
+        """Drop the tables with their files, and the namespace; True if the namespace is gone. A failed drop is reported."""
         for table in self._run.workload.tables:
             self._dropped(slot, "DROP TABLE {table} PURGE", table.name)
         return self._dropped(slot, "DROP NAMESPACE {catalog}.{namespace}", "")

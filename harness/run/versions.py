@@ -1,4 +1,4 @@
-"""The versions of everything that took part in a run, for its plan and its page."""
+"""The versions of all software in a run, for its plan and its page."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ EMBEDDED = frozenset({STORE, *CATALOGS[DEFAULT].services})
 
 def versions(installation: Installation, ours: frozenset[str] = EMBEDDED) -> dict[str, str]:
     """Name → version: icequake, spark, iceberg (of the writers), java, python, system, and each server of ``ours``; ``unknown`` if it
-    cannot be found out.
+    cannot be determined.
 
-    ``ours``: names of the servers that are started here; nothing is known about others.
+    ``ours``: names of the servers that are started here; the versions of others are not known.
     """
     servers = {server.name: server.version for catalog in CATALOGS.values() for server in catalog.servers}
     jars = installation.jars
@@ -44,10 +44,10 @@ def cannot_run(release: Release, workload: Workload) -> str | None:
     """Why writers of a release cannot run a workload; None when they can."""
     beyond = [t.name for t in workload.tables if t.format_version > release.newest_format]
     if beyond:
-        return f"it writes format version {release.newest_format} at most; the workload has a newer one in {', '.join(beyond)}"
+        return f"it writes format version {release.newest_format} at most; the workload uses a newer one in {', '.join(beyond)}"
     entry = CATALOGS.get(workload.catalog)
     if entry is not None and entry.releases and release.iceberg not in entry.releases:
-        return f"the catalog {entry.name} needs jars that go with {', '.join(entry.releases)} only"
+        return f"the catalog {entry.name} needs jars that exist for {', '.join(entry.releases)} only"
     return None
 
 

@@ -18,7 +18,7 @@ class WriterProxies:
 
     Args:
         proxies: running.
-        store: whether the object store is fronted too; a listener of its own costs every byte of data a way through this process.
+        store: whether the object store gets proxies too; then all data passes through this process.
     """
 
     def __init__(self, proxies: Proxies, *, store: bool = True) -> None:
@@ -28,7 +28,7 @@ class WriterProxies:
         self._made: dict[tuple[Service, int | None], Listener] = {}
 
     def __call__(self, writer: str, endpoints: Endpoints) -> Endpoints:
-        """The endpoints as the writer of that name (``w0`` …) is to see them."""
+        """The endpoints as the writer of that name (``w0`` …) sees them."""
         n = int(writer.removeprefix("w"))
         catalog, seen = catalog_of(endpoints), endpoints
         if catalog.wire not in (None, "s3"):
@@ -46,29 +46,29 @@ class WriterProxies:
         return seen
 
     def unproxied(self, endpoints: Endpoints) -> list[str]:
-        """Where no proxy stands, and why: faults of connections cannot strike there."""
+        """The services without a proxy, and why: faults of connections cannot strike there."""
         catalog, found = catalog_of(endpoints), []
         if catalog.wire is None:
-            why = "its file has no commit:" if endpoints.own is not None else "it has no server"
-            found.append(f"no proxy stands before the catalog {catalog.name}: {why}")
+            why = "its file has no key `commit`" if endpoints.own is not None else "it has no server"
+            found.append(f"no proxy before the catalog {catalog.name}: {why}")
         if self._store and urlsplit(endpoints.s3).scheme != "http":
-            found.append(f"no proxy stands before the store {endpoints.s3}: what is encrypted cannot be read")
+            found.append(f"no proxy before the store {endpoints.s3}: a proxy cannot read encrypted requests")
         elif self._store and endpoints.ship_jars and not endpoints.near:
             found.append(
-                "no proxy stands before the store: the executors are on other machines, and proxies on this one's loopback"
+                "no proxy before the store: the executors run on other machines, the proxies listen on this machine's loopback"
             )
         return found
 
     def store(self, host: str, port: int) -> tuple[str, int]:
-        """Where the clients of a catalog server that tells them are to reach the object store: the one listener of them all before
-        ``host:port``."""
+        """The store's address for a catalog server that passes it to its clients: one listener before ``host:port``, shared by all
+        clients."""
         if not self._store:
             return host, port
         listener = self._listener("store", None, "s3", host, port)
         return listener.host, listener.port
 
     def database(self, host: str, port: int) -> tuple[str, int]:
-        """Where a catalog server is to reach its database: a listener before ``host:port``."""
+        """The address at which a catalog server reaches its database: a listener before ``host:port``."""
         listener = self._proxies.listen("database", None, "postgres", host, port)
         return listener.host, listener.port
 

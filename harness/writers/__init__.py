@@ -1,1 +1,1 @@
-"""Who executes an operation?"""
+"""The writers, which execute operations with Spark."""

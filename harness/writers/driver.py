@@ -1,4 +1,4 @@
-"""The driver process of a writer: a PySpark program of its own on the cluster, started and ended by the orchestrator."""
+"""The driver process of a writer: a separate PySpark program on the cluster, started and stopped by the orchestrator."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ CATALOG = "c"
 
 
 class Driver(LocalProcess):
-    """``python -m harness.writers.session``; it is there when its socket is.
+    """``python -m harness.writers.session``; it is ready when its socket exists.
 
     Args:
         name: such as ``w0``, or ``w0.1`` for the first replacement.
         conf: the Spark properties of its session.
-        environment: all of its environment but the run's mark.
+        environment: its whole environment except the run's mark.
         folder: for its properties file; ``socket`` lies beside it.
     """
 
@@ -60,7 +60,7 @@ class Driver(LocalProcess):
 
     def prepare(self) -> None:
         conf = self.folder / "conf.json"
-        conf.touch(mode=0o600)  # a catalog's credentials are in it
+        conf.touch(mode=0o600)  # it holds a catalog's credentials
         conf.write_text(json.dumps(self._conf))
 
     def probe(self, timeout: float) -> None:
@@ -73,7 +73,7 @@ class Driver(LocalProcess):
 
 
 def session_properties(conf: Mapping[str, str]) -> dict[str, str]:
-    """Of all Spark properties of a driver those by which its catalog is reached, as a session of another driver can have them."""
+    """The Spark properties with which a driver reaches its catalog; a session of another driver can use them too."""
     hadoop, catalogs = "spark.hadoop.", "spark.sql.catalog."
     own = {f"{catalogs}{CATALOG}.hadoop.{k.removeprefix(hadoop)}": v for k, v in conf.items() if k.startswith(hadoop)}
     return own | {k: v for k, v in conf.items() if k.startswith(catalogs)}
@@ -87,10 +87,10 @@ FAKETIME = (
 
 
 def skewed(offset: str | None) -> dict[str, str]:
-    """The environment in which a process's clock is off by ``offset`` (``-2h``): by libfaketime, which a JVM bears well.
+    """The environment that shifts a process's clock by ``offset`` (``-2h``) with libfaketime, which works with a JVM.
 
     Raises:
-        ServiceError: there is no libfaketime.
+        ServiceError: libfaketime is not installed.
     """
     if offset is None:
         return {}
@@ -114,16 +114,16 @@ def launcher(
     new_sessions: bool = False,
     clocks: Mapping[int, str] | None = None,
 ) -> Launch:
-    """A function that launches the driver process of a writer (or, first, hands out a warm one).
+    """A function that launches the driver process of a writer (or, first, returns a warm one).
 
     Args:
-        run_id: marks the process, so that the watchdog ends it with the run.
+        run_id: marks the process, so that the watchdog kills it with the run.
         data: folder for sockets and Spark's scratch files; short, since a Unix socket's path is limited to ~100 bytes.
         logs: folder for the drivers' logs.
-        front: the endpoints as a writer of that name is to see them, such as through proxies.
-        clocks: writer → how far its clock is off, such as ``-2h``; raises ServiceError where that cannot be done.
-        warm: sockets of writers that are up already; the n-th belongs to writer ``wn``. One that is gone or busy is not handed out.
-        new_sessions: whether a warm one gets a session of these endpoints first; otherwise it has one of them already.
+        front: returns the endpoints that the named writer sees, such as proxies.
+        clocks: writer → offset of its clock, such as ``-2h``; raises ServiceError where that is impossible.
+        warm: sockets of running writers; the n-th belongs to writer ``wn``. One that is gone or busy is not used.
+        new_sessions: whether a warm writer first gets a new session with these endpoints; False: its session has them already.
     """
 
     def launch(name: str, generation: int) -> Writer:

@@ -1,4 +1,4 @@
-"""Nessie's way of one commit to several tables, on the writer's side: commit on a branch, then merge the branch into main.
+"""Commits to several tables at once with Nessie, on the writer's side: commit on a branch, then merge the branch into main.
 
 A merge is one commit of Nessie's own: the contents of all keys that the branch changed become main's at once, or Nessie refuses because main
 has changed one of them since the branch was made (``POST /api/v2/trees/{branch}/history/merge`` of Nessie's OpenAPI, merge mode NORMAL).
@@ -25,14 +25,14 @@ class Conflict(Exception):
 
 
 class Branch:
-    """A branch off main's tip, there while in ``with``.
+    """A branch off main's tip that exists inside ``with``.
 
     Args:
         uri: any URL of the server; the API is below ``/api/v2`` of its host and port.
-        name: of the branch; nobody else's.
+        name: unique name of the branch.
 
     Raises:
-        OSError: the server does not answer, or answers with an error: of :meth:`merge`, the outcome is unknown then.
+        OSError: the server does not answer, or answers with an error; the outcome of a :meth:`merge` is then unknown.
     """
 
     def __init__(self, uri: str, name: str) -> None:
@@ -50,14 +50,14 @@ class Branch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with contextlib.suppress(OSError):  # one that stays is in nobody's way
+        with contextlib.suppress(OSError):  # a leftover branch does no harm
             self._ask("DELETE", f"trees/{quote(self.name)}@{self._tip()}")
 
     def merge(self) -> None:
-        """Make main's what was committed here.
+        """Merge this branch's commits into main.
 
         Raises:
-            Conflict: refused.
+            Conflict: Nessie refused the merge.
         """
         body = {"fromRefName": self.name, "fromHash": self._tip(), "message": self.name}
         try:
@@ -83,7 +83,7 @@ class Branch:
 
 
 def _said(error: urllib.error.HTTPError) -> str:
-    """What the server says of an error: its message, or the beginning of whatever it sent."""
+    """The server's error message, or the beginning of its answer."""
     text = error.read(4000).decode("utf-8", "replace")
     try:
         return str(json.loads(text)["message"])

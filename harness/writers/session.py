@@ -6,20 +6,20 @@ and answers are lines of JSON:
 
 * ``{"op", "statements": [{"sql", "bind", "result", "settings", "action"}], "names": {...}}``
   → ``{"ok": true, "result": rows | null, "bound": {...}}`` or ``{"ok": false, "error": [[class, message], ...]}``. Every
-  snapshot the statements make carries ``icequake-op = op`` (``EnvironmentContext``: the one way that marks DML, metadata deletes and
+  snapshot the statements make carries ``icequake-op = op`` (``EnvironmentContext``: the only way that marks DML, metadata deletes and
   procedures alike).
-* ``{"hello": true}`` → ``{"ok": true, "pid": n}``, if the session can be used: whoever takes over a warm writer asks this first.
+* ``{"hello": true}`` → ``{"ok": true, "pid": n}``, if the session is usable; a run that takes over a warm writer asks this first.
 * ``{"session": {property: value}}`` → ``{"ok": true}``: from now on a new session with these properties of catalogs in place of those
-  that the driver was started with. A warm writer so serves one catalog after the other.
-* ``{"loop": [request, ...]}`` → ``{"ok": true, "seconds": s, "failed": n}``: the requests back to back, nothing recorded;
-  what the harness is measured against.
+  that the driver was started with. So a warm writer can serve one catalog after the other.
+* ``{"loop": [request, ...]}`` → ``{"ok": true, "seconds": s, "failed": n}``: run the requests back to back without recording;
+  the baseline for the harness's own overhead.
 
-A driver whose orchestrator hangs up before the answer ends itself, JVM and all: its operation must not commit into somebody else's run.
+If the orchestrator hangs up before the answer, the driver kills itself and its JVM: its operation must not commit during another run.
 
-The JVM under the session can die alone (it is what the kernel's OOM killer takes), or its context can be stopped. Python would live on
-and answer every request with an error at once, so the process then ends without an answer: the orchestrator sees a dead writer.
+The JVM under the session can die alone (the kernel's OOM killer picks it), or its context can be stopped. Python would keep running and
+answer every request with an error, so the process exits without an answer instead: the orchestrator then sees a dead writer.
 
-It imports nothing but pyspark, the standard library and what does the same, so it runs in an environment of any Spark version.
+It imports only pyspark, the standard library and modules that do the same, so it runs in an environment of any Spark version.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from harness.writers import two_tables
 
 SUMMARY_KEY = "icequake-op"
 CATALOGS = "spark.sql.catalog."
-"""Before the properties of the session's catalogs."""
+"""Prefix of the properties of the session's catalogs."""
 MAX_CAUSES = 30
 NOISE = "org.apache.spark.util.Utils$OriginalTryStackTraceException"
-"""Suppressed into every exception that crosses a Spark ``Try``; says nothing that its owner does not say."""
+"""Spark's ``Try`` adds this suppressed exception to every exception that crosses it; it carries no information."""
 
 
 def java_chain(throwable: Any) -> list[list[str]]:
-    """``[[class, message], ...]`` of a Java throwable, its causes and what they suppressed, outermost first; bounded."""
+    """``[[class, message], ...]`` of a Java throwable, its causes and suppressed exceptions, outermost first; the length is limited."""
     chain: list[list[str]] = []
     queue = [throwable]
     seen = set()
@@ -68,7 +68,7 @@ def java_chain(throwable: Any) -> list[list[str]]:
 
 
 def error_chain(error: BaseException) -> list[list[str]]:
-    """The exception chain of anything PySpark raises: the Java chain where there is one, else the Python one."""
+    """The exception chain of an error from PySpark: the Java chain if there is one, else the Python chain."""
     origin = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
     if origin is not None:
         with contextlib.suppress(Exception):
@@ -85,7 +85,7 @@ class Session:
         self._context = spark._jvm.org.apache.iceberg.EnvironmentContext
 
     def execute(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run one operation's statements in order; see the module's text for request and answer."""
+        """Run one operation's statements in order; the module's docstring defines request and answer."""
         names = dict(request["names"])
         result: list[Any] | None = None
         bound: dict[str, Any] = {}
@@ -105,13 +105,13 @@ class Session:
         return {"ok": True, "result": result, "bound": bound}
 
     def _act(self, table: str, action: dict[str, Any], names: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """An action by Java calls.
+        """Perform an action through Java calls.
 
-        ``remove-orphan-files``: the locations that it deleted, one a row. ``current-snapshot``: the table's. ``transfer``: statements on
-        two tables (``harness.writers.two_tables``), how it was committed.
+        ``remove-orphan-files`` returns the locations that it deleted, one per row; ``current-snapshot`` the table's current snapshot;
+        ``transfer``, statements on two tables (``harness.writers.two_tables``), how it was committed.
 
         Raises:
-            ValueError: there is no such action.
+            ValueError: the action is unknown.
         """
         if action["name"] == "current-snapshot":
             return [(two_tables.current_snapshot(self._spark, table),)]
@@ -119,19 +119,19 @@ class Session:
             parts = [(t.format_map(names), sql.format_map(names)) for t, sql in action["parts"]]
             return [(two_tables.transfer(self._spark, names["catalog"], action["op"], parts, action["needs"]),)]
         if action["name"] != "remove-orphan-files":
-            raise ValueError(f"no action {action['name']!r}")
+            raise ValueError(f"unknown action {action['name']!r}")
         iceberg, session = self._spark._jvm.org.apache.iceberg.spark, self._spark._jsparkSession
         orphans = iceberg.actions.SparkActions.get(session).deleteOrphanFiles(
             iceberg.Spark3Util.loadIcebergTable(session, table)
         )
         before = int(time.time() * 1000) - 1000 * action["older_than_s"]
-        # S3FileIO lists by prefix itself; the other way goes through Hadoop's file systems, which know no s3://.
+        # S3FileIO lists by prefix itself; otherwise Iceberg uses Hadoop's file systems, which do not support s3://.
         done = orphans.usePrefixListing(True).olderThan(before).execute()
         return [(location,) for location in done.orphanFileLocations()]
 
     @contextlib.contextmanager
     def _settings(self, settings: dict[str, str]) -> Iterator[None]:
-        """Properties of the session for a while; then they are what they were."""
+        """Set properties of the session inside ``with``, then restore them."""
         before = {k: self._spark.conf.get(k, None) for k in settings}
         try:
             for k, v in settings.items():
@@ -152,7 +152,7 @@ class Session:
             return False
 
     def renew(self, properties: dict[str, str]) -> dict[str, Any]:
-        """Go on with a new session whose catalogs are these, unless they are those of the session."""
+        """Replace the session by one with these catalogs, unless it already has them."""
         if properties == self._catalogs:
             return {"ok": True}
         fresh = self._spark.newSession()
@@ -165,7 +165,7 @@ class Session:
         return {"ok": True}
 
     def loop(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
-        """Run requests back to back; seconds that took, and how many failed."""
+        """Run requests back to back; return the seconds taken and the number of failures."""
         started = time.monotonic()
         failed = sum(not self.execute(r)["ok"] for r in requests)
         return {"ok": True, "seconds": time.monotonic() - started, "failed": failed}
@@ -192,10 +192,10 @@ class Hangup:
 
     @contextlib.contextmanager
     def operation(self) -> Iterator[None]:
-        """An operation is under way.
+        """Mark an operation as under way.
 
         Raises:
-            ConnectionError: the other side had hung up before.
+            ConnectionError: the other side had already hung up.
         """
         with self._lock:
             if self._hung_up(0):
@@ -215,7 +215,7 @@ class Hangup:
 
     def _hung_up(self, wait: float | None) -> bool:
         poll = select.poll()
-        poll.register(self._connection, 0)  # hang-ups are reported without being asked for
+        poll.register(self._connection, 0)  # hang-ups are always reported, also with an empty mask
         return bool(poll.poll(wait))
 
 
@@ -257,7 +257,7 @@ def _answer(session: Session, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(conf_file: str, socket_path: str) -> None:
-    """Make the session, then serve. The socket appears under its name only when the session is there."""
+    """Make the session, then serve. The socket gets its name only when the session is ready."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder

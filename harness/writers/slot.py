@@ -21,43 +21,43 @@ from workloads.operations.kind import Arguments, Statement
 from workloads.operations.kinds import KINDS
 
 HELLO_S = 5.0
-"""Seconds in which a free warm driver answers."""
+"""Seconds within which a free warm driver answers."""
 SESSION_S = 60.0
-"""Seconds in which it makes a new session."""
+"""Seconds within which it makes a new session."""
 END_S = 10.0
-"""Seconds in which a killed driver is gone."""
+"""Seconds within which a killed driver is gone."""
 
 
 class WriterError(RuntimeError):
-    """A writer that cannot be started; one line with its log file."""
+    """A writer cannot be started; the message is one line with its log file."""
 
 
 class WriterDied(Exception):
-    """The driver process or its connection is gone: whatever it was doing has an unknown outcome."""
+    """The driver process or its connection is gone; the outcome of its operation is unknown."""
 
 
 class WriterTimeout(Exception):
-    """No answer within the operation's time limit: the outcome is unknown and the driver is to be replaced."""
+    """No answer within the operation's time limit: the outcome is unknown and the driver must be replaced."""
 
 
 class DriverProcess(Protocol):
-    """What a writer needs of the process under it."""
+    """The driver process, as far as a writer uses it."""
 
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the process runs."""
 
     def kill(self) -> None:
-        """End it and what it started, at once."""
+        """Kill it and its child processes."""
 
     def pause(self) -> None:
-        """Stop it and what it started for a while; connections stay open."""
+        """Pause it and its child processes (SIGSTOP); connections stay open."""
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Resume it after :meth:`pause`."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name in messages."""
 
     def logs(self) -> Path:
         """Its log file."""
@@ -88,8 +88,8 @@ class Writer:
 
     Args:
         name: such as ``w0``.
-        process: the driver process; None when it is a warm one, which somebody else started and others use afterwards.
-        socket_path: where the driver listens once its Spark session is there.
+        process: the driver process; None for a warm driver, which another process started and later runs use.
+        socket_path: where the driver listens once its Spark session is ready.
     """
 
     def __init__(self, name: str, process: DriverProcess | None, socket_path: Path) -> None:
@@ -103,19 +103,19 @@ class Writer:
 
     @property
     def socket_path(self) -> Path:
-        """Where its driver listens."""
+        """The socket of its driver."""
         return self._path
 
     @property
     def process(self) -> DriverProcess | None:
-        """The driver process, when it is ours."""
+        """The driver process; None for a warm one."""
         return self._process
 
     def take(self, session: Mapping[str, str] | None = None) -> bool:
-        """Connect to a warm driver; false when it is gone, or busy with an operation whose answer nobody waits for any more.
+        """Connect to a warm driver; False if it is gone, or busy with an abandoned operation.
 
         Args:
-            session: properties of the catalogs of a new session; None: the driver goes on with the one that it has.
+            session: properties of the catalogs of a new session; None: the driver keeps its session.
         """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(HELLO_S)
@@ -136,14 +136,14 @@ class Writer:
         return True
 
     def connect(self, timeout: float, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Wait for the driver's session and connect, unless it is connected.
+        """Wait for the driver's session and connect, unless already connected.
 
         Args:
             timeout: seconds.
             stopped: asked between tries; true ends the wait.
 
         Raises:
-            WriterError: it died, or took longer.
+            WriterError: the driver died or took too long.
         """
         if self._socket is not None:
             return
@@ -156,7 +156,7 @@ class Writer:
                 connection.connect(str(self._path))
             except OSError:
                 connection.close()
-                time.sleep(0.05)  # polling a file that another process makes; there is nothing to wait on
+                time.sleep(0.05)  # poll: another process makes the file, and nothing signals it
                 continue
             self._socket = connection
             return
@@ -208,16 +208,16 @@ class Writer:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Drop the connection; the process goes on."""
+        """Close the connection; the process keeps running."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
     def kill(self) -> None:
-        """Drop the connection and end the process; a warm one only if it owes an answer: what it does may take effect at any time.
+        """Close the connection and kill the process; a warm one only if an answer is outstanding, as its operation may still commit.
 
         Raises:
-            WriterError: a warm one does not end.
+            WriterError: a warm driver does not end.
         """
         try:
             if self._process is None and self._warm is not None and self._unanswered:
@@ -229,7 +229,7 @@ class Writer:
 
 
 def _end(driver: psutil.Process) -> None:
-    """End a driver process that somebody else started, with its JVM."""
+    """Kill a driver process that another process started, with its JVM."""
     try:
         tree = [driver, *driver.children(recursive=True)]
         if driver.is_running() and os.getpgid(driver.pid) == driver.pid:
@@ -243,7 +243,7 @@ def _end(driver: psutil.Process) -> None:
     while any(_lives(process) for process in tree):
         if time.monotonic() > deadline:
             raise WriterError(f"the warm writer's process {driver.pid} does not end; kill it, then use the stack again")
-        time.sleep(0.01)  # it is no child of this process, so there is nothing to wait on
+        time.sleep(0.01)  # poll: it is not a child of this process, so it cannot be waited for
 
 
 def _lives(process: psutil.Process) -> bool:
@@ -258,7 +258,7 @@ Launch = Callable[[str, int], Writer]
 
 
 class WriterSlot:
-    """One writer of the run, through all its replacements. Used by one thread; ``interrupt`` by any."""
+    """One writer of the run and its replacements. Used by one thread; any thread may call ``interrupt``."""
 
     def __init__(self, name: str, launch: Launch, start_timeout: float) -> None:
         self.name = name
@@ -275,11 +275,11 @@ class WriterSlot:
 
     @property
     def socket_path(self) -> Path:
-        """Where the driver that is there now listens."""
+        """The socket of the current driver."""
         return self._writer.socket_path
 
     def driver(self) -> DriverProcess | None:
-        """The driver process that is there now, when it is ours. From any thread."""
+        """The current driver process; None for a warm one. Callable from any thread."""
         return self._writer.process
 
     def connect(self) -> None:
@@ -291,7 +291,7 @@ class WriterSlot:
         return self._writer.call(message, timeout)
 
     def replace(self) -> None:
-        """End the driver and start another. Raises :class:`WriterError`."""
+        """Kill the driver and start another. Raises :class:`WriterError`."""
         self._writer.kill()
         if self._stopped.is_set():
             raise WriterError(f"writer {self.name} was stopped")
@@ -300,25 +300,25 @@ class WriterSlot:
         self.connect()
 
     def interrupt(self) -> None:
-        """Make whatever its thread waits for end soon."""
+        """End its thread's waiting soon."""
         self._stopped.set()
         self._writer.interrupt()
 
     def close(self) -> None:
-        """Drop the connection; the driver goes on, warm for others."""
+        """Close the connection; the driver keeps running for later runs."""
         self._writer.close()
 
     def kill(self) -> None:
-        """Drop the connection and end the driver; a warm one goes on if it owes no answer. Raises :class:`WriterError`."""
+        """Close the connection and kill the driver; a warm one keeps running if no answer is outstanding. Raises :class:`WriterError`."""
         self._stopped.set()
         self._writer.kill()
 
 
 def renew(slots: Iterable[WriterSlot]) -> int:
-    """Replace the drivers that have ended, and leave the new ones to others; how many.
+    """Replace the drivers that have ended and close the connections to the new ones; return how many.
 
     Raises:
-        WriterError: one does not come up.
+        WriterError: a driver does not come up.
     """
     count = 0
     for slot in slots:
@@ -333,8 +333,8 @@ def renew(slots: Iterable[WriterSlot]) -> int:
 def outcome(f: str, value: Arguments, answer: Mapping[str, Any]) -> Literal["ok", "fail", "info"]:
     """``ok``, ``fail`` or ``info`` for a writer's answer.
 
-    A compaction with partial progress that raised may have made some of its commits, so it never failed for certain. Nor did an
-    expiry whose Spark job failed: the job deletes files after the commit (``ExpireSnapshotsSparkAction``).
+    A compaction with partial progress that raised may have made some of its commits, so its outcome is never ``fail``. The same holds for
+    an expiry whose Spark job failed: the job deletes files after the commit (``ExpireSnapshotsSparkAction``).
     """
     if answer["ok"]:
         return "ok"

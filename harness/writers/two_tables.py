@@ -1,17 +1,17 @@
-"""Two tables in one operation, on the writer's side: one transaction where the catalog has such, else one commit after the other.
+"""Two tables in one operation, on the writer's side: one transaction if the catalog supports it, else one commit after the other.
 
-Spark SQL commits to one table. What catalogs offer beyond that:
+Spark SQL commits to one table. Some catalogs can commit to several tables:
 
 * **REST**, ``POST /v1/transactions/commit`` (``RESTCatalog.commitTransaction``). Each statement is run with ``spark.wap.id`` set: its
   snapshot is *staged*, listed in the table's metadata but on no branch. Then one request moves main of every table to its staged
   snapshot, and requires that main is still at that snapshot's parent.
-* **Nessie**, by its own API or as a REST catalog: the statements are run on a branch of the catalog, which is then merged
-  (``harness.writers.nessie_branch``). It knows no staged snapshots: one that is on no branch of the table becomes its current one.
+* **Nessie**, by its own API or as a REST catalog: the statements run on a branch of the catalog, which is then merged
+  (``harness.writers.nessie_branch``). Nessie has no staged snapshots: a snapshot on no branch becomes the table's current one.
 
-What comes before the last request is as harmless as a file that nobody names, so the operation takes effect then or not at all. With any
-other catalog the statements are run as they are, one after the other: what people do who have no better.
+Nothing before the last request is visible to readers, so the operation takes effect with that request or not at all. With any other
+catalog the statements run one after the other, as users of such a catalog do.
 
-Like ``harness.writers.session`` it imports nothing but pyspark and the standard library.
+Like ``harness.writers.session`` it imports only pyspark and the standard library.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ WAP_ID = "spark.wap.id"
 STAGED_BY = "wap.id"
 """Key of a staged snapshot's summary (``SnapshotSummary.STAGED_WAP_ID_PROP``)."""
 IS_NESSIE = "nessie.is-nessie-catalog"
-"""Property that Nessie gives its REST clients."""
+"""Property that Nessie sends to its REST clients."""
 
 TRANSACTION = "one transaction"
 MERGE = "one merge"
 IN_TURN = "one after the other"
 
 Parts = Sequence[tuple[str, str]]
-"""Qualified table, and the statement to run on it, in which ``{at}`` stands for where."""
+"""Qualified table, and the statement to run on it, in which ``{at}`` stands for the table's name."""
 
 
 class PartlyCommitted(Exception):
-    """The first table has been committed to, and the second has not, or nobody knows. Its class says nothing of the cause: an operation that
-    ended so is of unknown outcome (``checkers.evidence.outcome``), whatever the second table's error would mean alone."""
+    """The commit to the first table succeeded; the commit to the second failed or is unknown. The class does not depend on the cause: the
+    outcome of such an operation is unknown (``checkers.evidence.outcome``), whatever the second table's error means alone."""
 
 
 def current_snapshot(spark: Any, table: str) -> int:
-    """The id of a table's current snapshot, as the catalog has it now.
+    """The id of a table's current snapshot, read from the catalog now.
 
     Raises:
-        ValueError: it has none.
+        ValueError: the table has no snapshot.
     """
     snapshot = _load(spark, table).currentSnapshot()
     if snapshot is None:
@@ -53,16 +53,16 @@ def current_snapshot(spark: Any, table: str) -> int:
 
 
 def transfer(spark: Any, catalog: str, op: str, parts: Parts, needs: str) -> str:
-    """Run one statement a table, all of them as one transaction if there are any: :data:`TRANSACTION`, :data:`MERGE` or :data:`IN_TURN`.
+    """Run one statement per table, as one transaction if the catalog supports it; return :data:`TRANSACTION`, :data:`MERGE` or :data:`IN_TURN`.
 
     Args:
         catalog: its name in the session.
-        op: the operation's id; marks what it stages.
-        needs: the table property without which nothing can be staged.
+        op: the operation's id; marks its staged snapshots.
+        needs: the table property that staging requires.
 
     Raises:
-        PartlyCommitted: as the name says.
-        Exception: what Spark and Iceberg raise; nothing was committed, or it is not known.
+        PartlyCommitted: only the first table was committed for certain.
+        Exception: errors of Spark and Iceberg; nothing was committed, or the outcome is unknown.
     """
     java = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, catalog)
     kind = java.getClass().getName()
@@ -99,10 +99,10 @@ def _at_once(spark: Any, catalog: Any, op: str, parts: Parts, needs: str) -> Non
 
 
 def _published(spark: Any, table: str, op: str) -> Any:
-    """The change that moves a table's main to what ``op`` has staged there (an ``org.apache.iceberg.catalog.TableCommit``).
+    """The change that moves a table's main to the snapshot that ``op`` staged there (an ``org.apache.iceberg.catalog.TableCommit``).
 
     Raises:
-        Py4JJavaError: of a ValidationException: main has moved on since, and what was staged is not based on it.
+        Py4JJavaError: with a ValidationException: main has moved since, so the staged snapshot is not based on it.
     """
     jvm = spark._jvm
     loaded = _load(spark, table)
@@ -121,10 +121,10 @@ def _published(spark: Any, table: str, op: str) -> Any:
 
 
 def _merged(spark: Any, uri: str, op: str, parts: Parts) -> None:
-    """Both statements on a branch, then the merge.
+    """Run both statements on a branch, then merge it.
 
     Raises:
-        Py4JJavaError: of a ValidationException: the merge was refused.
+        Py4JJavaError: with a ValidationException: Nessie refused the merge.
     """
     namespace = parts[0][0].split(".")[1]
     with Branch(uri, f"{namespace}-{op}") as branch:
@@ -154,7 +154,7 @@ def _in_turn(spark: Any, parts: Parts) -> None:
 
 
 def _refuse(spark: Any, why: str) -> NoReturn:
-    """Raise what Iceberg raises of a conflict, so that whoever reads the error need know one class."""
+    """Raise the exception that Iceberg raises for a conflict, so that its readers need to handle one class only."""
     arguments = spark.sparkContext._gateway.new_array(spark._jvm.Object, 1)
     arguments[0] = why
     spark._jvm.org.apache.iceberg.exceptions.ValidationException.check(False, "%s", arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -61,6 +62,7 @@ def agrees(e: Evidence) -> tuple[bool, int]:
 # --- simulated and recorded runs ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 def test_clean_runs_are_proven(level: str) -> None:
     decided = 0
@@ -77,6 +79,7 @@ def test_changes_of_the_metadata_are_nothing_to_columns() -> None:
         assert not false and columns == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("defect", [f.name for f in fields(Defects)])
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 def test_what_an_exact_checker_accuses_is_accused(defect: str, level: str) -> None:
@@ -91,6 +94,7 @@ def test_what_an_exact_checker_accuses_is_accused(defect: str, level: str) -> No
     assert decided or false
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_every_planted_bug_of_a_recorded_run_is_told_alike(part: int) -> None:
     worlds = [World(recorded.load(n), Random(0)) for n in recorded.names()]
@@ -107,9 +111,15 @@ def test_every_planted_bug_of_a_recorded_run_is_told_alike(part: int) -> None:
 
 # --- the screen alone ---------------------------------------------------------------------------------------------------
 
-FRAMES = [
-    frame_of(t) for seed in range(8) for t in timelines(simulate(seed, SPECS["serializable"], ops=80).evidence())[0]
-]
+
+@cache
+def frames() -> list[Frame]:
+    """The tables of clean runs; nobody changes them."""
+    return [
+        frame_of(t) for seed in range(8) for t in timelines(simulate(seed, SPECS["serializable"], ops=80).evidence())[0]
+    ]
+
+
 TOLD = (
     "seen",
     "name",
@@ -169,12 +179,13 @@ def changed(f: Frame, column: str, rng: Random) -> Frame | None:
     return replace(f, **{column: values})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", TOLD)
 def test_one_wrong_number_is_never_proven(column: str) -> None:
     tried = 0
     for seed in range(150):
         rng = Random(f"{column}/{seed}")
-        f = rng.choice(FRAMES)
+        f = rng.choice(frames())
         assert screen(f).proven
         wrong = changed(f, column, rng)
         if wrong is not None:
@@ -211,7 +222,7 @@ def test_a_table_that_is_not_ordinary_has_no_columns() -> None:
 
 
 def test_records_give_the_frame_back_in_any_order() -> None:
-    for n, f in enumerate(FRAMES):
+    for n, f in enumerate(frames()):
         t = columns.to_records(f).take(np.random.default_rng(n).permutation(_length(f)))
         numbers = [t[f"c{i}"].to_numpy() for i in range(columns.WIDTH)]
         again = columns.from_records(t["record"].to_numpy(), t["n"].to_numpy(), numbers, f.spec, f.kinds)
@@ -225,7 +236,7 @@ def test_records_give_the_frame_back_in_any_order() -> None:
 
 
 def test_a_dataset_means_the_same_to_a_version_that_numbers_kinds_otherwise() -> None:
-    for f in FRAMES:
+    for f in frames():
         last = len(f.kinds) - 1
         other = replace(f, kinds=f.kinds[::-1], kind=last - f.kind)
         assert screen(other).proven is screen(f).proven
@@ -234,9 +245,9 @@ def test_a_dataset_means_the_same_to_a_version_that_numbers_kinds_otherwise() ->
 
 
 def test_a_dataset_that_does_not_name_its_kinds_is_refused(tmp_path: Path) -> None:
-    spark.write([("run", FRAMES[0])], tmp_path)
+    spark.write([("run", frames()[0])], tmp_path)
     told = json.loads((tmp_path / spark.PARTS).read_text())
-    assert [p.kinds for p in spark.parts_of(tmp_path)] == [FRAMES[0].kinds]
+    assert [p.kinds for p in spark.parts_of(tmp_path)] == [frames()[0].kinds]
     (tmp_path / spark.PARTS).write_text(json.dumps([{k: v for k, v in p.items() if k != "kinds"} for p in told]))
     with pytest.raises(ValueError, match=r"parts.json: kinds: .*write the dataset again"):
         spark.parts_of(tmp_path)

@@ -21,8 +21,11 @@ from checkers.evidence.runfolder import RunFolder, StoreError
 from checkers.evidence.tablelog import TableLogError
 from checkers.judge.check import check
 from checkers.judge.runfolder import load_evidence
+from tests.support.judging import UNREDUCED
 from tests.support.simulator import CLEAN, Defects, Simulation, simulate
 from workloads.tables import TableSpec
+
+pytestmark = pytest.mark.slow
 
 SPEC = TableSpec(name="a", partitions=2, seed_rows=2)
 HOSTILE = (
@@ -182,7 +185,9 @@ def test_table_logs(block: int, tmp_path: Path) -> None:
 def test_runs_are_judged_or_refused_and_never_wrongly_true(block: int, tmp_path: Path) -> None:
     """Of a run with a bug that is found, nothing that is left is valid, unless the change is to the very values that show the bug."""
     made = next(
-        r for s in range(100) if (r := run(Defects(forget=0.4), s)).injected and check(r.evidence()).valid is False
+        r
+        for s in range(100)
+        if (r := run(Defects(forget=0.4), s)).injected and check(r.evidence(), UNREDUCED).valid is False
     )
     folder = stored(made, tmp_path / "run")
     whole = {p: p.read_bytes() for p in (folder.history, folder.tablelog / "a.jsonl")}
@@ -206,7 +211,7 @@ def test_runs_are_judged_or_refused_and_never_wrongly_true(block: int, tmp_path:
             continue
         anew(path, broken)
         try:
-            valid = check(load_evidence(folder.path)).valid
+            valid = check(load_evidence(folder.path), UNREDUCED).valid
         except (HistoryError, TableLogError, StoreError) as e:
             told["error"] += 1
             assert str(path) in str(e), e

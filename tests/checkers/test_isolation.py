@@ -201,6 +201,7 @@ def described(history: list[Transaction]) -> str:
     return "\n".join(str(t) for t in history)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_small_histories_of_lists_are_judged_as_by_exhaustive_search(block: int) -> None:
     rng = Random(f"lists/{block}")
@@ -222,6 +223,7 @@ def test_small_histories_of_lists_are_judged_as_by_exhaustive_search(block: int)
     assert violated > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_small_histories_of_registers_are_never_accused_wrongly(block: int) -> None:
     rng = Random(f"registers/{block}")
@@ -452,6 +454,7 @@ def test_a_command_at_snapshot_lowers_what_its_table_promises() -> None:
 # --- tables, simulated and real -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", SPECS)
 def test_clean_runs_are_valid(level: str) -> None:
     older = 0
@@ -471,6 +474,7 @@ def test_recorded_runs_are_valid(run: str) -> None:
     assert all(s["transactions"] > 10 and not s["reads_left_out"] for s in said.stats["tables"].values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("defects", "level", "found"),
     [

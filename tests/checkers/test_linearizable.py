@@ -29,6 +29,7 @@ ALL = [(W, 1, None, True), (W, 2, None, True), (W, 1, None, False), (W, 2, None,
 ALL += [(R, None, None, True), (R, None, 1, True), (R, None, 2, True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_every_register_history_of_up_to_three_operations(n: int) -> None:
     said = [(valid("register", ops), has_order("register", ops)) for ops in every(n, ALL)]
@@ -36,6 +37,7 @@ def test_every_register_history_of_up_to_three_operations(n: int) -> None:
     assert {(True, True), (False, False)} <= set(said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "choices"),
     [
@@ -51,6 +53,7 @@ def test_every_history_of_four_operations_of_four_kinds(model: str, choices: lis
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", KINDS)
 def test_ten_thousand_histories_of_up_to_six_operations(model: str) -> None:
     """The quick algorithms, and the search alone, say what the oracle says; and name the first answer that has no explanation."""
@@ -96,6 +99,7 @@ def test_the_oracle_agrees_on_what_hypothesis_draws(model: str, seed: int, most:
     assert valid(model, ops) is has_order(model, ops)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", KINDS)
 def test_a_real_objects_history_is_valid_and_its_planted_bug_is_found(model: str) -> None:
     """A valid history stays valid; one read changed so that the oracle finds no order is found; both ways, 300 times each."""

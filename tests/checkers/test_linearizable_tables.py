@@ -11,20 +11,21 @@ import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
-from checkers.judge.check import ALL, check
+from checkers.judge.check import check
 from checkers.judge.runfolder import Promises
 from checkers.linearizable import Limits, Linearizable
 from checkers.linearizable.rows import SeenRows, rows_of
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Checker, Verdict
 from tests.checkers.test_clean_histories import tables
+from tests.support.judging import UNREDUCED
 from tests.support.simulator import ROW_BY_ROW, Defects, simulate
 from workloads.operations.kind import WriteSet
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
 
 Level = Literal["serializable", "snapshot"]
-OTHERS = [c for c in ALL if c.name != "linearizable"]
+OTHERS = [c for c in UNREDUCED if c.name != "linearizable"]
 
 
 class Told:
@@ -457,6 +458,7 @@ def small(level: Level, seed: int) -> Told:
     return t
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 def test_small_histories_of_one_id_are_judged_as_the_oracle_does(level: Level) -> None:
     count = {True: 0, False: 0}
@@ -477,6 +479,7 @@ def broken(seed: int, level: Level, defects: Defects) -> tuple[Evidence, tuple[t
     return run.evidence(), run.injected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("defect", "least"),
     [

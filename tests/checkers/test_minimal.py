@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -12,6 +12,7 @@ from checkers.judge.minimal import _Search, _shown, minimal
 from checkers.judge.trail import trail
 from checkers.verdict import Anomaly, Checker, MinimalHistory
 from tests.support.drawing import Drawing, row
+from tests.support.judging import UNREDUCED
 from tests.support.simulator import Defects, simulate
 from workloads.tables import TableSpec
 
@@ -40,6 +41,7 @@ def is_minimal(e: Evidence, checker: Checker, a: Anomaly) -> int:
     return len(found.ops)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("defect", [f.name for f in fields(Defects)])
 def test_every_anomaly_has_a_minimal_history(defect: str) -> None:
     sizes = []
@@ -108,3 +110,13 @@ def test_an_overwrite_touches_ids_that_it_does_not_name() -> None:
     assert (a.name, a.keys) == ("wrong-rows", (1,))
     found = minimal(e, replay, a)
     assert found is not None and (found.ids, found.ops) == ((1,), ("seed", "o"))
+
+
+def test_without_minimal_histories_the_verdicts_are_the_same() -> None:
+    run = simulate(1, SPECS["serializable"], defects=Defects(lose=0.5)).evidence()
+    whole, plain = check(run), check(run, UNREDUCED)
+    assert whole.valid is plain.valid is False
+    for one, other in zip(whole.verdicts, plain.verdicts, strict=True):
+        assert all(a.minimal is None for a in other.anomalies)
+        assert [replace(a, minimal=None) for a in one.anomalies] == list(other.anomalies)
+    assert any(a.minimal is not None for v in whole.verdicts for a in v.anomalies)

@@ -634,6 +634,7 @@ TINY: dict[Level, list[TableSpec]] = {
 BROKEN = Defects(undelete=0.5, overwrite=0.5, skew=0.5, blind=0.5, resurrect=0.5, drop_rows=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 def test_small_histories_are_judged_as_by_trying_every_scan(level: Level, block: int) -> None:
@@ -682,6 +683,7 @@ def test_clean_runs_are_valid(level: Level) -> None:
     assert (skew > 50) == (level == "snapshot")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("defect", "level", "defects", "names", "at_least"),
     [

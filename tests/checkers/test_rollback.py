@@ -140,6 +140,7 @@ def run(seed: int, level: Literal["serializable", "snapshot"], unknown: float, *
     return simulate(seed, specs, unknown=unknown, mix=ROLLING, defects=Defects(**defects)).evidence()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 def test_a_clean_run_with_rollbacks_is_valid(level: Literal["serializable", "snapshot"]) -> None:
     taken = 0

@@ -475,6 +475,7 @@ def machine(home: Path, tmp_path: Path, repository: LocalRepository, monkeypatch
     return made
 
 
+@pytest.mark.slow
 def test_ensure_makes_everything_once(machine: list[str], silent: Lines) -> None:
     first = ensure.ensure(progress=silent)
     assert (first.rest_classes / "Hello.class").is_file()
@@ -486,6 +487,7 @@ def test_ensure_makes_everything_once(machine: list[str], silent: Lines) -> None
     assert machine == ["jars", "minio"]
 
 
+@pytest.mark.slow
 def test_two_calls_at_once_wait_for_each_other(machine: list[str], silent: Lines) -> None:
     results: list[installation.Installation] = []
     threads = [threading.Thread(target=lambda: results.append(ensure.ensure(progress=silent))) for _ in range(3)]
@@ -497,6 +499,7 @@ def test_two_calls_at_once_wait_for_each_other(machine: list[str], silent: Lines
     assert machine == ["jars", "minio"]
 
 
+@pytest.mark.slow
 def test_what_a_killed_set_up_left_is_swept_away(machine: list[str], silent: Lines, home: Path) -> None:
     for scrap in (home / "jars" / ".arriving-x", home / ".arriving-classes-y"):
         scrap.mkdir(parents=True)

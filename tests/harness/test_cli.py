@@ -40,7 +40,7 @@ def last_line(stderr: str) -> str:
         (["run", "quick", "--nemesis", "all"], "No such option"),
         (["run", "quick", "--iceberg", "1.10"], "allowed: 1.12.0, 1.11.0, 1.10.2, 1.10.1"),
         (["prove", "undelete", "--iceberg", "latest"], "no Iceberg release 'latest'"),
-        (["run", "quick", "--iceberg", "1.8.1"], "format version 2 at most; the workload has a newer one in events"),
+        (["run", "quick", "--iceberg", "1.8.1"], "format version 2 at most; the workload uses a newer one in events"),
         (["setup", "--iceberg", "0.1"], "no Iceberg release '0.1'"),
         (["dance"], "No such command"),
         (["list", "songs"], "allowed: workloads, scenarios, operations"),
@@ -76,7 +76,7 @@ def test_bad_arguments_end_the_process_with_254(tmp_path: Path) -> None:
 def test_a_bad_workload_file_names_file_line_and_key(change: tuple[str, str], says: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(SMALL.replace(*change))
-    done = icequake("run", file, "--store", tmp_path / "store")
+    done = inside("run", file, "--store", tmp_path / "store", cwd=tmp_path)
     assert done.returncode == 254
     assert f"{file}{says}" in last_line(done.stderr)
     assert not (tmp_path / "store").exists()
@@ -85,7 +85,7 @@ def test_a_bad_workload_file_names_file_line_and_key(change: tuple[str, str], sa
 def test_all_that_is_wrong_with_a_workload_file_is_a_line_each(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(SMALL.replace("name: t", "name: T").replace("ops: 3", "ops: 0") + "writers: true\n")
-    done = icequake("run", file, cwd=tmp_path)
+    done = inside("run", file, cwd=tmp_path)
     assert done.returncode == 254
     assert [line.split(": ")[1:3] for line in done.stderr.splitlines()] == [
         [f"{file}:2", "name"],
@@ -158,7 +158,7 @@ def test_a_table_in_a_log_is_not_cut() -> None:
 
 
 def test_a_folder_that_is_no_run_is_said(tmp_path: Path) -> None:
-    done = icequake("check", tmp_path)
+    done = inside("check", tmp_path, cwd=tmp_path)
     assert done.returncode == 254 and "not the folder of a run" in last_line(done.stderr)
 
 
@@ -166,10 +166,10 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text("tables: []\n")
     (tmp_path / "history.jsonl").write_text('{"format": 1}\n')
     (tmp_path / "results.json").mkdir()
-    done = icequake("check", tmp_path)
+    done = inside("check", tmp_path, cwd=tmp_path)
     message = last_line(done.stderr)
     assert done.returncode == 255 and "internal error" not in message
-    assert "results.json: Is a directory" in message and "check what is there, its owner and permissions" in message
+    assert "results.json: Is a directory" in message and "check that path, its owner and its permissions" in message
 
 
 @pytest.mark.parametrize("process", [-5, 10**30])
@@ -180,14 +180,14 @@ def test_a_run_whose_process_cannot_be_one_is_incomplete(process: int, tmp_path:
 
 def test_a_cache_that_cannot_be_one_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = icequake("up", env=environment(ICEQUAKE_HOME=str(tmp_path / "file")))
+    done = inside("up", cwd=tmp_path, ICEQUAKE_HOME=str(tmp_path / "file"))
     message = last_line(done.stderr)
     assert done.returncode == 255 and "internal error" not in message and str(tmp_path / "file") in message
 
 
 def test_a_store_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = icequake("run", "quick", "--store", tmp_path / "file" / "store")
+    done = inside("run", "quick", "--store", tmp_path / "file" / "store", cwd=tmp_path)
     assert done.returncode in (254, 255)
     assert "--store" in last_line(done.stderr)
 
@@ -200,7 +200,7 @@ def test_without_java_the_command_that_gets_one_is_said(tmp_path: Path) -> None:
         [sys.executable, "-c", hide, "run", "quick", "--store", str(tmp_path / "store")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env=environment(),
         cwd=ROOT,
     )
@@ -217,12 +217,12 @@ def test_no_command_shows_what_there_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["workloads", "operations", "faults", "verbs", "checks", "catalogs", "runs"])
 def test_lists(what: str, tmp_path: Path) -> None:
-    done = icequake("list", what, "--store", tmp_path)
+    done = inside("list", what, "--store", tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     if what != "runs":
         assert len(done.stdout.splitlines()) > 1
 
 
 def test_down_without_up_has_nothing_to_do(tmp_path: Path) -> None:
-    done = icequake("down", env=environment(ICEQUAKE_HOME=str(tmp_path)))
+    done = inside("down", cwd=tmp_path, ICEQUAKE_HOME=str(tmp_path))
     assert done.returncode == 0 and "nothing was up" in done.stdout

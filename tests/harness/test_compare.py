@@ -28,7 +28,7 @@ from harness.run.plan import catalog_of_plan
 from reports.compare import page, words
 from tests.harness.test_cli import last_line
 from tests.reports.test_report import HOSTILE, commit, log_of
-from tests.support.runs import ROOT, Silent, icequake, inside
+from tests.support.runs import ROOT, Silent, inside
 from workloads.file.workload import Workload
 from workloads.tables import TableSpec
 
@@ -539,7 +539,7 @@ def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> Non
         (["quick"], "give two catalogs or releases at least"),
         (["quick", "--catalog", "rest"], "give two catalogs or releases at least"),
         (["quick", "--catalog", "rest,jdcb"], "did you mean jdbc?"),
-        (["quick", "--catalog", "rest,rest"], "rest is there twice"),
+        (["quick", "--catalog", "rest,rest"], "rest is given twice"),
         (["quick", "--catalog", "rest,,jdbc"], "give names by commas"),
         (["quick", "--iceberg", "1.12.0,1.13"], "no Iceberg release '1.13'"),
         (["quick", "--catalog", "rest,jdbc", "--seeds", "0"], "greater than or equal to 1"),
@@ -564,9 +564,9 @@ def test_a_comparison_that_is_whole_is_shown_again_with_its_exit_code(
         "workload: small\ntables: [{name: t, format_version: 3}]\nlength: {ops: 3}\noperations: {insert: 1}\n"
     )
     kept(tmp_path / "c", ran(REST, 7, commits_per_s=4.0), ran(JDBC, 7, second, commits_per_s=2.0))
-    done = icequake(
+    done = inside(
         "compare", tmp_path / "small.yaml", "--catalog", "rest,jdbc", "--into", tmp_path / "c", "--store",
-        tmp_path / "store", "--json", tmp_path / "all.json", "--quiet",
+        tmp_path / "store", "--json", tmp_path / "all.json", "--quiet", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
     assert "4.00/s" in done.stdout and "--seed 7 --seeds 1" in done.stdout

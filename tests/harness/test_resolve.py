@@ -14,7 +14,7 @@ from checkers.judge.check import ALL, ANOMALIES
 from checkers.selftest import ALL as PLANTED
 from checkers.verdict import Checker
 from harness.run import resolve
-from tests.support.runs import icequake
+from tests.support.runs import inside
 from workloads.file import scenario, workload
 from workloads.file.workload import WorkloadError
 
@@ -55,7 +55,7 @@ def test_a_misspelt_anomaly_of_a_scenario_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_command_line_looks_the_anomalies_up(tmp_path: Path) -> None:
-    done = icequake("run", written(tmp_path, FILE.replace("undelete", "undelte, lost-swop")), cwd=tmp_path)
+    done = inside("run", written(tmp_path, FILE.replace("undelete", "undelte, lost-swop")), cwd=tmp_path)
     lines = done.stderr.splitlines()
     assert done.returncode == 254 and len(lines) == 2 and all(x.startswith("icequake: ") for x in lines), done.stderr
     assert "did you mean undelete?" in lines[0] and "did you mean lost-swap?" in lines[1]
@@ -68,7 +68,7 @@ def test_a_misspelt_catalog_is_an_error_beside_the_others(tmp_path: Path) -> Non
     first, second = str(error.value).splitlines()
     assert first.startswith(f"{file}:6: expect: unknown anomaly 'undelte'")
     assert second.startswith(f"{file}:9: unknown catalog 'nessi' (did you mean nessie?); allowed: rest, ")
-    assert second.endswith("or the file of your own, my.yaml")
+    assert second.endswith("or a file of your own, my.yaml")
 
 
 def test_a_misspelt_catalog_of_a_scenario_is_an_error(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_workload_file_names_a_catalogs_file_from_where_it_is(tmp_path: Path) 
     fewer = found.workload.model_copy(update={"writers": 4})
     assert found.changed(fewer, "--writers 4").catalog == found.workload.catalog
     file = written(tmp_path, FILE + "catalog: my.yaml\n")
-    with pytest.raises(WorkloadError, match=r"w\.yaml:9: catalog: .*my\.yaml is not there; give the path"):
+    with pytest.raises(WorkloadError, match=r"w\.yaml:9: catalog: .*my\.yaml does not exist; give the path"):
         resolve.read_workload(file)
 
 
@@ -97,7 +97,7 @@ def test_every_file_of_the_library_expects_anomalies_that_there_are() -> None:
 
 
 def test_fewer_writers_than_a_file_speaks_of_are_refused(tmp_path: Path) -> None:
-    done = icequake("run", written(tmp_path, FILE), "--writers", "2", cwd=tmp_path)
+    done = inside("run", written(tmp_path, FILE), "--writers", "2", cwd=tmp_path)
     assert done.returncode == 254
     clocks, fault = done.stderr.splitlines()
     assert "w.yaml:7: with --writers 2: clocks: there is no writer 3; the workload has 2, from 0" in clocks

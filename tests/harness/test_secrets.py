@@ -26,7 +26,7 @@ from harness.run import standing
 from harness.run.run import Run
 from harness.run.settings import Settings, StandingStack
 from reports.run import page
-from tests.compose.test_own_catalog import nobody
+from tests.compose.test_user_catalog import nobody
 from tests.harness.test_cli import SMALL, last_line
 from tests.support.runs import ROOT, Silent, environment, icequake
 from workloads.file import workload as schema

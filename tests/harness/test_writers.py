@@ -28,6 +28,9 @@ from tests.support.runs import environment
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
+ENOUGH = 300.0
+"""Seconds after which a test gives up on what never comes."""
+
 DRIVER = """
 import json, os, socket, sys, time
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -72,23 +75,23 @@ def slot(tmp_path: Path) -> Iterator[WriterSlot]:
         return Writer(name, Process(path), path)
 
     with ExitStack() as stack:
-        slot = WriterSlot("w0", launch, 30)
+        slot = WriterSlot("w0", launch, ENOUGH)
         stack.callback(slot.kill)
         slot.connect()
         yield slot
 
 
 def test_requests_are_answered_one_after_the_other(slot: WriterSlot) -> None:
-    pids = {slot.call({"n": n, "text": "ä\n" * 100_000}, 10)["pid"] for n in range(3)}
+    pids = {slot.call({"n": n, "text": "ä\n" * 100_000}, ENOUGH)["pid"] for n in range(3)}
     assert len(pids) == 1
 
 
 def test_a_writer_that_dies_is_noticed_and_replaced(slot: WriterSlot) -> None:
-    before = slot.call({}, 10)["pid"]
+    before = slot.call({}, ENOUGH)["pid"]
     with pytest.raises(WriterDied):
-        slot.call({"die": True}, 10)
+        slot.call({"die": True}, ENOUGH)
     slot.replace()
-    assert slot.call({}, 10)["pid"] != before
+    assert slot.call({}, ENOUGH)["pid"] != before
     assert slot.replacements == 1
 
 
@@ -96,7 +99,7 @@ def test_no_answer_in_time_is_a_timeout_and_its_late_answer_is_never_taken_for_a
     with pytest.raises(WriterTimeout, match="no answer within"):
         slot.call({"sleep": 30}, 0.2)
     slot.replace()
-    assert slot.call({"n": 7}, 10)["result"] == {"n": 7}
+    assert slot.call({"n": 7}, ENOUGH)["result"] == {"n": 7}
 
 
 def test_an_interrupt_from_another_thread_ends_a_call(slot: WriterSlot) -> None:
@@ -115,7 +118,7 @@ def test_a_driver_that_ends_while_starting_is_said_with_its_log(tmp_path: Path) 
     process = Stillborn(tmp_path / "elsewhere")
     try:
         with pytest.raises(WriterError, match=r"died while starting; see .*\.log"):
-            Writer("w0", process, tmp_path / "never").connect(10)
+            Writer("w0", process, tmp_path / "never").connect(ENOUGH)
     finally:
         process.kill()
 
@@ -140,8 +143,8 @@ def test_an_answer_that_comes_in_pieces_is_one_answer(tmp_path: Path) -> None:
         thread = threading.Thread(target=dribble)
         thread.start()
         writer = Writer("w0", None, tmp_path / "s")
-        writer.connect(10)
-        assert writer.call({}, 10) == {"ok": True, "result": "ä"}
+        writer.connect(ENOUGH)
+        assert writer.call({}, ENOUGH) == {"ok": True, "result": "ä"}
         writer.close()
         thread.join()
 
@@ -181,18 +184,18 @@ def test_a_session_without_its_jvm_ends_its_process_and_answers_nothing(
         thread = threading.Thread(target=driver)
         thread.start()
         writer = Writer("w0", None, tmp_path / "s")
-        writer.connect(10)
+        writer.connect(ENOUGH)
         asked = {"op": "w0-1", "statements": [{"sql": "SELECT 1"}], "names": {}}
         if dead:
             with pytest.raises(WriterDied):
-                writer.call(asked, 10)
-            assert ended.wait(10)
+                writer.call(asked, ENOUGH)
+            assert ended.wait(ENOUGH)
         else:
-            assert [writer.call(asked, 10)["ok"] for _ in range(2)] == [False, False]
+            assert [writer.call(asked, ENOUGH)["ok"] for _ in range(2)] == [False, False]
             assert not ended.is_set()
         writer.close()
         listener.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
+    thread.join()
 
 
 SERVED = """
@@ -228,7 +231,7 @@ class Warm:
             [sys.executable, "-c", SERVED, str(path)], start_new_session=True, env=environment(), cwd="/"
         )
         first = Writer("warm", None, path)
-        first.connect(30)  # it is there
+        first.connect(ENOUGH)  # it is there
         first.close()
 
     def operation(self) -> psutil.Process:
@@ -290,8 +293,8 @@ def test_a_warm_writer_is_handed_on_from_run_to_run_and_one_that_is_gone_is_not_
     for _ in range(2):
         writers = [launch(f"w{n}", 0) for n in range(4)]
         assert [w._path for w in writers] == [warm.path, *(tmp_path / f"fresh-w{n}" for n in (1, 2, 3))]
-        writers[0].connect(10)
-        assert writers[0].call({"op": "w0-0"}, 10)["ok"]
+        writers[0].connect(ENOUGH)
+        assert writers[0].call({"op": "w0-0"}, ENOUGH)["ok"]
         writers[0].kill()
     assert warm.process.poll() is None
 
@@ -302,7 +305,7 @@ def test_a_warm_writer_that_owes_an_answer_is_ended_and_never_handed_on(
 ) -> None:
     launch = launcher(warm.path)
     first = launch("w0", 0)
-    first.connect(10)
+    first.connect(ENOUGH)
     if how == "timeout":
         with pytest.raises(WriterTimeout):
             first.call({"sleep": 600}, 0.5)
@@ -324,8 +327,8 @@ def test_a_warm_writer_whose_run_was_killed_ends_itself_with_what_it_was_doing(w
         connection.connect(str(warm.path))
         connection.sendall(json.dumps({"sleep": 600}).encode() + b"\n")
         child = warm.operation()
-    assert warm.process.wait(60) == -9
-    child.wait(60)
+    assert warm.process.wait(ENOUGH) == -9
+    child.wait(ENOUGH)
 
 
 def test_a_hang_up_between_operations_ends_nothing_and_what_was_not_begun_is_not_done(
@@ -344,7 +347,7 @@ def test_a_hang_up_between_operations_ends_nothing_and_what_was_not_begun_is_not
     other.close()
     again = Writer("w0", None, warm.path)
     assert again.take()
-    assert again.call({"op": "w0-0"}, 10)["ok"] and not Path(f"{warm.path}.began").exists()
+    assert again.call({"op": "w0-0"}, ENOUGH)["ok"] and not Path(f"{warm.path}.began").exists()
     again.close()
 
 
@@ -354,7 +357,7 @@ def test_drivers_that_ended_are_replaced_and_where_the_new_ones_are_is_published
         return Writer(name, Process(path), path)
 
     with ExitStack() as stack:
-        slots = [WriterSlot(f"w{n}", launch, 30) for n in range(2)]
+        slots = [WriterSlot(f"w{n}", launch, ENOUGH) for n in range(2)]
         for slot in slots:
             stack.callback(slot.kill)
             slot.connect()
@@ -366,11 +369,11 @@ def test_drivers_that_ended_are_replaced_and_where_the_new_ones_are_is_published
         )
         keeper.start()
         try:
-            assert published.get(timeout=30) == [tmp_path / "w0.0", tmp_path / "w1.0"]
+            assert published.get(timeout=ENOUGH) == [tmp_path / "w0.0", tmp_path / "w1.0"]
             lost = slots[1].driver()
             assert lost is not None
             lost._process.kill()  # type: ignore[attr-defined]  # behind the slot's back
-            assert published.get(timeout=30) == [tmp_path / "w0.0", tmp_path / "w1.1"]
+            assert published.get(timeout=ENOUGH) == [tmp_path / "w0.0", tmp_path / "w1.1"]
             new = Writer("w1", None, tmp_path / "w1.1")
             assert new.take(), "it was left to others"
             new.close()

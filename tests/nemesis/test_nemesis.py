@@ -296,7 +296,7 @@ def conducted(
     with Recorder(path, {}) as recorder:
         conductor = Conductor(planned(), board or Board(), processes, recorder, lambda _: None, lambda f: "ok", over)
         conductor.start()
-        assert over.wait(20)
+        assert over.wait(300)
         conductor.heal()
     return list(history.read(path).events), conductor
 
@@ -335,7 +335,7 @@ def test_heal_waits_as_long_as_the_end_of_the_last_fault_may_take(tmp_path: Path
     with Recorder(tmp_path / "history.jsonl", {}) as recorder:
         conductor = Conductor(plan, Board(), processes, recorder, lambda _: None, None, over)
         conductor.start()
-        assert over.wait(20)
+        assert over.wait(300)
         with pytest.raises(ServiceError, match="does not come back"):
             conductor.heal()
         maintains = Conductor([], Board(), processes, recorder, lambda _: None, None, over, 1e4)
@@ -377,7 +377,7 @@ def test_a_real_executor_is_stopped_and_killed() -> None:
         undo()
         until(lambda: child.status() != psutil.STATUS_STOPPED)
         processes.strike(Fault(verb="kill", target="executor"))
-        worker.wait(20)
+        worker.wait(300)
         with pytest.raises(NoTarget, match="no executor"):
             processes.strike(Fault(verb="kill", target="executor"))
     finally:

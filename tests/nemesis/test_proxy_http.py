@@ -431,7 +431,7 @@ class TestVerbs:
         rig.board.invoked(0, "w0-2")
         hold.release()
         play(service, [Want(unnamed), OK])
-        assert hold.passed.wait(5)
+        assert hold.passed.wait(300)
         assert [(r["op"], r["status"]) for r in rig.log()] == [("w0-1", "504 (nemesis)"), ("w0-1", "200")]
 
     def test_the_log_says_what_the_writer_was_doing_when_a_request_began_that_took_long(self, rig: Rig) -> None:
@@ -484,7 +484,7 @@ class TestVerbs:
             rig.client(), [RESET]
         )  # once it cannot reach the service for this one, the proxy has noticed the end of the other
         hold.release()
-        assert hold.passed.wait(5) and hold.problem is not None
+        assert hold.passed.wait(300) and hold.problem is not None
         assert [r["faults"] for r in rig.log() if "faults" in r] == [["late 504 of commit"]]
 
     def test_stale_answers_as_before_the_last_change(self, rig: Rig) -> None:
@@ -562,7 +562,7 @@ class TestHolds:
         hold = rig.board.hold("w0-1")
         client, service = rig.connection()
         client.sendall(commit("w0-1"))
-        assert hold.reached.wait(5) and not hold.passed.is_set()
+        assert hold.reached.wait(300) and not hold.passed.is_set()
         rig.talk([commit("w1-0"), Want(OK), load(), Want(OK)], [Want(commit("w1-0")), OK, Want(load()), OK])
         service.settimeout(0.05)
         with pytest.raises(TimeoutError):
@@ -570,7 +570,7 @@ class TestHolds:
         hold.release()
         play(service, [Want(commit("w0-1")), OK])
         play(client, [Want(OK)])
-        assert hold.passed.wait(5) and hold.problem is None
+        assert hold.passed.wait(300) and hold.problem is None
         assert [r.get("held") for r in rig.log()] == [None, None, True]
 
     def test_only_the_first_request_of_the_operation_waits(self, rig: Rig) -> None:
@@ -584,7 +584,7 @@ class TestHolds:
         rig.board.invoked(0, "w0-5")
         client, service = rig.connection()
         client.sendall(load())
-        assert hold.reached.wait(5)
+        assert hold.reached.wait(300)
         hold.release()
         play(service, [Want(load()), OK])
         play(client, [Want(OK)])
@@ -599,7 +599,7 @@ class TestHolds:
         hold = rig.board.hold("w0-1")
         client, service = rig.connection()
         client.sendall(commit("w0-1"))
-        assert hold.reached.wait(5)
+        assert hold.reached.wait(300)
         rig.board.heal()
         play(service, [Want(commit("w0-1")), OK])
         play(client, [Want(OK)])
@@ -609,7 +609,7 @@ class TestHolds:
         client, service = rig.connection()
         client.sendall(commit("w0-1"))
         play(service, [Want(commit("w0-1")), OK])
-        assert hold.reached.wait(5) and hold.passed.is_set()
+        assert hold.reached.wait(300) and hold.passed.is_set()
         hold.release()
         told = client.recv(1 << 16)
         assert told.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 1\r\n" in told
@@ -623,10 +623,10 @@ class TestHolds:
         client, service = rig.connection()
         client.sendall(commit("w0-1"))
         assert client.recv(1 << 16).startswith(b"HTTP/1.1 504 ")
-        assert hold.reached.wait(5) and not hold.passed.is_set()
+        assert hold.reached.wait(300) and not hold.passed.is_set()
         hold.release()
         play(service, [Want(commit("w0-1")), reply])
-        assert hold.passed.wait(5)
+        assert hold.passed.wait(300)
         assert (hold.problem is None) == (reply is OK)
 
     def test_a_commit_that_the_catalog_refused_is_no_lost_one(self, rig: Rig) -> None:
@@ -639,4 +639,4 @@ class TestHolds:
         hold = rig.board.hold("w0-1", Fault(verb="drop-reply"))
         hold.release()
         rig.talk([commit("w0-1"), END], [Want(commit("w0-1")), FIN])
-        assert hold.reached.wait(5) and hold.problem is not None and "did not answer" in hold.problem
+        assert hold.reached.wait(300) and hold.problem is not None and "did not answer" in hold.problem

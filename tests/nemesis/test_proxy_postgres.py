@@ -65,7 +65,7 @@ class Front:
 
     def connect(self, *, direct: bool = False) -> psycopg2.extensions.connection:
         port = self.direct if direct else self.port
-        c = psycopg2.connect(host="127.0.0.1", port=port, user=USER, dbname=DATABASE, connect_timeout=5)
+        c = psycopg2.connect(host="127.0.0.1", port=port, user=USER, dbname=DATABASE, connect_timeout=300)
         self.open.callback(c.close)
         return c
 
@@ -121,7 +121,7 @@ class Raw:
     """A client that speaks the protocol itself."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=300)
         body = struct.pack("!I", 196608) + text("user") + text(USER) + text("database") + text(DATABASE) + b"\0"
         self.socket.sendall(struct.pack("!I", len(body) + 4) + body)
         self.greeting = self.until("Z")
@@ -224,7 +224,7 @@ def test_a_cancel_reaches_the_server(front: Front) -> None:
     (key,) = [body for kind, body in raw.greeting if kind == "K"]
     raw.send(message(b"Q", text("SELECT pg_sleep(20)")))
     for _ in range(40):  # one that comes before the query runs is for nothing
-        with socket.create_connection(("127.0.0.1", front.port), timeout=5) as cancel:
+        with socket.create_connection(("127.0.0.1", front.port), timeout=300) as cancel:
             cancel.sendall(struct.pack("!II", len(key) + 8, 80877102) + key)
             assert cancel.recv(1) == b""  # closed when the server has done it
         if select.select([raw.socket], [], [], 0.1)[0]:
@@ -293,7 +293,7 @@ class TestCommits:
             raw.one()
         assert front.location() == "m0"
         hold.release()
-        assert hold.passed.wait(5) and hold.problem is None
+        assert hold.passed.wait(300) and hold.problem is None
         assert front.location() == "m1"
 
     @pytest.mark.parametrize("ends", ["COMMIT", "ROLLBACK"])

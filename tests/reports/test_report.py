@@ -567,6 +567,7 @@ def many(count: int, argument: Any = None) -> Stored:
     )
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_operations_fit_into_a_small_page_that_says_what_was_cut() -> None:
     run = many(100_000, {"ids": list(range(1000)), "&": '"' * 1000})
     html = page.render(run)

@@ -54,6 +54,6 @@ def test_two_catalogs_side_by_side(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert told[0] == told[1] and len(told[0]) == 24
 
-    again = icequake(*arguments, timeout=60)
+    again = icequake(*arguments)
     assert again.returncode == 0 and len(runfolder.runs(tmp_path / "store")) == 2
     assert json.loads((tmp_path / "all.json").read_text()) == found

@@ -10,15 +10,25 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
+from checkers.judge.check import ALL, check
+from checkers.judge.runfolder import load_evidence, load_promises
+from compose.install.installation import Installation
 from compose.processes.watchdog import MARK
-from tests.support.runs import ROOT, command, environment, icequake
+from harness.run.bench import Bench
+from tests.support.runs import ROOT, command, environment, execute, icequake
+from workloads.file import workload
 
 pytestmark = pytest.mark.spark
+
+ENOUGH = 300.0
+"""Seconds after which a test gives up on what never comes."""
 
 
 def ours(mark: str) -> list[str]:
@@ -47,19 +57,30 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
     return last
 
 
-def wait_for(path: Path, text: str, process: subprocess.Popen[str], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
+def wait_for(path: Path, text: str, goes_on: Callable[[], object]) -> None:
+    """Wait until a file says something; whoever writes it must go on meanwhile."""
+    deadline = time.monotonic() + ENOUGH
     while time.monotonic() < deadline:
-        assert process.poll() is None, process.communicate()
+        assert goes_on(), f"ended before {path} said {text!r}"
         if path.exists() and text in path.read_text(errors="replace"):
             return
-        time.sleep(0.2)
+        time.sleep(0.05)
     raise AssertionError(f"{path} never said {text!r}")
 
 
-def start(store: Path, *more: str, writers: int = 2) -> subprocess.Popen[str]:
+def lives(process: subprocess.Popen[str]) -> Callable[[], bool]:
+    """Whether it does; if it does not, what it said is the error."""
+
+    def look() -> bool:
+        assert process.poll() is None, process.communicate()
+        return True
+
+    return look
+
+
+def start(store: Path, writers: int = 2) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command("run", "quick", "--seed", "3", "--fresh", "--writers", str(writers), "--store", store, *more),
+        command("run", "quick", "--seed", "3", "--fresh", "--writers", str(writers), "--store", store),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -72,19 +93,19 @@ def start(store: Path, *more: str, writers: int = 2) -> subprocess.Popen[str]:
 def test_a_killed_run_leaves_no_process_and_what_it_recorded_is_judged_as_incomplete(tmp_path: Path) -> None:
     process = start(tmp_path, writers=1)
     try:
-        wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w0-9"', process, 240)
+        wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w0-9"', lives(process))
         folder = (tmp_path / "latest").resolve()
         mark = run_id(folder)
         assert len(ours(mark)) >= 8  # services, drivers, executors
         process.kill()
-        process.wait(10)
-        deadline = time.monotonic() + 10
+        process.wait(ENOUGH)
+        deadline = time.monotonic() + ENOUGH
         while (left := ours(mark)) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert left == []
     finally:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=ENOUGH)
     assert json.loads((folder / "run.json").read_text())["state"] == "running"  # nobody was left to change it
 
     checked = icequake("check", folder)
@@ -99,10 +120,10 @@ def test_a_killed_run_leaves_no_process_and_what_it_recorded_is_judged_as_incomp
 
 def test_ctrl_c_ends_a_run_in_order(tmp_path: Path) -> None:
     process = start(tmp_path)
-    wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w0-3"', process, 240)
+    wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w0-3"', lives(process))
     mark = run_id(tmp_path / "latest")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=ENOUGH)
     assert process.returncode == 255
     assert "Traceback" not in out + err and "stopped" in err
     assert ours(mark) == []
@@ -147,24 +168,29 @@ def _arguments(p: psutil.Process) -> list[str]:
         return []
 
 
-def test_a_writer_that_dies_is_noticed_recorded_as_unknown_and_replaced(tmp_path: Path) -> None:
-    process = start(tmp_path, "--ops", "24")
-    wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w1-3"', process, 240)
-    mark = run_id(tmp_path / "latest")
-    (driver,) = [
-        p
-        for p in psutil.process_iter()
-        if "harness.writers.session" in _arguments(p)
-        and "/w1/" in " ".join(_arguments(p))
-        and mark in (p.environ().get(MARK) or "")
-    ]
-    for p in [driver, *driver.children(recursive=True)]:
-        p.kill()
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, out + err
-    events = [json.loads(x) for x in (tmp_path / "latest" / "history.jsonl").read_text().splitlines()[1:]]
+def test_a_writer_that_dies_is_noticed_recorded_as_unknown_and_replaced(
+    tmp_path: Path, installation: Installation, bench: Bench
+) -> None:
+    quick = workload.load(workload.find("quick"))
+    small = quick.model_copy(update={"length": workload.Length(ops=24), "writers": 2})
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(execute, small, tmp_path, installation, bench.endpoints, seed=3)
+        wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w1-3"', lambda: not run.done() or run.result())
+        mark = run_id(tmp_path / "latest")
+        (driver,) = [
+            p
+            for p in psutil.process_iter()
+            if "harness.writers.session" in _arguments(p)
+            and "/w1/" in " ".join(_arguments(p))
+            and mark in (p.environ().get(MARK) or "")
+        ]
+        for p in [driver, *driver.children(recursive=True)]:
+            p.kill()
+        folder = run.result()
+    assert check(load_evidence(folder.path), ALL, load_promises(folder.path)).valid is True
+    events = [json.loads(x) for x in folder.history.read_text().splitlines()[1:]]
     (died,) = [e for e in events if e["type"] == "info"]
     assert died["error"][0][0] == "icequake.WriterDied" and died["process"] == 1
     after = [e for e in events if e["type"] == "invoke" and e["op"].startswith("w1-") and e["index"] > died["index"]]
     assert after and {e["process"] for e in after} == {3}
-    assert json.loads((tmp_path / "latest" / "run.json").read_text())["writer_replacements"] == 1
+    assert json.loads(folder.run.read_text())["writer_replacements"] == 1

@@ -84,7 +84,7 @@ def test_check_needs_no_spark_and_gives_the_same_bytes_again(recorded: RunFolder
             [sys.executable, "-c", script, str(elsewhere)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             env=environment(JAVA_HOME="/nonexistent"),
             cwd=ROOT,
         )

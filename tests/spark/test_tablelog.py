@@ -81,11 +81,11 @@ class Subject:
             act()
         finally:
             context.remove("icequake-op")
-        new = [
-            r.snapshot_id
-            for r in self.spark.sql(f"SELECT snapshot_id FROM {self.full}.snapshots ORDER BY committed_at").collect()
-            if r.snapshot_id not in self.seen
-        ]
+        listed = self.java.snapshots().iterator()
+        new = []
+        while listed.hasNext():
+            if (id := listed.next().snapshotId()) not in self.seen:
+                new.append(id)
         for id in new:
             self.ops[id] = op
             frame = self.spark.sql(f"SELECT * FROM {self.full} VERSION AS OF {id}")

@@ -68,12 +68,14 @@ def icequake(
     )
 
 
-def inside(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+def inside(*arguments: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in this process, which has all that it imports: for what ends before anything is started."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["icequake", *map(str, arguments)])
         patch.chdir(cwd)
+        for name, value in env.items():
+            patch.setenv(name, value)
         code = app._main()
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,13 +19,14 @@ from compose.catalogs import user, user_file
 from compose.catalogs.probe import Probe, ProbeError
 from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
+from compose.external import preflight as preflight_module
 from compose.external.external import External, ExternalError, Store, driver_host, external, masters, store
 from compose.external.preflight import PreflightError, preflight
 from compose.redaction import HIDDEN, Redaction
 from compose.stack.pointers import table_pointer
 from compose.stack.sparkconf import spark_conf
 from compose.stack.stack import Stack
-from tests.support.runs import environment, icequake
+from tests.support.runs import inside
 from workloads.file.yamlfile import FileError
 
 SECRET = "s3cr3t of the owl"
@@ -39,8 +39,6 @@ spark:
   rest.client.socket-timeout-ms: 5000
 commit: {wire: http}
 """
-BOUND = 30.0
-"""Seconds within which a part that does not do is said."""
 
 
 def described(tmp_path: Path, text: str, **variables: str) -> user_file.UserCatalogFile:
@@ -58,13 +56,16 @@ def described(tmp_path: Path, text: str, **variables: str) -> user_file.UserCata
         (("spark:", "sparc:"), ":2: unknown key 'sparc' (did you mean spark?); allowed: spark, name, summary"),
         (("  type: rest\n", ""), ":2: spark: needs type (rest, hive, jdbc, glue, nessie, hadoop) or catalog-impl"),
         (("MY_SECRET", "MY_SECRT"), ":5: credential: the environment variable MY_SECRT is not set; export MY_SECRT=…"),
-        (("${MY_SECRET}", "${MY SECRET}"), ":5: credential: ${MY SECRET} is no name of an environment variable"),
+        (("${MY_SECRET}", "${MY SECRET}"), ":5: credential: ${MY SECRET} is not the name of an environment variable"),
         (
             ("wire: http", "wire: smoke"),
             ":7: wire: 'smoke' is not allowed; allowed: 'http', 'aws', 'postgres', 'thrift'",
         ),
         (("wire: http", "wire: http, property: url"), ":7: commit: spark has no key 'url'; name by property:"),
-        (("http://localhost", "https://localhost"), ":7: commit: a proxy cannot read what is encrypted; give address:"),
+        (
+            ("http://localhost", "https://localhost"),
+            ":7: commit: a proxy cannot read encrypted requests; give address:",
+        ),
         (
             ("http://localhost:8181", "there"),
             ":7: commit: 'there' names no single host and port; give address: host:port",
@@ -250,7 +251,7 @@ def test_the_options_win_over_the_file(tmp_path: Path) -> None:
 
 
 def test_executors_elsewhere_need_a_store_that_they_reach() -> None:
-    with pytest.raises(ExternalError, match="name one by --s3"):
+    with pytest.raises(ExternalError, match="give one with --s3"):
         external(None, None, "spark://far:7077")
     assert external(None, None, "spark://localhost:7077").master == "spark://localhost:7077"
     with pytest.raises(ExternalError, match="give spark://host:7077"):
@@ -287,7 +288,7 @@ def test_secrets_are_hidden_in_texts_values_and_files(tmp_path: Path) -> None:
     assert Redaction([]).text("postgresql://me:pw@h") == f"postgresql://me:{HIDDEN}@h", "also when no secret is known"
 
 
-# --- servers that do not do -------------------------------------------------------------------------------------------
+# --- servers that fail the check ----------------------------------------------------------------------------------------
 
 Answer = Callable[[str, Mapping[str, str]], tuple[int, bytes]]
 
@@ -369,15 +370,28 @@ def children() -> set[int]:
 S3_DENIED = b"<Error><Code>SignatureDoesNotMatch</Code><Message>no</Message></Error>"
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Whoever asks waits: a busy machine is slow, and no broken part."""
+    monkeypatch.setattr(preflight_module, "START_SECONDS", 300.0)
+    monkeypatch.setattr(preflight_module, "ANSWER_SECONDS", 300.0)
+    return monkeypatch
+
+
+def test_all_parts_are_asked_within_30_s() -> None:
+    assert preflight_module.START_SECONDS + preflight_module.ANSWER_SECONDS < 30
+    assert preflight_module.MASTERS_SECONDS < 30
+
+
 @pytest.mark.parametrize(
     ("made", "place", "credential", "says"),
     [
         (catalog_at, nobody, False, "connection refused; is it up, and is the address right?"),
-        (catalog_at, black_hole, False, "no answer within 14 s; is the address right, and does a firewall drop"),
+        (catalog_at, black_hole, False, "no answer within 1 s; is the address right, and does a firewall drop"),
         (catalog_at, lambda: server(lambda *_: (500, b"")), False, "see the server's own log"),
         (catalog_at, lambda: server(lambda *_: (500, b"<html>")), False, "see the server's own log"),
-        (catalog_at, lambda: server(denies(401)), False, "are the credentials right, and may they do this?"),
-        (catalog_at, lambda: server(denies(403)), False, "are the credentials right, and may they do this?"),
+        (catalog_at, lambda: server(denies(401)), False, "are the credentials right, and do they permit this?"),
+        (catalog_at, lambda: server(denies(403)), False, "are the credentials right, and do they permit this?"),
         (catalog_at, lambda: server(asks_for_a_token), True, "invalid_client: unknown me; are the credentials right"),
         (catalog_at, lambda: server(lambda *_: (200, b"hello")), False, "are the properties right?"),
         (store_at, nobody, False, "connection refused; is it up, and is the address right?"),
@@ -386,21 +400,21 @@ S3_DENIED = b"<Error><Code>SignatureDoesNotMatch</Code><Message>no</Message></Er
             store_at,
             lambda: server(lambda *_: (403, S3_DENIED)),
             False,
-            "are the credentials right, and may they do this?",
+            "are the credentials right, and do they permit this?",
         ),
         (store_at, lambda: server(lambda *_: (500, b"")), False, "written, read and deleted"),
     ],
     ids=lambda v: getattr(v, "__name__", None),
 )
-def test_a_part_that_does_not_do_is_one_line_within_30_s_and_leaves_nothing(
-    made: Any, place: Any, credential: bool, says: str, tmp_path: Path
+def test_a_part_that_does_not_do_is_one_line_and_leaves_nothing(
+    made: Any, place: Any, credential: bool, says: str, tmp_path: Path, patient: pytest.MonkeyPatch
 ) -> None:
+    if place is black_hole:
+        patient.setattr(preflight_module, "ANSWER_SECONDS", 1.0)
     before = children()
     with place() as port:
-        began = time.monotonic()
         with pytest.raises(PreflightError) as e:
             preflight(made(tmp_path, port, credential))
-        assert time.monotonic() - began < BOUND
     text = str(e.value)
     assert says in text and f"127.0.0.1:{port}" in text
     assert "\n" not in text and SECRET not in text and "Traceback" not in text
@@ -425,20 +439,18 @@ def test_one_of_several_masters_is_enough(tmp_path: Path) -> None:
         preflight(External(master="spark://no-such-host.invalid:7077"))
 
 
-def test_the_command_line_says_it_and_leaves_no_run(tmp_path: Path) -> None:
+def test_the_command_line_says_it_and_leaves_no_run(tmp_path: Path, patient: pytest.MonkeyPatch) -> None:
     file = tmp_path / "my.yaml"
     with server(lambda *_: (500, b"")) as port:
         file.write_text(f'spark: {{type: rest, uri: "http://127.0.0.1:{port}", credential: "${{MY_SECRET}}"}}')
         run = ("run", "quick", "--store", tmp_path / "store", "--catalog", file)
-        unset = {k: v for k, v in environment().items() if k != "MY_SECRET"}
-        bad = icequake(*run, env=unset)
+        patient.delenv("MY_SECRET", raising=False)
+        bad = inside(*run, cwd=tmp_path)
         assert (
             bad.returncode == 254
             and f"{file}:1: credential: the environment variable MY_SECRET is not set" in bad.stderr
         )
-        began = time.monotonic()
-        broken = icequake(*run, env=environment(MY_SECRET=SECRET))
-        assert time.monotonic() - began < BOUND + 10  # the start of Python twice, on a busy machine
+        broken = inside(*run, cwd=tmp_path, MY_SECRET=SECRET)
     assert broken.returncode == 255 and broken.stderr.startswith("icequake: catalog my at http://127.0.0.1")
     assert broken.stderr.count("\n") == 1 and SECRET not in broken.stderr + broken.stdout
     assert not (tmp_path / "store").exists()
@@ -463,8 +475,8 @@ def test_the_pointer_is_what_the_catalog_says_though_its_file_cannot_be_read(tmp
     mine = described(tmp_path, f'spark: {{type: jdbc, uri: "jdbc:sqlite:{file}"}}')
     preflight(External(catalog=mine))
     with user.probe(mine) as asked:
-        assert asked.pointer("ns", "t", 20) == "s3://nowhere/metadata/7.json"
-        assert asked.pointer("ns", "u", 20) is None and asked.pointer("other", "t", 20) is None
+        assert asked.pointer("ns", "t", 300) == "s3://nowhere/metadata/7.json"
+        assert asked.pointer("ns", "u", 300) is None and asked.pointer("other", "t", 300) is None
     assert table_pointer(endpoints(mine), "ns", "t") == "s3://nowhere/metadata/7.json"
 
 
@@ -481,10 +493,10 @@ def test_an_asker_ends_with_its_input_also_in_the_middle_of_a_question() -> None
     with black_hole() as port:
         asked = Probe("x", {"c": {"type": "rest", "uri": f"http://127.0.0.1:{port}"}})
         with pytest.raises(ProbeError):
-            asked.ask({"pointer": ["no"]}, 20)  # it is up
+            asked.ask({"pointer": ["no"]}, 300)  # it is up
         child = asked._child
         assert child is not None and child.stdin is not None
         child.stdin.write(b'{"namespaces": true}\n')
         child.stdin.close()
-        assert child.wait(20) == 0
+        assert child.wait(300) == 0
         asked.close()

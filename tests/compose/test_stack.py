@@ -234,7 +234,7 @@ class TestPorts:
             thief = Toy(tmp_path / "other", code="import time; time.sleep(60)", ports=Ports({"toy": toy.port()}))
             thief._ports.check = lambda _: None  # type: ignore[assignment, method-assign] # the race: it was free a moment ago
             thief.start()
-            with pytest.raises(ServiceError, match="somebody answers on port"):
+            with pytest.raises(ServiceError, match="another process answers on port"):
                 thief.ready(0.5)
             thief.stop()
 
