@@ -4,9 +4,9 @@ A Spark driver loads some 20 000 classes before it has run its first statements.
 until then. HotSpot can map them from a file instead (JEP 310, "application class-data sharing"). Measured on two cores with JDK 17, in
 seconds of processor time: driver 12 to 8, executor 6 to 4, master and worker 2.2 to 1.3. The JVMs also share the mapped memory.
 
-One archive serves the driver, the executors, the master and the workers, so all of them must have the same class path. ``compose.setup`` makes the
-archive. The JVM checks that jars and options still match the archive and otherwise starts without it: an absent or outdated archive costs
-time, but never causes errors.
+One archive serves the driver, the executors, the master and the workers, so all of them must have the same class path.
+``compose.setup`` makes the archive. The JVM checks that jars and options still match the archive and otherwise starts without it: an absent
+or outdated archive costs time, but never causes errors.
 """
 
 from __future__ import annotations
