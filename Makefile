@@ -12,10 +12,10 @@ WORKLOAD ?= workloads/quick.yaml
 # One test process more than there are cores: some tests wait for an answer that never comes.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 
-help: ## Say what can be made
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Get everything a run needs (minutes the first time, a moment afterwards)
+setup: ## Download everything a run needs (minutes the first time, seconds afterwards)
 	@$(BOOTSTRAP) setup
 
 run: ## Run one workload: make run WORKLOAD=workloads/mixed.yaml
@@ -36,7 +36,7 @@ test-fast: ## The tests that need no Spark, without the slow ones
 test-spark: setup ## The tests on a real Spark cluster
 	@$(BOOTSTRAP) pytest -m spark --durations=20
 
-lint: ## ruff (rules and format), mypy --strict, and the order of the folders
+lint: ## Check with ruff (rules and format), mypy --strict, and import order of the folders
 	@$(BOOTSTRAP) ruff check .
 	@$(BOOTSTRAP) ruff format --check .
 	@$(BOOTSTRAP) mypy
@@ -46,10 +46,10 @@ format: ## Apply ruff's fixes and format
 	@$(BOOTSTRAP) ruff check --fix .
 	@$(BOOTSTRAP) ruff format .
 
-bench: setup ## The benchmarks of bench/
+bench: setup ## Run the benchmarks of bench/
 	@$(BOOTSTRAP) python -m bench
 
-doctor: ## What is installed, what is missing, how to get it
+doctor: ## Show what is installed, what is missing, and how to get it
 	@$(BOOTSTRAP) icequake doctor
 
 lock: ## Pin the newest allowed packages again in requirements.lock
@@ -58,6 +58,6 @@ lock: ## Pin the newest allowed packages again in requirements.lock
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --output-file requirements.lock pyproject.toml
 	@! grep -nE '://|^--' requirements.lock
 
-clean: ## Remove what was made in this folder (not the runs in store/, not $ICEQUAKE_HOME)
+clean: ## Remove generated files in this folder (keeps the runs in store/ and $ICEQUAKE_HOME)
 	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse metastore_db derby.log
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,23 +1,23 @@
-"""The ``atomicity`` checker: is a transfer in both of its tables or in neither, and does nobody ever see half of one?
+"""The ``atomicity`` checker: is a transfer in both of its tables or in neither, and does no reader see half of one?
 
 A transfer (``workloads.operations.two_tables.Transfer``) is one operation with a commit in each of two tables. Each
-table's log says by itself whether it has its part: the snapshot that names the operation is in main's ancestry or not. So half of one
-that stays (``half-transaction``) is a comparison of two logs, whatever the writer was told: both or neither is right for every outcome.
+table's log says by itself whether it has its part: the snapshot that names the operation is in main's ancestry or not. So comparing
+two logs finds a permanent half (``half-transaction``), whatever answer the writer got: both or neither is right for every outcome.
 
-**Readers.** Nothing reads two tables at one moment, and what two reads at two moments show proves nothing. ``ReadBoth`` asks for the snapshot
+**Readers.** No statement reads two tables at one moment, and two reads at two moments prove nothing. ``ReadBoth`` asks for the snapshot
 of its own table x, then of y, then of x again::
 
     x     first ─────────────────── again        main of x went from first to again while y was asked, so when y was at
     y                   second                   *second*, x was at a snapshot between the two: at *first* if they are the same
 
-A state of x between the two that has the same transfers as *second* explains the read. If there is none the reader saw half of one that
-others see whole: a ``fractured-read`` (Bailis et al., "Scalable Atomic Visibility with RAMP Transactions", 2014). Ancestors of a snapshot
-are its past, so which transfers it has follows from the logs alone. A half that stays is reported once, not by everybody who saw it.
+A state of x between the two that has the same transfers as *second* explains the read. If there is none, the reader saw half of a transfer
+that other readers see whole: a ``fractured-read`` (Bailis et al., "Scalable Atomic Visibility with RAMP Transactions", 2014). Ancestors of a
+snapshot are its past, so which transfers it has follows from the logs alone. A permanent half is reported once, not for every reader.
 
-Conservation of the sum, as Jepsen's bank has it, follows: the ``replay`` checker holds each part to the rows that it means.
+Conservation of the sum, as in Jepsen's bank, follows: the ``replay`` checker compares each part with the rows that it should change.
 
-What cannot be said: reads around which main of x did not go forward (a rollback, a commit lost), snapshots whose ancestry is not known, and
-transfers of which one table's log cannot tell. A transfer that a rollback took out of a table is left out: that was meant.
+Undecidable are: reads during which main of x did not move forward (a rollback, a lost commit), snapshots of unknown ancestry, and
+transfers that one table's log cannot decide. A transfer that a rollback removed from a table is left out, because that was intended.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ FAR = 200
 OTHER_FORM = "a table that cannot be judged, or a result of another form"
 NOT_IN_THE_LOG = "a snapshot that the log does not have"
 UNKNOWN = (OTHER_FORM, NOT_IN_THE_LOG)
-"""Reasons for which the verdict is unknown; others are in the nature of the read."""
+"""Reasons that make the verdict unknown; the others are inherent in such reads."""
 MOST = 100
-"""Anomalies of a name that are told one by one."""
+"""Number of anomalies per name that are listed one by one."""
 
 
 class TransferReads(TypedDict, total=False):
@@ -73,7 +73,7 @@ class AtomicityStats(TypedDict):
 
 
 class Atomicity(Checker):
-    """Transfers that are in one table and not in the other, for good or in a reader's eyes."""
+    """Transfers that are in one table and not in the other, permanently or as one reader saw it."""
 
     name = "atomicity"
     stats_type = AtomicityStats
@@ -101,7 +101,7 @@ class Atomicity(Checker):
 
 @dataclass(frozen=True)
 class _Transfer:
-    """One transfer: its two tables, and what became of it in each."""
+    """One transfer: its two tables, and its fate in each."""
 
     operation: Operation
     fates: Mapping[str, Resolution]
@@ -113,7 +113,7 @@ class _Transfer:
 
     @property
     def whole(self) -> str:
-        """What became of it in a word."""
+        """Its overall result in one word."""
         fates = set(self.fates.values())
         return (
             "half"
@@ -134,9 +134,9 @@ class _Transfers:
     anomalies: list[Anomaly] = field(default_factory=list)
     found: Counter[str] = field(default_factory=Counter)
     undecided: Counter[str] = field(default_factory=Counter)
-    """What is not known, and may be known to somebody with a better log."""
+    """Unknown for lack of evidence; a more complete log could decide it."""
     remarks: Counter[str] = field(default_factory=Counter)
-    """What nobody can say."""
+    """Undecidable with any log."""
     fates: Counter[str] = field(default_factory=Counter)
     judged: int = 0
     stable: int = 0
@@ -163,7 +163,7 @@ class _Transfers:
         }
 
     def run(self) -> None:
-        """Transfers first: what readers saw of those that stay half is told with them."""
+        """Judge transfers first, because reads of permanent halves are reported with them."""
         halves: list[_Transfer] = []
         for o in self.operations:
             if not _transfers(o):
@@ -186,7 +186,7 @@ class _Transfers:
     # --- transfers
 
     def _transfer(self, o: Operation) -> _Transfer | None:
-        """None when it is left out."""
+        """None if it is left out."""
         pair = _pair(o)
         if any(name not in self.tables for name in pair):
             self.fates["undecided"] += 1
@@ -276,7 +276,7 @@ class _Transfers:
             yield self._fractured(o, line, *best)
 
     def _between(self, o: Operation, own: str) -> tuple[list[int], str]:
-        """The snapshots at which a read's own table can have been when it asked the other, or why that is not known."""
+        """The snapshots at which a read's own table can have been when it asked the other, or why they are unknown."""
         t, result = self.tables.get(own), o.result
         if t is None or not isinstance(result, dict):
             return [], OTHER_FORM
@@ -311,7 +311,7 @@ class _Transfers:
         return {pair: tuple(ops) for pair, ops in out.items()}
 
     def _positions(self, table: str, pair: frozenset[str]) -> npt.NDArray[np.int64]:
-        """The position on a table's main of each transfer of a pair of tables; far beyond its end of those that it has not."""
+        """The position on a table's main of each transfer of a pair of tables; far beyond its end for transfers that it does not have."""
         if (table, pair) not in self._known:
             t = self.tables[table]
             first = [t.on_main(op)[:1] for op in self._between_tables[pair]]
@@ -320,7 +320,7 @@ class _Transfers:
         return self._known[table, pair]
 
     def _has(self, table: str, pair: frozenset[str], snapshot: object) -> npt.NDArray[np.bool_] | None:
-        """Which transfers of a pair of tables a snapshot has; None when its ancestry is not known down to the root."""
+        """Which transfers of a pair of tables a snapshot has; None if its ancestry is not known down to the root."""
         t = self.tables.get(table)
         if t is None or not isinstance(snapshot, int):
             return None
@@ -383,7 +383,7 @@ def _pair(o: Operation) -> tuple[str, str]:
 
 
 def _how(o: Operation) -> str | None:
-    """How a transfer was committed, as its writer says."""
+    """How a transfer was committed, according to its writer."""
     try:
         return str(o.result[0][0]) if _transfers(o) else None
     except (TypeError, IndexError, KeyError):

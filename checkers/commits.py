@@ -1,4 +1,4 @@
-"""The ``commits`` checker: is every acknowledged write on main exactly once, no failed one, and all in an order that can be?
+"""The ``commits`` checker: is every acknowledged write on main exactly once, no failed one, and is their order possible?
 
 An acknowledgement is a promise that the operation's snapshot is on main. What is on main is decided by ancestry, not by presence
 in the list of snapshots: after a lost acknowledgement Iceberg can re-apply its *own old* snapshot
@@ -7,10 +7,10 @@ stays listed and was acknowledged. Every acknowledged INSERT, UPDATE, DELETE and
 matched no row; a procedure leaves none, one or several.
 
 The order of main is read from the system under test, so it is checked before other checkers build on it: an operation that was
-acknowledged before another was invoked must come first in the chain. (Jepsen's ``set-full`` asks the same of a set: lost, duplicated,
+acknowledged before another was invoked must come first in the chain. (Jepsen's ``set-full`` checks the same for a set: lost, duplicated,
 stale. Elle's recoverability: each snapshot names its operation.)
 
-A commit that a rollback took out of main is gone on purpose: where a version sets main back, a rollback that was under way and went there
+A commit that a rollback removed from main is gone on purpose: if a version sets main back, a concurrent rollback to that snapshot
 explains it (``Timeline.set_backs``).
 """
 
@@ -65,7 +65,7 @@ class CommitsStats(TypedDict):
 
 @dataclass
 class _Findings:
-    """What one table showed."""
+    """The findings on one table."""
 
     anomalies: list[Anomaly] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ class _Findings:
 
 
 class Commits(Checker):
-    """Acknowledged writes that are lost or there twice, failed ones that are there, snapshots out of order or of nobody."""
+    """Acknowledged writes that are lost or duplicated, failed ones that are on main, snapshots out of order or without an operation."""
 
     name = "commits"
     stats_type = CommitsStats
@@ -230,7 +230,7 @@ def _sets_back(o: Operation) -> bool:
 
 
 def _must_be_seen(t: Timeline, o: Operation) -> bool:
-    """Whether the log must have the operation's snapshot if there ever was one on main."""
+    """Whether the log must have the operation's snapshot if it ever was on main."""
     assert o.completed is not None
     if o.completed.time >= t.seen_until:
         return False
@@ -238,13 +238,13 @@ def _must_be_seen(t: Timeline, o: Operation) -> bool:
 
 
 class Emptiness:
-    """Whether an operation had nothing to change at some state that it can have seen. Iceberg then need not commit anything."""
+    """Whether an operation had nothing to change in some state that it may have seen. Iceberg then need not commit."""
 
     def __init__(self, t: Timeline) -> None:
         self._t = t
 
     def at_some_state(self, o: Operation) -> bool:
-        """False too when the states are not known. One of unknown outcome can have seen any state after its invocation."""
+        """Also False if the states are unknown. An operation of unknown outcome may have seen any state after its invocation."""
         t = self._t
         if not t.rooted:
             return False
@@ -265,7 +265,7 @@ class Emptiness:
         return False
 
     def _reached(self, event: int) -> int:
-        """The greatest position that can have been reached before an event: all makers so far were invoked."""
+        """The greatest position that may have been reached before an event: the operations of all commits so far were invoked."""
         t = self._t
         for k, c in enumerate(t.main):
             if c.op is not None and c.op in t.everything and t.everything[c.op].invoked.index > event:
@@ -418,7 +418,7 @@ def _foreign(t: Timeline, checker: str, f: _Findings) -> Iterator[Anomaly]:
 
 
 def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
-    """Pairs of operations that main has in the other order than real time; one anomaly a late commit, with its first victim.
+    """Pairs of operations whose order on main contradicts real time; one anomaly per late commit, with its first victim.
 
     Walks the chain from its end with the earliest acknowledgement so far: the operation at position k must not have been invoked after
     an operation at a later position was acknowledged.

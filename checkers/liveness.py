@@ -1,24 +1,24 @@
 """The ``liveness`` checker: does every operation commit or abort in time once faults are over, and is there progress at all?
 
-Safety says that nothing bad is ever seen; a table that refuses everything is perfectly safe. Liveness is the other half: *operations
+Safety means that nothing bad ever happens; a table that refuses everything is safe. Liveness is the other half: *operations
 eventually commit or abort* (Vanlightly's model states it as ``eventually always``). In a finite history "eventually" needs a bound, and a
 bound makes false alarms on slow machines. So a violation is only what a slow machine does not explain:
 
 **An operation.** Its deadline is ``op_timeout + slack`` after its invocation, and again that long after the end of every fault that was
-on before the deadline had passed (``checkers.timeline.fault_windows`` says when faults were on)::
+active before the deadline (``checkers.timeline.fault_windows`` says when faults were on)::
 
     invoke                     fault             heal                    deadline
       │─────────────────────────████████████████████│──── op_timeout + slack ────│
 
-It is *stuck* when it never got an answer (no completion, or the harness gave up waiting after ``op_timeout``:
-``icequake.WriterTimeout``) and the table log says that it did not commit either; *overdue* when the answer came after the deadline. Only
-if meanwhile others worked: at least ``witnesses`` operations were invoked after it and acknowledged before its deadline. On a machine
-that is merely slow they are slow too.
+It is *stuck* if it never got an answer (no completion, or the harness gave up waiting after ``op_timeout``:
+``icequake.WriterTimeout``) and the table log shows no commit either; *overdue* if the answer came after the deadline. Both
+only if others succeeded meanwhile: at least ``witnesses`` operations were invoked after it and acknowledged before its deadline. On a
+machine that is merely slow they are slow too.
 
 **The whole.** Between two acknowledgements (any operation, any table) that have no fault between them and at all times some operation
-under way, less than ``progress`` seconds pass. Aborts are no progress: writers that abort each other for ever are live-locked.
+under way, less than ``progress`` seconds pass. Aborts are not progress: writers that abort each other forever are in a livelock.
 
-Where witnesses are lacking, the run was cut short, or a fault was never healed, the answer is ``unknown``.
+If witnesses are missing, the run was cut short, or a fault was never healed, the verdict is ``unknown``.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class LivenessStats(TypedDict):
 
 @dataclass(frozen=True)
 class Liveness(Checker):
-    """Operations that neither commit nor abort, and times in which nothing does.
+    """Operations that neither commit nor abort, and periods without progress.
 
     Attributes:
-        op_timeout: seconds that an operation may take when nothing is wrong; the history's header overrides it (``op_timeout``).
-        slack: seconds on top of it.
+        op_timeout: seconds that an operation may take without faults; the history's header overrides it (``op_timeout``).
+        slack: additional seconds.
         progress: seconds without an acknowledgement, while operations are under way and no fault is on.
-        witnesses: operations that must have gone through meanwhile for one to be called stuck or overdue.
+        witnesses: number of operations that must have succeeded meanwhile before one is called stuck or overdue.
     """
 
     op_timeout: float = 120.0
@@ -198,7 +198,7 @@ class _Collected:
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """An operation that took too long: until when it had time (ns), and whether an answer came after all."""
+    """An operation that took too long: its deadline (ns), and whether an answer came later."""
 
     op: Operation
     deadline: int
@@ -232,10 +232,10 @@ class _RunProgress:
     end: int
 
     def deadline(self, o: Operation) -> int | None:
-        """Until when the operation has time, ns; None when a fault that was never healed holds it up."""
+        """The operation's deadline, ns; None if a fault that was never healed delays it."""
         bound = self.timeout + self.slack
         at = o.start + bound
-        for w in self.windows:  # by their start: one that begins later cannot push what an earlier one did not
+        for w in self.windows:  # sorted by start: a later fault moves the deadline only if it begins before it
             if w.end >= o.start and w.start <= at:
                 if not w.healed:
                     return None
@@ -243,7 +243,7 @@ class _RunProgress:
         return at
 
     def late(self, said: _Collected) -> Iterator[_Late]:
-        """Operations whose time was up."""
+        """Operations that missed their deadline."""
         unanswered = [o for o in self.operations if _unanswered(o)]
         became = fates(timelines(self.evidence)[0], unanswered) if unanswered else {}
         for o in self.operations:
@@ -266,7 +266,7 @@ class _RunProgress:
                 yield _Late(o, deadline, True)
 
     def waited(self, o: Operation) -> bool:
-        """Whether the harness gave it all its time before it gave up."""
+        """Whether the harness waited the full timeout before it gave up."""
         return o.completed is not None and o.completed.time - o.start >= self.timeout
 
     def disturbed(self, o: Operation) -> bool:
@@ -310,5 +310,5 @@ class _RunProgress:
 
 
 def _driver_died(o: Operation) -> bool:
-    """Whether what ended it was the death of its driver: that answers nothing, and no time limit is at fault."""
+    """Whether the death of its driver ended it; that is neither an answer nor a missed deadline."""
     return any(c == "icequake.WriterDied" for c, *_ in o.error or ())

@@ -1,17 +1,17 @@
-"""The ``pointer`` checker: is every swap of a table's pointer that the catalog accepted in the pointer's history, and did each replace
-what was there?
+"""The ``pointer`` checker: is every accepted swap of a table's pointer in the pointer's history, and did each one replace the current
+version?
 
 An Iceberg commit is a compare-and-swap of one pointer. The proxies in front of the catalog see each swap: the metadata file that it
-replaces, the one that it puts in its place, and the catalog's answer. The table log is the pointer's history as the metadata files (or the
-catalog's own log) tell it. Two things follow, whatever the workload did:
+replaces, the new metadata file, and the catalog's answer. The table log is the pointer's history according to the metadata files (or
+the catalog's own log). Two anomalies follow, independent of the workload:
 
-* **lost-update**: two swaps that replaced the same metadata file were both accepted. One of the two is lost, and with it what its
-  writer was told is committed: the catalog does not compare, or not in one step with the swap. (Lost update, P4 in Berenson et al., "A
-  Critique of ANSI SQL Isolation Levels", 1995: here of the pointer.) Where the new file's name is what is fought for (a rename to the next
-  version, the Hadoop catalog), two writers who both wrote that file.
+* **lost-update**: two swaps that replaced the same metadata file were both accepted. One of the two is lost, although its writer
+  got an acknowledgement: the catalog does not compare, or not atomically with the swap. (Lost update, P4 in Berenson et al., "A
+  Critique of ANSI SQL Isolation Levels", 1995: here of the pointer.) If writers compete for the new file's name (a rename to the next
+  version, the Hadoop catalog): two writers that both wrote that file.
 * **lost-swap**: an accepted swap, answered before the history was read last, is not in it.
 
-A run without proxies has no swaps, and nothing is said.
+A run without proxies has no swaps and so no verdict on them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from checkers.verdict import Anomaly, Checker, Validity, Verdict
 LOST = "lost"
 """Key of the evidence of a lost update: the operations whose swaps are lost."""
 MOST = 50
-"""Anomalies of a name and table that are told one by one."""
+"""Number of anomalies per name and table that are listed one by one."""
 
 
 class PointerTable(TypedDict):
@@ -90,7 +90,7 @@ class _TableSwaps:
         self.gap = not log.complete or any(p.code in METADATA for p in said)
 
     def lost_updates(self) -> Iterator[Anomaly]:
-        """Accepted swaps that replaced the same."""
+        """Accepted swaps that replaced the same file."""
         rivals: dict[str, list[PointerSwap]] = {}
         for s in self._swaps:
             place = s.new if s.names_place else s.base
@@ -107,7 +107,7 @@ class _TableSwaps:
         version = _file(place) if n is None else f"metadata version {n} ({_file(place)})"
         told = explain.listing(f"{self._who(s)}, answered {s.answer} at {explain.ms(s.end)}" for s in swaps)
         if swaps[0].names_place:
-            swaps = sorted(swaps, key=lambda s: s.end)  # the last to be answered is what is there
+            swaps = sorted(swaps, key=lambda s: s.end)  # the file holds the last one answered
             lost = swaps[:-1]
             text = (
                 f"a lost update of the table's pointer: {len(swaps)} commits wrote the same file, {version}, and each was accepted: {told}. "

@@ -1,28 +1,28 @@
-"""The ``retries`` checker: what concurrency cost. It measures; what is too much the workload file says (``assert:``).
+"""The ``retries`` checker: the cost of concurrency. It only measures; the workload file sets the limits (``assert:``).
 
-Optimistic concurrency pays for a conflict twice: the winner's rival tries again (``CommitFailedException``: the base moved, the changes
-still apply) or gives up (``ValidationException``: they do not apply any more), and all its work is thrown away. Who aborted whom, how
-often, and at what price is what one tunes: ``commit.retry.*``, isolation level, partitioning, when to compact.
+Optimistic concurrency pays for a conflict twice: the losing writer retries (``CommitFailedException``: the base moved, the changes
+still apply) or gives up (``ValidationException``: they no longer apply), and its work is lost. Who aborted whom, how
+often, and at what cost is what users tune: ``commit.retry.*``, isolation level, partitioning, when to compact.
 
 **Attempts** of a commit that won are in the name of its manifest list, ``snap-<id>-<attempt>-<uuid>.avro``, for every catalog
-(``SnapshotProducer.manifestListPath``); how often an aborted operation tried is nowhere to be seen.
+(``SnapshotProducer.manifestListPath``); the attempts of an aborted operation are not recorded anywhere.
 
-**Conflict pairs.** An operation that a concurrent commit aborted could only conflict with commits that became current between its scan
-and its end. Of these the best guess is, in this order:
+**Conflict pairs.** An aborted operation can only conflict with commits that became current between its scan and its end. Of
+these the best guess is, in this order:
 
 ====== ======================================================================================================================
 named  the error message names a file that the commit added or removed ("Found conflicting files …: [path]"): no guess at all
 rows   the commit changed rows with keys that the operation reads or writes, by its meaning at a state it can have scanned
 part   the commit touched partitions that these keys are in (partitioned tables only)
-time   it was there
+time   the commit was concurrent
 ====== ======================================================================================================================
 
-**Spurious aborts.** An abort was needed if the concurrent commits changed what the operation means. It was spurious if its meaning, the
-rows that it removes and adds, is the same at every state between its scan and its abort: applied to any of them it would have done just
-what it set out to do. (Iceberg validates files and partitions, not rows: that is the price of not reading data at commit.) Procedures
-have no meaning of their own in rows, so they are not counted.
+**Spurious aborts.** An abort was needed if the concurrent commits changed the operation's meaning, the rows that it removes and adds. It
+was spurious if the meaning is the same at every state between its scan and its abort: the operation would have had the same effect on
+each of them. (Iceberg validates files and partitions, not rows: that is the price of not reading data at commit.) Procedures change
+no rows, so they are not counted.
 
-**Backoff** is not recorded anywhere; it is worked out from ``commit.retry.*`` as the table's metadata had them: ``min-wait · 2^(n-1)``
+**Backoff** is not recorded; it is computed from ``commit.retry.*`` in the table's metadata: ``min-wait · 2^(n-1)``
 up to ``max-wait`` before try n+1, plus a jitter of up to 10 % (``util/Tasks.java``); half the jitter is counted.
 """
 
@@ -49,10 +49,10 @@ from workloads.tables import Row, State
 
 S = 1_000_000_000
 AROUND = ("setup", "final-reads")
-"""Phases that are not the workload's."""
+"""Phases outside the workload."""
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 DEFAULTS = {"num-retries": 4, "min-wait-ms": 100, "max-wait-ms": 60_000, "total-timeout-ms": 1_800_000}
-"""``commit.retry.*`` where a table does not say (``TableProperties``)."""
+"""Defaults of ``commit.retry.*`` (``TableProperties``)."""
 EXHAUSTED = "CommitFailedException"
 _PATH = re.compile(r"[^\s,\[\]()'\"]+\.(?:parquet|puffin|orc|avro)\b")
 
@@ -346,7 +346,7 @@ def _six_digits(v: float | None) -> float | None:
 
 
 def _writer(o: Operation, writers: object) -> str:
-    """The writer of an operation, as its id says (``w3-17``); else the one that its process belongs to: a writer goes on as
+    """The writer of an operation, from its id (``w3-17``), else from its process: a writer continues as
     ``process + writers`` after an operation of unknown outcome."""
     if named := re.fullmatch(r"(w\d+)-\d+", o.op):
         return named[1]
@@ -377,7 +377,7 @@ class _Table:
 
     @cached_property
     def aborted(self) -> tuple[Operation, ...]:
-        """Operations that a concurrent commit aborted; one on two tables is its first table's."""
+        """Operations that a concurrent commit aborted; one on two tables counts for its first table."""
         own = {o.op for o in self.operations if o.table == self.timeline.name}
         return tuple(o for o in self.timeline.ops if o.op in own and o.type == "fail" and conflict(o.error) is not None)
 
@@ -421,14 +421,14 @@ class _Table:
     # --- who aborted whom
 
     def window(self, o: Operation) -> tuple[int, int]:
-        """Positions on main that had been reached for certain before its invocation, and that can have been before its end."""
+        """The position on main certainly reached before its invocation, and the highest one possibly reached before its end."""
         assert o.completed is not None
         first = self.timeline.settled(o.invoked.index)
         return first, max(first, self._reached(o.completed.index))
 
     @cached_property
     def _invoked(self) -> list[int]:
-        """Position - 1 → index of the event that invoked its commit; -1 where it is not known."""
+        """Position - 1 → index of the event that invoked its commit; -1 if unknown."""
         made = (self.timeline.everything.get(c.op or "") for c in self.timeline.main)
         return [-1 if o is None else o.invoked.index for o in made]
 
@@ -439,12 +439,12 @@ class _Table:
         return len(self._invoked)
 
     def concurrent(self, o: Operation) -> list[Commit]:
-        """Commits that can have become current between the operation's scan and its end."""
+        """Commits that may have become current between the operation's scan and its end."""
         first, last = self.window(o)
         return [c for c in self.timeline.main[first:last] if c.op != o.op]
 
     def culprits(self, o: Operation) -> tuple[str, list[Commit]]:
-        """The commits that most likely aborted it, and why they are thought to; see the module's text."""
+        """The commits that most likely aborted it, and the reason for the guess; see the module's docstring."""
         candidates = self.concurrent(o)
         named = self._named(o, candidates)
         if named:
@@ -477,7 +477,7 @@ class _Table:
 
     @cached_property
     def states(self) -> Sequence[Commit] | None:
-        """Main's commits when the rows of all of them are known, from the empty table on; else None."""
+        """Main's commits from the empty table on if all their rows are known, else None."""
         t = self.timeline
         if not t.rooted or any(t.changes(c) is None for c in t.main):
             return None
@@ -485,7 +485,7 @@ class _Table:
 
     @cached_property
     def _meanings(self) -> tuple[dict[str, _Footprint], dict[str, bool]]:
-        """Operation → what it touches at the states that it can have scanned; and whether its meaning is the same at all of them."""
+        """Operation → what it touches at the states that it may have scanned; and whether its meaning is the same at all of them."""
         t = self.timeline
         starts: dict[int, list[Operation]] = {}
         windows = {o.op: self.window(o) for o in self.aborted}
@@ -528,7 +528,7 @@ class _Table:
             assert changes is not None
             try:
                 state.apply(*changes)
-            except KeyError:  # the log contradicts itself: ``replay`` says where
+            except KeyError:  # the log contradicts itself; ``replay`` reports where
                 return
             yield k, state
 

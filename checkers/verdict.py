@@ -21,9 +21,9 @@ class MinimalHistory:
     """The smallest part of the history that still shows an anomaly.
 
     Attributes:
-        ops: ids of the operations that are left, by invocation.
-        ids: the rows that were looked at; empty for all.
-        complete: whether none of the operations can be taken away; False when the search was cut short.
+        ops: ids of the remaining operations, by invocation.
+        ids: ids of the rows considered; empty for all.
+        complete: whether no operation can be removed; False if the search was cut short.
     """
 
     ops: tuple[str, ...]
@@ -34,7 +34,7 @@ class MinimalHistory:
 class TrailRow(TypedDict):
     """One row that a snapshot added (``sign`` ``+``) or removed (``-``): in which file, at which position.
 
-    ``by`` is the delete file that hides the row; None when the data file itself came or went.
+    ``by`` is the delete file that hides the row; None if the data file itself was added or removed.
     """
 
     sign: Literal["+", "-"]
@@ -57,7 +57,7 @@ class TrailSnapshot(TypedDict):
 
 
 class TrailStep(TypedDict):
-    """One operation of an anomaly with its snapshots. ``ended_ms`` is None when nobody knows when it ended."""
+    """One operation of an anomaly with its snapshots. ``ended_ms`` is None if the end is unknown."""
 
     op: str
     kind: str
@@ -74,19 +74,19 @@ class Anomaly:
 
     Attributes:
         name: in the field's terms, e.g. ``lost-update``, ``undelete``, ``stale-read``.
-        checker: who found it.
-        table: table name in the workload file, None when it concerns none or all.
-        explanation: one paragraph that says why what was seen is a contradiction, naming ops, snapshots, files and rows.
+        checker: name of the checker that found it.
+        table: table name in the workload file, None if it concerns none or all.
+        explanation: one paragraph that shows why the observation is a contradiction, naming ops, snapshots, files and rows.
         ops: ids of the operations involved, the offender first.
         events: history indices of those operations.
         snapshots: snapshot ids, in commit order.
         files: data, delete or metadata files involved.
         keys: ids (column ``id``) of the rows involved.
-        documented: a link when Iceberg documents the behaviour as possible, else None. An anomaly all the same.
-        evidence: anything else worth keeping, JSON values only.
-        same_as: of a second opinion, the name of the anomaly of another checker that it confirms; else None.
-        minimal: the smallest part of the history that shows the anomaly; None when none was looked for or found.
-        trail: from each operation down to its rows, the offender first; empty when it was not followed.
+        documented: a link if Iceberg documents the behaviour as possible, else None. It is an anomaly in both cases.
+        evidence: further evidence, JSON values only.
+        same_as: for a second opinion, the name of the other checker's anomaly that it confirms; else None.
+        minimal: the smallest part of the history that shows the anomaly; None if none was searched or found.
+        trail: from each operation down to its rows, the offender first; empty if it was not traced.
     """
 
     name: str
@@ -142,11 +142,11 @@ class Verdict:
 
 
 class Checker(Protocol):
-    """A checker is a pure function of the evidence. A class that inherits from this one is found by ``checkers.judge.registry``.
+    """A checker is a pure function of the evidence. ``checkers.judge.registry`` finds every class that inherits from this one.
 
     Attributes:
-        name: in verdicts and on the command line.
-        names: of all anomalies that it can report.
+        name: its name in verdicts and on the command line.
+        names: names of all anomalies that it can report.
         reducible: whether its anomalies are reduced to a minimal history. It must find the anomaly again in a part of the history.
         second_opinion: whether it finds by other means what other checkers find, so that an anomaly of it can be ``same_as`` one of theirs.
         stats_type: the ``TypedDict`` of its verdicts' ``stats``, with the meaning and the unit of each key; ``dict`` when it declares none.
@@ -176,6 +176,6 @@ def exit_code(v: Validity) -> int:
 
 
 def own_findings(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
-    """Those that are more than another checker's word for one that is here too (``same_as``)."""
+    """The anomalies, without those that only confirm another one in the list (``same_as``)."""
     names = {a.name for a in anomalies if a.same_as is None}
     return [a for a in anomalies if a.same_as not in names]

@@ -1,8 +1,8 @@
-"""The table under test: its columns, its dimensions, and its contents as the checkers hold them.
+"""The table under test: its columns, its dimensions, and its contents as checkers represent them.
 
-Every table of a run has the columns of design: ``id`` (key; not unique in Iceberg), ``val`` (a register: the id of the
+Every table of a run has these columns: ``id`` (key; not unique in Iceberg), ``val`` (a register: the id of the
 operation that last set it), ``cnt`` (a counter), ``log`` (an append list: comma-separated operation ids, so that every
-version's order is visible to a plain reader) and ``part`` (the partition; ``id mod partitions``, never updated).
+reader sees the order of versions) and ``part`` (the partition; ``id mod partitions``, never updated).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SQL_COLUMNS = "id BIGINT, val STRING, cnt BIGINT, log STRING, part INT"
 
 
 class TableSpec(BaseModel):
-    """One table's dimensions, as the workload file gives them."""
+    """One table's dimensions from the workload file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -49,7 +49,7 @@ class TableSpec(BaseModel):
 
 
 class State:
-    """A table's contents: a multiset of rows with an index by key. Mutable; ``copy`` before trying something out."""
+    """A table's contents: a multiset of rows with an index by key. Mutable; ``copy`` it before tentative changes."""
 
     __slots__ = ("_by_id",)
 
@@ -59,14 +59,14 @@ class State:
             self.add(r)
 
     def add(self, row: Row, n: int = 1) -> None:
-        """Put ``row`` in ``n`` times."""
+        """Add ``row`` ``n`` times."""
         self._by_id.setdefault(row.id, Counter())[row] += n
 
     def remove(self, row: Row, n: int = 1) -> None:
-        """Take ``row`` out ``n`` times.
+        """Remove ``row`` ``n`` times.
 
         Raises:
-            KeyError: it is not there that often.
+            KeyError: the state has fewer of it.
         """
         rows = self._by_id.get(row.id)
         if rows is None or rows[row] < n:
@@ -78,10 +78,10 @@ class State:
                 del self._by_id[row.id]
 
     def apply(self, removed: Iterable[Row], added: Iterable[Row]) -> None:
-        """Take out ``removed``, then put in ``added``.
+        """Remove ``removed``, then add ``added``.
 
         Raises:
-            KeyError: a removed row is not there.
+            KeyError: the state does not have a removed row.
         """
         for r in removed:
             self.remove(r)

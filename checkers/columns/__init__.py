@@ -1,7 +1,7 @@
 """The checkers of commit order, rows and reads on flat columns: for histories that are too long for objects.
 
-:mod:`frames` puts a table's evidence into columns, :mod:`screen` proves what is right or says what it cannot prove, :mod:`engine` makes
-verdicts of that (what is not proven goes to the exact checkers), :mod:`spark` does the same on a cluster.
+:mod:`frames` puts a table's evidence into columns, :mod:`screen` proves tables valid or lists what it cannot prove, :mod:`engine` turns
+that into verdicts (the exact checkers judge what is not proven), :mod:`spark` does the same on a cluster.
 """
 
 from checkers.columns.engine import CHECKERS, check_columns

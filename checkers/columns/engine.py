@@ -1,8 +1,8 @@
 """Verdicts from columns: what the screen proves is valid; everything else goes to the exact checkers.
 
-If a table is not ordinary, or anything in it is suspect, the exact checkers judge all of it as long as it has no more than
-:data:`EXACT` operations; so they report all anomalies there, with explanations. Of a suspect table that is too long for them, only what
-is certain is reported: an anomaly without explanation if the screen's reason proves one, ``unknown`` otherwise.
+If a table is not ordinary, or anything in it is suspect, the exact checkers judge all of it if it has at most :data:`EXACT` operations;
+they report all its anomalies with explanations. For a suspect table that is too long for them, only certain results are
+reported: an anomaly without explanation if the screen's reason proves one, ``unknown`` otherwise.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from checkers.timeline.timeline import Timeline, resolutions, timelines
 from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
 
 EXACT = 200_000
-"""The most operations of a table that the exact checkers judge in place of the screen."""
+"""The largest number of operations of a table that the exact checkers judge instead of the screen."""
 MOST = 10
 """Anomalies of one reason listed for a table that is too long for explanations."""
 
 RESOLUTIONS = "resolutions"
-"""Key of the statistics of ``commits`` on what became of operations of unknown outcome."""
+"""Key in the statistics of ``commits`` for the resolution of operations of unknown outcome."""
 
 _EXACT: tuple[Checker, ...] = (Commits(), Replay(), Reads(), Isolation())
 CHECKERS: tuple[str, ...] = tuple(c.name for c in _EXACT)
@@ -70,9 +70,9 @@ class Judged:
     """The result of one table.
 
     Attributes:
-        verdicts: checker → its verdict on this table alone.
-        by: ``columns`` when the screen decided, ``exact`` when the exact checkers did.
-        why: why the exact checkers judged it; empty when the screen did.
+        verdicts: checker → its verdict on this table only.
+        by: ``columns`` if the screen decided, ``exact`` if the exact checkers did.
+        why: why the exact checkers judged it; empty if the screen did.
     """
 
     table: str
@@ -94,7 +94,7 @@ def check_columns(evidence: Evidence) -> list[Verdict]:
 
 
 def _resolved(v: Verdict, found: Sequence[Timeline], evidence: Evidence) -> Verdict:
-    """A verdict on what became of operations in all their tables together, not in the last one that was judged."""
+    """The verdict, with operations resolved over all their tables together instead of the last one judged."""
     told = v.stats[RESOLUTIONS]
     whole = resolutions(found, (o for o in evidence.history.operations() if o.op in told))
     return replace(v, stats={**v.stats, RESOLUTIONS: whole})
@@ -112,7 +112,7 @@ def judge_frame(f: Frame, evidence: Evidence | None = None) -> Judged:
 
     Args:
         f: the columns.
-        evidence: the columns' source, for the exact checkers; None when there are only columns.
+        evidence: the columns' source, for the exact checkers; None if there are only columns.
     """
     s = screen(f)
     name = f.spec.name
@@ -160,7 +160,7 @@ def _one_table(v: Verdict, name: str) -> Verdict:
 
 
 def _certain(f: Frame, s: Screen, why: str) -> dict[str, Verdict]:
-    """What is certain about a table of which there are only columns."""
+    """The certain results for a table that exists only as columns."""
     anomalies: dict[str, list[Anomaly]] = {c: [] for c in CHECKERS}
     doubtful: list[str] = []
     for reason, ops in sorted(s.suspects.items()):

@@ -1,4 +1,4 @@
-"""What kinds of operations do to rows, as columns: one flag a kind, by its number in a frame."""
+"""What kinds of operations do to rows, as columns: one flag per kind, by its number in a frame."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class KindFacts:
 
     Attributes:
         known: this version knows it.
-        told: what it means to rows is told by its facts, or it leaves them alone.
-        writes, dml: it leaves a snapshot; one of its own whenever it is acknowledged.
+        told: its facts define its effect on rows, or it has none.
+        writes, dml: it can leave a snapshot; it leaves exactly one if acknowledged.
         sets_val, counts, appends: it updates that column of the rows that it touches.
-        removes: the rows that it touches go, or others come in their place.
-        inserts, if_absent: it makes a row of each of its ids; only of those that are not there.
-        reads, travels: it returns the rows that it touches, as they are now; as an older snapshot had them.
+        removes: it removes or replaces the rows that it touches.
+        inserts, if_absent: it makes a row for each of its ids; only for absent ids.
+        reads, travels: it returns the rows that it touches; as of an older snapshot.
     """
 
     known: Bools

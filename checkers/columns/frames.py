@@ -1,15 +1,15 @@
 """One table's evidence as flat columns: operations, their arguments, main's commits and the rows they changed, all numbers.
 
 Texts become 64-bit hashes of which only equality matters: an operation's id, and with it every value of a register; a list of appends is
-the hash of its elements in their order, so that the hash after an append follows from the one before. What a read returned is the sum of
-its rows' hashes modulo 2^64, whatever their order: the hash of the multiset. Two that differ are taken for equal with a probability of
-2^-64 a comparison; nothing here is looked up by hash, so that the number of values does not matter.
+the hash of its elements in their order, so that the hash after an append follows from the one before. The hash of a read's
+result, a multiset, is the sum of its rows' hashes modulo 2^64. Two different values compare equal with a probability of
+2^-64 per comparison; nothing is looked up by hash, so the number of values does not matter.
 
-A table is *ordinary* when its log is whole: read to its end after the last operation, main known down to the empty table and never set
-back, all rows known, all operations of known kinds and forms. Only such a table has columns; of any other the exact checkers must judge.
+A table is *ordinary* if its log is complete: read to its end after the last operation, main known down to the empty table and never set
+back, all rows known, all operations of known kinds and forms. Only such a table has columns; the exact checkers judge any other.
 
-In a file, and between Spark and Python, a frame is *records*: rows of the same integer columns, whatever they tell (:data:`RECORD`), so that
-all tables of all runs are one dataset.
+In a file, and between Spark and Python, a frame is *records*: rows with the same integer columns for every kind of content (:data:`RECORD`), so
+that all tables of all runs form one dataset.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
 NEVER = np.iinfo(np.int64).max
-"""Event index of what never came."""
+"""Event index of an event that never came."""
 OUTCOMES = ("ok", "fail", "info")
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -50,7 +50,7 @@ IDS, COPY, WHERE, PART, PARTS, WHOLE = range(6)
 
 
 class Unordinary(Exception):
-    """A table that columns cannot tell; the message says why."""
+    """A table that columns cannot represent; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,17 @@ class Frame:
     """One table. Positions on main count from 1; 0 is the empty table. Event indices are those of the whole history.
 
     Attributes:
-        spec: what the table promises.
+        spec: the table's promises.
         kinds: names of kinds; ``kind`` is an index into them.
         kind, outcome, process, invoked, completed: per operation, by invocation; ``outcome`` is an index into ``OUTCOMES``, ``completed``
-            is ``NEVER`` where no answer came.
+            is ``NEVER`` if no answer came.
         name: per operation, the hash of its id.
         seen: per operation, the hash of the rows that it read; 0 for others.
         at: per operation, the position that a read of an older snapshot asked for; -1 for others.
         form: per operation, what it touches (:data:`IDS` …).
-        part, parity: per operation, the partition that it names and the parity of its predicate; -1 where it has none.
+        part, parity: per operation, the partition that it names and the parity of its predicate; -1 if it has none.
         arg_op, arg_id: the ids that operations name, by operation, in the order in which they name them.
-        commit_op: position - 1 → number of the operation that made it; -1: of none of this table.
+        commit_op: position - 1 → number of the operation that made it; -1: no operation of this table.
         position, sign, id, val, cnt, log, row_part: per row that a commit added (+1) or removed (-1), net, by position.
     """
 
@@ -98,7 +98,7 @@ class Frame:
 
     @property
     def operations(self) -> int:
-        """How many there are."""
+        """Number of operations."""
         return len(self.kind)
 
 
@@ -114,7 +114,7 @@ def mix(x: U64) -> U64:
 
 
 def appended(log: U64, name: U64) -> U64:
-    """The hash of lists to each of which one element was appended."""
+    """The hashes of lists after appending one element to each."""
     return mix(log * _GOLDEN + name)
 
 
@@ -136,7 +136,7 @@ def hash_name(text: str) -> int:
 
 
 class _Rows:
-    """Rows being collected."""
+    """Collects rows."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
@@ -154,7 +154,7 @@ class _Rows:
         return found
 
     def list(self, text: str) -> int:
-        """The hash of a list: of the one before its last append, which was mostly seen before, and that append."""
+        """The hash of a list, from its hash before the last append (mostly known already) and that append."""
         found = self.logs.get(text)
         if found is None:
             before, comma, last = text.rpartition(",")
@@ -233,7 +233,7 @@ def frame_of(t: Timeline) -> Frame:
     sign: list[int] = []
     for k, c in enumerate(t.main, 1):
         changes = t.changes(c)
-        assert changes is not None  # an ordinary table's are known
+        assert changes is not None  # known for an ordinary table
         for changed, way in ((changes.removed, -1), (changes.added, 1)):
             for r in changed:
                 rows.add(r)
@@ -272,7 +272,7 @@ def frame_of(t: Timeline) -> Frame:
 
 
 def _demand_ordinary(t: Timeline) -> None:
-    """Raises :class:`Unordinary` unless the table's log is whole and simple."""
+    """Raises :class:`Unordinary` unless the table's log is complete and simple."""
     if not (t.complete and t.log.complete and t.rooted and t.read_to_pointer):
         raise Unordinary("the run or its log did not come to its end, or the log is not known down to its root")
     if any(o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back for o in t.ops):
@@ -293,10 +293,10 @@ def _demand_ordinary(t: Timeline) -> None:
 
 
 def _touched(o: Operation, spec: TableSpec) -> Touches:
-    """What an operation touches; nothing for one that leaves all rows alone.
+    """What an operation touches; nothing for one that does not touch rows.
 
     Raises:
-        Unordinary: its kind or its arguments are of no known form.
+        Unordinary: its kind or the form of its arguments is unknown.
     """
     kind = kind_of(o)
     if kind is None or not isinstance(o.value, dict):
@@ -312,10 +312,10 @@ def _touched(o: Operation, spec: TableSpec) -> Touches:
 
 
 def _form(o: Operation, about: Touches, spec: TableSpec) -> int:
-    """How an operation says what it touches.
+    """The form in which an operation names what it touches.
 
     Raises:
-        Unordinary: in a way that columns cannot tell.
+        Unordinary: columns cannot represent it.
     """
     if about.copied_from is not None:
         form, known = COPY, len(about.ids) == 1 and about.among == frozenset()
@@ -346,7 +346,7 @@ RECORD: Mapping[int, tuple[str, ...]] = {
     COMMIT: ("commit_op",),
     CHANGE: ("position", "sign", "id", "val", "cnt", "log", "row_part"),
 }
-"""What a record tells → which of the frame's columns are its ``c0``, ``c1``, …; ``n`` is the row's number in them."""
+"""Content of a record → which of the frame's columns are its ``c0``, ``c1``, …; ``n`` is the row's number in them."""
 HASHES = frozenset({"name", "seen", "val", "log"})
 SCHEMA = pa.schema([("record", pa.int8()), ("n", pa.int64()), *((f"c{i}", pa.int64()) for i in range(WIDTH))])
 
@@ -371,7 +371,7 @@ def from_records(
     Args:
         record, n: those columns.
         columns: ``c0``, ``c1``, …
-        spec: what the table promises; records do not tell.
+        spec: the table's promises, which records do not have.
         kinds: names of the kinds that records have by number.
     """
     found: dict[str, Any] = {}

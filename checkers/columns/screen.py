@@ -1,21 +1,21 @@
-"""Proves that ``commits``, ``replay``, ``reads`` and ``isolation`` have nothing to say of a table, or tells what it cannot prove.
+"""Proves that ``commits``, ``replay``, ``reads`` and ``isolation`` find no anomaly in a table, or lists what it cannot prove.
 
-Four things are shown of an ordinary table (see ``frames``), all by sorting and summing whole columns:
+It shows four things of an ordinary table (see ``frames``), all by sorting and summing whole columns:
 
-1. *Commits.* Every acknowledged statement is on main once, no failed operation and no read at all, one of unknown outcome at most once;
-   whoever was acknowledged before another was invoked comes first.
+1. *Commits.* Every acknowledged statement is on main once, one of unknown outcome at most once, and no failed operation or read is;
+   an operation that was acknowledged before another was invoked comes first.
 2. *Rows.* Every commit's net rows are what its operation means at its parent's state. What it removes must be all rows of the ids or the
    predicate that it names, so counts and hashes of the sets are compared: those of a set before a commit are sums over the earlier changes.
    What it adds must be what its meaning makes of those rows, which is computed row by row from what it removed.
 3. *Reads.* Every read equals the state at a position not below any write or read that had ended before it began, and not above the newest
    commit whose makers had all been invoked when it ended. Positions are the least that satisfy this (as those of the checker ``reads``).
 4. *Isolation* then follows. Put every read after the commit of its position, reads of the same position by their invocation. That is one
-   order of all operations; by 2 and 3 everyone sees exactly what the ones before left; by 1 and 3 it agrees with real time, so with the
+   order of all operations; by 2 and 3 every operation sees exactly what the earlier ones left; by 1 and 3 it agrees with real time, so with the
    order of each process. So the table was strictly serializable, and its dependency graph has no cycle that any level forbids
    ([Adya 1999], [Herlihy Wing 1990]); operations of unknown outcome that are not on main took no effect.
 
-What cannot be proven is a *suspect*: an operation, by the reason. It may be innocent (under snapshot isolation a commit may have scanned an
-older state), which is for the exact checkers to say. ``definite`` are the reasons that these would call an anomaly in any case.
+What cannot be proven is a *suspect*: an operation, by the reason. It may be legal (under snapshot isolation a commit may have scanned an
+older state); the exact checkers decide that. ``definite`` are the reasons that they would call an anomaly in any case.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from checkers.columns.frames import COPY, I64, IDS, NEVER, PART, PARTS, U64, WHE
 from workloads.operations.keys import OWN_KEYS
 
 LOOKED_AT = 64
-"""How many states a read's rows are compared with from its lowest position on."""
+"""Number of states that a read's rows are compared with, from its lowest position on."""
 ROUNDS = 32
-"""How often positions of reads are raised over those of reads before them."""
+"""How often positions of reads are raised above those of earlier reads."""
 
 _OK, _FAIL, _INFO = 0, 1, 2
 
 
 @dataclass
 class Screen:
-    """What could not be proven.
+    """The result: what could not be proven.
 
     Attributes:
-        suspects: reason → numbers of operations (of commits that nobody made: their positions, negative).
-        reads: how many were compared.
-        commits: how many were replayed.
-        rows: how many changed rows there were.
+        suspects: reason → numbers of operations (for commits without an operation: their negative positions).
+        reads: number of compared reads.
+        commits: number of replayed commits.
+        rows: number of changed rows.
     """
 
     suspects: dict[str, I64] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Screen:
 
     @property
     def proven(self) -> bool:
-        """Whether nothing is left."""
+        """Whether there is no suspect."""
         return not self.suspects
 
     def suspect(self, reason: str, operations: I64) -> None:
@@ -76,7 +76,7 @@ DEFINITE = {
     "no-state-read": "reads",
     "wrong-time-travel": "reads",
 }
-"""Reason → the checker that calls it an anomaly whatever the table promises. ``wrong-rows`` is one on a serializable table (``replay``)."""
+"""Reason → the checker that calls it an anomaly at every level. ``wrong-rows`` is one on a serializable table (``replay``)."""
 
 
 def screen(f: Frame) -> Screen:
@@ -100,7 +100,7 @@ def screen(f: Frame) -> Screen:
 
 
 def _commits(f: Frame, facts: KindFacts, out: Screen) -> bool:
-    """Whether every commit is somebody's, so that rows can be looked at."""
+    """Check the commits; True if every commit has an operation, so that its rows can be checked."""
     nobody = np.flatnonzero(f.commit_op < 0)
     out.suspect("unknown-commit", -(nobody + 1))
     if len(nobody):
@@ -142,7 +142,7 @@ class _Sets:
         self.count = _running(f.sign[order])
 
     def _numbered(self, member: I64) -> I64:
-        """Numbers the sets by name; the number of each row's."""
+        """Number the sets by name; return the number of each row's set."""
         low, high = (int(member.min()), int(member.max())) if len(member) else (0, -1)
         if not 0 <= high - low < 8 * len(member) + 1024:
             self.names, code = np.unique(member, return_inverse=True)
@@ -155,7 +155,7 @@ class _Sets:
         return self.dense[member - low]
 
     def of(self, name: I64) -> tuple[I64, Bools]:
-        """The numbers of sets, and whether there are such."""
+        """The numbers of sets, and whether they exist."""
         if not len(self.names):
             return np.zeros(len(name), np.int64), np.zeros(len(name), np.bool_)
         if self.dense is not None:
@@ -169,7 +169,7 @@ class _Sets:
     def upto(self, code: I64, position: I64, *, including: bool) -> I64:
         """How many changes there are of these sets and of those before them, up to a position."""
         wanted = code * self.stride + position
-        order = np.argsort(wanted)  # needles in order are found many times faster
+        order = np.argsort(wanted)  # searching in sorted order is many times faster
         found = np.empty(len(wanted), np.int64)
         found[order] = np.searchsorted(self.key, wanted[order], "right" if including else "left")
         return found
@@ -276,7 +276,7 @@ def _rows(f: Frame, facts: KindFacts, states: _States, out: Screen) -> None:
 
 
 def _named(f: Frame) -> tuple[I64, I64]:
-    """Commits by ids: for each id that its operation names the commit's number (position - 1), and the id. Copies are not among them."""
+    """Commits by ids: for each id that its operation names, the commit's number (position - 1) and the id; without copies."""
     first = np.searchsorted(f.arg_op, f.commit_op)
     count = np.where(f.form[f.commit_op] == COPY, 0, np.searchsorted(f.arg_op, f.commit_op, "right") - first)
     at = np.repeat(np.arange(len(f.commit_op)), count)
@@ -287,7 +287,7 @@ def _named(f: Frame) -> tuple[I64, I64]:
 def _twice(at: I64, ids: I64) -> I64:
     """Commits whose operation names an id more than once."""
     several = np.zeros(len(at), np.bool_)
-    same = at[1:] == at[:-1]  # they come by commit
+    same = at[1:] == at[:-1]  # they are sorted by commit
     several[1:] |= same
     several[:-1] |= same
     at, ids = at[several], ids[several]
@@ -298,9 +298,9 @@ def _twice(at: I64, ids: I64) -> I64:
 
 
 def _predicates(f: Frame, removes: Bools, at: I64, ids: I64) -> list[tuple[I64, I64, I64]]:
-    """For commits that remove rows by a predicate: their numbers, which set each changed row belongs to, and which set each of them takes.
+    """For commits that remove rows by a predicate: their numbers, which set each changed row belongs to, and which set each commit selects.
 
-    A commit comes once for each of the sets that it takes. ``removes``: of each commit. ``at`` and ``ids``: as :func:`_named` tells.
+    A commit occurs once for each set that it selects. ``removes``: one per commit. ``at`` and ``ids``: as :func:`_named` returns.
     """
     out = []
     form = np.where(removes, f.form[f.commit_op], IDS)
@@ -328,7 +328,7 @@ def _part_of(id: I64, f: Frame) -> I64:
 
 
 def _copies(f: Frame, states: _States, name: U64, made: tuple[I64, U64], doubtful: Bools) -> None:
-    """INSERT … SELECT of an id with one row or none; which row that is, sums of its columns tell."""
+    """INSERT … SELECT of an id with one row or none; sums of the columns identify the row."""
     copies = np.flatnonzero(f.form[f.commit_op] == COPY)
     if not len(copies):
         return
@@ -393,7 +393,7 @@ def _reads(f: Frame, facts: KindFacts, states: _States, out: Screen) -> None:
 
 
 def _newest_before(when: I64, position: I64, events: I64) -> I64:
-    """The greatest position of what happened before each event; 0 when nothing did."""
+    """The greatest position reached before each event; 0 if none was."""
     order = np.argsort(when)
     best = np.concatenate([np.zeros(1, np.int64), np.maximum.accumulate(position[order])])
     return best[np.searchsorted(when[order], events, "left")]

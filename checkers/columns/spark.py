@@ -1,9 +1,9 @@
 """The same verdicts from a cluster: all runs' tables as one Parquet dataset, one task for each table, and one pass over all of them.
 
-A *dataset* is a folder: ``records/part=K/`` has the records of table K (``frames.SCHEMA``), ``parts.json`` says which run's table that is, what
-it promises, and which kind of operation has which number. :func:`check_dataset` groups the records by part and has each judged by
-``engine.judge_frame``, the function that judges them in-process (``applyInPandas``). What is not about one table is asked of the dataset as
-a whole: that no operation is there twice and no process had two at a time, on which the order in time rests. :func:`problems` asks the same
+A *dataset* is a folder: ``records/part=K/`` has the records of table K (``frames.SCHEMA``), ``parts.json`` has each table's run and promises
+and the numbers of the kinds of operations. :func:`check_dataset` groups the records by part and has each judged by
+``engine.judge_frame``, the function that judges them in-process (``applyInPandas``). Conditions across tables are checked on the dataset
+as a whole: no operation occurs twice and no process had two at a time, as the order in time requires. :func:`problems` checks the same
 in-process.
 """
 
@@ -81,7 +81,7 @@ def each(folder: Path) -> Iterator[tuple[str, Frame]]:
 
 
 def check_frames(frames: Sequence[tuple[str, Frame]]) -> dict[str, list[Verdict]]:
-    """Run → verdicts of ``CHECKERS``, from columns alone."""
+    """Run → verdicts of ``CHECKERS``, from columns only."""
     by_run: dict[str, list[Frame]] = {}
     for run, f in frames:
         by_run.setdefault(run, []).append(f)
@@ -141,7 +141,7 @@ def check_dataset(spark: SparkSession, folder: Path) -> dict[str, list[Verdict]]
 
 
 def _judging(specs: Mapping[int, tuple[str, tuple[str, ...]]]) -> Any:
-    """The function that a task runs: a table's records → a row a checker."""
+    """The function that a task runs: a table's records → one row per checker."""
 
     def judge(group: pd.DataFrame) -> pd.DataFrame:
         import pandas

@@ -1,1 +1,1 @@
-"""What does Iceberg's code say of two concurrent operations, and what was measured?"""
+"""Conflicts of two concurrent operations: predicted from Iceberg's code, and measured."""

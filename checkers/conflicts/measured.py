@@ -1,4 +1,4 @@
-"""What a conflict matrix measured: one record a cell, as its file keeps them, and how two measurements differ."""
+"""The results of a conflict matrix, one record per cell as in its file, and the differences of two measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMAT = 1
 
 
 class MatrixError(ValueError):
-    """A matrix that cannot be gone on with or compared; one line with what to do."""
+    """A matrix cannot be continued or compared; the message is one line with a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Ended:
 
     Attributes:
         outcome: ``committed`` (at the first attempt), ``retried``, ``aborted``, ``unknown``.
-        attempts: of the commit; None when there is none.
-        error: class of the exception, without package; None when it was acknowledged.
-        message: its message's family.
+        attempts: number of commit attempts; None if it did not commit.
+        error: class of the exception, without package; None if it was acknowledged.
+        message: pattern of its message.
     """
 
     outcome: str
@@ -37,11 +37,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of a cell.
+    """The measured result of a cell.
 
     Attributes:
-        held: whether the first operation's commit came, and waited for the second.
-        anomalies: names, those that only confirm another left out.
+        held: whether the first operation's commit was held until the second's.
+        anomalies: names, without those that only confirm another.
         allowed: anomalies that the table's level allows.
     """
 
@@ -54,7 +54,7 @@ class Measured:
 
     @property
     def as_predicted(self) -> bool:
-        """Whether the code says so (``checkers.conflicts.predicted.predict``)."""
+        """Whether the prediction agrees (``checkers.conflicts.predicted.predict``)."""
         said = predicted.predict(self.cell)
         if self.second.outcome != "committed" or self.first.outcome != said.outcome:
             return False
@@ -62,7 +62,7 @@ class Measured:
 
     @property
     def verdict(self) -> dict[str, Any]:
-        """What two measurements must agree on."""
+        """The values that two measurements must agree on."""
         return {
             "first": asdict(self.first),
             "second": asdict(self.second),
@@ -98,7 +98,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[Measured]]:
     """Header and cells of a ``cells.jsonl``; a torn last line is left out.
 
     Raises:
-        MatrixError: it is not one.
+        MatrixError: the file is not one.
     """
     try:
         lines = path.read_text().split("\n")
@@ -115,6 +115,6 @@ def read(path: Path) -> tuple[dict[str, Any], list[Measured]]:
 def differences(
     one: Sequence[Measured], other: Sequence[Measured]
 ) -> list[tuple[Cell, dict[str, Any], dict[str, Any]]]:
-    """Cells that both have and that came out differently, with both verdicts."""
+    """Cells in both matrices with different results, with both verdicts."""
     theirs = {m.cell: m.verdict for m in other}
     return [(m.cell, m.verdict, theirs[m.cell]) for m in one if m.cell in theirs and theirs[m.cell] != m.verdict]

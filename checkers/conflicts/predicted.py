@@ -1,8 +1,8 @@
-"""What Iceberg's code says of two concurrent operations: which validation, if any, aborts the one that commits second.
+"""The outcome of two concurrent operations according to Iceberg's code: which validation, if any, aborts the one that commits second.
 
-The conflict matrix measures every pair; this is what it is compared with. X scans, then Y commits, then X's commit is tried: it is refused
-(the pointer has moved), X refreshes, validates against what Y did, and commits at its second attempt, or aborts. Which validations run
-is in ``SparkWrite``, ``SparkPositionDeltaWrite`` and the actions; what each of them looks at is in ``MergingSnapshotProducer`` and
+The conflict matrix measures every pair and compares it with this prediction. X scans, then Y commits, then X tries to commit: it is
+refused (the pointer has moved), X refreshes, validates against what Y did, and commits at its second attempt, or aborts. Which validations run
+is in ``SparkWrite``, ``SparkPositionDeltaWrite`` and the actions; what each of them checks is in ``MergingSnapshotProducer`` and
 its subclasses (Iceberg 1.11 and 1.12). The three files of the table are those of :data:`FILES`.
 """
 
@@ -20,9 +20,9 @@ Mode = Literal["copy-on-write", "merge-on-read"]
 Isolation = Literal["serializable", "snapshot"]
 Placement = Literal["same row", "same file", "same partition", "other partition"]
 PLACEMENTS: dict[Placement, int] = {"same row": 0, "same file": 2, "same partition": 4, "other partition": 9}
-"""Where Y's key lies beside X's, which is 0 → Y's key."""
+"""Placement of Y's key relative to X's, which is 0 → Y's key."""
 FRESH = 20
-"""Added to a key: one that is in no file."""
+"""Added to a key to get one that is in no file."""
 
 KINDS = (
     "insert",
@@ -35,7 +35,7 @@ KINDS = (
     "rewrite-manifests",
 )
 EVERYWHERE = frozenset({"rewrite-data-files", "rewrite-manifests"})
-"""Kinds that take the whole table, so that their own key says nothing."""
+"""Kinds that affect the whole table, so that their key is irrelevant."""
 
 CONFLICTING_FILES = "Found conflicting files that can contain records matching"
 MISSING_TO_DELETE = "Missing required files to delete"
@@ -66,7 +66,7 @@ class Cell:
 
 
 def cells(kinds: tuple[str, ...] = KINDS) -> Iterator[Cell]:
-    """Every ordered pair of kinds in every table; of two that take the whole table, one placement says it all."""
+    """Every ordered pair of kinds in every table; for two kinds that affect the whole table, one placement suffices."""
     modes: tuple[Mode, ...] = ("copy-on-write", "merge-on-read")
     levels: tuple[Isolation, ...] = ("serializable", "snapshot")
     versions: tuple[Literal[2, 3], ...] = (2, 3)
@@ -83,7 +83,7 @@ def cells(kinds: tuple[str, ...] = KINDS) -> Iterator[Cell]:
 
 
 def keys(cell: Cell) -> tuple[int, int]:
-    """The keys of X and Y. Where one of them only inserts what is missing, those that can insert take a key that is missing."""
+    """The keys of X and Y. If one of them only inserts absent keys, the kinds that can insert get an absent key."""
     x, y = 0, PLACEMENTS[cell.placement]
     if "merge-insert" in (cell.first, cell.second):
         x += FRESH if cell.first.startswith(("insert", "merge")) else 0
@@ -96,9 +96,9 @@ class Effect:
     """What a committed operation does to files.
 
     Attributes:
-        operation: of its snapshot.
+        operation: ``operation`` of its snapshot.
         added: key ranges of its new data files.
-        removed: names of data files that it takes out.
+        removed: names of data files that it removes.
         deletes: names of data files that it adds position deletes (v3: deletion vectors) for.
     """
 
@@ -141,11 +141,11 @@ def effect(kind: str, key: int, mode: Mode) -> Effect:
 
 @dataclass(slots=True)
 class Prediction:
-    """What X comes to.
+    """The predicted outcome of X.
 
     Attributes:
         outcome: ``retried`` (committed at a later attempt) or ``aborted``.
-        reasons: beginnings of the messages, any of which may be the one.
+        reasons: possible beginnings of the error message.
     """
 
     outcome: Literal["retried", "aborted"] = "retried"
@@ -153,7 +153,7 @@ class Prediction:
 
 
 def predict(cell: Cell) -> Prediction:
-    """What the code says of X."""
+    """Predict the outcome of X."""
     x, y = keys(cell)
     reasons = list(_reasons(cell, x, effect(cell.second, y, cell.mode)))
     return Prediction("aborted" if reasons else "retried", reasons)
@@ -163,7 +163,7 @@ def _reasons(cell: Cell, key: int, y: Effect) -> Iterator[str]:
     kind = cell.first
     mine = effect(kind, key, cell.mode)
     if kind in ("insert", "merge-insert", "delete-partition"):
-        return  # a blind append; a metadata delete goes by the base of each attempt
+        return  # a blind append; a metadata delete is evaluated on the base of each attempt
     if kind == "rewrite-manifests":
         if y.removed or cell.second == "rewrite-manifests":
             yield MISSING_MANIFEST  # Y wrote the manifests of these files anew

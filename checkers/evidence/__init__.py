@@ -1,1 +1,1 @@
-"""What did a run leave behind?"""
+"""The evidence that a run leaves: history, table logs, proxy log, plan."""

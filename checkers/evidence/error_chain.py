@@ -1,4 +1,4 @@
-"""What an exception chain says, in few words: its telling class, and its message without what differs from case to case."""
+"""Summarises a Java exception chain: its most specific class, and its message without ids and numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MANY = re.compile(r"[\[{(](?:[^\[\]{}()]*,)[^\[\]{}()]*[\])}]")
 
 
 def most_specific(error: ErrorChain | None) -> tuple[str, str]:
-    """The (class, message) of a chain that says most: the outermost of Iceberg's own, else the outermost."""
+    """The most specific (class, message) of a chain: the outermost of Iceberg's own classes, else the outermost."""
     chain = [(e[0], e[1] if len(e) > 1 else "") for e in error or [] if e]
     for name, message in chain:
         if name.startswith("org.apache.iceberg."):
@@ -31,5 +31,5 @@ def message_pattern(message: str) -> str:
     line = next((x.strip() for x in message.splitlines() if x.strip()), "")[:2000]
     for pattern in (_UUID, _URI, _MANY, _NUMBER):
         line = pattern.sub("…", line)
-    line = re.sub(r"\[?…(?:\s*,\s*…)*\]?", "…", line)  # a list of one looks like a list of many
+    line = re.sub(r"\[?…(?:\s*,\s*…)*\]?", "…", line)  # lists of any length become one …
     return line if len(line) <= 200 else f"{line[:199]}…"

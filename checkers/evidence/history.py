@@ -1,4 +1,4 @@
-"""The history: what every process asked and was told, in one total order of events.
+"""The history: every invocation and completion, in one total order of events.
 
 A history is newline-delimited JSON. The first line is the header (``{"format": 1, ...}``), every other line one event:
 
@@ -41,7 +41,7 @@ ErrorChain = list[list[str]]
 
 
 class HistoryError(ValueError):
-    """A history file that cannot be read; the message names the file, the line and what is wrong."""
+    """A history file cannot be read; the message names the file, the line and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Operation:
 
     @property
     def end(self) -> int | None:
-        """When an ``ok`` or ``fail`` came back, ns; None while its effect may still be to come (``info``)."""
+        """When an ``ok`` or ``fail`` came back, ns; None while it may still take effect (``info``)."""
         return self.completed.time if self.completed is not None and self.type != "info" else None
 
     @property
@@ -260,7 +260,7 @@ class Recorder:
     """Stamps events and appends them to the history file, from any thread; use in ``with``.
 
     An event is handed to the operating system before :meth:`record` returns, so a ``kill -9`` of this process loses nothing;
-    a thread of its own fsyncs it within ``sync_interval`` seconds, so a power cut loses at most that much.
+    a separate thread fsyncs it within ``sync_interval`` seconds, so a power cut loses at most that much.
 
     Args:
         path: the file; must not exist.

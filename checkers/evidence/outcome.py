@@ -1,8 +1,8 @@
 """What an operation's error says about its effect: certainly none (``fail``) or unknown (``info``).
 
-Decided by the class names in the Java exception chain alone. Unknown is the default: only classes that are known to be thrown
-before, or instead of, a commit are ``fail``, and one class that leaves the commit's fate open anywhere in the chain overrules
-them. Iceberg itself errs here (a commit that landed can be reported as failed): the ``commits`` checker finds that out.
+Only the class names in the Java exception chain decide. Unknown is the default: only classes that are known to be thrown
+before, or instead of, a commit are ``fail``, and one class anywhere in the chain that leaves the commit's outcome open overrules
+them. Iceberg itself errs here (it can report a landed commit as failed); the ``commits`` checker finds such cases.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNKNOWN = frozenset(
         "org.apache.iceberg.jdbc.UncheckedInterruptedException",
     }
 )
-"""The commit's fate is open, whatever else is in the chain (core/rest/ErrorHandlers, core/jdbc, core/rest/HTTPClient)."""
+"""The commit's outcome is unknown, whatever else is in the chain (core/rest/ErrorHandlers, core/jdbc, core/rest/HTTPClient)."""
 
 DEFINITE = frozenset(
     {
@@ -41,12 +41,12 @@ DEFINITE = frozenset(
         "org.apache.spark.SparkUnsupportedOperationException",
     }
 )
-"""Thrown before a commit was tried, or because it was refused (``CleanableFailure`` and Spark's analysis)."""
+"""Thrown before a commit attempt, or because the commit was refused (``CleanableFailure`` and Spark's analysis)."""
 
 FAILED_JOB = ("org.apache.spark.SparkException", "Job aborted due to stage failure")
 
 NO_ANCESTOR = re.compile(r"Snapshot \d+ is not an ancestor of \d+")
-"""Where a catalog lists the current snapshot alone (Nessie over REST), a writer's validation finds no way back to its own
+"""Where a catalog lists only the current snapshot (Nessie over REST), a writer's validation cannot walk back to its own
 (``SnapshotUtil.ancestorsBetween``, before each attempt to commit)."""
 
 DEFINITE_MESSAGES: tuple[tuple[str, str | re.Pattern[str]], ...] = (
@@ -68,12 +68,12 @@ CONFLICTS = frozenset(
 
 
 def classify(error: ErrorChain, *, writes: bool, job_first: bool = True) -> Literal["fail", "info"]:
-    """What an operation that raised ``error`` is recorded as.
+    """The type, ``fail`` or ``info``, recorded for an operation that raised ``error``.
 
     Args:
         error: ``[[class, message], ...]``, outermost first; causes and suppressed exceptions.
-        writes: whether the operation can change anything. One that cannot has failed, whatever the error was.
-        job_first: whether its Spark jobs come before its commit, so that a failed job means that there was none.
+        writes: whether the operation can change anything. If it cannot, any error is a ``fail``.
+        job_first: whether its Spark jobs come before its commit, so that a failed job means that it did not commit.
     """
     if not writes:
         return "fail"

@@ -1,4 +1,4 @@
-"""One spelling for the location of a file, whatever scheme named it."""
+"""One spelling for the location of a file, whatever its scheme."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FILE = re.compile(r"^file:(//[^/]*)?(?=/)", re.IGNORECASE)
 
 
 def normalise(path: str) -> str:
-    """One spelling a place: ``s3a://`` and ``s3n://`` become ``s3://``; ``file:`` URIs become plain paths."""
+    """One spelling per location: ``s3a://`` and ``s3n://`` become ``s3://``; ``file:`` URIs become plain paths."""
     if _S3.match(path):
         return _S3.sub("s3://", path, count=1)
     return _FILE.sub("", path, count=1)

@@ -1,7 +1,7 @@
-"""``plan.yaml``: what a run was asked to do, with everything filled in: the workload, versions, seed, and the command that repeats it.
+"""``plan.yaml``: what a run was to do, with all defaults filled in: the workload, versions, seed, and the command that repeats it.
 
-The harness writes it; checkers and reports read it. Format 2 says of the catalog what it does against concurrent commits and which
-servers it has. Plans of format 1, which have no key ``format``, say only its name.
+The harness writes it; checkers and reports read it. Format 2 states how the catalog guards against concurrent commits and which
+servers it has. Plans of format 1, which have no key ``format``, have only its name.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class PlannedCatalog(_Part):
     """The catalog of a run.
 
     Attributes:
-        name: of the entry in ``compose.catalogs``, or what the user's own file calls it.
-        summary: what it is, one line; empty when the plan does not say.
-        guard: what it does against concurrent commits, such as ``compare-and-swap`` or ``none``; None when the plan does not say.
+        name: of the entry in ``compose.catalogs``, or the name in the user's own file.
+        summary: one line that describes it; empty if the plan has none.
+        guard: how it guards against concurrent commits, such as ``compare-and-swap`` or ``none``; None if the plan does not say.
         services: names of its servers that the run started.
     """
 
@@ -53,13 +53,13 @@ def _catalog(value: object) -> object:
 
 
 class Plan(_Part):
-    """A run's plan. What it does not say is empty or None; keys that this version does not know are kept (``model_extra``).
+    """A run's plan. Absent keys are empty or None; keys that this version does not know are kept (``model_extra``).
 
     Attributes:
-        external: what is somebody else's: catalog, object store, Spark master.
+        external: user-supplied services: catalog, object store, Spark master.
         keys: how the workload draws shared keys.
         op_timeout: seconds that an operation may take.
-        clocks: writer → how far its clock is off, such as ``+1h``.
+        clocks: writer → offset of its clock, such as ``+1h``.
         nemesis: the faults, as the workload file has them.
         expect: anomalies that the workload expects.
         assertions: metric → threshold, such as ``<5%``; ``assert`` in the file.
@@ -91,7 +91,7 @@ class Plan(_Part):
         return {k: v for k, v in value.items() if v is not None} if isinstance(value, Mapping) else value
 
     def to_yaml(self) -> dict[str, Any]:
-        """The content of ``plan.yaml``: what was said, in the order of the attributes above, then unknown keys."""
+        """The content of ``plan.yaml``: the given values in the order of the attributes above, then unknown keys."""
         said = self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
         order = [f.alias or name for name, f in Plan.model_fields.items()]
         keys = [*(k for k in order if k in said), *(k for k in said if k not in order)]
@@ -99,7 +99,7 @@ class Plan(_Part):
 
 
 def readable_part(content: Mapping[str, Any]) -> tuple[Plan, tuple[str, ...]]:
-    """As much of a plan as has the form of one, and a sentence for each key that has not: a report must show every run."""
+    """The valid part of a plan, and a sentence for each invalid key; a report must show every run."""
     left = {str(k): v for k, v in content.items()}
     problems: list[str] = []
     while True:
@@ -108,4 +108,4 @@ def readable_part(content: Mapping[str, Any]) -> tuple[Plan, tuple[str, ...]]:
         except ValidationError as e:
             for key in dict.fromkeys(str(error["loc"][0]) for error in e.errors()):
                 del left[key]
-                problems.append(f"plan.yaml: {key} is not what a plan says there, so it is left out")
+                problems.append(f"plan.yaml: {key} has an invalid value, so it is left out")

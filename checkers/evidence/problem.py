@@ -1,4 +1,4 @@
-"""What the reader of a table's files could not read, or found to contradict itself: a code for checkers, a sentence for people."""
+"""Problems in a table's files, unreadable or contradictory: a code for checkers, a sentence for people."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ parent                   a snapshot's parent was never seen, or could not be rea
 outside-chain            a snapshot is in no version of the metadata chain
 fork                     a version does not descend from the version before it
 metadata-log             a version names another predecessor than the chain
-snapshot-changed         a version tells a snapshot differently than an earlier version
+snapshot-changed         a version describes a snapshot differently than an earlier version
 written-over             a metadata.json has another content than when it was read first
 torn                     the last line of the table log is torn
-other                    anything else; an older icequake wrote sentences alone
+other                    anything else; older versions of icequake wrote only sentences
 ======================== ===============================================================================================
 """
 METADATA: frozenset[Code] = frozenset({"missing-metadata", "corrupt-metadata"})
@@ -49,11 +49,11 @@ class Problem:
     """One problem.
 
     Attributes:
-        code: what it is.
-        why: the same for people, with everything that is known; no full stop.
-        file: that it is about, relative to the table where it lies below it; None for none.
-        snapshot: that it is about: the one that made the file, the parent, the one that was told differently.
-        kind: of the file: ``manifest list``, ``manifest``, ``data file``, ``deletion vector``, …
+        code: kind of problem.
+        why: a full description for people, without full stop.
+        file: the affected file, relative to the table's location if below it; None if there is none.
+        snapshot: the affected snapshot: the file's maker, the parent, or the one that was described differently.
+        kind: kind of file: ``manifest list``, ``manifest``, ``data file``, ``deletion vector``, …
         cause: why the file cannot be decoded.
     """
 
@@ -65,15 +65,15 @@ class Problem:
     cause: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """What is said of it; empty fields are left out."""
+        """The problem as JSON, without empty fields."""
         return {k: v for k, v in asdict(self).items() if v not in (None, "")}
 
 
 def problem_from_json(value: object) -> Problem:
-    """The inverse of :meth:`Problem.to_json`; of format 1, which has sentences, what the sentence says.
+    """The inverse of :meth:`Problem.to_json`; for format 1, which has sentences, the problem that the sentence describes.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it is neither form.
     """
     if isinstance(value, str):
         return problem_of(value)
@@ -91,7 +91,7 @@ _SNAPSHOT = re.compile(r"(?:tells snapshot|its parent) (-?\d+)")
 
 
 def problem_of(sentence: str) -> Problem:
-    """The problem that a sentence of a table log of format 1 tells; one that is not known has the code ``other``."""
+    """The problem that a sentence of a table log of format 1 describes; an unknown sentence gets the code ``other``."""
     if "does not descend from it" in sentence:
         return Problem("fork", sentence)
     if found := _METADATA.search(sentence):

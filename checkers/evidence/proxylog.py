@@ -1,4 +1,4 @@
-"""What the proxies saw of changes to a table, out of a run's ``proxy.jsonl``: the requests, and the commits that a catalog accepted."""
+"""Changes to tables in a run's ``proxy.jsonl``: the requests, and the commits that a catalog accepted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from checkers.evidence.paths import normalise
 from checkers.evidence.tablelog import TableLog
 
 ACCEPTED = re.compile(r"(UPDATE [1-9]\d*|2\d\d|ok)( \(nemesis: not told\)|, told .*)?")
-"""What a service answers to a commit that it took, also when the writer was told something else: PostgreSQL's command tag, HTTP's
+"""A service's answer to an accepted commit, even if the proxy gave the writer another answer: PostgreSQL's command tag, HTTP's
 status, Thrift's reply."""
 _VERSION = re.compile(r"\.metadata\.json(\.gz)?$")
 
@@ -24,13 +24,13 @@ class PointerSwap:
 
     Attributes:
         time: when the request came, ns since the start of the run.
-        end: when it was answered.
+        end: when the answer came.
         writer: None: a catalog server's own request to its database.
-        op: the operation that the writer was doing.
-        base: the metadata file that it says it replaces; None: it does not say.
+        op: the operation that the writer was executing.
+        base: the metadata file that it replaces; None if the request does not name it.
         new: the metadata file that it puts in its place.
         answer: as in the log.
-        names_place: the new file's name is the place that is fought for (a rename to the next version), not the writer's own.
+        names_place: writers compete for the new file's name itself (a rename to the next version); otherwise the name is the writer's own.
     """
 
     time: int
@@ -49,7 +49,7 @@ class ChangeRequest:
 
     Attributes:
         time: ns since the start of the run; ``ms``: how long it took.
-        base: what the commit builds on, ``new``: what it puts in its place: snapshot ids, or metadata files.
+        base: what the commit builds on, ``new``: what replaces it: snapshot ids, or metadata files.
         faults: that struck it.
     """
 
@@ -69,7 +69,7 @@ class ChangeRequest:
 def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[PointerSwap, ...]]:
     """Table → its accepted commits, by time; empty without a proxy log. Lines that are torn are left out.
 
-    A catalog server's request to its database and the writer's request to the server tell the same commit: the two are one swap.
+    A catalog server's request to its database and the writer's request to the server describe the same commit and become one swap.
     """
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -95,7 +95,7 @@ def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[PointerSwa
             ops.setdefault(normalise(swap.new), swap.op)
         key = (normalise(swap.new), swap.writer if swap.names_place else None)
         known = found[table].get(key)
-        # The one that says what it replaces is kept: the request to the database.
+        # Keep the one that names its base: the request to the database.
         if known is None or (known.base is None and swap.base is not None):
             found[table][key] = swap
     out: dict[str, tuple[PointerSwap, ...]] = {}

@@ -1,7 +1,7 @@
-"""The store of runs: ``<store>/<workload>/<time>/`` with ``latest`` links, as Jepsen's users know it.
+"""The store of runs: ``<store>/<workload>/<time>/`` with ``latest`` links, as in Jepsen.
 
 A run's folder holds ``plan.yaml``, ``run.json`` (state: running, complete, failed, interrupted), ``history.jsonl``, ``tablelog/``,
-``logs/``, ``results.json``, ``report.html``, ``junit.xml``. Everything in it is written so that a run that dies leaves what it has.
+``logs/``, ``results.json``, ``report.html``, ``junit.xml``. Everything is written so that a run that dies keeps what it recorded.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from workloads.operations.kinds import KindError
 
 
 class StoreError(ValueError):
-    """A store or run folder that cannot be used; one line with the remedy."""
+    """A store or run folder is unusable; the message is one line with the remedy."""
 
 
 def replace_file(path: Path, text: str | bytes, *, mode: int = 0o666) -> None:
-    """Write the whole file ``path`` in one step: it is the old one until the new one is complete and on the disk.
+    """Write the whole file ``path`` in one step: the old file stays until the new one is complete and on disk.
 
-    Neither a full disk nor a kill leaves half a file. A link is not followed: it is replaced.
+    Neither a full disk nor a kill leaves half a file. A link is replaced, not followed.
 
     Args:
         text: characters are written as UTF-8.
-        mode: who may read and write it from its first byte on; the process's umask takes away from it.
+        mode: its permissions from the first byte on, reduced by the process's umask.
 
     Raises:
-        OSError: it cannot be written; names ``path``. The old file is as it was, and nothing lies beside it.
+        OSError: it cannot be written; names ``path``. The old file is unchanged and no temporary file is left.
     """
     content = text.encode() if isinstance(text, str) else text
     new = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
@@ -82,22 +82,22 @@ class RunFolder:
 
     @property
     def tablelog(self) -> Path:
-        """One table log a table."""
+        """The folder of table logs, one per table."""
         return self.path / "tablelog"
 
     @property
     def proxy(self) -> Path:
-        """What passed the proxies: one line of JSON a request; absent when there were none."""
+        """The proxy log, one line of JSON per request; absent if there were no proxies."""
         return self.path / "proxy.jsonl"
 
     @property
     def kinds(self) -> Path:
-        """The modules of kinds of operations that are no part of icequake; absent when there were none."""
+        """The modules of operation kinds from outside icequake; absent if there were none."""
         return self.path / "kinds"
 
     @property
     def logs(self) -> Path:
-        """What the services and writers printed."""
+        """The logs of services and writers."""
         return self.path / "logs"
 
     @property
@@ -111,7 +111,7 @@ class RunFolder:
         return self.path / "report.html"
 
     def state(self) -> dict[str, Any]:
-        """``run.json``; a run whose process is gone while it says running is ``incomplete``."""
+        """``run.json``; a run that says running but whose process is gone is ``incomplete``."""
         try:
             state = json.loads(self.run.read_text())
         except (OSError, ValueError):
@@ -151,11 +151,11 @@ class RunFolder:
         except ValidationError as e:
             first = e.errors()[0]
             key = ".".join(str(part) for part in first["loc"])
-            raise StoreError(f"{self.plan}: {key}: not what a plan says there: {first['msg']}") from None
+            raise StoreError(f"{self.plan}: {key}: invalid value: {first['msg']}") from None
 
 
 def save_kinds(run: RunFolder, names: Iterable[str]) -> dict[str, str]:
-    """Keep the modules of those of these kinds of operations that are no part of icequake; what goes into the plan as ``kinds``.
+    """Save the modules of operation kinds from outside icequake; return the plan's value of ``kinds``.
 
     Raises:
         OSError: they cannot be written.
@@ -169,7 +169,7 @@ def save_kinds(run: RunFolder, names: Iterable[str]) -> dict[str, str]:
 
 
 def load_kinds(run: RunFolder, plan: Mapping[str, Any]) -> None:
-    """Import the kinds of operations that a run had and that are no part of icequake: what the plan names under ``kinds``.
+    """Import a run's operation kinds from outside icequake: those under ``kinds`` in the plan.
 
     Raises:
         StoreError: one cannot be imported.
@@ -188,7 +188,7 @@ def _started(pid: int) -> float | None:
 
     try:
         return float(psutil.Process(pid).create_time())
-    except (psutil.Error, ValueError, OverflowError):  # no such process, or no number that one can have
+    except (psutil.Error, ValueError, OverflowError):  # no such process, or not a valid pid
         return None
 
 
@@ -206,7 +206,7 @@ def create(store: Path, workload: str) -> RunFolder:
     """Make the folder of a new run and point the ``latest`` links at it.
 
     Raises:
-        StoreError: the store cannot be written; says what to do.
+        StoreError: the store cannot be written; the message has a remedy.
     """
     now = datetime.now(UTC)
     for _ in range(1000):
@@ -218,7 +218,7 @@ def create(store: Path, workload: str) -> RunFolder:
         except FileExistsError:
             now = datetime.now(UTC)
         except OSError as e:
-            raise StoreError(f"{folder}: cannot be made: {e.strerror}; give another folder by --store") from None
+            raise StoreError(f"{folder}: cannot be made: {e.strerror}; give another folder with --store") from None
     else:
         raise StoreError(f"{store / workload}: no free name for a run")
     run = RunFolder(folder)

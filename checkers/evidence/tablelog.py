@@ -1,7 +1,7 @@
-"""The table log: what the table's own files say was committed, in commit order, with the exact rows of every commit.
+"""The table log: the commits according to the table's own files, in commit order, with the exact rows of every commit.
 
 It is read from the object store by ``harness.tablefiles.reader`` (never through Spark) and saved next to the history as one
-newline-delimited JSON file a table, so that checkers work later, offline, on any machine. Records, by ``type``:
+newline-delimited JSON file per table, so that checkers work later, offline, on any machine. Records, by ``type``:
 
 ========== ====================================================================================================
 header     ``format``, ``table`` (name in the workload file), ``identifier``, ``location``, ``columns``
@@ -9,22 +9,22 @@ metadata   one per metadata.json, in the order of the metadata chain (``n`` from
 commit     one per snapshot, in the order in which the chain first shows it: a :class:`Commit`
 capture    the reader followed the catalog's pointer to its end: everything acknowledged before ``time`` (ns since the
            start of the run) is in the records above; ``metadata`` is the location that the pointer had
-problem    a :class:`~checkers.evidence.problem.Problem`: what the reader could not read and no other record has a place for
+problem    a :class:`~checkers.evidence.problem.Problem`: what the reader could not read and no other record can hold
 end        the last capture, after the final reads: the log is complete; ``missing``: files that a snapshot of the last
            metadata needs and that are not in the store
 ========== ====================================================================================================
 
-Metadata versions repeat each other, and a long run has as many snapshots in a version as it has versions. So a
-``metadata`` record says only what differs from the record before it: ``snapshots`` as ``{"drop": [...], "add":
+Metadata versions repeat each other, and in a long run a version has about as many snapshots as there are versions. So a
+``metadata`` record holds only the difference from the record before it: ``snapshots`` as ``{"drop": [...], "add":
 [...]}``, ``raw`` without the keys that are unchanged (``same`` names them), and a list of ``raw`` that only lost
 entries at its start and gained some at its end as ``{"skip": n, "keep": n, "add": [...]}`` under ``grown``. The first
-record says everything.
+record is complete.
 
-While a run is going on the reader appends to the file now and then (and before anything that deletes files), so a run
-that is killed leaves a log up to its last ``capture``.
+During a run the reader appends to the file from time to time (and before operations that delete files), so a killed run
+leaves a log up to its last ``capture``.
 
 A commit's rows are **net**: a copy-on-write rewrite carries unchanged rows into new files; those are neither added nor
-removed. Rows are multisets (a key may be there twice), so equal rows are repeated.
+removed. Rows are multisets (a key may occur twice), so equal rows are repeated.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from checkers.evidence.runfolder import replace_file
 
 FORMAT = 2
 READ = (1, 2)
-"""Formats that are read. In format 1 problems are sentences."""
+"""Formats that can be read. In format 1 problems are sentences."""
 
 Row = tuple[Any, ...]
 """A row's values in the order of the header's ``columns``."""
@@ -49,7 +49,7 @@ FileContent = Literal["data", "position-deletes", "equality-deletes", "deletion-
 
 
 class TableLogError(ValueError):
-    """A table log file that cannot be read; the message names the file, the line and what is wrong."""
+    """A table log file cannot be read; the message names the file, the line and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class FileEntry:
 
     ``path`` is relative to the table's location where it lies below it. ``referenced`` is the data file a deletion
     vector (or a file-scoped position delete file) belongs to; ``offset``/``length`` (bytes) locate a deletion
-    vector's blob. Sequence numbers and ``first_row_id`` are given with what the manifest entry inherits;
+    vector's blob. Sequence numbers and ``first_row_id`` include what the manifest entry inherits;
     ``snapshot_id`` is the snapshot that the manifest says added the file (of a removed file: as its parent's
     manifests said). A file from before version 3 gets its row ids at a later commit, which does not list it.
     """
@@ -82,7 +82,7 @@ class FileEntry:
 class RowChange:
     """A row that a commit made appear or disappear, and where: data file and position (from 0) in it.
 
-    ``by`` is the delete file that hides (or no longer hides) the row; None when the data file itself came or went.
+    ``by`` is the delete file that hides (or no longer hides) the row; None if the data file itself was added or removed.
     """
 
     row: Row
@@ -96,10 +96,10 @@ class Commit:
     """One snapshot.
 
     Attributes:
-        op: id of the operation that made it (summary key ``icequake-op``), None when the snapshot names none.
+        op: id of the operation that made it (summary key ``icequake-op``), None if the snapshot has none.
         attempt: number of tries its producer made, the winning one included (from ``snap-<id>-<attempt>-<uuid>.avro``).
         metadata: ``n`` of the metadata version that first shows the snapshot.
-        added, removed: net rows relative to the parent snapshot; None when they cannot be known (see ``problems``).
+        added, removed: net rows relative to the parent snapshot; None if they are unknown (see ``problems``).
         problems: what could not be read, in words: a missing file, a parent that was never seen.
         violations: what was read and breaks the spec, as ``code: words``, seen where the snapshot's manifests were
             first read: ``duplicate-path``, ``several-dvs``, ``dangling-dv``, ``foreign-file`` (live, not in the
@@ -135,13 +135,13 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """One metadata.json of the chain, without what the commits say already.
+    """One metadata.json of the chain, without the facts that the commits have.
 
     ``current`` is main's snapshot (None: empty table), ``snapshots`` the ids listed, ``refs`` name → snapshot id,
     ``raw`` the rest of the file (schemas, specs, properties, snapshot log), for the ``metadata`` checker; versions
-    share what is equal: do not change it. ``problems``: where the chain is broken at this version, in words (it does
-    not descend from the version before it, its predecessor is missing, it tells a snapshot differently than an
-    earlier version).
+    share equal parts, so do not change it. ``problems``: where the chain is broken at this version, in words (it does
+    not descend from the version before it, its predecessor is missing, it describes a snapshot differently than
+    an earlier version).
     """
 
     n: int
@@ -177,7 +177,7 @@ class MissingFile:
 class TableLog:
     """A table's whole log. ``complete`` is False for a run that ended before the final reading.
 
-    ``missing_files`` is looked for once, at the end: a file that was read earlier and is gone now is in it.
+    ``missing_files`` is determined once, at the end: it has files that were read earlier and are gone now.
     """
 
     table: str
@@ -198,10 +198,10 @@ class TableLog:
 
     @property
     def committed_again(self) -> frozenset[int]:
-        """Ids of snapshots that came back as other ones where the catalog lists the current snapshot alone (Nessie over REST).
+        """Ids that were committed again as different snapshots, where the catalog lists only the current snapshot (Nessie over REST).
 
-        A client whose acknowledgement was lost then commits its snapshot once more, on another parent: elsewhere it, or the
-        server, sees that the id is taken. The log has the first one, so what main's ancestry is since cannot be told.
+        A client whose acknowledgement was lost then commits its snapshot again, on another parent; with other catalogs it, or the
+        server, sees that the id is taken. The log has the first one, so main's ancestry since then is unknown.
         """
         if len(self.commits) < 2 or any(len(m.snapshots) > 1 for m in self.metadata):
             return frozenset()
@@ -221,7 +221,7 @@ class TableLog:
         return out
 
     def main(self) -> list[Commit]:
-        """Main's final ancestry, oldest first, as far back as the log knows parents.
+        """Main's final ancestry, oldest first, as far back as the log has parents.
 
         Ancestry, not presence in ``commits``, decides whether a snapshot took effect: after a lost acknowledgement
         main can be moved back below a snapshot that stays listed.
@@ -274,7 +274,7 @@ def commit_from_json(r: Mapping[str, Any]) -> Commit:
 
 
 def _check_commit(c: Commit) -> None:
-    """Raise ValueError when a field by which commits are found or put in order has the wrong type."""
+    """Raise ValueError if a field that identifies or orders commits has the wrong type."""
     for name in ("snapshot_id", "sequence_number", "timestamp_ms", "metadata"):
         if not isinstance(getattr(c, name), int):
             raise ValueError(f"{name} must be a whole number, not {getattr(c, name)!r}")
@@ -286,7 +286,7 @@ def _check_commit(c: Commit) -> None:
 
 
 def _grown(old: Any, new: Any) -> dict[str, Any] | None:
-    """``new`` as ``old`` without its first ``skip`` entries and with ``add`` at the end; None when it is not so."""
+    """``new`` as ``old`` without its first ``skip`` entries and with ``add`` at the end; None if ``new`` is not of that form."""
     if not isinstance(old, list) or not isinstance(new, list) or not old or not new:
         return None
     try:
@@ -466,7 +466,7 @@ def read(path: Path) -> TableLog:
 
 
 def read_all(folder: Path) -> dict[str, TableLog]:
-    """Every table's log in a run's ``tablelog/`` folder, by table name; an absent folder is no log at all.
+    """Every table's log in a run's ``tablelog/`` folder, by table name; empty for an absent folder.
 
     Raises:
         TableLogError: as :func:`read`.

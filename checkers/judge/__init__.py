@@ -1,1 +1,1 @@
-"""What do all checkers together say of a run?"""
+"""The judgement of a run: all checkers together."""

@@ -1,8 +1,8 @@
 """``assert:`` of a workload file: thresholds on what the run measured, such as ``{retry_rate: "<5%"}``.
 
 The metrics are those of ``workloads.file.assertions.METRICS``. Operations are those of the phases: the setup inserts and the final reads
-do not count. A metric that the run has no data for (a rate of nothing) makes the assertion ``unknown``, never true; so does a
-threshold that a run which ended early has not kept, since it measured only a part.
+do not count. A metric without data (a rate of nothing) makes the assertion ``unknown``, never true; so does a
+threshold that was not met by a run that ended early, since it measured only a part.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Assertions(Checker):
-    """Whether the run kept the thresholds that its workload file asserts.
+    """Whether the run met the thresholds that its workload file asserts.
 
     ``thresholds``: metric → comparison, such as ``{"retry_rate": "<5%"}``.
     """

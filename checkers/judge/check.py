@@ -1,8 +1,8 @@
 """All checkers over one run: from the run's folder to verdicts, and to the bytes of ``results.json``.
 
-The run's validity is the worst of the verdicts (false > unknown > true), and of a run that did not come to its end never better
-than ``unknown``. A checker that raises is ``unknown`` with the reason, never a crash: one checker's bug must not hide what the
-others found. Nothing here looks at a clock, so the same folder gives the same bytes again.
+The run's validity is the worst of the verdicts (false > unknown > true), and never better than ``unknown`` for a run that
+ended early. A checker that raises is ``unknown`` with the reason, never a crash: one checker's bug must not hide what the
+others found. Nothing here reads a clock, so the same folder always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from checkers.pointer import Pointer
 from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
 
 ALL: tuple[Checker, ...] = find()
-"""The checkers that every run is judged by."""
+"""The checkers that judge every run."""
 ANOMALIES = frozenset[str]().union(Assertions.names, *(c.names for c in ALL))
-"""The names of all anomalies that a run can be found to have, so all that a workload may expect."""
+"""The names of all anomalies that checkers can find; a workload may expect these."""
 
 TRAILS = 50
-"""Anomalies of a verdict whose trail is kept."""
+"""Number of anomalies per verdict whose trail is kept."""
 
 
 Engine = Literal["auto", "exact", "columns"]
 COLUMNS = "columns"
 LONG = 50_000
-"""Operations of a run from which ``auto`` means ``columns``."""
+"""Number of operations from which ``auto`` means ``columns``."""
 
 
 def check(
@@ -46,13 +46,13 @@ def check(
 ) -> Results:
     """Run checkers over the evidence. A run that ended early is ``unknown`` at best.
 
-    ``engine``: ``columns`` has the tables judged by :mod:`checkers.columns` first, and by the checkers that it stands in for only where it
-    cannot prove that all is well: the same verdicts, without the statistics of tables that were proven.
+    ``engine``: with ``columns``, :mod:`checkers.columns` judges the tables first; the exact checkers judge only what it cannot prove
+    valid. The verdicts are the same, without the statistics of proven tables.
 
-    With ``expect`` the run is valid if exactly those anomalies were found; one that was not is reported as ``expected-not-found``:
-    a scenario that no longer shows its bug must be noticed. What the checkers ``isolation`` and ``linearizable`` make of the same rows
-    (a deleted row that lives on is a ``lost-update`` of its id, and ``nonlinearizable`` to whoever read it) is expected, too.
-    Where the evidence or a checker could not decide, absence proves nothing.
+    With ``expect`` the run is valid if exactly those anomalies were found; a missing one is reported as ``expected-not-found``,
+    because a scenario that no longer shows its bug must be noticed. What the checkers ``isolation`` and ``linearizable`` report of the same
+    rows (a deleted row that lives on is a ``lost-update`` of its id, and ``nonlinearizable`` for its readers) is expected, too.
+    If the evidence is incomplete or a checker undecided, absence proves nothing.
     """
     reducible = {c.name: c for c in checkers if c.reducible}
     proven = _by_columns(evidence) if engine == "columns" or (engine == "auto" and _is_long(evidence)) else {}
@@ -81,10 +81,10 @@ def check(
 
 
 def _cross_referenced(verdicts: Sequence[Verdict], second_opinions: frozenset[str]) -> list[Verdict]:
-    """The verdicts, in which anomalies of second opinions name what another checker calls the same (``same_as``).
+    """The verdicts; anomalies of second opinions name the other checker's equal anomaly (``same_as``).
 
-    It is the same when it is about the same rows of the same table and, of a cycle, when one operation is what the other checker accuses
-    (what clients saw concerns only who read it). What is documented of the one is so of the other.
+    Two anomalies are the same if they concern the same rows of the same table; a cycle must also contain the operation that the other checker
+    accuses (client observations concern only the reader). If one is documented, so is the other.
     """
     first = [a for v in verdicts if v.checker not in second_opinions for a in v.anomalies]
 
@@ -102,7 +102,7 @@ def _cross_referenced(verdicts: Sequence[Verdict], second_opinions: frozenset[st
 
 
 def _caused(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts, in which a lost commit says why it is lost, where the proxies saw the lost update of the pointer."""
+    """The verdicts; a lost commit gets its cause where the proxies saw the lost update of the pointer."""
     why = {
         (a.table, op): a
         for v in verdicts
@@ -142,7 +142,7 @@ def _expectation(missing: Sequence[str], found: Sequence[str], undecided: bool) 
 
 
 def _explained(verdict: Verdict, checker: Checker | None, evidence: Evidence) -> Verdict:
-    """The verdict with what shows an anomaly to somebody who was not there: its minimal history, and its trail."""
+    """The verdict, with the minimal history and the trail of its anomalies."""
     if not verdict.anomalies or _is_long(evidence):
         return verdict
     try:
@@ -151,7 +151,7 @@ def _explained(verdict: Verdict, checker: Checker | None, evidence: Evidence) ->
         told = tuple(
             replace(a, trail=trail(evidence, a)) if n < TRAILS and a.ops else a for n, a in enumerate(verdict.anomalies)
         )
-    except Exception as e:  # the verdict stands, whatever it is that cannot be told of it
+    except Exception as e:  # keep the verdict even if explaining it fails
         return replace(verdict, notes=(*verdict.notes, f"not explained further: {type(e).__name__}: {e}"))
     return replace(verdict, anomalies=told)
 
@@ -161,7 +161,7 @@ def _is_long(evidence: Evidence) -> bool:
 
 
 def _by_columns(evidence: Evidence) -> dict[str, Verdict]:
-    """Checker → verdict, of the checkers that columns stand in for. Where columns fail, a note on that alone: the exact checkers judge."""
+    """Checker → verdict, of the checkers that columns replace. If columns fail, only a note; the exact checkers then judge."""
     try:
         return {v.checker: v for v in check_columns(evidence)}
     except Exception as e:

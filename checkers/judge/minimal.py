@@ -1,16 +1,16 @@
 """The smallest part of a history that shows an anomaly: take away any operation of it, and the anomaly is gone.
 
-Two reductions, each of which leaves a history that an honest system could have had but for the anomaly:
+Two reductions; each leaves a history that a correct system could have, apart from the anomaly:
 
-*Rows.* Only rows of the anomaly's ids are looked at: every statement's meaning is row by row, so what it did to some ids is what it means on
-them alone. (INSERT … SELECT ties its source to its target.)
+*Rows.* Keep only rows of the anomaly's ids: every statement works row by row, so its effect on some ids is its meaning on
+those ids alone. (INSERT … SELECT ties its source to its target.)
 
-*Operations.* An operation is taken away with its snapshots; who came after descends from who came before. What is left must still fit
-together: nobody removes a row that is not there (or the checker does not say the same any more), and whose writes a read shows is not
-taken away without the read (or every read would be one of thin air). Which operations can go is found by delta
-debugging: [Zeller Hildebrandt 2002] A. Zeller, R. Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 28(2).
+*Operations.* Remove an operation with its snapshots; its successors then descend from its predecessor. The rest must stay
+consistent: no operation removes an absent row (the checker would then report something else), and an operation whose writes a read
+shows is not removed without the read (the read would then show rows out of nowhere). Delta debugging finds the operations to remove:
+[Zeller Hildebrandt 2002] A. Zeller, R. Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 28(2).
 
-The same checker is asked each time, about the one table: does it still find an anomaly of that name with that offender?
+Each time, the same checker judges the one table again: does it still find an anomaly with that name and that offender?
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, TableSpec
 
 BUDGET = 400
-"""How often a checker is asked about one anomaly."""
+"""How often a checker is run for one anomaly."""
 MOST = 3
-"""Anomalies of a name that are reduced, in each verdict."""
+"""Anomalies of one name that are reduced, in each verdict."""
 
 
 def with_minimal(verdict: Verdict, checker: Checker, evidence: Evidence) -> Verdict:
-    """The verdict, the first anomalies of each name with their minimal history."""
+    """The verdict; the first anomalies of each name get their minimal history."""
     count: dict[str, int] = {}
     out = []
     for a in verdict.anomalies:
@@ -46,8 +46,8 @@ def with_minimal(verdict: Verdict, checker: Checker, evidence: Evidence) -> Verd
 
 
 def minimal(evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: int = BUDGET) -> MinimalHistory | None:
-    """A minimal history that shows an anomaly; None where taking things away says nothing (no table, no operations, or a checker that
-    does not repeat itself on the table alone)."""
+    """A minimal history that shows an anomaly; None if there is nothing to reduce (no table, no operations, or the checker does
+    not report the anomaly for the table alone)."""
     if anomaly.table is None or anomaly.table not in evidence.tables or not anomaly.ops:
         return None
     evidence = two_tables.alone(evidence, anomaly.table)
@@ -66,7 +66,7 @@ def minimal(evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: int 
 
 
 class _Search:
-    """Asks the checker."""
+    """Runs the checker on parts of the history."""
 
     def __init__(self, evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: int) -> None:
         self.evidence = evidence
@@ -87,7 +87,7 @@ class _Search:
         assert a.table is not None
         try:
             verdict = self.checker.check(reduced(self.evidence, a.table, frozenset(ops), ids))
-        except Exception:  # no history any more
+        except Exception:  # the rest is no valid history
             return False
         return any(b.name == a.name and b.table == a.table and b.ops[:1] == a.ops[:1] for b in verdict.anomalies)
 
@@ -129,7 +129,7 @@ def reduced(evidence: Evidence, table: str, ops: Collection[str], ids: Collectio
 
 
 def _log(log: TableLog, ops: Collection[str], ids: Collection[int]) -> TableLog:
-    """Without the snapshots of other operations, and without other rows."""
+    """The log without the snapshots of other operations and without other rows."""
     by_snapshot = log.by_snapshot()
     kept: dict[int | None, int | None] = {None: None}
 
@@ -143,7 +143,7 @@ def _log(log: TableLog, ops: Collection[str], ids: Collection[int]) -> TableLog:
                 break
             line[snapshot] = None
             snapshot = c.parent_id
-        end = kept.get(snapshot)  # None also where parents go in a circle
+        end = kept.get(snapshot)  # None also if the parents form a cycle
         kept.update(dict.fromkeys(line, end))
         return end
 
@@ -172,7 +172,7 @@ def _rows(c: Commit, at: int, ids: Collection[int]) -> Commit:
 
 
 def _projected(e: Event, ids: Collection[int]) -> Event:
-    """The event with the ids and rows that are looked at."""
+    """The event with only the ids and rows in ``ids``."""
     if not ids:
         return e
     value = e.value
@@ -195,7 +195,7 @@ def _other(id: object, ids: Collection[int]) -> bool:
 
 
 def _shown(o: Operation, ids: Collection[int]) -> set[str]:
-    """The operations that the rows of a read name."""
+    """The operations whose ids the rows of a read contain."""
     result = o.result["rows"] if isinstance(o.result, dict) and "rows" in o.result else o.result
     if o.type != "ok" or not isinstance(result, list) or (kind := KINDS.get(o.f)) is None or kind.verb != "read":
         return set()
@@ -207,7 +207,7 @@ def _shown(o: Operation, ids: Collection[int]) -> set[str]:
 
 
 def _concerns(o: Operation, ids: frozenset[int], spec: TableSpec) -> bool:
-    """Whether an operation may read or change rows of these ids, or where they are."""
+    """Whether an operation may read or change rows of these ids, or move them."""
     kind = KINDS.get(o.f)
     maintenance = kind is not None and not kind.changes_rows and (kind.writes or kind.sets_back)
     about = touches(o, spec)

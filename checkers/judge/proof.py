@@ -1,4 +1,4 @@
-"""What the run of a scenario proves: whether the release under test shows the defect that the file describes."""
+"""Decides whether the run of a scenario shows the defect that its file describes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ WORDS: dict[State, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What one run of a scenario came to.
+    """The result of one run of a scenario.
 
     Attributes:
-        why: what differs from what the scenario says, a sentence each; empty when nothing does.
-        folder: the run's; None when there is none.
-        seconds: that it took.
-        found: of each anomaly name that was found, the first one's explanation.
-        struck: what the proxies did to which commit, a sentence each.
+        why: differences from what the scenario expects, one sentence each; empty if there are none.
+        folder: the run's folder; None if there is none.
+        seconds: duration of the run.
+        found: anomaly name → explanation of the first one found.
+        struck: what the proxies did to which commit, one sentence each.
     """
 
     scenario: str
@@ -47,14 +47,14 @@ class Proof:
 
     @property
     def as_said(self) -> bool:
-        """Whether all is as the scenario says for this version."""
+        """Whether the result is as the scenario expects for this version."""
         return self.state in ("reproduced", "fixed", "later")
 
 
 def newer(version: str, than: str) -> bool:
-    """Whether ``version`` is ``than`` or a later release; False for a text that is no version (``unknown``).
+    """Whether ``version`` is ``than`` or a later release; False for a text that is not a version (``unknown``).
 
-    Of a version that is built on the way to a release (``1.12.0-SNAPSHOT``), the release counts.
+    A pre-release (``1.12.0-SNAPSHOT``) counts as its release.
     """
     try:
         return Version(version.split("-")[0]) >= Version(than)
@@ -63,10 +63,10 @@ def newer(version: str, than: str) -> bool:
 
 
 def decide(scenario: Scenario, told: history.History, results: Results, iceberg: str) -> tuple[State, tuple[str, ...]]:
-    """What the history and the verdicts of a run say of the scenario, and what differs from what it says.
+    """Compare a run's history and verdicts with the scenario; return the state and the differences.
 
-    ``iceberg`` is the version that ran. A defect that does not show any more in a version from ``fixed`` on is ``fixed``; whatever
-    a version before ``since`` does is ``later``.
+    ``iceberg`` is the version that ran. A defect that does not show in a version from ``fixed`` on is ``fixed``; any
+    difference in a version before ``since`` is ``later``.
     """
     why = [*_outcomes(scenario, told), *_found(scenario, results), *_final(scenario, told)]
     if not why:
@@ -98,7 +98,7 @@ def _outcomes(scenario: Scenario, told: history.History) -> Iterator[str]:
 
 
 def _found(scenario: Scenario, results: Results) -> Iterator[str]:
-    """An unreadable table leaves checkers undecided by nature; anywhere else they must have decided."""
+    """With an unreadable table checkers may be undecided; in all other cases they must have decided."""
     expected = frozenset(scenario.anomalies)
     every = [a for v in results.verdicts for a in v.anomalies if v.checker != "expect"]
     surprises = sorted({f"{a.name} ({a.checker})" for a in every if not {a.name, a.same_as} & expected})

@@ -1,7 +1,7 @@
-"""The checkers that there are: every class in ``checkers/`` that inherits from :class:`checkers.verdict.Checker`.
+"""All checkers: every class in ``checkers/`` that inherits from :class:`checkers.verdict.Checker`.
 
-A checker is a file of ``checkers/``, or a folder whose ``__init__.py`` names its class. Nothing else has to know of it: the verdicts of
-every run, the names that a workload may expect, and ``icequake list checks`` come from here.
+A checker is a file of ``checkers/``, or a folder whose ``__init__.py`` names its class. It needs no other registration: the verdicts of
+every run, the names that a workload may expect, and ``icequake list checks`` use this list.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from checkers.verdict import Checker
 NO_CHECKERS = frozenset(
     {"clients", "columns", "conflicts", "costs", "evidence", "judge", "selftest", "timeline", "verdict"}
 )
-"""Parts of ``checkers/`` that hold no checker of a run."""
+"""Modules and packages of ``checkers/`` without a checker of runs."""
 ORDER = (
     "commits",
     "replay",
@@ -30,14 +30,14 @@ ORDER = (
     "pointer",
     "retries",
 )
-"""Whose verdict is told first. The verdicts of checkers that are not named here come after these, by name."""
+"""The order of verdicts. Verdicts of checkers not listed here follow, sorted by name."""
 
 
 def find() -> tuple[Checker, ...]:
-    """One checker of each class, in the order in which their verdicts are told.
+    """One checker of each class, in the order of their verdicts.
 
     Raises:
-        ValueError: two checkers have the same name; names the two classes.
+        ValueError: two checkers have the same name; the message names both classes.
     """
     parts = sorted({m.name for m in pkgutil.iter_modules(checkers.__path__)} - NO_CHECKERS)
     found = [c for part in parts for c in _classes(import_module(f"{checkers.__name__}.{part}"))]
@@ -51,7 +51,7 @@ def find() -> tuple[Checker, ...]:
 
 
 def _classes(module: ModuleType) -> list[type[Checker]]:
-    """The checkers that a module defines, or a package takes from its own modules."""
+    """The checkers that a module defines, or a package imports from its own modules."""
     out: list[type[Checker]] = []
     for c in vars(module).values():
         own = inspect.isclass(c) and f"{c.__module__}.".startswith(f"{module.__name__}.")

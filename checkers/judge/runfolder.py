@@ -35,7 +35,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Promises:
-    """What the workload file says of the verdict: anomalies it expects, thresholds it asserts."""
+    """The expected anomalies and asserted thresholds of a workload file."""
 
     expect: tuple[str, ...] = ()
     thresholds: Mapping[str, str] = field(default_factory=dict)
@@ -46,16 +46,16 @@ NO_PROMISES = Promises()
 
 
 def load_evidence(folder: Path) -> Evidence:
-    """Read a run's folder: history, table logs, what the plan says of the tables, and whether the run came to its end.
+    """Read a run's folder: history, table logs, the tables of the plan, and whether the run was complete.
 
     Raises:
-        StoreError, HistoryError, TableLogError: something in it cannot be read.
+        StoreError, HistoryError, TableLogError: a file in it cannot be read.
     """
     run = RunFolder(folder)
     plan = run.read_plan()
     load_kinds(run, plan.model_extra or {})
     if plan.tables is None:
-        raise StoreError(f"{run.plan}: tables: missing; without them nobody knows what the run promised")
+        raise StoreError(f"{run.plan}: tables: missing; without them the promises of the run are unknown")
     tables = {t.name: t for t in plan.tables}
     state = run.state()
     told = whole(history.read(run.history), state)
@@ -65,7 +65,7 @@ def load_evidence(folder: Path) -> Evidence:
 
 
 def whole(told: history.History, state: Mapping[str, Any]) -> history.History:
-    """The history, with a problem more when the run counted more completed operations than it has: its end was lost."""
+    """The history, with an added problem if its end is lost: the run counted more completed operations than it has."""
     counted, there = state.get("operations"), sum(e.op is not None and e.type != "invoke" for e in told.events)
     if not isinstance(counted, int) or there >= counted:
         return told
@@ -74,7 +74,7 @@ def whole(told: history.History, state: Mapping[str, Any]) -> history.History:
 
 
 def load_promises(folder: Path) -> Promises:
-    """What a run's plan says of the verdict.
+    """The expected anomalies and asserted thresholds in a run's plan.
 
     Raises:
         StoreError: the plan cannot be read.

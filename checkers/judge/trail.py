@@ -1,8 +1,8 @@
-"""From the operation down to the row: what an anomaly's operations did, in the files where anybody can look it up.
+"""The trail of an anomaly: what its operations did, from the operation down to the files and rows.
 
     operation → attempt → snapshot → manifest list → file → row
 
-The trail is as long as the log knows it: an operation that never committed ends after the first step.
+The trail goes as far as the log does: for an operation that never committed it ends after the first step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_ROWS = 6
 
 
 def trail(evidence: Evidence, anomaly: Anomaly) -> tuple[TrailStep, ...]:
-    """One step an operation of the anomaly, the offender first. Rows are those of the anomaly's ids where it names any."""
+    """One step per operation of the anomaly, the offender first; rows are limited to the anomaly's ids if it names any."""
     by_id = {o.op: o for o in evidence.history.operations()}
     ops = [by_id[op] for op in anomaly.ops if op in by_id][:MOST_OPERATIONS]
     known: dict[str, _Known] = {}
@@ -43,7 +43,7 @@ class _Known(NamedTuple):
 
 
 def _tables(o: Operation, anomaly: Anomaly) -> tuple[str, ...]:
-    """The tables in which an operation's commits belong to the story: the anomaly's, and of one on two tables both."""
+    """The tables of an operation's commits: the anomaly's, or both for an operation on two tables."""
     both = tables_of(o)
     return both if len(both) > 1 else (anomaly.table or "",)
 

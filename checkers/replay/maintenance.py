@@ -1,4 +1,4 @@
-"""What is wrong with a commit of maintenance that changed rows, and with a table replaced by what it was before."""
+"""Anomalies of maintenance: commits that changed rows, and tables replaced by an older state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workloads.tables import State
 def overwritten_by_replacement(
     past: Past, checker: str, k: int, c: Commit, o: Operation, real: Changes, state: State
 ) -> Anomaly | None:
-    """A table replaced by what it was at an older position: what was committed since is overwritten."""
+    """A table replaced by its state at an older position; later commits are overwritten."""
     after = state.copy()
     after.apply(*real)
     with closing(past.states_back(state, k - 1, max(0, k - 1 - FAR))) as states:

@@ -1,4 +1,4 @@
-"""Files that main needs and that are not in the store any more."""
+"""Files that main needs but the store no longer has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from checkers.verdict import Anomaly
 
 
 def missing_files(t: Timeline, checker: str) -> Iterator[Anomaly]:
-    """Files that main needs and that are gone: one anomaly for the pointer's metadata, one for each commit that added some."""
+    """Missing files that main needs: one anomaly for the pointer's metadata, one for each commit that added some."""
     last = t.log.captures[-1] if t.log.captures else None
     if last is not None and last.metadata is not None and not t.read_to_pointer:
         said = next((p.why for p in t.log.problems if p.file == last.metadata), "it cannot be read")
@@ -35,7 +35,7 @@ def missing_files(t: Timeline, checker: str) -> Iterator[Anomaly]:
             groups.setdefault(c.snapshot_id, {})
     named = {path for paths in groups.values() for path in paths}
     for path, needed in sorted(gone.items()):
-        if path not in named:  # such as a manifest, which the log gives to no commit
+        if path not in named:  # such as a manifest, which the log assigns to no commit
             groups.setdefault(min(needed, key=lambda s: t.position[s]), {})[path] = None
     for snapshot in sorted(groups, key=lambda s: t.position[s]):
         c, paths = t.snapshots[snapshot], sorted(groups[snapshot])

@@ -1,4 +1,4 @@
-"""What a commit is called that no legal scan explains: a name, a sentence that says why it is a contradiction, and the evidence."""
+"""Names a commit that no legal scan explains: the anomaly, a sentence on why it is a contradiction, and the evidence."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from workloads.tables import Row, State
 
 @dataclass
 class Naming:
-    """What a commit is called that no legal scan explains, and why it is a contradiction.
+    """Names a commit that no legal scan explains, and explains the contradiction.
 
     Attributes:
         k: position of the commit ``c``, which the operation ``o`` made; ``real`` is what it did to the rows.
         first: the oldest position that the operation can have scanned.
-        scans: comparisons at k-1, k-2, …, newest first, as far as they were taken.
+        scans: comparisons at k-1, k-2, …, newest first, as far as they were made.
         state: the one at position k-1.
     """
 
@@ -47,7 +47,7 @@ class Naming:
     # --- rows and who changed them
 
     def fate(self, row: Row, j: int) -> tuple[int | None, Row | None]:
-        """What became of a row of state j by commit k-1: the position that first changed it, and its successor that is still there.
+        """The fate of a row of state j up to commit k-1: the position that first changed it, and its successor if it still exists.
 
         An update is a commit that removes a row of a key and adds one of the same key; a delete adds none. ``(None, row)``: untouched.
         """
@@ -64,7 +64,7 @@ class Naming:
         return at, now
 
     def _successor(self, row: Row, position: int, added: Sequence[Row]) -> Row | None:
-        """What the commit at ``position`` made of a row it removed: by its operation's meaning (a key may be there more than once)."""
+        """The new version of a row that the commit at ``position`` removed, by its operation's meaning (a key may occur more than once)."""
         same = [r for r in added if r.id == row.id]
         o = self.t.everything.get(self.t.main[position - 1].op or "")
         kind = kind_of(o) if o is not None else None
@@ -76,7 +76,7 @@ class Naming:
         return same[0] if same else None
 
     def overlap_of_deletes(self, s: Scan) -> bool:
-        """Whether the commit is a delete's at scan ``s`` but for rows that concurrent commits had deleted, too."""
+        """Whether the commit is a delete at scan ``s``, apart from rows that concurrent commits also deleted."""
         if s.adds or s.made or s.over or not s.gone:
             return False
         return all(at is not None and left is None for at, left in (self.fate(r, s.j) for r in s.gone))
@@ -90,7 +90,7 @@ class Naming:
         return None
 
     def _home(self, row: Row) -> tuple[int, Any] | None:
-        """The last commit before k that made the row appear, and where."""
+        """The last commit before k that added the row, and where."""
         for position in range(self.k - 1, 0, -1):
             c = self.t.main[position - 1]
             for x in c.added or ():
@@ -114,12 +114,12 @@ class Naming:
         if vanished is not None:
             return self.vanished_read(vanished)
         old = next((s for s in self.scans if s.exact), None)
-        if old is not None and (self.real.removed or self.real.added):  # no effect is what it means at many a state
+        if old is not None and (self.real.removed or self.real.added):  # many states explain an empty effect
             return self.stale_scan(old)
         return self.other(self.scans[0]) if self.scans else self.wrong_rows(None)
 
     def undelete(self, s: Scan) -> Anomaly | None:
-        """A delete that left a row standing because a concurrent commit changed or moved it after the delete's scan."""
+        """A delete that missed a row because a concurrent commit changed or moved it after the delete's scan."""
         if s.adds or s.made or s.over or not s.gone:
             return None
         for row in s.gone:
@@ -156,7 +156,7 @@ class Naming:
         return ROW_DELTA if known else None
 
     def lost_update(self, s: Scan) -> Anomaly | None:
-        """A commit that removed rows which a concurrent commit had made after its scan, and put there what its old scan means."""
+        """A commit that removed rows which a concurrent commit made after its scan, and added what its old scan means."""
         if not s.over or s.made or s.unmade or not s.adds:
             return None
         by = self._makers(s.over, s.j)
@@ -174,7 +174,7 @@ class Naming:
         return self._make("lost-update", text, [other], [row, *self.real.added], None, scan=s)
 
     def _makers(self, rows: Sequence[Row], j: int) -> dict[Row, int]:
-        """Of the rows, those that commits j+1 … k-1 added, and the position of the first that did."""
+        """The rows that commits j+1 … k-1 added, with the position of the first such commit."""
         wanted = set(rows)
         out: dict[Row, int] = {}
         for position in range(j + 1, self.k):
@@ -245,7 +245,7 @@ class Naming:
         return change is not None and any(r.id in keys for r in (*change.removed, *change.added))
 
     def stale_scan(self, s: Scan) -> Anomaly:
-        """A commit that only a scan explains which is older than a write acknowledged before the operation began."""
+        """A commit explained only by a scan older than a write that was acknowledged before the operation began."""
         missed = self.t.main[s.j]
         proof = self._settled_by()
         text = (
@@ -264,7 +264,7 @@ class Naming:
         )
 
     def vanished_read(self, lost: Commit) -> Anomaly:
-        """A commit that only a state explains which main had and has no longer."""
+        """A commit explained only by a state that main no longer has."""
         text = (
             f"the {explain.operation(self.o)} committed {explain.snapshot(self.c)}, which removes {explain.rows(self.real.removed)} and "
             f"adds {explain.rows(self.real.added)}: what it means in {explain.snapshot(lost)} of "
@@ -275,7 +275,7 @@ class Naming:
         return self._make("vanished-read", text, [lost], [*self.real.removed, *self.real.added], documented)
 
     def other(self, s: Scan) -> Anomaly:
-        """No scan explains it at all: named by the difference at its parent."""
+        """No scan explains it: named by the difference at its parent."""
         if s.made and not (s.over or s.unmade):
             before = self.past.removed_before(self.k, s.made)
             if len(before) == len(set(s.made)):

@@ -1,4 +1,4 @@
-"""What main was before a commit: the states that an operation may have scanned, and which of them explains the commit."""
+"""Main before a commit: the states that an operation may have scanned, and which of them explains the commit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from checkers.timeline.timeline import Changes, Timeline, meaning
 from workloads.tables import Row, State
 
 FAR = 256
-"""How many commits before the oldest legal scan are tried, only to name an anomaly better."""
+"""Number of commits before the oldest legal scan that are also tried, only to name an anomaly better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Scan:
 
 
 def compare(j: int, removed: Iterable[Row], added: Iterable[Row], real: Changes) -> Scan:
-    """What the meaning at position ``j`` removes and adds, beside what the commit really did."""
+    """Compare what the meaning at position ``j`` removes and adds with what the commit did."""
     want_removed, want_added = Counter(removed), Counter(added)
     want_removed, want_added = want_removed - want_added, want_added - want_removed
     real_removed, real_added = Counter(real.removed), Counter(real.added)
@@ -63,11 +63,11 @@ def compare(j: int, removed: Iterable[Row], added: Iterable[Row], real: Changes)
 
 @dataclass(frozen=True)
 class Past:
-    """Main's commits, looked at from one of them.
+    """Main's commits before a given one.
 
     Attributes:
         t: the table's timeline.
-        changes: what each commit of main did to the rows, by position from 1; None: not known.
+        changes: what each commit of main did to the rows, by position from 1; None: unknown.
     """
 
     t: Timeline
@@ -79,13 +79,13 @@ class Past:
         return None if want is None else compare(j, want.removed, want.added, real)
 
     def states_back(self, state: State, k: int, first: int) -> Generator[tuple[int, State], None, None]:
-        """``state``, which is at position k, as it was at k, k-1, … first; it is put back when the iterator is closed."""
+        """``state``, which is at position k, as it was at k, k-1, … first; closing the iterator restores it."""
         j = k
         try:
             yield j, state
             while j > first:
                 change = self.changes[j - 1]
-                assert change is not None  # the state at k is known, so are all before it
+                assert change is not None  # the state at k is known, so all earlier ones are
                 state.apply(change.added, change.removed)
                 j -= 1
                 yield j, state
@@ -97,7 +97,7 @@ class Past:
                 j += 1
 
     def lost_scan(self, o: Operation, real: Changes) -> Commit | None:
-        """A snapshot that was main's once, is no longer, and explains the commit."""
+        """A former snapshot of main that explains the commit."""
         for version in self.t.versions:
             if version.snapshot is None or version.snapshot in self.t.position:
                 continue
@@ -108,7 +108,7 @@ class Past:
         return None
 
     def removed_before(self, k: int, rows: Sequence[Row]) -> dict[Row, int]:
-        """For each of the rows that a commit before position k removed, the position of the last that did."""
+        """For each of the rows that a commit before position k removed: the position of the last such commit."""
         wanted = set(rows)
         out: dict[Row, int] = {}
         for j in range(k - 1, 0, -1):

@@ -1,8 +1,8 @@
 """The ``replay`` checker (*ConsistentRead* in Vanlightly's model): did every commit change exactly the rows that its operation means?
 
 Walk main from the empty table. For commit k of operation o there are two accounts of what happened to the rows: the **log's** (what
-the files show) and the **meaning's** (``Kind.writeset`` of o at the state that o scanned). Where they agree, commit k is what o was
-asked to do. The question is which state o scanned::
+the files show) and the **meaning's** (``Kind.writeset`` of o at the state that o scanned). If they agree, commit k is
+correct. The question is which state o scanned::
 
     position      0 ──► … ──► j0 ──► j0+1 ──► … ──► k-1 ──► k
                               │                      │      └ o's commit
@@ -11,16 +11,16 @@ asked to do. The question is which state o scanned::
 
 * **serializable**: Iceberg validates that nothing o's scan could have matched was changed since (``validateNoConflictingDataFiles``,
   ``…DeleteFiles``), so in commit order o ran at k-1, and only there may its meaning be taken.
-* **snapshot**: o may have scanned any of j0 … k-1. First committer wins: a row that o removes must still have been there, which is so
-  when the rows removed are really those of the scan. Meanings that hold only at an older scan are legal write skew, and are counted.
+* **snapshot**: o may have scanned any of j0 … k-1. First committer wins: a row that o removes must still have been there, which holds
+  if the removed rows are exactly those of the scan. Meanings that hold only at an older scan are legal write skew, and are counted.
   A row deleted by both of two concurrent deletes is legal too ("it is OK to delete a record that is also deleted concurrently",
-  ``RowDelta.validateNoConflictingDeleteFiles``): such a delete removes what is left of its scan.
-* **DELETE of a whole partition** and **INSERT OVERWRITE** take what is there on the base that they commit on, at any level: at k-1.
+  ``RowDelta.validateNoConflictingDeleteFiles``): such a delete removes the remaining rows of its scan.
+* **DELETE of a whole partition** and **INSERT OVERWRITE** apply to the base that they commit on, at any level: at k-1.
 * **blind appends** (INSERT … SELECT, MERGE with only an insert clause) are validated at no level (apache/iceberg#12653).
-* **maintenance** changes no row, whatever it did to files.
+* **maintenance** changes no row, whatever it does to files.
 
-A commit's ``operation`` string is not looked at: rows decide. Where no legal scan explains a commit, it is named by the pattern that
-it shows (Adya's phenomena where they have a name), and the walk goes on from the *real* state, so that one defect is reported once.
+A commit's ``operation`` string is ignored: rows decide. If no legal scan explains a commit, its pattern names it (Adya's
+phenomena where they have a name), and the walk continues from the *real* state, so that one defect is reported once.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class TableReplay:
         self._explain(k, c, o, kind, real, state)
 
     def _explain(self, k: int, c: Commit, o: Operation, kind: Kind, real: Changes, state: State) -> None:
-        """The commit is not what its operation means at k-1: legal at an older scan, or an anomaly and which."""
+        """Explain a commit that is not its operation's meaning at k-1: legal at an older scan, or an anomaly."""
         first = min(self.t.settled(o.invoked.index), k - 1)
         serializable = isolation(self.t.spec, o) != "snapshot"
         scans: list[Scan] = []

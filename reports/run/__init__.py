@@ -1,1 +1,1 @@
-"""What does a person see of one run?"""
+"""The views of one run: page, summary, JUnit file."""

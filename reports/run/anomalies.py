@@ -20,7 +20,7 @@ from reports.run.stored import Stored
 
 MOST_CARDS = 50
 FULL_CARDS = 10
-"""Cards with full-length texts; those of later cards are cut at half of it."""
+"""Number of cards with full-length texts; later cards get half the length."""
 MOST_OPS = 12
 MOST_SNAPSHOTS = 8
 MOST_ROWS = 6
@@ -51,7 +51,7 @@ class OpRow:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """A snapshot as a table row; its data rows are those of the anomaly's keys, or all when it names none."""
+    """A snapshot as a table row; its data rows are those of the anomaly's keys, or all if it names none."""
 
     snapshot: int
     sequence: int
@@ -141,7 +141,7 @@ def choose(anomalies: Sequence[Anomaly], most: int = MOST_CARDS) -> list[Anomaly
 
 
 def op_row(o: Operation, commits: Sequence[tuple[str, Commit]], resolution: str = "") -> OpRow:
-    """The row of one operation; ``resolution`` is what became of it if its outcome was unknown."""
+    """The row of one operation; ``resolution`` is its fate if its outcome was unknown."""
     made = [f"seq {c.sequence_number}" + (f", attempt {c.attempt}" if (c.attempt or 1) > 1 else "") for _, c in commits]
     error = ""
     if o.error:
@@ -231,7 +231,7 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
         room = 1 if n <= FULL_CARDS else 2
         known = [operations[op] for op in dict.fromkeys(a.ops) if op in operations]
         ids = dict.fromkeys(a.snapshots)
-        for o in known[:MOST_OPS]:  # what the operations committed is relevant, whether the checker named it or not
+        for o in known[:MOST_OPS]:  # the operations' commits are relevant even if the checker did not name them
             ids.update(dict.fromkeys(c.snapshot_id for _, c in commits.get(o.op, ())))
         involved = sorted((snapshots[s] for s in ids if s in snapshots), key=lambda lc: lc[1].sequence_number)
         lines = [
@@ -283,14 +283,14 @@ def _minimal_note(a: Anomaly) -> str:
     if a.minimal is None or not a.minimal.ops:
         return ""
     ops, ids, complete = a.minimal.ops, a.minimal.ids, a.minimal.complete
-    rows = f", looking at the rows of {', '.join(map(str, ids[:MOST_ROWS]))} alone" if ids else ""
+    rows = f", considering only the rows of {', '.join(map(str, ids[:MOST_ROWS]))}" if ids else ""
     more = f" (the first {MOST_OPS})" if len(ops) > MOST_OPS else ""
     why = "without any one of them it is gone" if complete else "the search was cut short, so fewer may suffice"
     return f"{words.plural(len(ops), 'operation')} show{'s' if len(ops) == 1 else ''} it{rows}{more}; {why}."
 
 
 def _trail(a: Anomaly) -> Iterator[str]:
-    """A line a snapshot and a line a row that it changed."""
+    """One line per snapshot and one per row that it changed."""
     for step in a.trail:
         who = f"{step['op']} ({step['kind']}, process {step['process']}, {step['outcome']})"
         if not step["snapshots"]:

@@ -107,7 +107,7 @@ def nemesis(events: Iterable[Event], end_s: float) -> tuple[list[Band], list[Mar
 
 @dataclass(slots=True)
 class FaultTally:
-    """How often a fault was active and what it struck, by its ``stop-`` events (``harness.run.conductor``).
+    """How often a fault was active and what it struck, from its ``stop-`` events (``harness.run.conductor``).
 
     Attributes:
         times: how often it began.
@@ -160,7 +160,7 @@ def _phase_name(e: Event) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableFigures:
-    """What became of one table. Row counts are net; None if the rows of some commit are unknown."""
+    """The figures of one table. Row counts are net; None if the rows of some commit are unknown."""
 
     name: str
     commits: int

@@ -29,7 +29,7 @@ def _listing(names: Mapping[str, int], most: int = 6) -> str:
 
 
 def banner(run: Stored) -> Banner:
-    """The headline and one sentence, also for a run that never came to a verdict."""
+    """The headline and one sentence, also for a run without a verdict."""
     found = own_findings(run.anomalies)
     names = stored.anomaly_names(found)
     confirmed = [f"{name} is confirmed by {who}" for name in names if (who := stored.confirmed_by(name, run.anomalies))]
@@ -79,7 +79,7 @@ _ENDS = {
     "failed": "The run failed",
     "interrupted": "The run was interrupted",
     "incomplete": "The run ended before it was done",
-    "running": "The run is still going on",
+    "running": "The run is still in progress",
 }
 
 

@@ -1,4 +1,4 @@
-"""What a run's page says of a checker: its verdict, what it counted, its notes."""
+"""A checker on a run's page: its verdict, its statistics, its notes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _name(key: object) -> str:
 
 
 def statistics(stats: Mapping[str, Any]) -> Statistics:
-    """What a checker counted, in the form that suits it.
+    """A checker's statistics in a suitable form.
 
-    A mapping to mappings is a table, a mapping to words is how often each word occurs, any other is unfolded one level.
+    A mapping to mappings is a table, a mapping to words becomes counts of each word, any other is unfolded one level.
     """
     figures: list[tuple[str, str]] = []
     tables = []

@@ -1,4 +1,4 @@
-"""What a run's page says of retries, conflicts and errors."""
+"""Retries, conflicts and errors on a run's page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_ATTEMPTS = 8
 
 
 def attempts_view(found: list[Attempts]) -> dict[str, Any] | None:
-    """How many commits needed how many attempts, a row for each of ``found``; None when nothing was committed."""
+    """How many commits needed how many attempts, one row for each of ``found``; None if nothing was committed."""
     if not any(a.commits or a.unknown for a in found):
         return None
     most = max((n for a in found for n in a.counts), default=1)
@@ -62,7 +62,7 @@ def conflicts_view(run: Stored, by_table: list[Attempts]) -> dict[str, Any]:
 
 
 def errors_view(groups: list[ErrorGroup]) -> list[dict[str, Any]]:
-    """The errors that operations ended with, a group each."""
+    """The errors of operations, one entry per group."""
     return [
         {
             "g": g,

@@ -1,9 +1,9 @@
-"""The run's page: one HTML file that answers the question on its first screen and holds up the evidence below.
+"""The run's page: one HTML file with the verdict on its first screen and the evidence below.
 
-It needs nothing but itself: style, script and drawings are inline, and a Content-Security-Policy forbids the rest.
-Whatever came from outside (error messages, operation ids, file names) is escaped by Jinja's autoescape; drawings are
-Markup made of escaped parts. Its size is bounded: plots are sampled, tables and texts are cut, and each cut is stated
-where it was made.
+It is self-contained: style, script and drawings are inline, and a Content-Security-Policy forbids the rest.
+All external text (error messages, operation ids, file names) is escaped by Jinja's autoescape; drawings are
+Markup made of escaped parts. Its size is bounded: plots are sampled, tables and texts are cut, and each cut is marked
+in place.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def render(run_folder: Path | Stored) -> str:
     """The page of the run in ``run_folder`` (or of one that was loaded by :func:`reports.run.stored.load`).
 
     Raises:
-        FileNotFoundError: there is no such folder. Anything missing or broken in it is stated on the page instead.
+        FileNotFoundError: there is no such folder. The page reports anything missing or broken in it.
     """
     run = stored.of(run_folder)
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a run's page says of the plan: tables, operations, phases, versions, timings."""
+"""The plan on a run's page: tables, operations, phases, versions, timings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_TABLES = 64
 
 
 def table_specs(run: Stored) -> list[dict[str, Any]]:
-    """What the plan says of each table."""
+    """The tables of the plan."""
     return [t.model_dump(exclude_unset=True) for t in run.plan.tables or ()]
 
 
@@ -66,7 +66,7 @@ def mix_of(run: Stored) -> list[dict[str, str]]:
 
 
 def phases_of(run: Stored) -> dict[str, Any] | None:
-    """The phases as a table; None when the plan has none."""
+    """The phases as a table; None if the plan has none."""
     first = next((p.operations for p in run.plan.phases if p.operations), {})
     items: list[dict[str, Any]] = []
     for p in run.plan.phases:
@@ -95,7 +95,7 @@ _SHOWN_ELSEWHERE = frozenset(
 
 
 def plan_rest(run: Stored) -> list[tuple[str, str]]:
-    """What the plan says besides; an older plan may have its catalog's secrets in it."""
+    """The other values of the plan; an older plan may contain its catalog's secrets."""
     said = run.plan.to_yaml()
     if run.plan.catalog_properties:
         said["catalog_properties"] = masked(run.plan.catalog_properties)
@@ -120,7 +120,7 @@ def timings_of(run: Stored) -> list[dict[str, Any]]:
         {
             "stage": k,
             "took": words.duration(v * 1000),
-            # Sums over stages would be counted twice among the bars.
+            # Sums over stages would count twice among the bars.
             "percent": None if k in ("total", "first operation") else round(min(100, 100 * v / whole), 1),
         }
         for k, v in list(found.items())[:40]

@@ -1,4 +1,4 @@
-"""``results.json``, read leniently: verdicts and anomalies as far as they have the form of one, whoever wrote them."""
+"""``results.json``, read leniently: verdicts and anomalies as far as they are well-formed, whichever program wrote them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def verdict_from_json(r: Mapping[str, Any]) -> Verdict:
 
 
 def anomaly_from_json(r: Mapping[str, Any], checker: str) -> Anomaly:
-    """An anomaly as :meth:`checkers.verdict.Anomaly.to_json` wrote it; what is missing is empty.
+    """An anomaly as :meth:`checkers.verdict.Anomaly.to_json` wrote it; missing fields are empty.
 
     An older icequake wrote ``same_as``, ``minimal`` and ``trail`` (as ``chain``) into the evidence; they are read from there.
     """
@@ -91,12 +91,12 @@ def _row(r: Mapping[str, Any]) -> TrailRow:
 
 
 def strings(value: object) -> tuple[str, ...]:
-    """The texts of a list; empty when it is none."""
+    """The texts of a list; empty if it is not a list."""
     return tuple(str(v) for v in value) if isinstance(value, list | tuple) else ()
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """A mapping by texts; empty when it is none."""
+    """A mapping with text keys; empty if it is not a mapping."""
     return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {}
 
 

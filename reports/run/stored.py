@@ -1,7 +1,7 @@
-"""A stored run: whatever its folder holds, read leniently.
+"""A stored run, read leniently from its folder.
 
-A report must also show the run that died, the folder somebody copied half of, and the file that another tool wrote. So
-nothing here raises for a file that is absent or broken: what could be read is there, what could not is a sentence in
+A report must also show a run that died, a partly copied folder, and files that another tool wrote. So nothing here
+raises for an absent or broken file: the readable content is loaded, and each problem becomes a sentence in
 ``problems``.
 """
 
@@ -40,9 +40,9 @@ class Stored:
     """All that a report needs of one run.
 
     Attributes:
-        plan: ``plan.yaml``, as far as it has the form of a plan; ``run``: ``run.json``; both empty when absent.
-        results: ``results.json``; None when the run was never checked.
-        verdicts: the results' checkers, as far as they have the form of one.
+        plan: ``plan.yaml``, as far as it is valid; ``run``: ``run.json``; both empty if absent.
+        results: ``results.json``; None if the run was never checked.
+        verdicts: the results' verdicts, as far as they are well-formed.
         problems: what could not be read, one sentence each.
     """
 
@@ -58,26 +58,26 @@ class Stored:
     files: tuple[StoredFile, ...]
     problems: tuple[str, ...]
     change_requests: dict[str, list[ChangeRequest]] = field(default_factory=dict)
-    """Operation id → its requests that asked for a change."""
+    """Operation id → its change requests."""
 
     @property
     def workload(self) -> str:
-        """The workload's name; the folder's parent when the plan does not say."""
+        """The workload's name; the name of the folder's parent if the plan has none."""
         return self.plan.workload or self.folder.resolve().parent.name or "run"
 
     @property
     def state(self) -> str:
-        """How the run ended, as ``run.json`` says (``complete``, ``failed`` …); ``unknown`` when it says nothing."""
+        """The state in ``run.json`` (``complete``, ``failed`` …); ``unknown`` if it has none."""
         return str(self.run.get("state") or "unknown")
 
     @property
     def complete(self) -> bool:
-        """Whether the run went to its end; without a ``run.json`` (an imported history) it is taken to have."""
+        """Whether the run was complete; assumed without a ``run.json`` (an imported history)."""
         return self.state == "complete" or not self.run
 
     @property
     def valid(self) -> Validity | None:
-        """The run's verdict; None when it was not checked."""
+        """The run's verdict; None if it was not checked."""
         if self.results is None:
             return None
         valid = self.results.get("valid")
@@ -90,7 +90,7 @@ class Stored:
 
     @property
     def resolutions(self) -> dict[str, str]:
-        """What became of operations whose outcome was unknown, as a checker found out: op id → ``applied``, ….
+        """The resolution of operations of unknown outcome: op id → ``applied``, ….
 
         Read from the statistics ``resolutions`` of any checker (``commits`` has them).
         """
@@ -103,7 +103,7 @@ class Stored:
 
     @property
     def command(self) -> str | None:
-        """The command that repeats the run, as one would type it."""
+        """The command that repeats the run."""
         return self.plan.command or None
 
     @property
@@ -122,7 +122,7 @@ class Stored:
 
     @property
     def writers(self) -> int:
-        """How many writers ran; from the plan, else from the processes that the history shows."""
+        """How many writers ran; from the plan, else from the processes in the history."""
         return self.plan.writers or max(1, len({o.process for o in self.operations}))
 
     @property
@@ -131,7 +131,7 @@ class Stored:
         return max((e.time for e in self.events[-1:]), default=0)
 
     def requests(self, a: Anomaly) -> list[ChangeRequest]:
-        """What the proxies saw of an anomaly's operations, and of those that made its snapshots, on its table; by time."""
+        """The requests, by time, of an anomaly's operations and of the makers of its snapshots on its table, as the proxies saw them."""
         made = {c.op for log in self.logs.values() for c in log.commits if c.snapshot_id in set(a.snapshots)}
         ops = {*a.ops, *(op for op in made if op is not None)}
         found = [p for op in sorted(ops) for p in self.change_requests.get(op, ())]
@@ -156,7 +156,7 @@ def anomaly_names(anomalies: Iterable[Anomaly]) -> dict[str, int]:
 
 
 def confirmed_by(name: str, anomalies: Iterable[Anomaly]) -> str:
-    """Who confirms anomalies of a name, and as what: ``isolation (lost-update), linearizable``; empty when nobody does."""
+    """The checkers that confirm anomalies of a name, and their names for it: ``isolation (lost-update), linearizable``; may be empty."""
     found: dict[str, dict[str, None]] = {}
     for a in anomalies:
         if a.same_as == name:
@@ -197,7 +197,7 @@ def _read_mapping(path: Path, problems: list[str]) -> dict[str, Any] | None:
 
 
 def files_of(folder: Path) -> tuple[StoredFile, ...]:
-    """The files of a run's folder but its page: what a person looks at first comes first."""
+    """The files of a run's folder except its page, the most useful first."""
     first = ("plan.yaml", "history.jsonl", "tablelog", "results.json", "run.json", "proxy.jsonl", "junit.xml", "logs")
     found = []
     for path in sorted(folder.rglob("*")):
@@ -205,7 +205,7 @@ def files_of(folder: Path) -> tuple[StoredFile, ...]:
         try:
             if path.is_file() and not path.is_symlink() and relative.as_posix() != "report.html":
                 found.append(StoredFile(relative.as_posix(), path.stat().st_size))
-        except OSError:  # gone meanwhile: a writer's log of a run that is still going on
+        except OSError:  # removed meanwhile, such as a writer's log of a running run
             continue
 
     def rank(f: StoredFile) -> tuple[int, str]:
@@ -216,15 +216,15 @@ def files_of(folder: Path) -> tuple[StoredFile, ...]:
 
 
 def of(run: Path | Stored) -> Stored:
-    """A run that is loaded already, or that of a folder: page, summary and JUnit file can share one reading."""
+    """A run that is already loaded, or loaded from a folder: page, summary and JUnit file can share one reading."""
     return run if isinstance(run, Stored) else load(run)
 
 
 def load(folder: Path, evidence: Evidence | None = None) -> Stored:
-    """Read a run's folder; history and table logs only where ``evidence`` of the same folder is not given.
+    """Read a run's folder; history and table logs only if ``evidence`` of the same folder is not given.
 
     Raises:
-        FileNotFoundError: ``folder`` is no folder.
+        FileNotFoundError: ``folder`` does not exist.
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder of a run")
@@ -237,7 +237,7 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
     except runfolder.StoreError as e:
         problems.append(str(e).replace(f"{folder}/", ""))
     run = _read_mapping(folder / "run.json", problems)
-    if run is not None and run.get("state") == "running":  # or it was killed: then the store calls it incomplete
+    if run is not None and run.get("state") == "running":  # or it was killed; then the store calls it incomplete
         run["state"] = runfolder.RunFolder(folder).state().get("state")
     results = _read_mapping(folder / "results.json", problems)
     if evidence is not None:

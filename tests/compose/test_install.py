@@ -438,7 +438,7 @@ def test_a_copy_that_others_may_write_to_is_not_trusted(tmp_path: Path) -> None:
     postgres = postgres_files.provide(tmp_path) / "postgres"
     postgres.chmod(0o757)
     assert postgres_files.find(tmp_path) is None
-    with pytest.raises(SetupError, match="is in the way and not root's alone; remove it: rm -rf"):
+    with pytest.raises(SetupError, match="is not safe to use, because other users may write to it; remove it: rm -rf"):
         postgres_files.provide(tmp_path)
 
 

@@ -102,7 +102,7 @@ BASE = "from workloads.operations.kind import Kind\nfrom workloads.operations.up
         (
             "own:Such",
             "class Such(UpdateCounter):\n name = 'delete'",
-            "has the name delete, which is taken; give it another",
+            "has the name delete, which is taken; give it another name",
         ),
     ],
 )

@@ -1,1 +1,1 @@
-"""What does an operation execute, and what does it mean?"""
+"""The operations: the SQL that each kind executes, and its meaning."""

@@ -29,9 +29,9 @@ def _word(text: object) -> str:
 
 
 class AddColumn(_Alter):
-    """``ALTER TABLE … ADD COLUMN``: one more column, which stays NULL. Its comment names the operation.
+    """``ALTER TABLE … ADD COLUMN``: adds a column, which stays NULL. Its comment names the operation.
 
-    The names are few (``extra_0`` … ``extra_<columns - 1>``), so that the schemas of a long run stay small: it fails for one that is there.
+    There are few names (``extra_0`` … ``extra_<columns - 1>``), so that the schemas of a long run stay small; it fails if the column exists.
     """
 
     name = "add-column"
@@ -45,7 +45,7 @@ class AddColumn(_Alter):
 
 
 class WidenColumn(AddColumn):
-    """``ALTER TABLE … ALTER COLUMN … TYPE BIGINT`` of a column that ``add-column`` added; fails when there is none such."""
+    """``ALTER TABLE … ALTER COLUMN … TYPE BIGINT`` of a column that ``add-column`` added; fails if there is none."""
 
     name = "widen-column"
 
@@ -54,7 +54,7 @@ class WidenColumn(AddColumn):
 
 
 class SetProperty(_Alter):
-    """``ALTER TABLE … SET TBLPROPERTIES``: one of a few properties that nobody reads, to the operation's id."""
+    """``ALTER TABLE … SET TBLPROPERTIES``: sets one of a few unused properties to the operation's id."""
 
     name = "set-property"
     options = ("properties",)
@@ -67,7 +67,7 @@ class SetProperty(_Alter):
 
 
 class Upgrade(_Alter):
-    """``ALTER TABLE … SET TBLPROPERTIES ('format-version' = '3')``; changes nothing a second time."""
+    """``ALTER TABLE … SET TBLPROPERTIES ('format-version' = '3')``; no effect the second time."""
 
     name = "upgrade"
 

@@ -23,7 +23,7 @@ class Delete(Kind):
         return f"id = {int(value['ids'][0])}"
 
     def matching(self, state: State, value: Arguments) -> list[Row]:
-        """The rows of ``state`` that the statement's WHERE accepts."""
+        """The rows of ``state`` that the statement's WHERE selects."""
         return [r for i in value["ids"] for r in state.by_id(i)]
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
@@ -37,14 +37,14 @@ class Delete(Kind):
 
 
 class DeleteWhere(_ByPredicate, Delete):
-    """``DELETE`` by a predicate that depends on what other writers did."""
+    """``DELETE`` by a predicate whose matches depend on other writers."""
 
     name = "delete-where"
     told = True
 
 
 class DeletePartition(Delete):
-    """``DELETE`` of a whole partition: on a partitioned table a metadata delete, evaluated against the base it commits on."""
+    """``DELETE`` of a whole partition: on a partitioned table a metadata delete, evaluated on the base that it commits on."""
 
     name = "delete-partition"
     told = True

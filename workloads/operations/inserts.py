@@ -19,7 +19,7 @@ from workloads.tables import Row, State, TableSpec
 
 
 class Insert(Kind):
-    """``INSERT INTO … VALUES``: new rows, also of keys that are there already (Iceberg knows no unique keys)."""
+    """``INSERT INTO … VALUES``: new rows, also for existing keys (Iceberg has no unique keys)."""
 
     name = "insert"
     told = True

@@ -1,4 +1,4 @@
-"""Which keys an operation takes: shared ones, and those of one writer alone."""
+"""Which keys an operation uses: shared keys, or own keys of one writer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Keys:
 
 
 OWN_KEYS = 8
-"""Own keys a writer has."""
+"""Number of own keys per writer."""
 
 
 def own_key(writer: int, n: int) -> int:

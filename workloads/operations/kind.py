@@ -1,12 +1,12 @@
 """The operations: for each kind, what a writer executes (SQL) and what it means (rows removed, rows added, result).
 
-One class a kind holds both, so that nobody keeps a second copy of the semantics: a writer runs :meth:`Kind.statements`, the
+One class per kind holds both, so that the semantics exist only once: a writer runs :meth:`Kind.statements`, the
 generator draws :meth:`Kind.arguments`, a checker replays :meth:`Kind.writeset`. Arguments are plain JSON values: they are
 the ``value`` of the history's ``invoke`` event and, with the operation's id and the table's dimensions, determine everything.
 
-Keys. A *shared* key is one that every writer draws from (``0 … keys-1``). An *own* key belongs to one writer alone and lies in
-a partition of its own (negative partition values), so that no other writer's statement, by key, predicate or partition, ever
-touches it. Operations that Iceberg commits as unvalidated appends though they read the table (INSERT … SELECT, MERGE with only
+Keys. A *shared* key is one that every writer draws from (``0 … keys-1``). An *own* key belongs to one writer only and lies in
+a separate partition (negative partition values), so that no other writer's statement, by key, predicate or partition, ever
+touches it. Operations that Iceberg commits as unvalidated appends although they read the table (INSERT … SELECT, MERGE with only
 an insert clause) are serializable only on own keys; on shared keys they show a documented anomaly (apache/iceberg#12653).
 """
 
@@ -26,7 +26,7 @@ Arguments = dict[str, Any]
 
 ROWS = ", ".join(COLUMNS)
 STAGES = "write.wap.enabled"
-"""The table property without which a commit cannot be staged (``spark.wap.id`` is then passed over in silence)."""
+"""The table property without which a commit cannot be staged (``spark.wap.id`` is then silently ignored)."""
 
 
 class WriteSet(NamedTuple):
@@ -38,22 +38,22 @@ class WriteSet(NamedTuple):
 
 Verb = Literal["insert", "update", "delete", "overwrite", "merge", "read", "maintenance", "alter"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
-"""What an operation does, in the words of SQL; ``alter`` changes the table's metadata alone."""
+"""What an operation does, as an SQL verb; ``alter`` changes only the table's metadata."""
 Column = Literal["val", "cnt", "log"]
 Lost = Literal["snapshot", "ref", "schema", "spec", "property"]
-"""What an operation may take out of the table's metadata; ``ref``: a branch or tag other than main."""
+"""What an operation may remove from the table's metadata; ``ref``: a branch or tag other than main."""
 
 
 class Touches(NamedTuple):
-    """Which rows an operation reads or changes, as its arguments say.
+    """Which rows an operation reads or changes, according to its arguments.
 
     Attributes:
-        ids: that it names, in the order in which it names them.
+        ids: the ids that it names, in order.
         copied_from: the id whose rows it copies to ``ids``.
-        predicate: partition and parity: it takes the rows of that partition whose counter, modulo 2, is the parity.
-        parts: the partitions that it names or takes whole.
-        whole: it takes all rows that there are.
-        only_absence: of its ids it asks no more than whether they are there.
+        predicate: partition and parity: it selects the rows of that partition whose counter, modulo 2, is the parity.
+        parts: the partitions that it names or selects as a whole.
+        whole: it selects all rows.
+        only_absence: it only tests whether its ids exist.
     """
 
     ids: tuple[int, ...] = ()
@@ -65,12 +65,12 @@ class Touches(NamedTuple):
 
     @property
     def named(self) -> tuple[int, ...]:
-        """All ids that it names, the one that it copies from first."""
+        """All ids that it names, the id that it copies from first."""
         return self.ids if self.copied_from is None else (self.copied_from, *self.ids)
 
     @property
     def among(self) -> frozenset[int] | None:
-        """The partitions of which it may take any row, beside the ids that it names; None: all."""
+        """The partitions of which it may select any row, besides the ids that it names; None: all."""
         if self.whole:
             return None
         return self.parts if self.predicate is None else self.parts | {self.predicate[0]}
@@ -81,7 +81,7 @@ EVERYTHING = Touches(whole=True)
 
 
 def named_ids(value: Arguments) -> Touches:
-    """What is touched by an operation on the ids in ``ids``."""
+    """What an operation on the ids in ``ids`` touches."""
     return Touches(tuple(value["ids"]))
 
 
@@ -89,11 +89,11 @@ def named_ids(value: Arguments) -> Touches:
 class Statement:
     """One SQL statement of an operation, or a Java action on the table that ``sql`` names.
 
-    ``{table}`` stands for the qualified name, ``{identifier}`` for the name without catalog (procedures want it so).
+    ``{table}`` stands for the qualified name, ``{identifier}`` for the name without catalog (as procedures require).
     ``bind`` names the first column of the last row returned, for later statements of the operation (``{snapshot}``).
-    ``result``: its rows are the operation's result. ``{older_than}`` is bound by the orchestrator, which first secures the
-    table log (expiry deletes files that the log has yet to read). ``settings``: properties of the session while it runs; they are
-    put back afterwards, also when it fails. ``action``: its name and its arguments, as ``harness.writers.session`` knows them.
+    ``result``: its rows are the operation's result. ``{older_than}`` is bound by the orchestrator, which first reads the
+    table log (expiry deletes files that the log has not read yet). ``settings``: properties of the session while it runs; they are
+    restored afterwards, also after a failure. ``action``: its name and its arguments, as ``harness.writers.session`` defines them.
     """
 
     sql: str
@@ -114,10 +114,10 @@ class Draw:
     own: bool
     options: Mapping[str, Any]
     others: tuple[str, ...] = ()
-    """Tables that an operation on two tables may take beside ``table``."""
+    """Tables that an operation on two tables may use besides ``table``."""
 
     def ids(self, n: int = 1) -> list[int]:
-        """``n`` distinct keys, ascending: own ones when the operation is to use own keys."""
+        """``n`` distinct keys, ascending: own keys if the operation uses own keys."""
         if self.own:
             return sorted(own_key(self.writer, k) for k in self.rng.sample(range(OWN_KEYS), min(n, OWN_KEYS)))
         return self.keys.draw(self.rng, n)
@@ -137,7 +137,7 @@ def new_row(id: int, op: str, table: TableSpec) -> Row:
 
 
 def new_rows(value: Arguments, op: str, table: TableSpec) -> list[Row]:
-    """The rows that ``op`` makes of the ids that it names."""
+    """The rows that ``op`` makes for the ids that it names."""
     return [new_row(i, op, table) for i in value["ids"]]
 
 
@@ -157,42 +157,42 @@ class Kind(ABC):
     changes_rows: ClassVar[bool] = True
     """Whether it can change the table's rows; False for reads and maintenance."""
     sets_back: ClassVar[bool] = False
-    """Whether it takes main back to a snapshot before: what came after is gone on purpose. No state tells what it means."""
+    """Whether it moves main back to an earlier snapshot and so discards later ones on purpose. Its meaning depends on more than the state."""
     replaces: ClassVar[bool] = False
-    """Whether its snapshot has no parent, and takes the place of all there was."""
+    """Whether its snapshot has no parent and replaces the whole content."""
     overwrites: ClassVar[bool] = False
-    """Whether a row that it adds is a new one, and not what it made of a row of that id which it removed."""
+    """Whether a row that it adds is new, rather than a changed version of a removed row with the same id."""
     blind_append: ClassVar[bool] = False
     """Whether Iceberg commits it as an append that validates nothing although it read the table."""
     means_the_same_everywhere: ClassVar[bool] = False
-    """Whether it means the same at every state, as it reads nothing."""
+    """Whether its effect is the same in every state, because it reads nothing."""
     two_tables: ClassVar[bool] = False
-    """Whether it is about a second table, too: the one that its argument ``into`` or ``and`` names."""
+    """Whether it also uses a second table, named by its argument ``into`` or ``and``."""
     travels: ClassVar[bool] = False
     """Whether it reads an older snapshot: ``{"snapshot": id, "rows": [...]}`` is its result."""
     signs: ClassVar[bool] = False
-    """Whether every row that it changes or makes bears the operation's id afterwards, in ``val`` or ``log``, and it removes none."""
+    """Whether every row that it changes or makes has the operation's id in ``val`` or ``log`` afterwards, and it removes no row."""
     takes_away: ClassVar[frozenset[Lost]] = frozenset()
-    """What it may take out of the table's metadata. Whatever else is gone is reported as lost."""
+    """What it may remove from the table's metadata. Anything else that disappears is reported as lost."""
     deletes_files: ClassVar[bool] = False
-    """Whether its Spark job deletes files, so that an error of that job does not mean that nothing happened."""
+    """Whether its Spark job deletes files, so that an error of that job does not mean that it had no effect."""
     needs_captured_log: ClassVar[bool] = False
-    """Whether it deletes what the table log has yet to read, which is therefore read before: it binds ``{older_than}``."""
+    """Whether it deletes files that the table log has not read yet, so the log is read first; such a kind binds ``{older_than}``."""
     options: ClassVar[tuple[str, ...]] = ()
-    """Option names it takes in the workload file beside ``weight``, ``keys`` and ``tables``."""
+    """Option names that it accepts in the workload file besides ``weight``, ``keys`` and ``tables``."""
 
     told: ClassVar[bool] = False
-    """Whether :meth:`touches` and the three facts that follow tell its whole meaning (of a read: it returns the rows that it touches).
+    """Whether :meth:`touches` and the three facts below define its whole meaning (a read returns the rows that it touches).
 
-    Then tables of any length can be judged without asking :meth:`writeset` (``checkers.columns``). Each class says so itself: one derived
-    from it may mean something else.
+    If so, tables of any length can be judged without :meth:`writeset` (``checkers.columns``). It is not inherited, because a
+    derived class may mean something else.
     """
     sets: ClassVar[frozenset[Column]] = frozenset()
     """What it writes to the rows that it touches: ``val`` becomes the operation's id, ``cnt`` one more, ``log`` gets that id appended."""
     deletes: ClassVar[bool] = False
-    """Whether the rows that it touches go."""
+    """Whether it removes the rows that it touches."""
     inserts: ClassVar[Literal["nothing", "new", "absent", "copies"]] = "nothing"
-    """Which rows it makes: a new one of each of its ids, only of those that are not there, or copies of those that it copies from."""
+    """Which rows it makes: one for each of its ids, only for absent ids, or copies of the rows that it copies from."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -212,9 +212,9 @@ class Kind(ABC):
 
     @abstractmethod
     def touches(self, value: Arguments, table: TableSpec) -> Touches:
-        """Which rows it reads or changes. What it does to an id depends on the rows of that id, and of ``copied_from``, alone.
+        """Which rows it reads or changes. Its effect on an id depends only on the rows of that id and of ``copied_from``.
 
-        An operation on several ids has them in its argument ``ids``: they are what is left out where only some ids are looked at.
+        An operation on several ids has them in its argument ``ids``, which is filtered when only some ids are examined.
         """
 
     def expected(self, state: State, value: Arguments) -> list[Row] | None:
@@ -222,15 +222,15 @@ class Kind(ABC):
         return None
 
     def second(self, value: Arguments) -> str | None:
-        """The second table that it is about; None for an operation on one."""
+        """The second table that it uses; None for an operation on one table."""
         return None
 
     def seen_from(self, value: Arguments, result: Any, second: bool) -> tuple[str, Arguments, Any]:
-        """What an operation on two tables is to one of them alone: kind, arguments and result. ``second``: to the second one."""
+        """An operation on two tables as one of them sees it: kind, arguments and result. ``second``: as the second one sees it."""
         return self.name, value, result
 
     def at_commit(self, table: TableSpec) -> bool:
-        """Whether it means what it means at the state that it commits on, whatever the isolation level: it scans nothing before."""
+        """Whether it is evaluated on the snapshot that it commits on, at every isolation level, because it scans nothing before."""
         return False
 
 

@@ -1,4 +1,4 @@
-"""Every kind of operation by name: those of this folder's files, and those that a workload file brings along.
+"""Every kind of operation by name: those of this folder's files, and those that a workload file adds.
 
 A kind is a class derived from ``Kind``, in any file of this folder: it is found by its ``name``. Helpers' names begin with ``_``. A kind from
 elsewhere is named by module and class, as ``my_module:MyKind`` (``workloads.file.own_kinds``), and joins the others here.
@@ -17,14 +17,14 @@ from workloads.operations.kind import VERBS, Kind
 
 
 class KindError(ValueError):
-    """A class that is no kind of operation; says what it lacks."""
+    """A class is not a kind of operation; the message says what it lacks."""
 
 
 def made(kind: object) -> Kind:
-    """The kind of a class.
+    """An instance of a kind's class.
 
     Raises:
-        KindError: it is no class of that sort, or not a whole one.
+        KindError: it is not derived from ``Kind``, or it is incomplete.
     """
     if not (isinstance(kind, type) and issubclass(kind, Kind)):
         raise KindError("is not a class derived from workloads.operations.kind.Kind")
@@ -52,7 +52,9 @@ def _by_name(kinds: list[Kind]) -> dict[str, Kind]:
     out: dict[str, Kind] = {}
     for kind in sorted(kinds, key=lambda k: VERBS.index(k.verb)):
         if kind.name in out:
-            raise KindError(f"{type(kind).__name__} and {type(out[kind.name]).__name__} have one name, {kind.name}")
+            raise KindError(
+                f"{type(kind).__name__} and {type(out[kind.name]).__name__} have the same name, {kind.name}"
+            )
         out[kind.name] = kind
     return out
 
@@ -66,11 +68,11 @@ KINDS: Mapping[str, Kind] = MappingProxyType(_KINDS)
 
 
 def register(kind: Kind) -> None:
-    """Add a kind from elsewhere, or put it in the place of the one of its name from elsewhere.
+    """Add a kind from outside this folder; it replaces an earlier outside kind of the same name.
 
     Raises:
         KindError: a kind of this folder has its name.
     """
     if kind.name in BUILT_IN:
-        raise KindError(f"has the name {kind.name}, which is taken; give it another")
+        raise KindError(f"has the name {kind.name}, which is taken; give it another name")
     _KINDS[kind.name] = kind

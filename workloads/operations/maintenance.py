@@ -21,7 +21,7 @@ class _Maintenance(Kind):
 
 
 class RewriteDataFiles(_Maintenance):
-    """Compaction by the ``rewrite_data_files`` procedure: bin-pack or sort, all files or those that qualify."""
+    """Compaction by the ``rewrite_data_files`` procedure: bin-pack or sort, all files or only the qualifying ones."""
 
     name = "rewrite-data-files"
     options = ("strategy", "partial_progress")
@@ -48,7 +48,7 @@ class RewriteDataFiles(_Maintenance):
 
 
 class RewritePositionDeleteFiles(_Maintenance):
-    """Compaction of position delete files, by the procedure of that name."""
+    """Compaction of position delete files by ``rewrite_position_delete_files``."""
 
     name = "rewrite-position-delete-files"
 
@@ -66,7 +66,7 @@ class RewritePositionDeleteFiles(_Maintenance):
 
 
 class RewriteManifests(_Maintenance):
-    """Regroups manifests, by the procedure of that name."""
+    """Regroups manifests by the procedure ``rewrite_manifests``."""
 
     name = "rewrite-manifests"
 
@@ -101,10 +101,10 @@ class ExpireSnapshots(_Maintenance):
 
 
 class ReplaceTable(_Maintenance):
-    """``CREATE OR REPLACE TABLE … AS SELECT``: the same rows in a table of the same make; its snapshot has no parent.
+    """``CREATE OR REPLACE TABLE … AS SELECT``: the same rows in a table with the same definition; its snapshot has no parent.
 
-    Iceberg replaces whatever is there when it commits by what the statement had read: what others committed meanwhile is gone. A catalog
-    that takes a client's metadata as a whole (JDBC) loses their snapshots, too (apache/iceberg#16232).
+    At its commit, Iceberg replaces the whole content by what the statement read: rows that others committed meanwhile are lost. A catalog
+    that stores a client's metadata as a whole (JDBC) loses their snapshots, too (apache/iceberg#16232).
     """
 
     name = "replace-table"
@@ -118,15 +118,15 @@ class ReplaceTable(_Maintenance):
         return {}
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
-        made = definition(table, without=["format-version"])  # which may be higher by now
+        made = definition(table, without=["format-version"])  # the table's version may be higher by now
         return [Statement(f"CREATE OR REPLACE TABLE {{table}} {made} AS SELECT * FROM {{table}}")]
 
 
 class RemoveOrphanFiles(_Maintenance):
     """Deletes files that no snapshot needs and that are older than ``older_than`` seconds (0 … ; a minute).
 
-    By Iceberg's Java action: the procedure refuses less than a day. With a short age it deletes by design what an operation under way has
-    written and not yet committed, and the commit then leaves a table without its files.
+    Uses Iceberg's Java action, because the procedure refuses less than a day. With a short age it deletes, by design, files that a running
+    operation has written but not committed; the commit then leaves a table whose files are missing.
     """
 
     name = "remove-orphan-files"
@@ -143,10 +143,10 @@ class RemoveOrphanFiles(_Maintenance):
 
 
 class Rollback(_Maintenance):
-    """``rollback_to_snapshot``: main goes back to its ``back``-th ancestor (the oldest there is); at least one, unless there is none.
+    """``rollback_to_snapshot``: main goes back to its ``back``-th ancestor, or the oldest one; by at least one snapshot if there is one.
 
-    Iceberg validates only that the snapshot is an ancestor still: what was committed meanwhile is taken out with the rest. The result is
-    ``{"snapshot": id, "rows": [...]}``: the snapshot that was asked for, and what the procedure returned.
+    Iceberg validates only that the snapshot is still an ancestor: commits made meanwhile are discarded too. The result is
+    ``{"snapshot": id, "rows": [...]}``: the requested snapshot and what the procedure returned.
     """
 
     name = "rollback"

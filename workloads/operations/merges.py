@@ -27,7 +27,7 @@ def _values(ids: Sequence[int], table: TableSpec) -> str:
 
 
 class _Merge(Kind):
-    """``MERGE`` from a list of keys; subclasses say what happens to matched and to not matched ones."""
+    """``MERGE`` from a list of keys; subclasses define what happens to matched and to unmatched keys."""
 
     verb = "merge"
     options = ("rows",)
@@ -66,7 +66,7 @@ class _Merge(Kind):
 
 
 class MergeUpsert(_Merge):
-    """Updates the keys that are there, inserts the others."""
+    """Updates existing keys, inserts the others."""
 
     name = "merge-upsert"
     told = True
@@ -76,7 +76,7 @@ class MergeUpsert(_Merge):
 
 
 class MergeInsert(_Merge):
-    """Inserts the keys that are not there. Commits as an unvalidated append (apache/iceberg#12653)."""
+    """Inserts absent keys. Commits as an unvalidated append (apache/iceberg#12653)."""
 
     name = "merge-insert"
     told = True
@@ -89,7 +89,7 @@ class MergeInsert(_Merge):
 
 
 class MergeUpdate(_Merge):
-    """Updates the keys that are there."""
+    """Updates existing keys."""
 
     name = "merge-update"
     told = True
@@ -98,7 +98,7 @@ class MergeUpdate(_Merge):
 
 
 class MergeDelete(_Merge):
-    """Deletes the keys that are there."""
+    """Deletes existing keys."""
 
     name = "merge-delete"
     told = True

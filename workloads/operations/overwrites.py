@@ -1,4 +1,4 @@
-"""Operations that overwrite: partitions dynamically, rows that a condition selects."""
+"""Operations that overwrite: whole partitions dynamically, or one partition."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from workloads.tables import COLUMNS, State, TableSpec
 
 
 class OverwritePartitions(Kind):
-    """``INSERT OVERWRITE`` in dynamic mode: new rows in place of all that is in their partitions, or in a table without partitions.
+    """``INSERT OVERWRITE`` in dynamic mode: new rows replace all rows of their partitions, or of an unpartitioned table.
 
-    Iceberg validates nothing by default and takes the files to replace from the base that each attempt commits on, so it takes
-    effect there, like a DELETE of a whole partition. On a table without partitions it takes the own keys of all writers, too.
+    By default Iceberg validates nothing and chooses the files to replace from the base that each attempt commits on, so it takes
+    effect there, like a DELETE of a whole partition. On an unpartitioned table it also replaces the own keys of all writers.
     """
 
     name = "overwrite-partitions"
@@ -54,9 +54,9 @@ class OverwritePartitions(Kind):
 
 
 class OverwriteWhere(OverwritePartitions):
-    """``INSERT OVERWRITE … PARTITION (part = …)``: new rows in place of one partition, or of all rows of a table without partitions.
+    """``INSERT OVERWRITE … PARTITION (part = …)``: new rows replace one partition, or all rows of an unpartitioned table.
 
-    The partition may be left with no row at all: ``ids`` may be empty.
+    ``ids`` may be empty; then the partition is left without rows.
     """
 
     name = "overwrite-where"

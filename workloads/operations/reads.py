@@ -52,9 +52,9 @@ class ReadKey(Read):
 
 
 class ReadSnapshot(Read):
-    """Time travel: reads the whole table as of the ``back``-th snapshot before the newest one its writer can see.
+    """Time travel: reads the whole table as of the ``back``-th snapshot before the newest one that its writer can see.
 
-    The result is ``{"snapshot": id, "rows": [...]}``: the snapshot that was asked for, and its rows.
+    The result is ``{"snapshot": id, "rows": [...]}``: the requested snapshot and its rows.
     """
 
     name = "read-snapshot"

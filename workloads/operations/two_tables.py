@@ -24,7 +24,7 @@ from workloads.tables import State, TableSpec
 
 
 class _TwoTables(Kind):
-    """An operation on its own table and on the one that its argument :attr:`names` says."""
+    """An operation on its own table and on the table in its argument :attr:`names`."""
 
     two_tables = True
     names: ClassVar[str]
@@ -42,12 +42,12 @@ class _TwoTables(Kind):
 
 
 class Transfer(_TwoTables):
-    """Takes ``amount`` off the counter of a key in its own table and adds it to that of the same key in the table ``into``; both or neither.
+    """Subtracts ``amount`` from the counter of a key in its own table and adds it to the same key in the table ``into``; both or neither.
 
-    Both rows get the operation's id appended to their lists, so that a plain reader sees which transfers a row has. Where the catalog can
-    commit to several tables at once it is one transaction; where it cannot, two statements, one after the other
+    Both rows get the operation's id appended to their lists, so that every reader sees which transfers a row has. If the catalog can
+    commit to several tables at once, it is one transaction; otherwise two statements, one after the other
     (``harness.writers.two_tables``).
-    The result says which. The tables need the property ``write.wap.enabled``, for what is committed together is staged before.
+    The result says which. The tables need the property ``write.wap.enabled``, because a joint commit is staged first.
     """
 
     name = "transfer"
@@ -78,11 +78,12 @@ class Transfer(_TwoTables):
 
 
 class ReadBoth(_TwoTables):
-    """Reads its own table and the table ``and``, each at the snapshot that it had when it was asked.
+    """Reads its own table and the table ``and``, each at its current snapshot.
 
-    Two tables cannot be read at one moment. So the reader asks its own table for its snapshot, then the other, then its own again: when the
-    answer is the same, both snapshots were current at one moment. The result is ``{"first": id, "second": id, "again": id, "rows": [[side,
-    ...], ...]}``, where side 0 is its own table, 1 the other. To each table alone it is a ``read``.
+    Two tables cannot be read at one moment. So the reader gets the snapshot of its own table, then of the other, then of its own again: if the
+    first and the last are equal, both snapshots were current at one moment. The result is
+    ``{"first": id, "second": id, "again": id, "rows": [[side, ...], ...]}``, where side 0 is its own table, 1 the other.
+    For each table alone it is a ``read``.
     """
 
     name = "read-both"

@@ -10,7 +10,7 @@ from workloads.tables import Row, State, TableSpec
 
 
 class _Update(Kind):
-    """``UPDATE … SET``; subclasses say what is set and which rows it is set on."""
+    """``UPDATE … SET``; subclasses define the assignment and the rows."""
 
     verb = "update"
     assignment: ClassVar[str]
@@ -21,7 +21,7 @@ class _Update(Kind):
         """The row after the update."""
 
     def matching(self, state: State, value: Arguments) -> list[Row]:
-        """The rows of ``state`` that the statement's WHERE accepts."""
+        """The rows of ``state`` that the statement's WHERE selects."""
         return [r for i in value["ids"] for r in state.by_id(i)]
 
     def where(self, value: Arguments) -> str:
@@ -44,7 +44,7 @@ class _Update(Kind):
 
 
 class UpdateRegister(_Update):
-    """Sets the register of one key to a value that nobody else writes: the operation's id."""
+    """Sets the register of one key to a unique value: the operation's id."""
 
     name = "update-register"
     told = True
@@ -58,7 +58,7 @@ class UpdateRegister(_Update):
 
 
 class UpdateCounter(_Update):
-    """Increments the counter of one key: a lost update leaves it too low."""
+    """Increments the counter of one key: after a lost update it is too low."""
 
     name = "update-counter"
     told = True
@@ -71,7 +71,7 @@ class UpdateCounter(_Update):
 
 
 class UpdateAppend(_Update):
-    """Appends the operation's id to the list of one key: the list shows the order of all appends that it survived."""
+    """Appends the operation's id to the list of one key: the list shows the order of all appends."""
 
     name = "update-append"
     told = True
