@@ -61,8 +61,8 @@ class Atomicity(Checker):
         """Anomalies ``half-transaction``, ``fractured-read``.
 
         ``stats``: ``transfers`` by result (``both``, ``neither``, ``half``, ``undecided``, ``rolled_back``); ``committed``, how
-        the acknowledged ones were committed, according to their writers; ``reads`` of two tables (``judged``, ``stable`` of these, ``undecided``),
-        and how many ``saw_half`` of a transfer that stays half.
+        the acknowledged ones were committed, according to their writers; ``reads`` of two tables (``judged``, ``stable`` of these,
+        ``undecided``), and how many ``saw_half`` of a transfer that stays half.
         """
         operations = [o for o in evidence.history.operations() if second_of(o.f, o.value) not in (None, o.table)]
         if not operations:
