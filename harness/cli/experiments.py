@@ -29,16 +29,14 @@ if TYPE_CHECKING:
 
 
 def prove(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Scenarios, by name or file; all when none is given.")
-    ] = None,
-    times: Annotated[int, typer.Option(min=1, max=1000, help="How often each.")] = 1,
+    names: Annotated[list[str] | None, typer.Argument(help="Scenarios, by name or file; default: all.")] = None,
+    times: Annotated[int, typer.Option(min=1, max=1000, help="Repetitions of each scenario.")] = 1,
     iceberg: IcebergOption = None,
-    output: Annotated[Path | None, typer.Option("--json", help="Where to write what came of each.")] = None,
+    output: Annotated[Path | None, typer.Option("--json", help="File for the results as JSON.")] = None,
     store: StoreOption = Path("store"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only.")] = False,
 ) -> int:
-    """Show known defects again, each as a scenario on real Spark; 0 when all is as they say for this version."""
+    """Reproduce known defects, each as a scenario on real Spark; exit code 0 if every result is as expected for this version."""
     from rich.table import Table
 
     from compose import setup
@@ -56,7 +54,7 @@ def prove(
         proofs, found = proving.prove(scenarios, installation, store, voice, publish, times=times, command=again)
     if output is not None:
         output.write_text(shown.to_json(proofs, found), encoding="utf-8")
-    table = Table("scenario", "", "as said", "what was seen, or why not", box=None, pad_edge=False)
+    table = Table("scenario", "", "as expected", "what was seen, or why not", box=None, pad_edge=False)
     for row in shown.rows(scenarios, proofs):
         table.add_row(*row)
     console().print(table)
@@ -72,15 +70,17 @@ def prove(
 
 
 def matrix(
-    only: Annotated[list[str] | None, typer.Option(help="A kind of operation; repeatable. All when not given.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Measure so many cells and stop.")] = None,
-    into: Annotated[Path, typer.Option(help="Folder; a matrix that is there goes on.")] = Path("store/matrix"),
-    catalog: Annotated[str, typer.Option(help="`icequake list catalogs`.")] = "rest",
+    only: Annotated[list[str] | None, typer.Option(help="A kind of operation; repeatable; default: all.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many cells.")] = None,
+    into: Annotated[Path, typer.Option(help="Folder of the matrix; an unfinished one is continued.")] = Path(
+        "store/matrix"
+    ),
+    catalog: Annotated[str, typer.Option(help="A catalog of `icequake list catalogs`.")] = "rest",
     iceberg: IcebergOption = None,
     against: Annotated[Path | None, typer.Option(help="Folder of another matrix to compare with.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:
-    """Measure which operation aborts, retries or breaks which: every pair, through the gate, on every make of table."""
+    """Measure which operation aborts, retries or breaks which: every pair of operations, on every kind of table."""
     from checkers.conflicts import predicted
     from checkers.conflicts.measured import differences
     from compose import setup
@@ -117,21 +117,29 @@ def _other_matrix(folder: Path) -> list[Measured]:
 
 
 def compare(
-    workload: Annotated[str, typer.Argument(help="A workload file, or the name of one of the library (mixed).")],
-    catalog: Annotated[str | None, typer.Option(help="Several, by commas: rest,jdbc,my.yaml; else the file's.")] = None,
-    iceberg: Annotated[str | None, typer.Option(help="Releases of the writers, by commas: 1.10.1,1.12.0.")] = None,
+    workload: Annotated[str, typer.Argument(help="A workload file, or the name of a built-in workload (mixed).")],
+    catalog: Annotated[
+        str | None, typer.Option(help="Catalogs, separated by commas: rest,jdbc,my.yaml; default: the workload's.")
+    ] = None,
+    iceberg: Annotated[
+        str | None, typer.Option(help="Iceberg releases of the writers, separated by commas: 1.10.1,1.12.0.")
+    ] = None,
     seeds: Annotated[
-        int, typer.Option(min=1, max=1000, help="How many runs of each, each with a seed of its own.")
+        int, typer.Option(min=1, max=1000, help="Runs of each catalog or release, each with its own seed.")
     ] = 1,
-    seed: Annotated[int | None, typer.Option(min=0, help="The first of them; the next ones follow.")] = None,
-    time: Annotated[str | None, typer.Option(help="Length of each run (90s, 5m), instead of the file's.")] = None,
-    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations, instead of the file's.")] = None,
-    writers: Annotated[int | None, typer.Option(min=1, max=64, help="Instead of the file's.")] = None,
-    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Without the file's faults.")] = False,
-    clean: Annotated[bool, typer.Option("--clean", help="Drop the tables in catalogs of your own.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="First seed; the following runs count up from it.")] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Length of each run as a time (90s, 5m); overrides the file.")
+    ] = None,
+    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None,
+    writers: Annotated[int | None, typer.Option(min=1, max=64, help="Number of writers; overrides the file.")] = None,
+    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults.")] = False,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Drop the tables that the runs made in your own catalogs.")
+    ] = False,
     store: StoreOption = Path("store"),
-    into: Annotated[Path | None, typer.Option(help="Folder; a comparison that is there goes on.")] = None,
-    output: Annotated[Path | None, typer.Option("--json", help="Where else to write all of it as JSON.")] = None,
+    into: Annotated[Path | None, typer.Option(help="Folder of the comparison; an unfinished one is continued.")] = None,
+    output: Annotated[Path | None, typer.Option("--json", help="Another file for the results as JSON.")] = None,
     parallel: Annotated[int, typer.Option(min=1, max=32, help="Runs at the same time.")] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:
@@ -148,7 +156,7 @@ def compare(
     spec = overridden(read_workload(schema.find(workload)), writers, ops, time, no_nemesis=no_nemesis)
     catalogs = [known_catalog(c) for c in listed("--catalog", catalog)] or [spec.catalog]
     for name in catalogs:
-        user_services(name, None, None)  # what does not answer is said before hours are spent
+        user_services(name, None, None)  # reports services that do not answer before hours are spent
     found = [release_of(v).iceberg for v in listed("--iceberg", iceberg)] or [release_of(None).iceberg]
     contenders = tuple(Contender(c, v) for c in catalogs for v in found)
     if len(contenders) < 2:
