@@ -536,11 +536,11 @@ def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["quick"], "give two catalogs or releases at least"),
-        (["quick", "--catalog", "rest"], "give two catalogs or releases at least"),
+        (["quick"], "give at least two catalogs or releases"),
+        (["quick", "--catalog", "rest"], "give at least two catalogs or releases"),
         (["quick", "--catalog", "rest,jdcb"], "did you mean jdbc?"),
         (["quick", "--catalog", "rest,rest"], "rest is given twice"),
-        (["quick", "--catalog", "rest,,jdbc"], "give names by commas"),
+        (["quick", "--catalog", "rest,,jdbc"], "give names separated by commas"),
         (["quick", "--iceberg", "1.12.0,1.13"], "no Iceberg release '1.13'"),
         (["quick", "--catalog", "rest,jdbc", "--seeds", "0"], "greater than or equal to 1"),
         (["quick", "--catalog", "rest,jdbc", "--time", "soon"], "must be a length of time"),
