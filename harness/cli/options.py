@@ -90,7 +90,7 @@ def overridden(file: Any, writers: int | None, ops: int | None, time: str | None
     from workloads.file.workload import Length
 
     if ops is not None and time is not None:
-        raise BadArgument("--ops and --time: give only one of them")
+        raise BadArgument("--ops and --time: give one of them")
     workload = file.workload
     update: dict[str, Any] = {"nemesis": None} if no_nemesis else {}
     if writers is not None:

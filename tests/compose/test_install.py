@@ -101,7 +101,7 @@ def test_every_pinned_package_has_a_hash(lock: str) -> None:
 def test_a_bad_line_of_the_lock_is_named(tmp_path: Path) -> None:
     lock = tmp_path / "jars.lock"
     lock.write_text("# fine\nspark org.example:one:1.0 12 nothex\n")
-    with pytest.raises(SetupError, match=r"jars\.lock:2: want"):
+    with pytest.raises(SetupError, match=r"jars\.lock:2: expected"):
         jars.read_lock(lock)
 
 
