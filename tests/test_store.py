@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,13 @@ def test_whatever_looks_for_runs_in_a_forbidden_store_fails(tmp_path: Path) -> N
         with pytest.raises(AssertionError, match="a test opens"):
             act()
     assert runfolder.runs(tmp_path / "stored") == []
+
+
+def test_a_folder_of_that_name_elsewhere_is_anybodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runfolder.create(tmp_path / "any" / "store", "quick")
+    monkeypatch.chdir(ROOT)
+    shutil.rmtree(tmp_path / "any")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_line_of_the_tests_starts_in_a_folder_without_a_store() -> None:
