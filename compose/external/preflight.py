@@ -29,7 +29,7 @@ _REMEDIES = {
     "refused": "is it up, and is the address right?",
     "unknown host": "is the address right?",
     "silent": "is the address right, and does a firewall drop the packets?",
-    "denied": "are the credentials right, and may they do this?",
+    "denied": "are the credentials right, and do they permit this?",
     "server": "see the server's own log",
 }
 

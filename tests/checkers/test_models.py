@@ -228,7 +228,7 @@ def test_a_folder_of_jepsens_store_is_its_history_and_a_run_is_no_file(
     assert "G-single-realtime" in capsys.readouterr().out
     (tmp_path / "history.edn").unlink()
     assert icequake(monkeypatch, "check", tmp_path, "--model", "list-append") == 254
-    assert "--model is for the file of a history" in capsys.readouterr().err
+    assert "--model applies to history files only" in capsys.readouterr().err
 
 
 def test_a_run_goes_out_as_edn_and_its_file_is_judged_with_its_tables(
