@@ -228,14 +228,29 @@ class Writer:
             self._process.kill()
 
 
+def _group(driver: psutil.Process) -> list[psutil.Process]:
+    """The processes of the driver's process group, also when the driver itself is gone."""
+    if psutil.pid_exists(driver.pid) and not driver.is_running():
+        return []  # the number belongs to another process now
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(process.pid) == driver.pid:
+                found.append(process)
+    return found
+
+
 def _end(driver: psutil.Process) -> None:
-    """Kill a driver process that another process started, with its JVM."""
-    try:
-        tree = [driver, *driver.children(recursive=True)]
+    """Kill a driver process that another process started, with its JVM, and wait until both are gone.
+
+    A driver whose client hangs up ends itself with its process group. Its JVM can outlive it by a moment, so the group is waited for, too.
+    """
+    tree = [driver, *_group(driver)]
+    with contextlib.suppress(psutil.Error):
+        tree += driver.children(recursive=True)
+    with contextlib.suppress(ProcessLookupError):
         if driver.is_running() and os.getpgid(driver.pid) == driver.pid:
             os.killpg(driver.pid, signal.SIGKILL)
-    except (psutil.Error, ProcessLookupError):
-        return  # it has ended itself
     for process in tree:
         with contextlib.suppress(psutil.Error):
             process.kill()

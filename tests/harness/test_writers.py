@@ -22,6 +22,7 @@ import pytest
 
 from harness.run import standing
 from harness.writers import driver
+from harness.writers import slot as slot_module
 from harness.writers.session import Session, serve
 from harness.writers.slot import Launch, Writer, WriterDied, WriterError, WriterSlot, WriterTimeout, request
 from tests.support.runs import environment
@@ -297,6 +298,23 @@ def test_a_warm_writer_is_handed_on_from_run_to_run_and_one_that_is_gone_is_not_
         assert writers[0].call({"op": "w0-0"}, ENOUGH)["ok"]
         writers[0].kill()
     assert warm.process.poll() is None
+
+
+def test_what_a_driver_that_ended_itself_leaves_in_its_group_is_ended_with_it() -> None:
+    leader = subprocess.Popen(
+        [sys.executable, "-c", "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert leader.stdout is not None
+    ended = psutil.Process(leader.pid)
+    with leader.stdout as said:
+        left = psutil.Process(int(said.readline()))
+    leader.wait()
+    assert left.is_running() and left.status() != psutil.STATUS_ZOMBIE
+    slot_module._end(ended)
+    assert not left.is_running() or left.status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.parametrize("how", ["timeout", "interrupt"])
