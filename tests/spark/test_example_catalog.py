@@ -40,7 +40,9 @@ def test_a_catalog_of_one_file_serves_a_whole_run(
     settings = Settings(seed=1, command="", ports={})
     Run(read_workload(tmp_path / "small.yaml").workload, folder, installation, settings, watcher=Silent()).execute()
     plan = yaml.safe_load(folder.plan.read_text())
-    assert plan["catalog"]["name"] == "rest-sqlite" and "rest" in plan["versions"] and "postgres" not in plan["versions"]
+    assert (
+        plan["catalog"]["name"] == "rest-sqlite" and "rest" in plan["versions"] and "postgres" not in plan["versions"]
+    )
     evidence = load_evidence(folder.path)
     assert len(evidence.logs["a"].main()) >= 4, "operations really committed"
     verdicts = check(evidence, promises=load_promises(folder.path)).verdicts

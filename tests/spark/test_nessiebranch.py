@@ -71,7 +71,19 @@ def nessie(installation: Installation) -> Iterator[Server]:
     def store() -> str:
         return f"http://{LOOPBACK}:9"  # nothing here reads a table
 
-    site = Site(installation, run, ports, data, data, uri, store, store, "s3://warehouse/x", NESSIE)
+    site = Site(
+        installation=installation,
+        run_id=run,
+        ports=ports,
+        data=data,
+        logs=data,
+        postgres=database,
+        database=uri,
+        store=store,
+        client_store=store,
+        warehouse="s3://warehouse/x",
+        catalog=NESSIE,
+    )
     server = Nessie(site)
     try:
         database.start()
