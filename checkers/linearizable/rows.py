@@ -268,7 +268,7 @@ class TableRows(Model):
                 self._counts[log] = max(r.cnt if type(r.cnt) is int else 0, self._counts.get(log, 0))
 
     def call(self, o: Operation, value: Any, result: Any) -> Call:
-        raise NotImplementedError("calls on rows are made by Seen.parts")
+        raise NotImplementedError("SeenRows.parts makes the calls on rows")
 
     def worthwhile(self, call: Call) -> bool:
         """Whether a call can be on the way to anything that was read: it is ok, or its name was seen, or it leaves none."""
