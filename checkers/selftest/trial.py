@@ -15,7 +15,7 @@ from random import Random
 from checkers.evidence.evidence import Evidence
 from checkers.selftest.mutation import Mutation
 from checkers.selftest.world import Planted, World
-from checkers.verdict import Checker, Verdict
+from checkers.verdict import Anomaly, Checker, Verdict
 
 MISSES_KEPT = 5
 """Misses of a mutation that are described, at most."""
@@ -30,6 +30,8 @@ class Score:
         detected: how many of these its checker detected.
         names: the reported names → how often.
         misses: for the first misses, the placement number and the checker's verdict.
+        guilty: how many placements have a culprit and were detected.
+        accused: in how many of these an anomaly that reports the bug names the culprit first.
     """
 
     mutation: Mutation
@@ -37,6 +39,8 @@ class Score:
     detected: int
     names: Mapping[str, int] = field(default_factory=dict)
     misses: tuple[str, ...] = ()
+    guilty: int = 0
+    accused: int = 0
 
     @property
     def passed(self) -> bool:
@@ -67,17 +71,24 @@ class Report:
 
 def detects(mutation: Mutation, planted: Planted, verdict: Verdict) -> frozenset[str]:
     """The names under which a verdict reports the planted bug; empty when it does not."""
+    return frozenset(a.name for a in _reports(mutation, planted, verdict))
+
+
+def accuses(mutation: Mutation, planted: Planted, verdict: Verdict) -> bool:
+    """Whether an anomaly that reports the planted bug names the culprit first."""
+    return any(a.ops[:1] == (planted.culprit,) for a in _reports(mutation, planted, verdict))
+
+
+def _reports(mutation: Mutation, planted: Planted, verdict: Verdict) -> list[Anomaly]:
     if verdict.valid is not False:
-        return frozenset()
-    return frozenset(
-        a.name for a in verdict.anomalies if a.name in mutation.finds and (not planted.ops or planted.ops & set(a.ops))
-    )
+        return []
+    return [a for a in verdict.anomalies if a.name in mutation.finds and (not planted.ops or planted.ops & set(a.ops))]
 
 
 def try_mutation(mutation: Mutation, checker: Checker, runs: Sequence[World], *, placements: int, seed: int) -> Score:
     """Plant a bug ``placements`` times, in the runs in turn (in the next one if a run has no place for it)."""
     names: Counter[str] = Counter()
-    planted = 0
+    planted = guilty = accused = 0
     misses = []
     for n in range(placements):
         rng = Random(f"selftest/{seed}/{mutation.name}/{n}")
@@ -89,10 +100,21 @@ def try_mutation(mutation: Mutation, checker: Checker, runs: Sequence[World], *,
         verdict = checker.check(bug.evidence)
         found = detects(mutation, bug, verdict)
         names.update(found)
+        if found and bug.culprit is not None:
+            guilty += 1
+            accused += accuses(mutation, bug, verdict)
         if not found:
             said = ", ".join(f"{a.name} of {'/'.join(a.ops)}" for a in verdict.anomalies[:6]) or str(verdict.valid)
             misses.append(f"placement {n} ({', '.join(sorted(bug.ops))}): {said}")
-    return Score(mutation, planted, planted - len(misses), dict(sorted(names.items())), tuple(misses[:MISSES_KEPT]))
+    return Score(
+        mutation,
+        planted,
+        planted - len(misses),
+        dict(sorted(names.items())),
+        tuple(misses[:MISSES_KEPT]),
+        guilty,
+        accused,
+    )
 
 
 def alarms(checkers: Iterable[Checker], runs: Mapping[str, Evidence]) -> tuple[Alarm, ...]:

@@ -274,10 +274,16 @@ def _states(edits: Iterable[Edit]) -> Iterator[State]:
 
 @dataclass(frozen=True)
 class Planted:
-    """A run with a bug, and the operations of which a checker must name at least one (none: any will do)."""
+    """A run with a bug.
+
+    Attributes:
+        ops: the operations of which a checker must name at least one; none: any will do.
+        culprit: the operation that did it, which a checker should name first; None if no operation of the run did it.
+    """
 
     evidence: Evidence
     ops: frozenset[str] = field(default_factory=frozenset)
+    culprit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -340,14 +346,20 @@ class World:
 
     # --- the result
 
-    def planted(self, *ops: str, log: TableLog | None = None, events: Sequence[Event] | None = None) -> Planted:
-        """The run with a table's log or the history replaced."""
+    def planted(
+        self,
+        *ops: str,
+        log: TableLog | None = None,
+        events: Sequence[Event] | None = None,
+        nobody: bool = False,
+    ) -> Planted:
+        """The run with a table's log or the history replaced. The first operation is the culprit, unless ``nobody`` is."""
         e = self.evidence
         if log is not None:
             e = replace(e, logs={**e.logs, log.table: log})
         if events is not None:
             e = replace(e, history=replace(e.history, events=renumbered(events)))
-        return Planted(e, frozenset(ops))
+        return Planted(e, frozenset(ops), None if nobody or not ops else ops[0])
 
     def read_as(self, o: Operation, result: Any, *others: str) -> Planted:
         """The run in which a read returned something else."""

@@ -74,6 +74,17 @@ def _table(report: Report) -> Table:
     return table
 
 
+def _rates(report: Report) -> list[tuple[str, str]]:
+    """Checker → share of the detected placements with a culprit in which it is named first."""
+    found = []
+    for checker in dict.fromkeys(s.mutation.checker for s in report.scores):
+        mine = [s for s in report.scores if s.mutation.checker == checker]
+        guilty, accused = sum(s.guilty for s in mine), sum(s.accused for s in mine)
+        if guilty:
+            found.append((checker, f"{accused} of {guilty} placements ({100 * accused / guilty:.1f} %)"))
+    return found
+
+
 def _end(report: Report, *, runs: int, seconds: float) -> list[str]:
     lines = []
     for s in report.scores:
@@ -84,6 +95,7 @@ def _end(report: Report, *, runs: int, seconds: float) -> list[str]:
         lines.append(f"false alarm in {a.run}: {a.verdict.checker} says {a.verdict.valid}")
         lines += [f"  {x.name}: {x.explanation}" for x in a.verdict.anomalies[:3]]
         lines += [f"  {n}" for n in a.verdict.notes[:3]]
+    lines += [f"{checker}: the operation named first is the culprit in {rate}" for checker, rate in _rates(report)]
     planted = sum(s.planted for s in report.scores)
     detected = sum(s.detected for s in report.scores)
     lines.append(
