@@ -15,8 +15,9 @@ Each time, the same checker judges the one table again: does it still find an an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from checkers.evidence.evidence import Evidence
@@ -24,81 +25,137 @@ from checkers.evidence.history import Event, Operation
 from checkers.evidence.tablelog import Commit, Metadata, TableLog
 from checkers.timeline import two_tables
 from checkers.timeline.touched import touches
+from checkers.timeline.version_order import predecessor
 from checkers.verdict import Anomaly, Checker, MinimalHistory, Verdict
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, TableSpec
 
-BUDGET = 400
-"""How often a checker is run for one anomaly."""
+QUESTIONS = 400
+"""How often a checker is run for the anomalies of one name in a verdict."""
+OPERATIONS = 20_000
+"""How many operations a checker judges in these questions. A checker judges between 2,000 and 10,000 a second, so this is between 2 and 10
+seconds. Work is counted and not timed, so that the same run's folder always gives the same bytes."""
 MOST = 3
 """Anomalies of one name that are reduced, in each verdict."""
 
 
-def with_minimal(verdict: Verdict, checker: Checker, evidence: Evidence) -> Verdict:
-    """The verdict; the first anomalies of each name get their minimal history."""
-    count: dict[str, int] = {}
+@dataclass
+class Budget:
+    """The work left for the minimal histories of one name.
+
+    Attributes:
+        questions: how often the checker may still be run.
+        operations: how many operations it may still judge.
+        short: whether a question was not asked because the rest was too small for it.
+    """
+
+    questions: int = QUESTIONS
+    operations: int = OPERATIONS
+    short: bool = False
+
+    def take(self, operations: int) -> bool:
+        """Whether a question of so many operations may be asked; if so, it is counted."""
+        if self.questions < 1 or self.operations < operations:
+            self.short = True
+            return False
+        self.questions -= 1
+        self.operations -= operations
+        return True
+
+
+def with_minimal(
+    verdict: Verdict, checker: Checker, evidence: Evidence, budget: Callable[[], Budget] = Budget
+) -> Verdict:
+    """The verdict; the first anomalies of each name get their minimal history. A note says for which it was not searched to the end.
+
+    ``budget`` makes the budget of a name.
+    """
+    budgets: dict[str, Budget] = {}
+    count: Counter[str] = Counter()
+    unfinished: Counter[str] = Counter()
     out = []
+    alone: dict[str, Evidence] = {}
     for a in verdict.anomalies:
-        count[a.name] = count.get(a.name, 0) + 1
-        found = minimal(evidence, checker, a) if count[a.name] <= MOST else None
+        count[a.name] += 1
+        if a.table is None or a.table not in evidence.tables or not a.ops:
+            out.append(a)
+            continue
+        left = budgets.setdefault(a.name, budget())
+        left.short = False
+        found = None
+        if count[a.name] <= MOST:
+            if a.table not in alone:
+                alone[a.table] = two_tables.alone(evidence, a.table)
+            found = minimal(alone[a.table], checker, a, left)
+        unfinished[a.name] += count[a.name] > MOST or left.short
         out.append(a if found is None else replace(a, minimal=found))
-    return replace(verdict, anomalies=tuple(out))
+    said = [f"{n} of {count[name]} {name}" for name, n in unfinished.items() if n]
+    note = (
+        f"smallest histories were not searched to the end for {', '.join(said)}: for each name the first {MOST} anomalies are "
+        f"reduced, with at most {QUESTIONS} questions to the checker about {OPERATIONS} operations in all"
+    )
+    return replace(verdict, anomalies=tuple(out), notes=(*verdict.notes, note) if said else verdict.notes)
 
 
-def minimal(evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: int = BUDGET) -> MinimalHistory | None:
+def minimal(
+    evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: Budget | None = None
+) -> MinimalHistory | None:
     """A minimal history that shows an anomaly; None if there is nothing to reduce (no table, no operations, or the checker does
-    not report the anomaly for the table alone)."""
+    not report the anomaly for the table alone) or if the budget does not suffice to see that."""
     if anomaly.table is None or anomaly.table not in evidence.tables or not anomaly.ops:
         return None
-    evidence = two_tables.alone(evidence, anomaly.table)
-    search = _Search(evidence, checker, anomaly, budget)
-    operations = [o for o in evidence.history.operations() if o.table == anomaly.table]
-    spec = evidence.tables[anomaly.table]
+    table = anomaly.table
+    evidence = two_tables.alone(evidence, table)
+    budget = budget or Budget()
+    operations = [o for o in evidence.history.operations() if o.table == table]
+    spec = evidence.tables[table]
     ids = _tied(operations, anomaly.keys, spec)
     for looked_at in (ids, frozenset[int]()) if ids else (frozenset[int](),):
         touching = [o for o in operations if not looked_at or _concerns(o, looked_at, spec)]
         whole = [o.op for o in touching]
+        search = _Search(reduced(evidence, table, frozenset(whole), looked_at), checker, anomaly, budget)
         search.shown = {o.op: shown for o in touching if (shown := _shown(o, looked_at) & set(whole))}
-        if search.shows(whole, looked_at):
-            left, complete = search.reduce(whole, looked_at)
-            return MinimalHistory(tuple(left), tuple(sorted(looked_at)), complete)
+        left = search.reduce(whole)
+        if left is not None:
+            return MinimalHistory(tuple(left), tuple(sorted(looked_at)), not budget.short)
     return None
 
 
 class _Search:
     """Runs the checker on parts of the history."""
 
-    def __init__(self, evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: int) -> None:
+    def __init__(self, evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: Budget) -> None:
         self.evidence = evidence
         self.checker = checker
         self.anomaly = anomaly
         self.budget = budget
-        self.asked = 0
         self.shown: dict[str, set[str]] = {}
         """Read → operations whose writes it shows."""
 
-    def shows(self, ops: Sequence[str], ids: Collection[int]) -> bool:
-        """Whether these operations alone show the anomaly."""
+    def shows(self, ops: Sequence[str]) -> bool:
+        """Whether these operations alone show the anomaly; False also if the budget does not suffice to ask."""
         kept = set(ops)
         if any(not self.shown[op] <= kept for op in ops if op in self.shown):
             return False
-        self.asked += 1
+        if not self.budget.take(len(ops)):
+            return False
         a = self.anomaly
         assert a.table is not None
         try:
-            verdict = self.checker.check(reduced(self.evidence, a.table, frozenset(ops), ids))
+            verdict = self.checker.check(reduced(self.evidence, a.table, frozenset(ops), ()))
         except Exception:  # the rest is no valid history
             return False
         return any(b.name == a.name and b.table == a.table and b.ops[:1] == a.ops[:1] for b in verdict.anomalies)
 
-    def reduce(self, whole: list[str], ids: Collection[int]) -> tuple[list[str], bool]:
-        """A 1-minimal part of operations that show it, and whether the budget sufficed."""
+    def reduce(self, whole: list[str]) -> list[str] | None:
+        """A 1-minimal part of the operations that shows the anomaly, or what is left when the budget ends; None if they do not show it."""
         named = set(self.anomaly.ops)
         mine = [op for op in whole if op in named]
-        if len(mine) < len(whole) and self.shows(mine, ids):
+        if mine and len(mine) < len(whole) and self.shows(mine):
             whole = mine
-        left = _ddmin(whole, lambda ops: self.asked < self.budget and self.shows(ops, ids))
-        return left, self.asked < self.budget
+        elif not self.shows(whole):
+            return None
+        return _ddmin(whole, self.shows)
 
 
 def _ddmin(items: list[str], shows: Callable[[list[str]], bool]) -> list[str]:
@@ -161,7 +218,57 @@ def _log(log: TableLog, ops: Collection[str], ids: Collection[int]) -> TableLog:
         snapshots = tuple(s for s in m.snapshots if s in stays or s not in known)
         return replace(m, current=nearest(m.current), snapshots=snapshots, refs=refs)
 
-    return replace(log, commits=commits, metadata=tuple(map(version, log.metadata)))
+    return _thinned(replace(log, commits=commits, metadata=tuple(map(version, log.metadata))))
+
+
+def _thinned(log: TableLog) -> TableLog:
+    """The log without the versions that differ from the one before them in nothing but time, so that a question costs what it asks about.
+
+    The next version descends from the one before, and a capture shows it.
+    """
+    made = {c.metadata for c in log.commits}
+    kept: list[Metadata] = []
+    number: dict[int, int] = {}
+    moved: dict[str, str] = {}
+    stays: set[str] = set()
+    for k, m in enumerate(log.metadata):
+        last = k + 1 == len(log.metadata)
+        if kept and not last and m.n not in made and _same(kept[-1], m) and m.location not in stays:
+            moved[m.location] = kept[-1].location
+        else:
+            number[m.n] = len(kept)
+            stays.add(m.location)
+            kept.append(m)
+    if not moved:
+        return log
+    return replace(
+        log,
+        metadata=tuple(_descends(m, n, moved) for n, m in enumerate(kept)),
+        commits=tuple(replace(c, metadata=number.get(c.metadata, c.metadata)) for c in log.commits),
+        captures=tuple(replace(c, metadata=moved.get(c.metadata or "", c.metadata)) for c in log.captures),
+    )
+
+
+IN_EVERY_VERSION = frozenset({"metadata-log", "snapshot-log", "last-updated-ms", "last-sequence-number", "next-row-id"})
+"""What differs from version to version although nothing but a snapshot was added; the log of predecessors is mended."""
+
+
+def _same(a: Metadata, b: Metadata) -> bool:
+    if (a.current, a.snapshots, a.refs, a.format_version) != (b.current, b.snapshots, b.refs, b.format_version):
+        return False
+    if a.problems or b.problems:
+        return False
+    keys = (a.raw.keys() | b.raw.keys()) - IN_EVERY_VERSION
+    return all(a.raw.get(k) is b.raw.get(k) or a.raw.get(k) == b.raw.get(k) for k in keys)
+
+
+def _descends(m: Metadata, n: int, moved: Mapping[str, str]) -> Metadata:
+    """The version with number ``n``; the predecessor that it names is one that stays."""
+    before = predecessor(m)
+    if before not in moved:
+        return replace(m, n=n)
+    entries = [*m.raw["metadata-log"][:-1], {**m.raw["metadata-log"][-1], "metadata-file": moved[before]}]
+    return replace(m, n=n, raw={**m.raw, "metadata-log": entries})
 
 
 def _rows(c: Commit, at: int, ids: Collection[int]) -> Commit:

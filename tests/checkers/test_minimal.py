@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from itertools import pairwise
 
 import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.judge.check import ALL, check
-from checkers.judge.minimal import _Search, _shown, minimal
+from checkers.judge.minimal import QUESTIONS, Budget, _Search, _shown, minimal, reduced, with_minimal
 from checkers.judge.trail import trail
+from checkers.timeline.version_order import predecessor
 from checkers.verdict import Anomaly, Checker, MinimalHistory
 from tests.support.drawing import Drawing, row
 from tests.support.judging import UNREDUCED
@@ -30,14 +32,16 @@ def is_minimal(e: Evidence, checker: Checker, a: Anomaly) -> int:
     """Asserts it, afresh; how many operations it has."""
     found = minimal(e, checker, a)
     assert found is not None and found.complete and a.ops[0] in found.ops
-    search = _Search(e, checker, a, 1)
-    assert search.shows(found.ops, found.ids)
+    search = _Search(
+        reduced(e, a.table or "", frozenset(o.op for o in e.history.operations()), found.ids), checker, a, Budget()
+    )
+    assert search.shows(found.ops)
     again = [o for o in e.history.operations() if o.op in found.ops]
     assert [o.op for o in again] == list(found.ops)
     search.shown = {o.op: _shown(o, found.ids) & set(found.ops) for o in again}
     for op in found.ops:
         if len(found.ops) > 1:
-            assert not search.shows([x for x in found.ops if x != op], found.ids), (a.name, found.ops, op)
+            assert not search.shows([x for x in found.ops if x != op]), (a.name, found.ops, op)
     return len(found.ops)
 
 
@@ -93,8 +97,66 @@ def test_where_the_budget_ends_the_history_is_not_called_minimal() -> None:
     e = undelete()
     (replay,) = [c for c in CHECKERS if c.name == "replay"]
     (a,) = replay.check(e).anomalies
-    found = minimal(e, replay, a, budget=3)
+    found = minimal(e, replay, a, Budget(questions=3))
     assert found is not None and not found.complete and set(found.ops) >= {"seed", "d", "u"}
+
+
+def test_without_a_question_left_there_is_no_minimal_history() -> None:
+    e = undelete()
+    replay = next(c for c in CHECKERS if c.name == "replay")
+    (a,) = replay.check(e).anomalies
+    for spent in (Budget(questions=0), Budget(operations=0)):
+        assert minimal(e, replay, a, spent) is None
+        assert spent.short
+
+
+def several_undeletes(n: int) -> Evidence:
+    """The delete of each of ``n`` ids scanned its row before the update of it committed."""
+    d = Drawing("snapshot")
+    rows = [row(i, "seed") for i in range(n)]
+    d.did("seed", "insert", ids=list(range(n)), add=rows)
+    for i in range(n):
+        d.invoke(f"d{i}", "delete", ids=[i])
+        d.did(f"u{i}", "update-register", ids=[i], remove=[rows[i]], add=[rows[i]._replace(val=f"u{i}")])
+        d.commit(f"d{i}")
+        d.ok(f"d{i}")
+    return d.evidence()
+
+
+def test_what_was_not_reduced_is_said() -> None:
+    (replay,) = [v for v in check(several_undeletes(5)).verdicts if v.checker == "replay"]
+    assert [a.minimal is not None for a in replay.anomalies] == [True, True, True, False, False]
+    (note,) = replay.notes
+    assert "not searched to the end for 2 of 5 undelete" in note
+    (replay,) = [v for v in check(several_undeletes(3)).verdicts if v.checker == "replay"]
+    assert not replay.notes
+
+
+def test_one_budget_serves_all_anomalies_of_a_name() -> None:
+    replay = next(c for c in CHECKERS if c.name == "replay")
+    e = several_undeletes(3)
+    found = replay.check(e)
+    first = Budget()
+    minimal(e, replay, found.anomalies[0], first)
+    verdict = with_minimal(found, replay, e, lambda: Budget(questions=1 + QUESTIONS - first.questions))
+    assert [a.minimal is not None and a.minimal.complete for a in verdict.anomalies] == [True, False, False]
+    (note,) = verdict.notes
+    assert "2 of 3 undelete" in note
+
+
+def test_a_question_has_only_the_versions_that_it_asks_about() -> None:
+    """A version that differs from the one before in its time alone goes; its successor descends from the one before, and captures show that."""
+    e = simulate(3, SPECS["snapshot"], ops=30).evidence()
+    log = e.logs["a"]
+    op = next(c.op for c in log.main()[4:] if c.op is not None)
+    left = reduced(e, "a", frozenset({op}), ()).logs["a"]
+    assert len(left.metadata) < len(log.metadata) / 2
+    assert [m.n for m in left.metadata] == list(range(len(left.metadata)))
+    assert all(left.metadata[c.metadata].current == c.snapshot_id for c in left.main())
+    locations = [m.location for m in left.metadata]
+    for before, m in pairwise(left.metadata):
+        assert predecessor(m) == before.location
+    assert all(c.metadata in locations for c in left.captures)
 
 
 def test_an_overwrite_touches_ids_that_it_does_not_name() -> None:
