@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from bench import checkers, isolation, linearizable, overhead, proxy
+from bench import checkers, isolation, linearizable, minimal, overhead, proxy
 
 BENCHMARKS = {
     "overhead": overhead.main,
     "checkers": checkers.main,
     "isolation": isolation.main,
     "linearizable": linearizable.main,
+    "minimal": minimal.main,
     "proxy": proxy.main,
 }
 

@@ -16,8 +16,9 @@ Each time, the same checker judges the one table again: does it still find an an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from checkers.evidence.evidence import Evidence
@@ -27,14 +28,17 @@ from checkers.timeline import two_tables
 from checkers.timeline.touched import touches
 from checkers.timeline.version_order import predecessor
 from checkers.verdict import Anomaly, Checker, MinimalHistory, Verdict
+from workloads.operations.kind import Touches
 from workloads.operations.kinds import KINDS
-from workloads.tables import COLUMNS, TableSpec
+from workloads.tables import COLUMNS
 
 QUESTIONS = 400
 """How often a checker is run for the anomalies of one name in a verdict."""
-OPERATIONS = 20_000
-"""How many operations a checker judges in these questions. A checker judges between 2,000 and 10,000 a second, so this is between 2 and 10
+OPERATIONS = 10_000
+"""How many operations a checker judges in these questions. A checker judges between 2,000 and 10,000 a second, so this is between 1 and 5
 seconds. Work is counted and not timed, so that the same run's folder always gives the same bytes."""
+LARGEST = 2_500
+"""Operations of a part that is reduced, at most: to judge much of a long run again and again takes long."""
 MOST = 3
 """Anomalies of one name that are reduced, in each verdict."""
 
@@ -74,7 +78,7 @@ def with_minimal(
     count: Counter[str] = Counter()
     unfinished: Counter[str] = Counter()
     out = []
-    alone: dict[str, Evidence] = {}
+    wholes: dict[str, _Whole] = {}
     for a in verdict.anomalies:
         count[a.name] += 1
         if a.table is None or a.table not in evidence.tables or not a.ops:
@@ -84,9 +88,9 @@ def with_minimal(
         left.short = False
         found = None
         if count[a.name] <= MOST:
-            if a.table not in alone:
-                alone[a.table] = two_tables.alone(evidence, a.table)
-            found = minimal(alone[a.table], checker, a, left)
+            if a.table not in wholes:
+                wholes[a.table] = _Whole(two_tables.alone(evidence, a.table), a.table)
+            found = _minimal(wholes[a.table], checker, a, left)
         unfinished[a.name] += count[a.name] > MOST or left.short
         out.append(a if found is None else replace(a, minimal=found))
     said = [f"{n} of {count[name]} {name}" for name, n in unfinished.items() if n]
@@ -104,25 +108,72 @@ def minimal(
     not report the anomaly for the table alone) or if the budget does not suffice to see that."""
     if anomaly.table is None or anomaly.table not in evidence.tables or not anomaly.ops:
         return None
-    table = anomaly.table
-    evidence = two_tables.alone(evidence, table)
-    budget = budget or Budget()
-    operations = [o for o in evidence.history.operations() if o.table == table]
-    spec = evidence.tables[table]
-    ids = _tied(operations, anomaly.keys, spec)
-    for looked_at in (ids, frozenset[int]()) if ids else (frozenset[int](),):
-        touching = [o for o in operations if not looked_at or _concerns(o, looked_at, spec)]
-        whole = [o.op for o in touching]
-        search = _Search(reduced(evidence, table, frozenset(whole), looked_at), checker, anomaly, budget)
-        search.shown = {o.op: shown for o in touching if (shown := _shown(o, looked_at) & set(whole))}
-        left = search.reduce(whole)
+    whole = _Whole(two_tables.alone(evidence, anomaly.table), anomaly.table)
+    return _minimal(whole, checker, anomaly, budget or Budget())
+
+
+class _Whole:
+    """One table's whole history, before anything is taken away."""
+
+    def __init__(self, evidence: Evidence, table: str) -> None:
+        self.evidence = evidence
+        self.table = table
+        self.spec = evidence.tables[table]
+        self.operations = [o for o in evidence.history.operations() if o.table == table]
+
+    @cached_property
+    def touched(self) -> dict[str, Touches | None]:
+        """Operation → what it touches."""
+        return {o.op: touches(o, self.spec) for o in self.operations}
+
+    @cached_property
+    def changed(self) -> dict[str, frozenset[int]]:
+        """Operation → ids of the rows that its snapshots added or removed."""
+        log = self.evidence.logs.get(self.table)
+        if log is None or "id" not in log.columns:
+            return {}
+        at = log.columns.index("id")
+        out: dict[str, set[int]] = {}
+        for c in log.commits:
+            if c.op is not None:
+                out.setdefault(c.op, set()).update(x.row[at] for x in (*(c.added or ()), *(c.removed or ())))
+        return {op: frozenset(ids) for op, ids in out.items()}
+
+    def parts(self, anomaly: Anomaly) -> Iterator[tuple[list[Operation], frozenset[int]]]:
+        """Parts of the history that may show an anomaly, the smallest first: operations, and ids to look at (none: all).
+
+        First the operations that the anomaly names and what these have read; then these and the operations that changed rows of its
+        ids; then all that may have touched such a row; then all.
+        """
+        ids = _tied(self.touched.values(), anomaly.keys)
+        if ids:
+            named = set(anomaly.ops)
+            shown = {op for o in self.operations if o.op in named for op in _shown(o, ids)}
+            near = named | shown
+            yield [o for o in self.operations if o.op in near], ids
+            changed = {op for op, changed in self.changed.items() if not ids.isdisjoint(changed)}
+            yield [o for o in self.operations if o.op in near or o.op in changed], ids
+            yield [o for o in self.operations if _concerns(o, self.touched[o.op], ids)], ids
+        yield self.operations, frozenset()
+
+
+def _minimal(whole: _Whole, checker: Checker, anomaly: Anomaly, budget: Budget) -> MinimalHistory | None:
+    for operations, ids in whole.parts(anomaly):
+        kept = {o.op for o in operations}
+        if len(kept) > LARGEST:
+            budget.short = True
+            continue
+        ops = [o.op for o in operations]
+        search = _Search(reduced(whole.evidence, whole.table, kept, ids), checker, anomaly, budget)
+        search.shown = {o.op: shown for o in operations if (shown := _shown(o, ids) & kept)}
+        left = search.reduce(ops)
         if left is not None:
-            return MinimalHistory(tuple(left), tuple(sorted(looked_at)), not budget.short)
+            return MinimalHistory(tuple(left), tuple(sorted(ids)), not budget.short)
     return None
 
 
 class _Search:
-    """Runs the checker on parts of the history."""
+    """Runs the checker on parts of the history. A part that shows the anomaly is the whole of which later parts are taken."""
 
     def __init__(self, evidence: Evidence, checker: Checker, anomaly: Anomaly, budget: Budget) -> None:
         self.evidence = evidence
@@ -141,29 +192,29 @@ class _Search:
             return False
         a = self.anomaly
         assert a.table is not None
+        part = reduced(self.evidence, a.table, kept, ())
         try:
-            verdict = self.checker.check(reduced(self.evidence, a.table, frozenset(ops), ()))
+            verdict = self.checker.check(part)
         except Exception:  # the rest is no valid history
             return False
-        return any(b.name == a.name and b.table == a.table and b.ops[:1] == a.ops[:1] for b in verdict.anomalies)
+        if any(b.name == a.name and b.table == a.table and b.ops[:1] == a.ops[:1] for b in verdict.anomalies):
+            self.evidence = part
+            return True
+        return False
 
     def reduce(self, whole: list[str]) -> list[str] | None:
         """A 1-minimal part of the operations that shows the anomaly, or what is left when the budget ends; None if they do not show it."""
-        named = set(self.anomaly.ops)
-        mine = [op for op in whole if op in named]
-        if mine and len(mine) < len(whole) and self.shows(mine):
-            whole = mine
-        elif not self.shows(whole):
-            return None
-        return _ddmin(whole, self.shows)
+        return _ddmin(whole, self.shows, lambda: self.budget.short) if self.shows(whole) else None
 
 
-def _ddmin(items: list[str], shows: Callable[[list[str]], bool]) -> list[str]:
-    """Zeller and Hildebrandt's ddmin: complements of ever smaller parts, down to single items."""
+def _ddmin(items: list[str], shows: Callable[[list[str]], bool], stop: Callable[[], bool]) -> list[str]:
+    """Zeller and Hildebrandt's ddmin: complements of ever smaller parts, down to single items, until ``stop``."""
     parts = 2
     while len(items) >= 2:
         size = -(-len(items) // parts)
         for start in range(0, len(items), size):
+            if stop():
+                return items
             rest = items[:start] + items[start + size :]
             if shows(rest):
                 items, parts = rest, max(parts - 1, 2)
@@ -313,20 +364,20 @@ def _shown(o: Operation, ids: Collection[int]) -> set[str]:
     return out
 
 
-def _concerns(o: Operation, ids: frozenset[int], spec: TableSpec) -> bool:
-    """Whether an operation may read or change rows of these ids, or move them."""
+def _concerns(o: Operation, about: Touches | None, ids: frozenset[int]) -> bool:
+    """Whether an operation that touches this may read or change rows of these ids, or move them."""
     kind = KINDS.get(o.f)
     maintenance = kind is not None and not kind.changes_rows and (kind.writes or kind.sets_back)
-    about = touches(o, spec)
     if about is None or maintenance:
         return True
     return about.among is None or bool(about.among) or not ids.isdisjoint(about.named)
 
 
-def _tied(operations: Iterable[Operation], keys: Iterable[int], spec: TableSpec) -> frozenset[int]:
+def _tied(touched: Iterable[Touches | None], keys: Iterable[int]) -> frozenset[int]:
     """The ids, and those from which INSERT … SELECT copied rows to them."""
-    all_touched = [about for o in operations if (about := touches(o, spec)) is not None]
-    pairs = [(about.copied_from, to) for about in all_touched if about.copied_from is not None for to in about.ids]
+    pairs = [
+        (about.copied_from, to) for about in touched if about and about.copied_from is not None for to in about.ids
+    ]
     found = set(keys)
     while more := {a for a, b in pairs if b in found and a not in found}:
         found |= more
