@@ -170,7 +170,7 @@ def _never_succeeded(ops: Sequence[Operation], there: Container[str | None]) -> 
 def _barren(missed: Mapping[str, Sequence[Operation]]) -> str:
     """The tables on which no write committed a change, how their writes ended, and why most of those that did not succeed did not."""
     ops = list({o.op: o for found in missed.values() for o in found}.values())
-    ends = Counter(o.type for o in ops)
+    ends: Counter[str] = Counter(o.type for o in ops)
     words = {"fail": "failed", "info": "of unknown outcome", "ok": "acknowledged without a change"}
     how = ", ".join(f"{ends[end]} {said}" for end, said in words.items() if ends[end])
     text = f"{explain.listing(missed)}: none of {_count(len(ops), 'write')} changed anything ({how}), so nothing was tested there"
