@@ -1,8 +1,9 @@
 """The ``load`` checker: did the run put enough load on each table that the other verdicts mean anything?
 
 All other checkers look for a broken promise in what happened. Where nothing happened they find none, and that proves nothing: a table
-whose writers all fail, because of a mistyped table property for example, would be valid. So a table on which the workload has write
-operations and none of them committed a change is ``unknown``, and so is a run in which the workload did not invoke a single operation.
+whose writers all fail, because of a mistyped table property for example, would be valid. So a table is ``unknown`` if the workload has write
+operations on it, none of them committed a change, and not all of them were acknowledged; and so is a run in which the workload did not
+invoke a single operation.
 
 **A write** is an operation of the workload that changes rows; on a table that has none of these, one that changes the table's metadata.
 The set-up, the final reads, the nemesis's operations and maintenance do not count: a table may well be only read, or only maintained.
@@ -13,8 +14,9 @@ snapshot without files, and on an empty table it always does. A change of metada
 An operation on two tables counts for both if it is in one of them: the other half is ``atomicity``'s question. Whether main
 still has the snapshot does not matter: that is the question of ``commits``.
 
-The rest is told and decides nothing: how often commits met a conflict, kinds of operations of which none succeeded, with their commonest
-error, tables that were not written at all, and the anomalies of ``liveness`` that a run of this length cannot show.
+The rest is told and decides nothing: tables whose writes were all acknowledged and found nothing to change, tables that were not written at
+all, how often commits met a conflict, kinds of operations of which none succeeded, with their commonest error, and the anomalies of
+``liveness`` that a run of this length cannot show.
 """
 
 from __future__ import annotations
@@ -107,16 +109,18 @@ class Load(Checker):
         never = _never_succeeded(ops, there)
         seconds = _seconds(evidence, everything)
         beyond = {name: s for name, s in Liveness().least_seconds(evidence).items() if seconds < s}
-        barren = {t: ops for t, ops in missed.items() if ops and not tables[t]["committed"]}
+        idle = {t: ops for t, ops in missed.items() if ops and not tables[t]["committed"]}
+        broken = {t: ops for t, ops in idle.items() if any(o.type != "ok" for o in ops)}
         undecided: list[str] = []
-        if barren:
-            undecided.append(_barren(barren))
+        if broken:
+            undecided.append(_idle(broken))
         if not ops and evidence.tables:
             undecided.append("the workload invoked no operation, so nothing was tested")
         notes = [
             f"{kind}: none of {_count(n['operations'], 'operation')} succeeded; {_commonest(n)}"
             for kind, n in never.items()
         ]
+        notes += [_idle({t: ops}) for t, ops in idle.items() if t not in broken]
         unwritten = [t for t in tables if not tables[t]["writes"]]
         if ops and unwritten:
             notes.append(f"the workload has no write operation on {explain.listing(unwritten)}")
@@ -167,7 +171,7 @@ def _never_succeeded(ops: Sequence[Operation], there: Container[str | None]) -> 
     return out
 
 
-def _barren(missed: Mapping[str, Sequence[Operation]]) -> str:
+def _idle(missed: Mapping[str, Sequence[Operation]]) -> str:
     """The tables on which no write committed a change, how their writes ended, and why most of those that did not succeed did not."""
     ops = list({o.op: o for found in missed.values() for o in found}.values())
     ends: Counter[str] = Counter(o.type for o in ops)

@@ -25,6 +25,9 @@ from workloads.generator import PlannedOperation
 from workloads.operations.kind import Draw
 from workloads.operations.kinds import KINDS
 
+MOST_QUOTED = 500
+"""Characters of an exception in an error message."""
+
 
 @dataclass
 class Progress:
@@ -231,7 +234,8 @@ class Phases:
         )
         self._progress.one_more()
         if phase == "setup" and result != "ok" and not self._stop.is_set():
-            why = error_chain.summary(*error_chain.most_specific(answer["error"]))
+            name, said = error_chain.most_specific(answer["error"])
+            why = f"{error_chain.short_class(name)}: {' '.join(said.split())[:MOST_QUOTED]}"
             raise RunError(
                 f"table {table} could not be filled ({op}): {why}; look at the table's properties in the workload file; "
                 f"the writers' logs are in {self._run.folder.logs}"

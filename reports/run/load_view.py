@@ -72,8 +72,14 @@ def lines(run: Stored) -> list[tuple[str, str]]:
 
 def untested(run: Stored) -> list[str]:
     """What the run was too idle, too broken or too short to show, according to the checker ``load``; empty without its verdict."""
-    stats = next((mapping(v.stats) for v in run.verdicts if v.checker == Load.name), {})
-    found = []
+    verdict = next((v for v in run.verdicts if v.checker == Load.name), None)
+    if verdict is None:
+        return []
+    stats, found = mapping(verdict.stats), []
+    tables = {table: mapping(n) for table, n in mapping(stats.get("tables")).items()}
+    idle = [words.shorten(t, 40) for t, n in tables.items() if n.get("writes") and not n.get("committed")]
+    if idle and verdict.valid is True:  # if it is unknown, its reason names them
+        found.append(f"tables that no write changed: {', '.join(idle[:MOST_KINDS])}")
     if stats.get("commits") and not stats.get("retried") and not stats.get("aborted"):
         found.append("conflicts: no commit was retried, none was aborted by another")
     never = {kind: mapping(n) for kind, n in mapping(stats.get("never_succeeded")).items()}

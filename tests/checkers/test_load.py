@@ -92,6 +92,14 @@ def test_a_commit_without_files_changed_nothing() -> None:
     assert v.valid == "unknown" and "1 failed, 1 acknowledged without a change" in v.notes[0]
 
 
+def test_writes_that_found_nothing_to_change_are_told_and_not_unknown() -> None:
+    v = judged(op("w0-0", f="update-register"), commits={"t": [commit("w0-0", files=False)]})
+    assert v.valid is True
+    assert v.notes[0] == (
+        "t: none of 1 write changed anything (1 acknowledged without a change), so nothing was tested there"
+    )
+
+
 def test_a_change_of_metadata_does_not_vouch_for_the_rows() -> None:
     v = judged(op("w0-0", "fail", error=CODEC), op("w0-1", f="add-column"), commits={"t": []})
     assert v.valid == "unknown"

@@ -161,14 +161,17 @@ def test_that_there_is_no_commit_is_said(tmp_path: Path) -> None:
 
 def test_what_a_run_did_not_test_is_said(tmp_path: Path) -> None:
     never = {"delete": {"operations": 3, "error": "E: no", "count": 2}}
-    stats = {"commits": 4, "retried": 0, "aborted": 0, "never_succeeded": never, "out_of_reach": {"no-progress": 600.0}}
+    tables = {"t": {"operations": 2, "writes": 1, "committed": 0}, "u": {"operations": 1, "writes": 1, "committed": 1}}
+    stats: dict[str, Any] = {"commits": 4, "retried": 0, "aborted": 0, "tables": tables}
+    stats |= {"never_succeeded": never, "out_of_reach": {"no-progress": 600.0}}
     run = write_run(tmp_path / "r", True, [Verdict("load", True, stats=stats)])
     assert rows_of(run, "untested") == [
+        "tables that no write changed: t",
         "conflicts: no commit was retried, none was aborted by another",
         "operations that never succeeded: delete (3)",
         "what takes longer: no-progress (600 s)",
     ]
-    enough = {**stats, "retried": 1, "never_succeeded": {}, "out_of_reach": {}}
+    enough = {**stats, "retried": 1, "tables": {}, "never_succeeded": {}, "out_of_reach": {}}
     assert rows_of(write_run(tmp_path / "enough", True, [Verdict("load", True, stats=enough)]), "untested") == []
 
 
