@@ -127,6 +127,15 @@ class Liveness(Checker):
         valid: Validity = False if verdict.anomalies else "unknown" if verdict.undecided else True
         return Verdict(self.name, valid, tuple(verdict.anomalies), stats, tuple(dict.fromkeys(verdict.notes)))
 
+    def least_seconds(self, evidence: Evidence) -> dict[str, float]:
+        """Anomaly → seconds that a run must last at least so that it can be found; a shorter run is valid whatever happens in it."""
+        timeout = self._timeout(evidence)
+        return {
+            "stuck-operation": timeout,
+            "overdue-operation": timeout + self.slack,
+            "no-progress": self.progress,
+        }
+
     def _timeout(self, evidence: Evidence) -> float:
         said = evidence.history.header.get("op_timeout")
         usable = isinstance(said, int | float) and not isinstance(said, bool) and 0 < said < 1e7

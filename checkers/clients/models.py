@@ -28,6 +28,7 @@ from checkers.isolation.blackbox import WORKLOADS, check_transactions
 from checkers.isolation.levels import LEVELS, contained
 from checkers.isolation.transactions import Finding, Op, Transaction
 from checkers.linearizable import MODELS, KeyResult, check_model
+from checkers.timeline import explain
 from checkers.verdict import Anomaly, Validity, Verdict
 
 LINEARIZABLE = "linearizable"
@@ -222,7 +223,7 @@ def hashable(v: Any) -> Hashable:
 
 
 def _cut(v: Any) -> str:
-    text = repr(v)
+    text = explain.value(v)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -354,4 +355,4 @@ def _nonlinearizable(k: KeyResult, model: str, events: Mapping[str, tuple[int, .
 
 
 def _of_key(k: KeyResult) -> str:
-    return "" if k.key is None else f"key {k.key!r}: "
+    return "" if k.key is None else f"key {explain.value(k.key)}: "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 
 from checkers.evidence.history import ErrorChain
 
@@ -11,14 +13,20 @@ _URI = re.compile(r"\b(?:s3a?|file|hdfs|https?)://?[^\s,\])}'\"]+")
 _NUMBER = re.compile(r"(?<![A-Za-z_])-?\d[\d.]*\b")
 _MANY = re.compile(r"[\[{(](?:[^\[\]{}()]*,)[^\[\]{}()]*[\])}]")
 
+_SPARK, _ABORTED = "org.apache.spark.SparkException", "Job aborted"
+
 
 def most_specific(error: ErrorChain | None) -> tuple[str, str]:
-    """The most specific (class, message) of a chain: the outermost of Iceberg's own classes, else the outermost."""
+    """The most specific (class, message) of a chain: the outermost of Iceberg's own classes, else the outermost.
+
+    That a Spark job was aborted says only that a task failed, so the task's own exception is taken if the chain has it.
+    """
     chain = [(e[0], e[1] if len(e) > 1 else "") for e in error or [] if e]
     for name, message in chain:
         if name.startswith("org.apache.iceberg."):
             return name, message
-    return chain[0] if chain else ("(no error recorded)", "")
+    causes = [(name, message) for name, message in chain if not (name == _SPARK and message.startswith(_ABORTED))]
+    return (causes or chain or [("(no error recorded)", "")])[0]
 
 
 def short_class(name: str) -> str:
@@ -33,3 +41,15 @@ def message_pattern(message: str) -> str:
         line = pattern.sub("…", line)
     line = re.sub(r"\[?…(?:\s*,\s*…)*\]?", "…", line)  # lists of any length become one …
     return line if len(line) <= 200 else f"{line[:199]}…"
+
+
+def summary(name: str, message: str) -> str:
+    """``IllegalArgumentException: Unsupported compression codec: zstdd``: a class and a message pattern (or a message) in one line."""
+    pattern = message_pattern(message)
+    return f"{short_class(name)}: {pattern}" if pattern else short_class(name)
+
+
+def commonest(errors: Iterable[ErrorChain | None]) -> tuple[str, int]:
+    """The commonest of some errors, as :func:`summary`, and how many are like it; of equally common ones the first by name."""
+    counts = Counter(summary(*most_specific(e)) for e in errors)
+    return min(counts.items(), key=lambda c: (-c[1], c[0]), default=("no error", 0))

@@ -19,6 +19,7 @@ import numpy as np
 
 from checkers.isolation.graph import PROCESS, REALTIME, WR, Graph, GraphBuilder, Ints
 from checkers.isolation.transactions import Finding, Findings, Transaction
+from checkers.timeline import explain
 
 ANCESTRY = 5_000_000
 """The most edges to search for violations of causality."""
@@ -33,7 +34,7 @@ class Access(NamedTuple):
 
 def quote(v: object) -> str:
     """A key or a value in an explanation."""
-    return repr(v)
+    return explain.value(v)
 
 
 def brief(v: Sequence[Any]) -> str:

@@ -29,6 +29,7 @@ ORDER = (
     "atomicity",
     "pointer",
     "retries",
+    "load",
 )
 """The order of verdicts. Verdicts of checkers not listed here follow, sorted by name."""
 

@@ -11,6 +11,7 @@ from checkers.linearizable.calls import NEVER, Call, ModelError, by_key, cut, th
 from checkers.linearizable.models import MODELS, Model
 from checkers.linearizable.result import Configuration, KeyResult, Result, stats
 from checkers.linearizable.search import DEFAULT, Final, Limits, Searched, search
+from checkers.timeline import explain
 from checkers.verdict import worst
 
 EXPLAINING = Limits(steps=200_000, configurations=50_000)
@@ -284,20 +285,20 @@ def _zones(calls: Sequence[Call], failing: Call, m: Model) -> tuple[str, list[st
     assert last is not None
     since = "from the start" if first is None else f"since the {_said(first, m)} had ended"
     text = (
-        f"the value was {thaw(a.value)!r} {since} (event {max(a.low, 0)}), and still when the {_said(last, m)} was invoked (event "
+        f"the value was {explain.value(thaw(a.value))} {since} (event {max(a.low, 0)}), and still when the {_said(last, m)} was invoked (event "
         f"{a.high}), so all the time in between. But "
     )
     mine = [c for c in (b.first, b.last) if c is not None]
     if b.forward:
         assert b.last is not None and b.first is not None
         text += (
-            f"it was {thaw(b.value)!r} since the {_said(b.first, m)} had ended (event {b.low}), and still when the "
+            f"it was {explain.value(thaw(b.value))} since the {_said(b.first, m)} had ended (event {b.low}), and still when the "
             f"{_said(b.last, m)} was invoked (event {b.high}): the register cannot have both values at once."
         )
     else:
         text += (
-            f"{' and '.join(dict.fromkeys('the ' + _said(c, m) for c in mine))} took effect with the value {thaw(b.value)!r} within "
-            "that time."
+            f"{' and '.join(dict.fromkeys('the ' + _said(c, m) for c in mine))} took effect with the value {explain.value(thaw(b.value))} "
+            "within that time."
         )
     ops = [failing.op, *(c.op for x in (a, b) for c in (x.write, x.first, x.last) if c is not None)]
     return text, ops

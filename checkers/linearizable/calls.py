@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.evidence.history import History, Operation
+from checkers.timeline import explain
 
 NEVER = 1 << 62
 """The end of a call that was never answered."""
@@ -108,12 +109,12 @@ def by_key(
             continue
         value, result = o.value, o.result
         if not isinstance(value, list) or len(value) != 2:
-            raise ModelError(f"{o.op}: expected a value of the form [key, value], found {value!r}")
+            raise ModelError(f"{o.op}: expected a value of the form [key, value], found {explain.value(value)}")
         if isinstance(result, list) and len(result) == 2 and result[0] == value[0]:
             result = result[1]
         elif o.type == "ok" and o.f in _READS:
             raise ModelError(
-                f"{o.op}: expected a result of the form [key, value] with the key {value[0]!r}, found {result!r}"
+                f"{o.op}: expected a result of the form [key, value] with the key {explain.value(value[0])}, found {explain.value(result)}"
             )
         out.setdefault(freeze(value[0]), []).append((o, value[1], result))
     return out

@@ -18,11 +18,12 @@ written; for a set or a list, that it is empty.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from checkers.evidence.history import Operation
 from checkers.linearizable.calls import NEVER, Call, ModelError, bounds, freeze, thaw
+from checkers.timeline import explain
 
 State = Any
 """Hashable."""
@@ -68,7 +69,7 @@ class Model(ABC):
 
     def describe(self, state: State) -> str:
         """A state, in words."""
-        return repr(thaw(state))
+        return explain.value(thaw(state))
 
     def words(self, call: Call) -> str:
         """A call, in words."""
@@ -110,7 +111,7 @@ class CasRegister(Register):
                 raise _not_known(o, self.name, "read, write, cas")
             return super().call(o, value, result)
         if not isinstance(value, list) or len(value) != 2:
-            raise ModelError(f"{o.op}: expected a cas of [old, new], found {value!r}")
+            raise ModelError(f"{o.op}: expected a cas of [old, new], found {explain.value(value)}")
         start, end = bounds(o)
         return Call(o.op, o.process, "cas", (freeze(value[0]), freeze(value[1])), None, False, start, end)
 
@@ -122,7 +123,7 @@ class CasRegister(Register):
 
     def words(self, call: Call) -> str:
         if call.f == "cas":
-            return f"cas from {thaw(call.value[0])!r} to {thaw(call.value[1])!r}"
+            return f"cas from {explain.value(thaw(call.value[0]))} to {explain.value(thaw(call.value[1]))}"
         return super().words(call)
 
 
@@ -140,7 +141,7 @@ class Counter(Model):
             raise _not_known(o, self.name, "add, read")
         number = value if o.f == "add" else result
         if (o.f == "add" or end != NEVER) and (isinstance(number, bool) or not isinstance(number, int)):
-            raise ModelError(f"{o.op}: expected a whole number to {o.f}, found {number!r}")
+            raise ModelError(f"{o.op}: expected a whole number to {o.f}, found {explain.value(number)}")
         if o.f == "read":
             return Call(o.op, o.process, "read", None, number, True, start, end)
         return Call(o.op, o.process, "add", number, None, False, start, end)
@@ -181,7 +182,7 @@ class GrowSet(Model):
 
     def describe(self, state: State) -> str:
         if not isinstance(state, frozenset):
-            return repr(thaw(state))
+            return explain.value(thaw(state))
         return _brief(
             sorted((thaw(x) for x in state), key=lambda x: (str(type(x)), x if isinstance(x, int) else str(x))), "{}"
         )
@@ -212,7 +213,7 @@ class AppendList(Model):
         return 1 + len(state) // 32
 
     def words(self, call: Call) -> str:
-        return super().words(call) if call.reads else f"append {thaw(call.value)!r}"
+        return super().words(call) if call.reads else f"append {explain.value(thaw(call.value))}"
 
     def describe(self, state: State) -> str:
         return _brief([thaw(x) for x in state], "[]")
@@ -234,12 +235,14 @@ class MultiRegister(Model):
         start, end = bounds(o)
         said = result if end != NEVER else value
         if not isinstance(said, list):
-            raise ModelError(f'{o.op}: expected a transaction such as [["w", 1, 2], ["r", 3, null]], found {said!r}')
+            raise ModelError(
+                f'{o.op}: expected a transaction such as [["w", 1, 2], ["r", 3, null]], found {explain.value(said)}'
+            )
         steps = []
         for m in said:
             if not isinstance(m, list) or len(m) != 3 or m[0] not in _MICRO:
                 raise ModelError(
-                    f'{o.op}: expected a micro-operation such as ["w", 1, 2] or ["r", 3, null], found {m!r}'
+                    f'{o.op}: expected a micro-operation such as ["w", 1, 2] or ["r", 3, null], found {explain.value(m)}'
                 )
             steps.append((_MICRO[m[0]], freeze(m[1]), freeze(m[2])))
         reads = all(f == "r" for f, _, _ in steps)
@@ -262,11 +265,12 @@ class MultiRegister(Model):
 
     def words(self, call: Call) -> str:
         return "txn " + ", ".join(
-            f"{'write' if f == 'w' else 'read'} {thaw(k)!r} {thaw(v)!r}" for f, k, v in call.value
+            f"{'write' if f == 'w' else 'read'} {explain.value(thaw(k))} {explain.value(thaw(v))}"
+            for f, k, v in call.value
         )
 
     def describe(self, state: State) -> str:
-        return _brief(sorted(f"{thaw(k)!r}: {thaw(v)!r}" for k, v in state), "{}", str)
+        return _brief(sorted(f"{explain.value(thaw(k))}: {explain.value(thaw(v))}" for k, v in state), "{}", str)
 
 
 MODELS: Mapping[str, type[Model]] = {
@@ -283,11 +287,11 @@ def _list(o: Operation, result: Any, end: int) -> Sequence[Any]:
     if end == NEVER or result is None:
         return ()
     if not isinstance(result, list | tuple):
-        raise ModelError(f"{o.op}: expected a read of a list, found {result!r}")
+        raise ModelError(f"{o.op}: expected a read of a list, found {explain.value(result)}")
     return result
 
 
-def _brief(items: Sequence[Any], brackets: str, show: Any = repr) -> str:
+def _brief(items: Sequence[Any], brackets: str, show: Callable[[Any], str] = explain.value) -> str:
     most = 12
     text = ", ".join(map(show, items[-most:]))
     return brackets[0] + (f"… {len(items) - most} more …, " if len(items) > most else "") + text + brackets[1]

@@ -53,7 +53,11 @@ def arguments(value: Any) -> str:
         return f"of {value['amount']} from ids {listing(value['ids'], 8)} into {value['into']}"
     if names == {"and"}:
         return f"with {value['and']}"
-    return "with " + ", ".join(f"{k} = {value[k]}" for k in sorted(value, key=str))
+    return "with " + ", ".join(f"{k} = {_argument(value[k])}" for k in sorted(value, key=str))
+
+
+def _argument(v: Any) -> str:
+    return v if isinstance(v, str) else json.dumps(v, sort_keys=True, ensure_ascii=False, default=str)
 
 
 def operation(o: Operation) -> str:
@@ -86,7 +90,20 @@ def maker(c: Commit, ops: Mapping[str, Operation]) -> str:
 
 def row(r: Sequence[Any]) -> str:
     """``(id 7, val 'w1-3', cnt 0, log 'w1-3', part 3)``."""
-    return "(" + ", ".join(f"{c} {v!r}" for c, v in zip(COLUMNS, r, strict=False)) + ")"
+    return "(" + ", ".join(f"{c} {value(v, nothing='NULL')}" for c, v in zip(COLUMNS, r, strict=False)) + ")"
+
+
+def value(v: Any, *, nothing: str = "nil") -> str:
+    """A value that a client wrote or read, in Jepsen's words: ``nil``, ``true``, ``3``, ``'x'``, ``[1, nil]``; ``nothing`` stands for nil."""
+    if v is None:
+        return nothing
+    if isinstance(v, bool):
+        return "true" if v else "false"
+    if isinstance(v, Mapping):
+        return "{" + ", ".join(f"{value(k)}: {value(x)}" for k, x in v.items()) + "}"
+    if isinstance(v, list | tuple):
+        return "[" + ", ".join(map(value, v)) + "]"
+    return repr(v)
 
 
 def rows(found: Iterable[Sequence[Any]]) -> str:

@@ -70,18 +70,23 @@ def lines(path: Path, v: Verdict) -> list[str]:
     against = {n: c for n, c in found.items() if n not in allowed}
     out += [f"  {count:>6} {name}" for name, count in against.items()]
     out += [f"  {count:>6} {name}, which {stats['level']} allows" for name, count in allowed.items()]
-    for levels, words in (
-        (stats.get("weakest_violated"), "not even"),
-        (stats.get("strongest_standing"), "consistent with"),
-    ):
-        if levels and found:
-            out.append(f"  {words} {', '.join(levels)}")
+    if found:
+        out += _levels(v, stats)
     for a in v.anomalies[:EXPLAINED]:
         out += ["", f"  {a.name}:", *_wrapped(a.explanation, "    ", width)]
     if len(v.anomalies) > EXPLAINED:
         out += ["", f"  and {sum(against.values()) - EXPLAINED} more; --json FILE writes them"]
     out += [line for n in v.notes for line in _wrapped(f"note: {n}", "  ", width)]
     return out
+
+
+def _levels(v: Verdict, stats: models.ClientStats) -> list[str]:
+    """Which levels the history does not satisfy, the weakest, and which it does, the strongest."""
+    broken, kept = ", ".join(stats.get("weakest_violated") or ()), ", ".join(stats.get("strongest_standing") or ())
+    if v.valid is False:
+        return [f"  not even {broken}"] * bool(broken) + [f"  consistent with {kept}"] * bool(kept)
+    lines = [f"  it satisfies {kept}"] * bool(kept)
+    return lines + [f"  it does not satisfy {broken}, which {stats['level']} does not require"] * bool(broken)
 
 
 def _wrapped(text: str, indent: str, width: int) -> list[str]:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from checkers.evidence import error_chain
 from checkers.evidence.history import Recorder
 from compose.processes.watchdog import Watchdog
 from harness.run.context import RunContext
-from harness.run.settings import REPLACE_TRIES, Watcher
+from harness.run.settings import REPLACE_TRIES, RunError, Watcher
 from harness.tablefiles.follower import Follower
 from harness.writers.driver import CATALOG
 from harness.writers.slot import WriterDied, WriterError, WriterSlot, WriterTimeout, outcome, request
@@ -23,6 +24,9 @@ from workloads.file.workload import Phase
 from workloads.generator import PlannedOperation
 from workloads.operations.kind import Draw
 from workloads.operations.kinds import KINDS
+
+MOST_QUOTED = 500
+"""Characters of an exception in an error message."""
 
 
 @dataclass
@@ -78,7 +82,11 @@ class Phases:
         self._processes = list(range(len(slots)))
 
     def seed(self) -> None:
-        """Fill the tables."""
+        """Fill the tables.
+
+        Raises:
+            RunError: a table could not be filled; the message quotes the exception.
+        """
         self._everybody(self._run.shares(generator.seed_rows(self._run.workload)), "setup")
 
     def phase(self, phase: Phase) -> None:
@@ -225,6 +233,13 @@ class Phases:
             error=None if answer["ok"] else answer["error"],
         )
         self._progress.one_more()
+        if phase == "setup" and result != "ok" and not self._stop.is_set():
+            name, said = error_chain.most_specific(answer["error"])
+            why = f"{error_chain.short_class(name)}: {' '.join(said.split())[:MOST_QUOTED]}"
+            raise RunError(
+                f"table {table} could not be filled ({op}): {why}; look at the table's properties in the workload file; "
+                f"the writers' logs are in {self._run.folder.logs}"
+            )
         if result == "info":
             self._processes[n] += len(self._processes)
         if died is not None and not self._stop.is_set():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from checkers.verdict import own_findings
 from reports.drawing import words
-from reports.run import stored
+from reports.run import load_view, stored
 from reports.run.plan_view import table_specs
 from reports.run.stored import Stored
 
@@ -16,11 +16,15 @@ SYMBOLS = {"valid": "✓", "invalid": "✕", "unknown": "?", "incomplete": "…"
 
 @dataclass(frozen=True, slots=True)
 class Banner:
-    """The answer: ``status`` is valid, invalid, unknown or incomplete (the style sheet's classes)."""
+    """The answer: ``status`` is valid, invalid, unknown or incomplete (the style sheet's classes).
+
+    ``errors``: why operations failed or are of unknown outcome, a line for each of the two (:func:`reports.run.load_view.errors`).
+    """
 
     status: str
     headline: str
     sentence: str
+    errors: tuple[tuple[str, str], ...] = ()
 
 
 def _listing(names: Mapping[str, int], most: int = 6) -> str:
@@ -29,7 +33,11 @@ def _listing(names: Mapping[str, int], most: int = 6) -> str:
 
 
 def banner(run: Stored) -> Banner:
-    """The headline and one sentence, also for a run without a verdict."""
+    """The headline, one sentence, and the commonest errors, also for a run without a verdict."""
+    return replace(_banner(run), errors=load_view.errors(run))
+
+
+def _banner(run: Stored) -> Banner:
     found = own_findings(run.anomalies)
     names = stored.anomaly_names(found)
     confirmed = [f"{name} is confirmed by {who}" for name in names if (who := stored.confirmed_by(name, run.anomalies))]

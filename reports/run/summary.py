@@ -13,7 +13,7 @@ from typing import TextIO
 from checkers.costs import figures
 from checkers.verdict import own_findings
 from reports.drawing import words
-from reports.run import bands, banner, stored
+from reports.run import bands, banner, load_view, stored
 from reports.run.stored import Stored
 
 _CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknown": "1;33", "incomplete": "1;33"}
@@ -123,15 +123,8 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
             + (f", in {words.duration(figures.ms(run.end_ns))}" if run.events else ""),
         )
     ]
-    attempts = figures.attempts_by_table(run.logs)
-    commits, retried = sum(a.commits for a in attempts), sum(a.retried for a in attempts)
-    if commits:
-        rows.append(
-            (
-                "commits",
-                f"{words.grouped(commits)}, {words.grouped(retried)} of them retried ({words.share(retried, commits)})",
-            )
-        )
+    rows += verdict.errors
+    rows += load_view.lines(run)
     faults = bands.faults(run.events)
     if faults:
         struck, never = sum(t.commits for t in faults), [t.name for t in faults if not t.hits.total()]

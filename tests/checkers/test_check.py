@@ -310,6 +310,7 @@ def test_a_run_without_table_logs_is_unknown(tmp_path: Path) -> None:
         "atomicity",
         "pointer",
         "retries",
+        "load",
     )  # there are no transfers, no proxies
     assert {v.valid for v in results.verdicts if v.checker not in by_history_alone} == {"unknown"}
     assert results.verdicts[0].notes == (

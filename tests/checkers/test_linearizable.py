@@ -274,7 +274,7 @@ def test_a_model_may_begin_elsewhere() -> None:
         ("register", [Op("cas", [1, 2], None, 0, 1)], "o0: the model register has no operation 'cas'; it has: read, write"),
         ("cas-register", [Op("cas", 1, None, 0, 1)], "o0: expected a cas of \\[old, new\\], found 1"),
         ("counter", [Op("add", "x", None, 0, 1)], "o0: expected a whole number to add, found 'x'"),
-        ("counter", [Op(R, None, None, 0, 1)], "o0: expected a whole number to read, found None"),
+        ("counter", [Op(R, None, None, 0, 1)], "o0: expected a whole number to read, found nil"),
         ("set", [Op(R, None, 3, 0, 1)], "o0: expected a read of a list, found 3"),
         ("multi-register", [Op("txn", [["inc", 1, 2]], [["inc", 1, 2]], 0, 1)], "o0: expected a micro-operation"),
     ],

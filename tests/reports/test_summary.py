@@ -14,7 +14,8 @@ import yaml
 
 from checkers.evidence.history import Recorder
 from checkers.verdict import Anomaly, MinimalHistory, Verdict
-from reports.run import junit, summary
+from reports.run import junit, page, summary
+from workloads.tables import COLUMNS
 
 LOST = Anomaly(
     "lost-update",
@@ -93,6 +94,85 @@ def test_what_a_level_allows_is_counted_and_no_anomaly(tmp_path: Path) -> None:
     lines = summary.lines(write_run(tmp_path, True, [Verdict("isolation", True, stats=stats)]), colour=False)
     (line,) = [x for x in lines if "allowed" in x]
     assert line.endswith("G2 ×1, G2-item ×3: legal at the level of their table")
+
+
+CODEC = [
+    ["org.apache.spark.SparkException", "Job aborted due to stage failure: Task 0 in stage 2.0 failed 4 times"],
+    ["java.lang.IllegalArgumentException", "Unsupported compression codec: zstdd"],
+]
+CONFLICT = [["org.apache.iceberg.exceptions.ValidationException", "Found conflicting files"]]
+NOT_FOUND = [["org.apache.iceberg.exceptions.NotFoundException", "File does not exist: s3://b/data/1.parquet"]]
+
+
+def with_errors(folder: Path, *ended: tuple[str, Any]) -> Path:
+    """A valid run of operations that ended with these types and errors, and of one that succeeded."""
+    write_run(folder, True, [Verdict("reads", True)])
+    (folder / "history.jsonl").unlink()
+    with Recorder(folder / "history.jsonl", {}) as recorder:
+        for n, (type, error) in enumerate([*ended, ("ok", None)]):
+            recorder.record("invoke", n, "insert", table="orders", value={}, op=f"w{n}-1")
+            recorder.record(type, n, "insert", table="orders", op=f"w{n}-1", error=error)  # type: ignore[arg-type]
+    return folder
+
+
+def rows_of(folder: Path, label: str) -> list[str]:
+    """The texts of the rows with a label among the last lines."""
+    found = [line.split(maxsplit=1) for line in summary.lines(folder, colour=False) if line.startswith(f"  {label} ")]
+    return [text.strip() for _, text in found]
+
+
+def test_the_commonest_errors_of_failed_and_of_unknown_operations_stand_in_the_last_lines(tmp_path: Path) -> None:
+    interrupted = [["java.lang.InterruptedException", "sleep interrupted"]]
+    ended = [("fail", CODEC)] * 3 + [("fail", NOT_FOUND)] * 2 + [("fail", interrupted), ("fail", CONFLICT)]
+    run = with_errors(tmp_path, *ended, ("info", CODEC))
+    codec = "IllegalArgumentException: Unsupported compression codec: zstdd"
+    (failed,) = rows_of(run, "failed")
+    assert failed == (
+        f"3 × {codec}; 2 × NotFoundException: File does not exist: …; 1 with other errors; "
+        "1 refused because of a conflict (ValidationException)"
+    )
+    assert rows_of(run, "unknown") == [f"1 × {codec}"]
+    page_text = page.render(run)
+    assert failed in page_text and f"1 × {codec}" in page_text, "they stand in the banner of the page, too"
+    assert page_text.index(failed) < page_text.index("<dl")
+
+
+def test_a_run_whose_failures_are_all_conflicts_has_a_short_row(tmp_path: Path) -> None:
+    exhausted = [["org.apache.iceberg.exceptions.CommitFailedException", "no"]]
+    ended = [("fail", CONFLICT)] * 2 + [("fail", exhausted)]
+    assert rows_of(with_errors(tmp_path, *ended), "failed") == [
+        "3 refused because of a conflict (ValidationException 2, CommitFailedException 1)"
+    ]
+
+
+def test_a_run_without_errors_has_no_row_of_errors(tmp_path: Path) -> None:
+    run = with_errors(tmp_path)
+    assert rows_of(run, "failed") == rows_of(run, "unknown") == []
+
+
+def test_that_there_is_no_commit_is_said(tmp_path: Path) -> None:
+    run = with_errors(tmp_path, ("fail", CODEC))
+    assert rows_of(run, "commits") == ["not known: there is no table log"]
+    (run / "tablelog").mkdir()
+    header = {"type": "header", "format": 2, "table": "orders", "identifier": "c.n.orders", "location": "s3://b/o"}
+    (run / "tablelog" / "orders.jsonl").write_text(json.dumps({**header, "columns": list(COLUMNS)}) + "\n")
+    assert rows_of(run, "commits") == ["0"]
+
+
+def test_what_a_run_did_not_test_is_said(tmp_path: Path) -> None:
+    never = {"delete": {"operations": 3, "error": "E: no", "count": 2}}
+    tables = {"t": {"operations": 2, "writes": 1, "committed": 0}, "u": {"operations": 1, "writes": 1, "committed": 1}}
+    stats: dict[str, Any] = {"commits": 4, "retried": 0, "aborted": 0, "tables": tables}
+    stats |= {"never_succeeded": never, "out_of_reach": {"no-progress": 600.0}}
+    run = write_run(tmp_path / "r", True, [Verdict("load", True, stats=stats)])
+    assert rows_of(run, "untested") == [
+        "tables that no write changed: t",
+        "conflicts: no commit was retried, none was aborted by another",
+        "operations that never succeeded: delete (3)",
+        "what takes longer: no-progress (600 s)",
+    ]
+    enough = {**stats, "retried": 1, "tables": {}, "never_succeeded": {}, "out_of_reach": {}}
+    assert rows_of(write_run(tmp_path / "enough", True, [Verdict("load", True, stats=enough)]), "untested") == []
 
 
 def test_a_second_opinion_is_no_further_anomaly(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from checkers.judge.runfolder import load_evidence, load_promises
 from compose.install.installation import Installation
 from compose.processes.watchdog import MARK
 from harness.run.bench import Bench
+from harness.run.settings import RunError
 from tests.support.runs import ROOT, command, environment, execute, icequake
 from workloads.file import workload
 
@@ -88,6 +89,41 @@ def start(store: Path, writers: int = 2) -> subprocess.Popen[str]:
         cwd=ROOT,
         start_new_session=True,
     )
+
+
+def mistyped(seed_rows: int) -> workload.Workload:
+    """A workload on a table with a mistyped property, which Spark notices when it writes a file, and on a healthy one."""
+    codec = {"write.parquet.compression-codec": "zstdd"}
+    tables = [{"name": "typo", "seed_rows": seed_rows, "properties": codec}, {"name": "healthy", "seed_rows": 1}]
+    mix = {"insert": 1, "update-register": 1}
+    told = {"workload": "typo", "description": "x", "writers": 2, "length": {"ops": 12}, "operations": mix}
+    return workload.Workload.model_validate({**told, "tables": tables})
+
+
+def test_a_set_up_write_that_fails_ends_the_run_with_the_exception(
+    tmp_path: Path, installation: Installation, bench: Bench
+) -> None:
+    why = "table typo could not be filled .*: IllegalArgumentException: Unsupported compression codec: zstdd"
+    with pytest.raises(RunError, match=why):
+        execute(mistyped(3), tmp_path, installation, bench.endpoints, warm=bench.sockets())
+    history = (tmp_path / "latest" / "history.jsonl").read_text()
+    assert '"phase":"main"' not in history, "no writer has begun"
+    state = json.loads((tmp_path / "latest" / "run.json").read_text())
+    assert state["state"] == "failed" and "zstdd" in state["error"]
+
+
+def test_a_table_that_nobody_could_write_is_unknown_though_the_one_beside_it_is_healthy(
+    tmp_path: Path, installation: Installation, bench: Bench
+) -> None:
+    folder = execute(mistyped(0), tmp_path, installation, bench.endpoints, warm=bench.sockets())
+    checked = icequake("check", folder.path)
+    assert checked.returncode == 2, checked.stdout + checked.stderr
+    text = " ".join(checked.stdout.split())
+    assert "load: typo: none of" in text and "Unsupported compression codec: zstdd" in text
+    verdicts = json.loads(folder.results.read_text())["checkers"]
+    assert [c["checker"] for c in verdicts if c["valid"] is not True] == ["load"]
+    counted = next(c["stats"]["tables"] for c in verdicts if c["checker"] == "load")
+    assert counted["typo"]["committed"] == 0 < counted["healthy"]["committed"]
 
 
 def test_a_killed_run_leaves_no_process_and_what_it_recorded_is_judged_as_incomplete(tmp_path: Path) -> None:

@@ -1,0 +1,202 @@
+"""The ``load`` checker: did the run put enough load on each table that the other verdicts mean anything?
+
+All other checkers look for a broken promise in what happened. Where nothing happened they find none, and that proves nothing: a table
+whose writers all fail, because of a mistyped table property for example, would be valid. So a table is ``unknown`` if the workload has write
+operations on it, none of them committed a change, and not all of them were acknowledged; and so is a run in which the workload did not
+invoke a single operation.
+
+**A write** is an operation of the workload that changes rows; on a table that has none of these, one that changes the table's metadata.
+The set-up, the final reads, the nemesis's operations and maintenance do not count: a table may well be only read, or only maintained.
+
+**It committed** if a snapshot of the table log bears its id, whatever the writer was told: a write that was reported as failed, or whose
+outcome is unknown, can be there. The snapshot must add or remove a file: Iceberg also commits an UPDATE that finds no row, as a
+snapshot without files, and on an empty table it always does. A change of metadata alone leaves no snapshot, so its acknowledgement counts.
+An operation on two tables counts for both if it is in one of them: the other half is ``atomicity``'s question. Whether main
+still has the snapshot does not matter: that is the question of ``commits``.
+
+The rest is told and decides nothing: tables whose writes were all acknowledged and found nothing to change, tables that were not written at
+all, how often commits met a conflict, kinds of operations of which none succeeded, with their commonest error, and the anomalies of
+``liveness`` that a run of this length cannot show.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import TypedDict
+
+from checkers.evidence.error_chain import commonest
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import NEMESIS, Operation
+from checkers.evidence.outcome import conflict
+from checkers.liveness import Liveness
+from checkers.retries import AROUND
+from checkers.timeline import explain
+from checkers.timeline.timeline import kind_of
+from checkers.timeline.two_tables import by_table
+from checkers.verdict import Checker, Validity, Verdict
+
+S = 1_000_000_000
+
+
+class LoadTable(TypedDict):
+    """What the workload did to one table."""
+
+    operations: int
+    """Operations of the workload on it, reads and maintenance too."""
+    writes: int
+    """Those that change its rows; if there are none, those that change its metadata."""
+    committed: int
+    """Writes that committed a change; see the module's text."""
+
+
+class NeverSucceeded(TypedDict):
+    """A kind of operation of which none was acknowledged and none committed."""
+
+    operations: int
+    error: str
+    """The commonest error: class and message, without what differs from one operation to the next."""
+    count: int
+    """Operations that ended with it."""
+
+
+class LoadStats(TypedDict):
+    """What the workload did, without the set-up, the final reads and the nemesis's operations."""
+
+    seconds: float
+    """From the first invocation of the run to its last event."""
+    commits: int
+    """Snapshots that its operations made, in all tables."""
+    retried: int
+    """Those that needed more than one attempt."""
+    aborted: int
+    """Operations that a concurrent commit aborted."""
+    tables: dict[str, LoadTable]
+    never_succeeded: dict[str, NeverSucceeded]
+    """By kind of operation."""
+    out_of_reach: dict[str, float]
+    """Anomaly of ``liveness`` → the seconds that a run must last at least to show it, for those that this one did not last."""
+
+
+class Load(Checker):
+    """Tables on which no write of the workload committed, and what else the run was too idle or too short to show."""
+
+    name = "load"
+    names = frozenset[str]()
+    stats_type = LoadStats
+
+    def check(self, evidence: Evidence) -> Verdict:
+        """No anomalies. ``stats``: :class:`LoadStats`."""
+        everything = evidence.history.operations()
+        ops = [o for o in everything if o.invoked.extra.get("phase") not in (*AROUND, NEMESIS)]
+        mine = {o.op for o in ops}
+        made = [c for log in evidence.logs.values() for c in log.commits if c.op in mine]
+        there = {c.op for c in made if c.added_files or c.removed_files or not c.readable}
+        tables: dict[str, LoadTable] = {}
+        missed: dict[str, list[Operation]] = {}
+        on = by_table(ops)
+        for table in sorted(evidence.tables):
+            writes = _writes(on.get(table, ()))
+            has_log = table in evidence.logs
+            missed[table] = [o for o in writes if not _committed(o, there, has_log)]
+            tables[table] = {
+                "operations": len(on.get(table, ())),
+                "writes": len(writes),
+                "committed": len(writes) - len(missed[table]),
+            }
+        retried = sum(c.attempt is not None and c.attempt > 1 for c in made)
+        aborted = sum(o.type == "fail" and conflict(o.error) is not None for o in ops)
+        never = _never_succeeded(ops, there)
+        seconds = _seconds(evidence, everything)
+        beyond = {name: s for name, s in Liveness().least_seconds(evidence).items() if seconds < s}
+        idle = {t: ops for t, ops in missed.items() if ops and not tables[t]["committed"]}
+        broken = {t: ops for t, ops in idle.items() if any(o.type != "ok" for o in ops)}
+        undecided: list[str] = []
+        if broken:
+            undecided.append(_idle(broken))
+        if not ops and evidence.tables:
+            undecided.append("the workload invoked no operation, so nothing was tested")
+        notes = [
+            f"{kind}: none of {_count(n['operations'], 'operation')} succeeded; {_commonest(n)}"
+            for kind, n in never.items()
+        ]
+        notes += [_idle({t: ops}) for t, ops in idle.items() if t not in broken]
+        unwritten = [t for t in tables if not tables[t]["writes"]]
+        if ops and unwritten:
+            notes.append(f"the workload has no write operation on {explain.listing(unwritten)}")
+        if made and not retried and not aborted:
+            notes.append(
+                "no commit met a conflict (none was retried, none aborted), so what concurrent commits do to each other was not tested"
+            )
+        if beyond:
+            needs = ", ".join(f"{name} (at least {s:g} s)" for name, s in beyond.items())
+            notes.append(f"the run took {seconds:.1f} s, too short for {Liveness.name} to find {needs}")
+        stats: LoadStats = {
+            "seconds": seconds,
+            "commits": len(made),
+            "retried": retried,
+            "aborted": aborted,
+            "tables": tables,
+            "never_succeeded": never,
+            "out_of_reach": beyond,
+        }
+        valid: Validity = "unknown" if undecided else True
+        return Verdict(self.name, valid, stats=stats, notes=(*undecided, *notes))
+
+
+def _writes(ops: Iterable[Operation]) -> list[Operation]:
+    """The operations on a table that change rows; if there are none, those that change its metadata."""
+    known = [(o, kind) for o in ops if (kind := kind_of(o)) is not None and kind.commits]
+    of_rows = [o for o, kind in known if kind.changes_rows]
+    return of_rows or [o for o, kind in known if kind.verb == "alter"]
+
+
+def _committed(o: Operation, there: Container[str | None], has_log: bool) -> bool:
+    """Whether a write committed. Without a table log its acknowledgement is all that is known."""
+    kind = kind_of(o)
+    leaves_a_snapshot = has_log and kind is not None and kind.writes
+    return o.op in there or (o.type == "ok" and not leaves_a_snapshot)
+
+
+def _never_succeeded(ops: Sequence[Operation], there: Container[str | None]) -> dict[str, NeverSucceeded]:
+    by_kind: dict[str, list[Operation]] = {}
+    for o in ops:
+        by_kind.setdefault(o.f, []).append(o)
+    out: dict[str, NeverSucceeded] = {}
+    for f, found in sorted(by_kind.items()):
+        if any(o.type == "ok" or o.op in there for o in found):
+            continue
+        error, count = commonest(o.error for o in found)
+        out[f] = {"operations": len(found), "error": error, "count": count}
+    return out
+
+
+def _idle(missed: Mapping[str, Sequence[Operation]]) -> str:
+    """The tables on which no write committed a change, how their writes ended, and why most of those that did not succeed did not."""
+    ops = list({o.op: o for found in missed.values() for o in found}.values())
+    ends: Counter[str] = Counter(o.type for o in ops)
+    words = {"fail": "failed", "info": "of unknown outcome", "ok": "acknowledged without a change"}
+    how = ", ".join(f"{ends[end]} {said}" for end, said in words.items() if ends[end])
+    text = f"{explain.listing(missed)}: none of {_count(len(ops), 'write')} changed anything ({how}), so nothing was tested there"
+    if ends["ok"] == len(ops):
+        return text
+    error, count = commonest(o.error for o in ops if o.type != "ok")
+    return f"{text}; the commonest error, {_times(count)}: {error}"
+
+
+def _commonest(n: NeverSucceeded) -> str:
+    return f"the commonest error, {_times(n['count'])}: {n['error']}"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n} times"
+
+
+def _seconds(evidence: Evidence, ops: Sequence[Operation]) -> float:
+    start = min((o.start for o in ops), default=0)
+    end = max((e.time for e in evidence.history.events), default=start)
+    return round((end - start) / S, 3)

@@ -1,0 +1,94 @@
+"""What the writers achieved, in a few words: the commonest errors, the commits, and what the run could not test."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from checkers.costs import figures
+from checkers.evidence import error_chain, outcome
+from checkers.evidence.history import Operation
+from checkers.load import Load
+from reports.drawing import words
+from reports.run.results import mapping
+from reports.run.stored import Stored
+
+MOST = 2
+"""Errors that are named."""
+MOST_TEXT = 120
+MOST_KINDS = 4
+
+
+def errors(run: Stored) -> tuple[tuple[str, str], ...]:
+    """(``failed`` or ``unknown``, its commonest errors and how many operations had each), for those of the two that occurred.
+
+    Conflicts are no defect, so they are counted apart from the errors that are named.
+    """
+    found = []
+    for label, end in (("failed", "fail"), ("unknown", "info")):
+        ended = [o for o in run.operations if o.type == end]
+        if ended:
+            found.append((label, _said(ended)))
+    return tuple(found)
+
+
+def _said(ended: list[Operation]) -> str:
+    conflicts: Counter[str] = Counter()
+    others = []
+    for o in ended:
+        name = outcome.conflict([e for e in o.error or [] if len(e) == 2]) if o.type == "fail" else None
+        if name is None:
+            others.append(o)
+        else:
+            conflicts[name] += 1
+    groups = figures.error_groups(others)
+    parts = [
+        f"{words.grouped(g.count)} × {words.shorten(error_chain.summary(g.name, g.family), MOST_TEXT)}"
+        for g in groups[:MOST]
+    ]
+    if more := sum(g.count for g in groups[MOST:]):
+        parts.append(f"{words.grouped(more)} with other errors")
+    if conflicts:
+        parts.append(f"{words.grouped(conflicts.total())} refused because of a conflict ({_classes(conflicts)})")
+    return "; ".join(parts)
+
+
+def _classes(conflicts: Counter[str]) -> str:
+    if len(conflicts) == 1:
+        return next(iter(conflicts))
+    return ", ".join(f"{name} {words.grouped(n)}" for name, n in conflicts.most_common(3))
+
+
+def lines(run: Stored) -> list[tuple[str, str]]:
+    """The rows ``commits`` and ``untested`` of the last lines on the terminal, as label and text."""
+    attempts = figures.attempts_by_table(run.logs)
+    commits, retried = sum(a.commits for a in attempts), sum(a.retried for a in attempts)
+    text = words.grouped(commits)
+    if commits:
+        text += f", {words.grouped(retried)} of them retried ({words.share(retried, commits)})"
+    rows = [("commits", text if attempts else "not known: there is no table log")]
+    rows += [("untested", text) for text in untested(run)]
+    return rows
+
+
+def untested(run: Stored) -> list[str]:
+    """What the run was too idle, too broken or too short to show, according to the checker ``load``; empty without its verdict."""
+    verdict = next((v for v in run.verdicts if v.checker == Load.name), None)
+    if verdict is None:
+        return []
+    stats, found = mapping(verdict.stats), []
+    tables = {table: mapping(n) for table, n in mapping(stats.get("tables")).items()}
+    idle = [words.shorten(t, 40) for t, n in tables.items() if n.get("writes") and not n.get("committed")]
+    if idle and verdict.valid is True:  # if it is unknown, its reason names them
+        found.append(f"tables that no write changed: {', '.join(idle[:MOST_KINDS])}")
+    if stats.get("commits") and not stats.get("retried") and not stats.get("aborted"):
+        found.append("conflicts: no commit was retried, none was aborted by another")
+    never = {kind: mapping(n) for kind, n in mapping(stats.get("never_succeeded")).items()}
+    if never:
+        said = [f"{words.shorten(kind, 40)} ({words.grouped(n.get('operations'))})" for kind, n in never.items()]
+        more = f" and {len(said) - MOST_KINDS} more" if len(said) > MOST_KINDS else ""
+        found.append(f"operations that never succeeded: {', '.join(said[:MOST_KINDS])}{more}")
+    beyond = mapping(stats.get("out_of_reach"))
+    if beyond:
+        needs = ", ".join(f"{words.shorten(name, 40)} ({words.grouped(s)} s)" for name, s in beyond.items())
+        found.append(f"what takes longer: {needs}")
+    return found
