@@ -425,7 +425,11 @@ class TableGraph:
             return kind, f"{{after}} observed {what} as {{before}} had left it in commit {a.position}"
         i = bisect_left(x.positions, b.position)
         exact = RW if i < len(x.positions) and x.positions[i] == b.position and x.existing[i] else RWP
-        seen = f"read the table as it was {explain.after(a.scan[1])}, or earlier," if a.scan is not None else "read the table before"
+        seen = (
+            f"read the table as it was {explain.after(a.scan[1])}, or earlier,"
+            if a.scan is not None
+            else "read the table before"
+        )
         return exact, f"{{before}} {seen} and did not observe {{after}}'s change of {what} in commit {b.position}"
 
     def ids(self, nodes: Sequence[int]) -> tuple[int, ...]:

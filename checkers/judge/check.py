@@ -22,7 +22,7 @@ from checkers.judge.runfolder import NO_PROMISES, Promises, Results
 from checkers.judge.stories import tell
 from checkers.judge.trail import trail
 from checkers.pointer import Pointer
-from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
+from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 ALL: tuple[Checker, ...] = find()
 """The checkers that judge every run."""
@@ -55,8 +55,9 @@ def check(
     valid. The verdicts are the same, without the statistics of proven tables.
 
     With ``expect`` the run is valid if exactly those anomalies were found; a missing one is reported as ``expected-not-found``,
-    because a scenario that no longer shows its bug must be noticed. Anomalies of ``allow`` may be found and fail nothing. What the checkers ``isolation`` and ``linearizable`` report of the same
-    rows (a deleted row that lives on is a ``lost-update`` of its id, and ``nonlinearizable`` for its readers) is expected or allowed, too.
+    because a scenario that no longer shows its bug must be noticed. Anomalies of ``allow`` may be found and fail nothing. What the checkers
+    ``isolation`` and ``linearizable`` report of the same rows (a deleted row that lives on is a ``lost-update`` of its id, and
+    ``nonlinearizable`` for its readers) is expected or allowed, too.
     If the evidence is incomplete or a checker undecided, absence proves nothing.
     """
     reducible = {c.name: c for c in checkers if c.reducible}

@@ -4,7 +4,8 @@ A scenario is one operation sequence with a known outcome (``workloads/scenarios
 
 * it is about the run's catalog, and the run's Iceberg is in its range (``since``, ``fixed``),
 * every anomaly that it shows is among the anomalies, and
-* what it needs was there: its special operations were invoked on the table, and the verb of its fault was among the run's faults.
+* what it needs was there: its special operations were invoked on the table, and its fault's verb was among the faults of the
+  same service.
 
 It is a hint to a person, not a verdict: the same anomalies can have another cause.
 """
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from packaging.version import InvalidVersion, Version
 
 from checkers.evidence import history
@@ -73,8 +73,10 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
     operations = {o.op: o for o in evidence.history.operations()}
     tables = {a.table for a in found}
     kinds = {o.f for o in operations.values() if tables & {*tables_of(o), None}}
-    verbs = _verbs(evidence.history)
-    errors = {c.rsplit(".", 1)[-1] for a in found for op in a.ops[:1] if op in operations for c in _classes(operations[op])}
+    struck = _faults(evidence.history)
+    errors = {
+        c.rsplit(".", 1)[-1] for a in found for op in a.ops[:1] if op in operations for c in _classes(operations[op])
+    }
     fits = []
     for name, s in library.items():
         shown = set(s.get("anomalies") or ())
@@ -82,11 +84,20 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
             continue
         steps = s["operations"]
         special = {step["do"] for step in steps if not _ordinary(step["do"])}
-        faults = {step["fault"].get("verb", "answer") for step in steps if step.get("fault")}
-        if not special <= kinds or not faults <= verbs:
+        faults = {
+            (step["fault"].get("verb", "answer"), step.get("service", "catalog")) for step in steps if step.get("fault")
+        }
+        if not special <= kinds or not faults <= struck:
             continue
         ends = {e["error"] for step in steps if isinstance(e := step.get("expect"), Mapping) and e.get("error")}
-        fits.append((-len(shown), not ends & errors if ends else bool(errors), name, Known(name, s["link"], tuple(sorted(shown)))))
+        fits.append(
+            (
+                -len(shown),
+                not ends & errors if ends else bool(errors),
+                name,
+                Known(name, s["link"], tuple(sorted(shown))),
+            )
+        )
     best = sorted(fits, key=lambda f: f[:3])
     return tuple(k for shown_, other, _, k in best if (shown_, other) == best[0][:2])[:MOST]
 
@@ -94,7 +105,7 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
 def _library(folder: Path) -> dict[str, dict[str, Any]]:
     """The scenario files as plain YAML, by name."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found = (yaml.load(p.read_text(encoding="utf-8"), loader) for p in sorted(folder.glob("*.yaml")))  # noqa: S506 a safe loader
+    found = (yaml.load(p.read_text(encoding="utf-8"), loader) for p in sorted(folder.glob("*.yaml")))
     return {s["scenario"]: s for s in found}
 
 
@@ -108,14 +119,14 @@ def _classes(o: history.Operation) -> Iterable[str]:
     return (link[0] for link in o.error or () if link)
 
 
-def _verbs(told: history.History) -> set[str]:
-    """The verbs of the faults that were begun."""
+def _faults(told: history.History) -> set[tuple[str, str]]:
+    """The faults that were begun: verb and service."""
     found = set()
     for e in told.events:
         if e.process == history.NEMESIS and e.f.startswith("start-") and isinstance(e.value, Mapping):
             fault = e.value.get("fault")
             if isinstance(fault, Mapping) and "verb" in fault:
-                found.add(str(fault["verb"]))
+                found.add((str(fault["verb"]), str(fault.get("service") or "catalog")))
     return found
 
 

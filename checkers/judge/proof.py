@@ -14,7 +14,6 @@ from checkers.judge.known import newer
 from checkers.judge.runfolder import Outcome, Results, State
 from workloads.file.scenario import Scenario
 
-
 WORDS: dict[State, str] = {
     "reproduced": "reproduced",
     "fixed": "not reproduced (fixed in this version)",

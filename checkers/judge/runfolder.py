@@ -12,9 +12,8 @@ from checkers.evidence import history, proxylog, tablelog
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder, StoreError, load_kinds, replace_file
 from checkers.judge.known import Ran
-from checkers.judge.stories import Told
+from checkers.judge.stories import NOTHING_TOLD, Told
 from checkers.verdict import Validity, Verdict
-
 
 State = Literal["reproduced", "fixed", "later", "not reproduced", "not run"]
 """What came of a scenario."""
@@ -43,7 +42,7 @@ class Results:
     complete: bool = True
     expected: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
-    told: Told = Told()
+    told: Told = NOTHING_TOLD
     scenario: Outcome | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -4,16 +4,19 @@ A client whose commit was applied but not acknowledged may believe that it faile
 (``missing-file``); then nobody can read the table (:mod:`checkers.timeline.unreadable`). Three findings, one cause. Anomalies of one table
 belong together if
 
-* the operation at fault is the same. It is the one that a ``false-failure``, ``duplicate-commit`` or ``missing-file`` names first, and the one
-  that removed another's commit from main (``lost-commit``); or
+* the operation at fault is the same. It is the one that a ``false-failure`` or ``duplicate-commit`` names first, the one that wrote a missing
+  file, and the one that removed another's commit from main (``lost-commit``); or
 * the same file is missing; or
 * one is a lost commit, and the other is about rows of that commit and names its operation.
 
-Nothing here is a verdict: anomalies are counted and judged as before.
+Who wrote a manifest or manifest list, its name says (``SnapshotProducer``: ``<commit UUID>-m0.avro`` and
+``snap-<snapshot>-<attempt>-<commit UUID>.avro``); later snapshots use the same manifests. Of other files it is the operation that the
+``missing-file`` names first. Nothing here is a verdict: anomalies are counted and judged as before.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,14 +27,15 @@ from checkers.evidence.history import Operation
 from checkers.judge.known import Known, Ran, known_defects
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
-from checkers.timeline.unreadable import Unreadable, same_file, unreadable
+from checkers.timeline.unreadable import Unreadable, file_words, same_file, unreadable
 from checkers.verdict import Anomaly, Verdict
 from workloads.operations.kinds import KINDS
 
 UNREADABLE = "unreadable"
 """Name of the last step of a story about a table that nobody can read any more."""
-AT_FAULT = ("false-failure", "duplicate-commit", "missing-file")
+AT_FAULT = ("false-failure", "duplicate-commit")
 """Anomalies whose first operation is the one at fault."""
+_COMMIT = re.compile(r"(?:/|^)(?:snap-\d+-\d+-(?P<a>[0-9a-f-]{36})\.avro|(?P<b>[0-9a-f-]{36})-m\d+\.avro)$")
 ORDER = ("lost-swap", "lost-update", "false-failure", "duplicate-commit", "lost-commit", "missing-file")
 """What comes first in a story: a cause before its effects. Other names follow."""
 MOST = 20
@@ -109,6 +113,10 @@ class Told:
         }
 
 
+NOTHING_TOLD = Told()
+"""A run without findings."""
+
+
 def tell(evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None) -> Told:
     """The stories of a run. ``ran``: what it ran on; without it no defect is looked up. Never raises: verdicts are worth more than stories."""
     try:
@@ -142,14 +150,17 @@ def _tell(evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None) -> T
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Snapshot → its operation, of one table."""
+    """Snapshot → its operation, and commit UUID → its operation, of one table."""
 
     makers: Mapping[int, str]
+    commits: Mapping[str, str]
 
     @staticmethod
     def of(evidence: Evidence, table: str) -> _Facts:
         log = evidence.logs.get(table)
-        return _Facts({c.snapshot_id: c.op for c in log.commits if c.op is not None} if log is not None else {})
+        made = [(c, c.op) for c in log.commits if c.op is not None] if log is not None else []
+        by_uuid = {uuid: op for c, op in made if (uuid := _commit_uuid(c.manifest_list)) is not None}
+        return _Facts({c.snapshot_id: op for c, op in made}, by_uuid)
 
     def victim(self, a: Anomaly) -> str | None:
         """The operation whose commit a ``lost-commit`` says is lost: the maker of its first snapshot, or the only operation."""
@@ -160,6 +171,9 @@ class _Facts:
         """The operations at fault."""
         if a.name in AT_FAULT:
             return frozenset(a.ops[:1])
+        if a.name == "missing-file":
+            wrote = {self.commits.get(_commit_uuid(f) or "") for f in a.files} - {None}
+            return frozenset(op for op in wrote if op is not None) or frozenset(a.ops[:1])
         if a.name == "lost-commit":
             return frozenset(a.ops) - {self.victim(a)}
         return frozenset()
@@ -171,6 +185,12 @@ class _Facts:
         if a.name == "lost-update" and a.checker == pointer.Pointer.name:
             return frozenset(map(str, a.evidence.get(pointer.LOST, ())))
         return frozenset()
+
+
+def _commit_uuid(path: str) -> str | None:
+    """The UUID of the commit that wrote a manifest or manifest list; None for other files."""
+    found = _COMMIT.search(path)
+    return None if found is None else found["a"] or found["b"]
 
 
 def _linked(a: Anomaly, b: Anomaly, facts: _Facts) -> bool:
@@ -218,7 +238,7 @@ def _story(
 ) -> Story:
     facts = _Facts.of(evidence, table)
     names = sorted({a.name for a in group}, key=lambda n: (ORDER.index(n) if n in ORDER else len(ORDER), n))
-    cleaned = any(table in tables_of(o) and o.f in KINDS and KINDS[o.f].deletes_files for o in operations.values())
+    cleaned = any(table in tables_of(o) and _deletes_live_files(o) for o in operations.values())
     failed = {op for a in group if a.name == "false-failure" for op in a.ops[:1]}
     steps = [
         _step(name, [a for a in group if a.name == name], facts, operations, failed, cleaned=cleaned) for name in names
@@ -228,10 +248,16 @@ def _story(
     return Story(table, tuple(steps), known_defects(ran, group, evidence))
 
 
+def _deletes_live_files(o: Operation) -> bool:
+    """Whether it can delete files of running operations; an expiry deletes none that a listed snapshot needs."""
+    kind = KINDS.get(o.f)
+    return kind is not None and kind.deletes_files and not kind.needs_captured_log
+
+
 def unreadable_words(u: Unreadable) -> str:
     """``accounts: unreadable since 9.0 s (file …); 565 later operations say nothing``, without the table."""
     later = "" if not u.later else f"; {u.later} later operation{' says' if u.later == 1 else 's say'} nothing"
-    return f"unreadable since {u.since / 1e9:.1f} s (file {u.file}){later}"
+    return f"unreadable since {u.since / 1e9:.1f} s ({file_words(u.file)}){later}"
 
 
 def _step(
@@ -243,7 +269,7 @@ def _step(
     *,
     cleaned: bool,
 ) -> Step:
-    ops = tuple(dict.fromkeys(_first(a, facts) for a in found if a.ops))
+    ops = tuple(dict.fromkeys(op for a in found if (op := _first(a, facts)) is not None))
     who = explain.listing(_named(ops, operations))
     files = len({f for a in found for f in a.files})
     if name == "false-failure":
@@ -264,9 +290,9 @@ def _step(
     return Step(name, tuple(dict.fromkeys(a.checker for a in found)), len(found), ops[: explain.MOST], text)
 
 
-def _first(a: Anomaly, facts: _Facts) -> str:
+def _first(a: Anomaly, facts: _Facts) -> str | None:
     at_fault = sorted(facts.at_fault(a))
-    return at_fault[0] if at_fault else a.ops[0]
+    return at_fault[0] if at_fault else a.ops[0] if a.ops else None
 
 
 def _named(ops: Iterable[str], operations: Mapping[str, Operation]) -> Iterator[str]:

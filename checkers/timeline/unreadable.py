@@ -2,10 +2,12 @@
 
 An error says so by its class and names the file: Iceberg throws ``NotFoundException`` (``Location does not exist: …``: ``S3InputStream``,
 ``BaseS3File``; ``Failed to open input stream for file: …``: ``HadoopInputFile``) where a metadata file, manifest list, manifest, data or
-delete file is not there; the message of a failed Spark job quotes it. One such error proves little: a reader whose snapshot was expired gets
+delete file is not there; the message of a failed Spark job quotes it. Only where ``S3InputFile`` asks for the length of a file first, as
+of a manifest list, S3's own ``NoSuchKeyException`` comes through, which names none. One such error proves little: a reader whose snapshot was expired gets
 it, too. So a table counts as unreadable only if no operation on it succeeded afterwards, and
 
-* the complete table log says that main's last snapshot (or the pointer) needs that file and the store does not have it; or,
+* the complete table log says that main's last snapshot (or the pointer) needs that file, or one if none is named, and the store does not
+  have it; or,
 * where no complete log tells, two writers (or the only one) got such an error from operations that were invoked after the first error.
 """
 
@@ -29,6 +31,9 @@ CLASSES = (
 )
 """Classes that say that a file is not there."""
 
+NO_SUCH_KEY = "software.amazon.awssdk.services.s3.model.NoSuchKeyException"
+"""Says that a file is not there, without its name."""
+
 WITNESSES = 2
 """Number of writers that must get the error, where no complete table log tells."""
 
@@ -37,14 +42,19 @@ _FILE = re.compile(r"(?:\b[a-z][a-z0-9+.-]*:/+|(?<![\w/])/)[^\s,;'\"()\[\]]+")
 
 
 def missing_file(error: ErrorChain | None) -> str | None:
-    """The file that is not there according to an error chain; None if the chain does not say that of a file."""
+    """The file that is not there according to an error chain; empty if it names none, None if it does not say that a file is missing."""
+    found_none = None
     for link in error or ():
+        if not link:
+            continue
         name, message = link[0], link[1] if len(link) > 1 else ""
+        if name == NO_SUCH_KEY or f"{NO_SUCH_KEY}: " in message:
+            found_none = ""
         said = [message] if name in CLASSES else _QUOTED.findall(message)
         for text in said:
             if (found := _FILE.search(text)) is not None:
                 return found[0].rstrip(".:")
-    return None
+    return found_none
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,7 @@ class Unreadable:
 
     Attributes:
         since: when the first operation failed because of it, ns since the start of the run.
-        file: that is not there, as the error names it.
+        file: that is not there, as the errors name it, else as the table log does; empty if neither does.
         op: the first operation that failed because of it.
         later: number of operations that were invoked on the table from then on; none of them succeeded.
     """
@@ -99,9 +109,7 @@ class Watch:
         self._writers = max(1, writers)
         self._suspicions: dict[str, _Suspicion] = {}
 
-    def completed(
-        self, table: str, op: str, invoked: int, at: int, outcome: str, error: ErrorChain | None
-    ) -> bool:
+    def completed(self, table: str, op: str, invoked: int, at: int, outcome: str, error: ErrorChain | None) -> bool:
         """Count one operation; times in ns. Returns whether its table is unreadable for certain, without a table log."""
         if outcome == "ok":
             self._suspicions.pop(table, None)
@@ -110,6 +118,7 @@ class Watch:
         if file is None:
             return False
         suspicion = self._suspicions.setdefault(table, _Suspicion(at, file, op))
+        suspicion.file = suspicion.file or file
         if invoked >= suspicion.since:
             suspicion.writers.add(writer_of(op))
         return self.witnessed(table)
@@ -120,7 +129,7 @@ class Watch:
         return suspicion is not None and len(suspicion.writers) >= min(WITNESSES, self._writers)
 
     def suspicion(self, table: str) -> tuple[int, str, str] | None:
-        """Since when, which file and which operation, if a table may be unreadable now."""
+        """Since when, which file (empty: not named) and which operation, if a table may be unreadable now."""
         found = self._suspicions.get(table)
         return None if found is None else (found.since, found.file, found.op)
 
@@ -144,19 +153,23 @@ def _certain(evidence: Evidence, operations: list[Operation], watch: Watch) -> I
             continue
         since, file, op = suspicion
         log = evidence.logs.get(table)
-        known = log is not None and log.complete
-        if not (_needed(log, file) if log is not None and known else watch.witnessed(table)):
+        if log is not None and log.complete:
+            gone = _needed(log, file)
+            if gone is None:
+                continue
+            file = file or gone
+        elif not watch.witnessed(table):
             continue
         later = sum(table in tables_of(o) and o.start >= since for o in operations)
         yield Unreadable(table, since, file, op, later)
 
 
 def _concerns(error: ErrorChain | None, log: TableLog | None, tables: int) -> bool:
-    """Whether the missing file is one of the table; without its location, whether the operation has no other table."""
+    """Whether the missing file is one of the table; without its name or location, whether the operation has no other table."""
     file = missing_file(error)
     if file is None:
         return False
-    if log is None or not log.location:
+    if not file or log is None or not log.location:
         return tables == 1
     return normalise(file).startswith(normalise(log.location).rstrip("/") + "/")
 
@@ -167,12 +180,16 @@ def same_file(path: str, file: str) -> bool:
     return a == b or ("://" not in a and not a.startswith("/") and b.endswith("/" + a))
 
 
-def _needed(log: TableLog, file: str) -> bool:
-    """Whether main's last snapshot, or the pointer, needs the file, and the store does not have it."""
-    if any(p.code == "missing-metadata" and p.file is not None and same_file(p.file, file) for p in log.problems):
-        return True
+def _needed(log: TableLog, file: str) -> str | None:
+    """The file (any if it has no name), as the log names it, if main's last snapshot or the pointer needs it and the store does not have it."""
     current = log.metadata[-1].current if log.metadata else None
-    if any(current in f.snapshots and same_file(f.path, file) for f in log.missing_files):
-        return True
+    gone = [p.file for p in log.problems if p.code == "missing-metadata" and p.file is not None]
+    gone += [f.path for f in log.missing_files if current in f.snapshots]
     problems = (p for c in log.commits if c.snapshot_id == current for p in c.problems)
-    return any(p.code == "missing-file" and p.file is not None and same_file(p.file, file) for p in problems)
+    gone += [p.file for p in problems if p.code == "missing-file" and p.file is not None]
+    return next((path for path in gone if not file or same_file(path, file)), None)
+
+
+def file_words(file: str) -> str:
+    """``file s3://…``, for a sentence."""
+    return f"file {file}" if file else "a file that no error names"

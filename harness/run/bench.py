@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from checkers.evidence.runfolder import RunFolder
 from compose.catalogs.registry import CATALOGS, DEFAULT
