@@ -3,8 +3,8 @@
 An error says so by its class and names the file: Iceberg throws ``NotFoundException`` (``Location does not exist: …``: ``S3InputStream``,
 ``BaseS3File``; ``Failed to open input stream for file: …``: ``HadoopInputFile``) where a metadata file, manifest list, manifest, data or
 delete file is not there; the message of a failed Spark job quotes it. Only where ``S3InputFile`` asks for the length of a file first, as
-of a manifest list, S3's own ``NoSuchKeyException`` comes through, which names none. One such error proves little: a reader whose snapshot was expired gets
-it, too. So a table counts as unreadable only if no operation on it succeeded afterwards, and
+of a manifest list, S3's own ``NoSuchKeyException`` comes through, which names none. One such error proves little: a reader whose
+snapshot was expired gets it, too. So a table counts as unreadable only if no operation on it succeeded afterwards, and
 
 * the complete table log says that main's last snapshot (or the pointer) needs that file, or one if none is named, and the store does not
   have it; or,
@@ -33,6 +33,8 @@ CLASSES = (
 
 NO_SUCH_KEY = "software.amazon.awssdk.services.s3.model.NoSuchKeyException"
 """Says that a file is not there, without its name."""
+
+_BELOW = re.compile(r"://.*/((?:metadata|data)/.*)$")
 
 WITNESSES = 2
 """Number of writers that must get the error, where no complete table log tells."""
@@ -75,10 +77,10 @@ class Unreadable:
     later: int
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values; ``since_ms`` in ms."""
+        """As JSON values."""
         return {
             "table": self.table,
-            "since_ms": round(self.since / 1e6, 3),
+            "since": self.since,
             "file": self.file,
             "op": self.op,
             "later": self.later,
@@ -191,5 +193,6 @@ def _needed(log: TableLog, file: str) -> str | None:
 
 
 def file_words(file: str) -> str:
-    """``file s3://…``, for a sentence."""
-    return f"file {file}" if file else "a file that no error names"
+    """``file metadata/snap-….avro``, below the table's location, for a sentence."""
+    short = _BELOW.search(file)
+    return f"file {short[1] if short is not None else file}" if file else "a file that no error names"

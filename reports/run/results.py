@@ -57,7 +57,7 @@ def told_from_json(r: Mapping[str, Any]) -> Told:
         tuple(
             Unreadable(
                 str(u.get("table")),
-                round((_number(u.get("since_ms")) or 0.0) * 1e6),
+                _integer(u.get("since")) or 0,
                 str(u.get("file")),
                 str(u.get("op")),
                 _integer(u.get("later")) or 0,

@@ -41,7 +41,7 @@ def test_a_false_failure_its_deleted_files_and_the_unreadable_table_are_one_stor
     (u,) = told.unreadable
     assert (
         story.steps[2].text
-        == f"unreadable since {u.since / 1e9:.1f} s (file {b.file}); {u.later} later operations say nothing"
+        == f"unreadable since {u.since / 1e9:.1f} s (file {b.commit.manifest_list}); {u.later} later operations say nothing"
     )
     assert [k.scenario for k in story.known] == ["jdbc-unreadable"], (
         "it ends with the same exception as the run's operation"
