@@ -2,7 +2,8 @@
 
 A scenario is one operation sequence with a known outcome (``workloads/scenarios``). It is named beside anomalies if
 
-* it is about the run's catalog, and the run's Iceberg is in its range (``since``, ``fixed``),
+* it is about the run's catalog, or about Iceberg on any (it names no catalog and has no fault),
+* the run's Iceberg is in its range (``since``, ``fixed``),
 * every anomaly that it shows is among the anomalies, and
 * what it needs was there: its special operations were invoked on the table, and its fault's verb was among the faults of the
   same service.
@@ -80,7 +81,7 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
     fits = []
     for name, s in library.items():
         shown = set(s.get("anomalies") or ())
-        if not shown or not shown <= names or s.get("catalog", "rest") != ran.catalog or not _in_range(s, ran.iceberg):
+        if not shown or not shown <= names or not _of_catalog(s, ran.catalog) or not _in_range(s, ran.iceberg):
             continue
         steps = s["operations"]
         special = {step["do"] for step in steps if not _ordinary(step["do"])}
@@ -107,6 +108,12 @@ def _library(folder: Path) -> dict[str, dict[str, Any]]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     found = (yaml.load(p.read_text(encoding="utf-8"), loader) for p in sorted(folder.glob("*.yaml")))
     return {s["scenario"]: s for s in found}
+
+
+def _of_catalog(s: Mapping[str, Any], catalog: str) -> bool:
+    """Whether a scenario is about a catalog. A fault strikes one catalog's protocol; without it the operations alone may be to blame."""
+    anywhere = "catalog" not in s and not any(step.get("fault") for step in s["operations"])
+    return anywhere or s.get("catalog", "rest") == catalog
 
 
 def _ordinary(kind: str) -> bool:

@@ -75,7 +75,8 @@ def known(run: Stored) -> list[KnownLine]:
 def _line(table: str, step: Step, cards: Iterable[Card]) -> Line:
     if step.name == UNREADABLE:
         return Line(UNREADABLE, step.count, f"{table}: {step.text}")
-    card = next((c for c in cards if (c.anomaly.name, c.anomaly.table) == (step.name, table)), None)
+    mine = [c for c in cards if (c.anomaly.name, c.anomaly.table) == (step.name, table)]
+    card = next((c for c in mine if {*c.anomaly.ops} & {*step.ops}), mine[0] if mine else None)
     return Line(step.name, step.count, step.text, f"#anomaly-{card.n}" if card is not None else "")
 
 

@@ -100,6 +100,14 @@ def test_a_defect_of_a_special_operation_needs_that_operation() -> None:
     assert [k.scenario for k in known_defects(Ran("m", "rest", "1.12.0"), alone, removed)] == ["orphan-files-in-flight"]
 
 
+def test_a_single_anomaly_has_no_story_and_still_its_known_defect() -> None:
+    found = [Anomaly("undelete", "replay", "orders", "It is there.", ops=("w0-1",))] * 2
+    told = tell(recorded.load("quick-120"), [Verdict("replay", False, tuple(found))], Ran("mine", "rest", "1.12.0"))
+    assert told.stories == () and [k.scenario for k in told.known] == ["undelete"]
+    elsewhere = tell(recorded.load("quick-120"), [Verdict("replay", False, tuple(found))], Ran("mine", "my.yaml", "1"))
+    assert elsewhere.known == told.known, "it is Iceberg's, on any catalog"
+
+
 def anomaly(name: str, *ops: str, checker: str = "commits", table: str = "t", **more: Any) -> Anomaly:
     return Anomaly(name, checker, table, f"{name} of {', '.join(ops)}", ops=ops, **more)
 

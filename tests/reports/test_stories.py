@@ -39,7 +39,7 @@ def run(folder: Path, results: Results, plan: dict[str, Any] | None = None) -> P
     """The folder of a complete run of three operations with these results."""
     folder.mkdir(parents=True, exist_ok=True)
     with Recorder(folder / "history.jsonl", {}) as recorder:
-        for process, op in ((0, "w0-1"), (1, "w1-1"), (13, "w1-2")):
+        for process, op in ((0, "w0-1"), (1, "w1-1"), (13, "w1-2"), (3, "w3-0")):
             recorder.record("invoke", process, "insert", table="t", value={}, op=op)
             recorder.record("ok", process, "insert", table="t", op=op)
     (folder / "plan.yaml").write_text(yaml.safe_dump({"workload": "mine", "writers": 3, **(plan or {})}))
@@ -291,12 +291,10 @@ def test_a_badge_is_a_label_and_no_url(tmp_path: Path) -> None:
 
 def test_a_process_that_is_not_its_writers_first_names_the_writer(tmp_path: Path) -> None:
     loaded = stored.load(run(tmp_path, said()))
+    assert loaded.writers == 3, "the operation w3-0 is one of the nemesis's own writer"
     rows = [anomalies.op_row(o, ()) for o in loaded.operations]
-    assert [r.process for r in rows] == ["0", "1", "13: writer 1, restarted"]
+    assert [r.process for r in rows] == ["0", "1", "13: writer 1, restarted", "3"]
     lanes = timeline.timeline(loaded.operations, loaded.writers, (), {})
-    assert lanes is not None and {b.op: lanes.lanes[b.lane] for b in lanes.boxes} == {
-        "w0-1": "0",
-        "w1-1": "1",
-        "w1-2": "1",
-    }
+    assert lanes is not None
+    assert {b.op: lanes.lanes[b.lane] for b in lanes.boxes} == {"w0-1": "0", "w1-1": "1", "w1-2": "1", "w3-0": "3"}
     assert "a writer goes on as a new process" in page.render(loaded)
