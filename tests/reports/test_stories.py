@@ -298,3 +298,22 @@ def test_a_process_that_is_not_its_writers_first_names_the_writer(tmp_path: Path
     assert lanes is not None
     assert {b.op: lanes.lanes[b.lane] for b in lanes.boxes} == {"w0-1": "0", "w1-1": "1", "w1-2": "1", "w3-0": "3"}
     assert "a writer goes on as a new process" in page.render(loaded)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"stories": 3, "known": "x", "unreadable": {}, "allowed": 7, "expected": None, "scenario": []},
+        {"stories": [None, {"table": None, "steps": [{}, 3], "known": [{}, {"link": "javascript:alert(1)"}]}]},
+        {"unreadable": [{"since": "x", "later": True, "file": None}], "scenario": {"state": "reproduced", "why": 3}},
+        {"known": [{"scenario": "<script>", "link": "http://[", "anomalies": 1}], "stories": [{"steps": []}]},
+    ],
+)
+def test_stories_of_another_form_are_shown_as_far_as_they_go(tmp_path: Path, odd: dict[str, Any]) -> None:
+    folder = run(tmp_path, said(STALE, valid=False))
+    results = json.loads((folder / "results.json").read_text())
+    (folder / "results.json").write_text(json.dumps({**results, **odd}))
+    html = page.render(folder)
+    assert "1 anomaly found" in html and 'javascript:alert(1)"' not in html and "<script>," not in html
+    assert "1 anomaly found" in terminal(folder)
+    verdict_words({**results, **odd})
