@@ -24,7 +24,9 @@ def rows(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> list[tuple[s
 
 def story(scenario: Scenario, proof: Proof) -> list[str]:
     """What a scenario is, what was done and what was found, in full: paragraphs."""
-    out = [scenario.description, f"Affected: {scenario.affected}. {scenario.link}"]
+    out = [f"{scenario.headline}. {scenario.description}" if scenario.headline else scenario.description]
+    out.append(f"Affected: {scenario.affected}. {scenario.link}")
+    out += [f"Remedy: {scenario.remedy}"] if scenario.remedy else []
     out += [f"Struck: {s}" for s in proof.struck]
     out += [f"{name}: {text}" for name, text in proof.found.items()]
     return out

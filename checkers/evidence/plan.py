@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from workloads.tables import TableSpec
 
 FORMAT = 2
-_LEFT_OUT_WHEN_EMPTY = ("external", "catalog_properties", "clocks", "nemesis")
+_LEFT_OUT_WHEN_EMPTY = ("external", "catalog_properties", "clocks", "nemesis", "allow")
 
 
 class _Part(BaseModel):
@@ -61,7 +61,7 @@ class Plan(_Part):
         op_timeout: seconds that an operation may take.
         clocks: writer → offset of its clock, such as ``+1h``.
         nemesis: the faults, as the workload file has them.
-        expect: anomalies that the workload expects.
+        expect: anomalies that the workload expects; ``allow``: those that may happen and fail nothing.
         assertions: metric → threshold, such as ``<5%``; ``assert`` in the file.
     """
 
@@ -83,6 +83,7 @@ class Plan(_Part):
     nemesis: dict[str, Any] = {}
     phases: tuple[PlannedPhase, ...] = ()
     expect: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
     assertions: Annotated[dict[str, str], Field(alias="assert")] = {}
 
     @model_validator(mode="before")

@@ -398,7 +398,7 @@ class TableGraph:
             return f"{who}, returned {explain.listing([explain.row(r) for r in _rows(o.result) or []], 2) if o is not None else ''}"
         changes = self._changes[node.position - 1]
         did = f"removes {explain.rows(changes.removed)} and adds {explain.rows(changes.added)}"
-        return f"{who}: {explain.snapshot(c)}, position {node.position} of main, {did}"
+        return f"{who}: {explain.snapshot(c)}, commit {node.position} of main, {did}"
 
     def why(self, before: int, after: int, kind: int, at: int) -> tuple[int, str]:
         """See ``cycles.Explainer``."""
@@ -419,14 +419,18 @@ class TableGraph:
         if kind == WW:
             return (
                 kind,
-                f"{{before}} wrote a row of {what} at position {a.position} that {{after}} wrote next, at position {b.position}",
+                f"{{before}} wrote a row of {what} in commit {a.position} that {{after}} wrote next, in commit {b.position}",
             )
         if kind == WR:
-            return kind, f"{{after}} observed {what} as {{before}} had left it at position {a.position}"
+            return kind, f"{{after}} observed {what} as {{before}} had left it in commit {a.position}"
         i = bisect_left(x.positions, b.position)
         exact = RW if i < len(x.positions) and x.positions[i] == b.position and x.existing[i] else RWP
-        seen = f"read the table as of position {a.scan[1]} or before" if a.scan is not None else "read the table before"
-        return exact, f"{{before}} {seen} and did not observe {{after}}'s change of {what} at position {b.position}"
+        seen = (
+            f"read the table as it was {explain.after(a.scan[1])}, or earlier,"
+            if a.scan is not None
+            else "read the table before"
+        )
+        return exact, f"{{before}} {seen} and did not observe {{after}}'s change of {what} in commit {b.position}"
 
     def ids(self, nodes: Sequence[int]) -> tuple[int, ...]:
         """Ids of the rows that one of these commits changed and another touches, at most 100."""

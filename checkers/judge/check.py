@@ -15,12 +15,14 @@ from checkers import pointer
 from checkers.columns import check_columns
 from checkers.evidence.evidence import Evidence
 from checkers.judge.assertions import Assertions
+from checkers.judge.known import Ran
 from checkers.judge.minimal import with_minimal
 from checkers.judge.registry import find
 from checkers.judge.runfolder import NO_PROMISES, Promises, Results
+from checkers.judge.stories import tell
 from checkers.judge.trail import trail
 from checkers.pointer import Pointer
-from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
+from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 ALL: tuple[Checker, ...] = find()
 """The checkers that judge every run."""
@@ -43,15 +45,19 @@ def check(
     promises: Promises = NO_PROMISES,
     *,
     engine: Engine = "auto",
+    ran: Ran | None = None,
 ) -> Results:
     """Run checkers over the evidence. A run that ended early is ``unknown`` at best.
+
+    ``ran``: what the run ran; known defects are looked up by it.
 
     ``engine``: with ``columns``, :mod:`checkers.columns` judges the tables first; the exact checkers judge only what it cannot prove
     valid. The verdicts are the same, without the statistics of proven tables.
 
     With ``expect`` the run is valid if exactly those anomalies were found; a missing one is reported as ``expected-not-found``,
-    because a scenario that no longer shows its bug must be noticed. What the checkers ``isolation`` and ``linearizable`` report of the same
-    rows (a deleted row that lives on is a ``lost-update`` of its id, and ``nonlinearizable`` for its readers) is expected, too.
+    because a scenario that no longer shows its bug must be noticed. Anomalies of ``allow`` may be found and fail nothing. What the checkers
+    ``isolation`` and ``linearizable`` report of the same rows (a deleted row that lives on is a ``lost-update`` of its id, and
+    ``nonlinearizable`` for its readers) is expected or allowed, too.
     If the evidence is incomplete or a checker undecided, absence proves nothing.
     """
     reducible = {c.name: c for c in checkers if c.reducible}
@@ -68,16 +74,18 @@ def check(
     if promises.thresholds:
         verdicts.append(_one(Assertions(promises.thresholds), evidence))
     ended: Validity = True if evidence.complete else "unknown"
-    if not promises.expect:
-        return Results(tuple(verdicts), worst((*(v.valid for v in verdicts), ended)), evidence.complete)
-    expected = frozenset(promises.expect)
+    expected, allowed = frozenset(promises.expect), frozenset(promises.allow)
+    may_be = expected | allowed
     found = {a.name for v in verdicts for a in v.anomalies}
     missing = sorted(expected - found)
-    surprised = any(a.name not in expected and a.same_as not in expected for v in verdicts for a in v.anomalies)
+    surprised = any(not {a.name, a.same_as} & may_be for v in verdicts for a in v.anomalies)
+    surprised = surprised or any(v.valid is False and not v.anomalies for v in verdicts)
     undecided = ended == "unknown" or any(v.valid == "unknown" for v in verdicts)
-    verdicts.append(_expectation(missing, sorted(expected & found), undecided))
+    if expected:
+        verdicts.append(_expectation(missing, sorted(expected & found), undecided))
     valid: Validity = False if surprised or (missing and not undecided) else "unknown" if undecided else True
-    return Results(tuple(verdicts), valid, evidence.complete, tuple(sorted(expected)))
+    told = tell(evidence, verdicts, ran)
+    return Results(tuple(verdicts), valid, evidence.complete, tuple(sorted(expected)), tuple(sorted(allowed)), told)
 
 
 def _cross_referenced(verdicts: Sequence[Verdict], second_opinions: frozenset[str]) -> list[Verdict]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
-from packaging.version import InvalidVersion, Version
+from pydantic import ValidationError
 
 from checkers.evidence import history
-from checkers.judge.runfolder import Results
+from checkers.evidence.runfolder import RunFolder
+from checkers.judge.known import newer
+from checkers.judge.runfolder import Outcome, Results, State
 from workloads.file.scenario import Scenario
-
-State = Literal["reproduced", "fixed", "later", "not reproduced", "not run"]
-
 
 WORDS: dict[State, str] = {
     "reproduced": "reproduced",
@@ -23,6 +21,12 @@ WORDS: dict[State, str] = {
     "not reproduced": "not reproduced",
     "not run": "could not run here",
 }
+
+
+PLANNED = "scenario"
+"""Key of the plan that holds the scenario of a run."""
+PROBLEMS = "scenario_problems"
+"""Key of ``run.json``: what the gate of a scenario did not do, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +55,24 @@ class Proof:
         return self.state in ("reproduced", "fixed", "later")
 
 
-def newer(version: str, than: str) -> bool:
-    """Whether ``version`` is ``than`` or a later release; False for a text that is not a version (``unknown``).
+def proof_of(folder: RunFolder, told: history.History, results: Results) -> Outcome | None:
+    """What became of the scenario that a run folder's plan holds; None for the run of a workload.
 
-    A pre-release (``1.12.0-SNAPSHOT``) counts as its release.
+    What its gate did not do is in the run's state (:data:`PROBLEMS`).
+
+    Raises:
+        StoreError: the plan cannot be read.
     """
+    plan = folder.read_plan()
     try:
-        return Version(version.split("-")[0]) >= Version(than)
-    except InvalidVersion:
-        return False
+        scenario = Scenario.model_validate((plan.model_extra or {}).get(PLANNED))
+    except ValidationError:
+        return None
+    state, why = decide(scenario, told, results, plan.versions.get("iceberg", "unknown"))
+    problems = folder.state().get(PROBLEMS)
+    if isinstance(problems, list) and problems:
+        state, why = "not reproduced", (*map(str, problems), *why)
+    return Outcome(state, why)
 
 
 def decide(scenario: Scenario, told: history.History, results: Results, iceberg: str) -> tuple[State, tuple[str, ...]]:
@@ -100,8 +113,9 @@ def _outcomes(scenario: Scenario, told: history.History) -> Iterator[str]:
 def _found(scenario: Scenario, results: Results) -> Iterator[str]:
     """With an unreadable table checkers may be undecided; in all other cases they must have decided."""
     expected = frozenset(scenario.anomalies)
+    may_be = expected | {*scenario.allow}
     every = [a for v in results.verdicts for a in v.anomalies if v.checker != "expect"]
-    surprises = sorted({f"{a.name} ({a.checker})" for a in every if not {a.name, a.same_as} & expected})
+    surprises = sorted({f"{a.name} ({a.checker})" for a in every if not {a.name, a.same_as} & may_be})
     if surprises:
         yield f"found {', '.join(surprises)}, which it does not expect"
     if missing := sorted(expected - {a.name for a in every}):

@@ -4,24 +4,46 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from checkers.evidence import history, proxylog, tablelog
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder, StoreError, load_kinds, replace_file
+from checkers.judge.known import Ran
+from checkers.judge.stories import NOTHING_TOLD, Told
 from checkers.verdict import Validity, Verdict
+
+State = Literal["reproduced", "fixed", "later", "not reproduced", "not run"]
+"""What came of a scenario."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of the scenario that a run is; ``why``: differences from what it expects, one sentence each."""
+
+    state: State
+    why: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The verdicts of one run, in the order of the checkers, and the run's validity."""
+    """The verdicts of one run, in the order of the checkers, and the run's validity.
+
+    Attributes:
+        expected: names of the anomalies that the workload expects; ``allowed``: those that may happen.
+        told: the anomalies that have one cause, and the known defects that they look like.
+        scenario: what came of the scenario; None for the run of a workload.
+    """
 
     verdicts: tuple[Verdict, ...]
     valid: Validity
     complete: bool = True
     expected: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+    told: Told = NOTHING_TOLD
+    scenario: Outcome | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The content of ``results.json``."""
@@ -29,20 +51,30 @@ class Results:
             "valid": self.valid,
             "complete": self.complete,
             "expected": list(self.expected),
+            "allowed": list(self.allowed),
+            **({} if self.scenario is None else {"scenario": asdict(self.scenario)}),
+            **self.told.to_json(),
             "checkers": [v.to_json() for v in self.verdicts],
         }
 
 
 @dataclass(frozen=True)
 class Promises:
-    """The expected anomalies and asserted thresholds of a workload file."""
+    """What a workload file says of the verdict.
+
+    Attributes:
+        expect: anomalies that must be found.
+        thresholds: metric → asserted comparison.
+        allow: anomalies that may be found.
+    """
 
     expect: tuple[str, ...] = ()
     thresholds: Mapping[str, str] = field(default_factory=dict)
+    allow: tuple[str, ...] = ()
 
 
 NO_PROMISES = Promises()
-"""The workload expects and asserts nothing."""
+"""The workload expects, allows and asserts nothing."""
 
 
 def load_evidence(folder: Path) -> Evidence:
@@ -74,13 +106,24 @@ def whole(told: history.History, state: Mapping[str, Any]) -> history.History:
 
 
 def load_promises(folder: Path) -> Promises:
-    """The expected anomalies and asserted thresholds in a run's plan.
+    """The expected and allowed anomalies and the asserted thresholds in a run's plan.
 
     Raises:
         StoreError: the plan cannot be read.
     """
     plan = RunFolder(folder).read_plan()
-    return Promises(plan.expect, plan.assertions)
+    return Promises(plan.expect, plan.assertions, plan.allow)
+
+
+def load_ran(folder: Path) -> Ran:
+    """What a run ran, by its plan.
+
+    Raises:
+        StoreError: the plan cannot be read.
+    """
+    plan = RunFolder(folder).read_plan()
+    catalog = plan.catalog.name if plan.catalog is not None else ""
+    return Ran(plan.workload, catalog, plan.versions.get("iceberg", "unknown"))
 
 
 def write_results(results: Results, path: Path) -> None:

@@ -339,7 +339,7 @@ class _TableReads:
         if name == "read-your-writes":
             text += f"That was a write of the same process, {explain.outcome(maker) if maker is not None else 'acknowledged'} before."
         elif proof is not None and (kind := kind_of(proof)) is not None and kind.verb == "read":
-            who = "the same process" if proof.process == o.process else f"process {proof.process}"
+            who = "the same process" if proof.process == o.process else explain.process(proof)
             text += (
                 f"But {who} had read {self._state(position)} or a later one by {proof.op}, {explain.outcome(proof)}."
             )

@@ -26,8 +26,9 @@ def overwritten_by_replacement(
         return None
     lost = past.t.main[scan : k - 1]
     makers = [m for x in lost if (m := past.t.everything.get(x.op or "")) is not None]
+    when = explain.after(scan).removesuffix(" of main")
     text = (
-        f"the {explain.operation(o)} committed {explain.snapshot(c)} with the rows of position {scan} of main, which it had read. "
+        f"the {explain.operation(o)} committed {explain.snapshot(c)} with the rows that main had {when}, which it had read. "
         f"{explain.listing(explain.snapshot(x) + ' of ' + explain.maker(x, past.t.everything) for x in lost)} came in between: what "
         f"they did is overwritten, {explain.rows(real.removed)} gone and {explain.rows(real.added)} back. A table is replaced whatever is "
         "there when that commits."

@@ -137,7 +137,7 @@ class Naming:
             text = (
                 f"the {explain.operation(self.o)} was invoked at {explain.ms(self.o.start)} and {explain.outcome(self.o)}, yet "
                 f"{explain.snapshot(self.c)}, which it made, still contains {explain.row(left)}{where}. It scanned "
-                f"{explain.row(row)} at position {s.j} of main; {explain.maker(by, self.t.everything)} {what} in "
+                f"{explain.row(row)} {explain.after(s.j)}; {explain.maker(by, self.t.everything)} {what} in "
                 f"{explain.snapshot(by)}, committed before the delete; the delete removed the old row's place and not the row that "
                 "is there now. In no order of the two can the row be left: after the delete there is none to change, and before it the "
                 "delete sees what the change made."
@@ -167,7 +167,7 @@ class Naming:
         row = next(r for r in s.over if by[r] == position)
         text = (
             f"the {explain.operation(self.o)} committed {explain.snapshot(self.c)} with {explain.rows(self.real.added)}, which is what it "
-            f"means at position {s.j} of main, and removed {explain.row(row)} with it. That row was made by "
+            f"means {explain.after(s.j)}, and removed {explain.row(row)} with it. That row was made by "
             f"{explain.maker(other, self.t.everything)} in {explain.snapshot(other)}, committed after that scan: its effect is "
             "overwritten by a value computed without it, so in no order of the two did both take effect."
         )
@@ -200,7 +200,7 @@ class Naming:
         who = explain.maker(other, self.t.everything)
         new = [r for r in self.real.added if r.id == row.id] or list(self.real.added)
         start = (
-            f"the {explain.operation(self.o)} scanned {explain.row(row)} at position {s.j} of main and committed "
+            f"the {explain.operation(self.o)} scanned {explain.row(row)} {explain.after(s.j)} and committed "
             f"{explain.snapshot(self.c)} with {explain.rows(new)} in its place. But {who} had "
         )
         if left is None:
@@ -231,7 +231,7 @@ class Naming:
             why = " The table is serializable, so Iceberg should have refused the commit."
         text = (
             f"the {explain.operation(self.o)} committed {explain.snapshot(self.c)}, which removes {explain.rows(self.real.removed)} and "
-            f"adds {explain.rows(self.real.added)}: what it means at position {s.j} of main, but not at position {self.k - 1}, its "
+            f"adds {explain.rows(self.real.added)}: what it means {explain.after(s.j)}, but not {explain.after(self.k - 1)}, its "
             f"parent. {explain.maker(by, self.t.everything).capitalize()} had changed what it reads in {explain.snapshot(by)}, "
             f"committed between its scan and its commit; at the parent it would {self._difference(here)}.{why}"
         )
@@ -250,8 +250,8 @@ class Naming:
         proof = self._settled_by()
         text = (
             f"the {explain.operation(self.o)}, invoked at {explain.ms(self.o.start)}, committed {explain.snapshot(self.c)}, which removes "
-            f"{explain.rows(self.real.removed)} and adds {explain.rows(self.real.added)}: what it means at position {s.j} of main and at "
-            f"none from {self.first} to {self.k - 1}. So it scanned a state without {explain.snapshot(missed)} of "
+            f"{explain.rows(self.real.removed)} and adds {explain.rows(self.real.added)}: what it means {explain.after(s.j)}, and after "
+            f"none of the commits {self.first} to {self.k - 1}. So it scanned a state without {explain.snapshot(missed)} of "
             f"{explain.maker(missed, self.t.everything)}, though {proof} before it was invoked."
         )
         return self._make("stale-scan", text, [missed], self._rows(self.scans[0]), None, scan=s)
@@ -314,8 +314,8 @@ class Naming:
             text += "that is not what it means at any state that it can have seen."
         else:
             text += (
-                f"at its parent (position {self.k - 1} of main) it would {self._difference(s)}, and no state since position "
-                f"{self.first}, which was reached before it was invoked, explains it either."
+                f"at its parent ({explain.after(self.k - 1)}) it would {self._difference(s)}, and no state since the one "
+                f"{explain.after(self.first)}, which was reached before it was invoked, explains it either."
             )
         rows = self._rows(s) if s is not None else [*self.real.removed, *self.real.added]
         return self._make("wrong-rows", text, [], rows, None, scan=s)
@@ -360,11 +360,11 @@ class Naming:
         files = dict.fromkeys(() if home is None else (home[1].file,))
         for c in (*others, self.c):
             files |= dict.fromkeys(files_of(c, rows, self.t))
-        more: dict[str, Any] = {"position": self.k, "oldest_scan": self.first}
+        more: dict[str, Any] = {"commit": self.k, "oldest_scan": self.first}
         if scan is not None:
             more["scan"] = scan.j
         if home is not None:
-            more |= {"file": home[1].file, "pos": home[1].pos}
+            more |= {"file": home[1].file, "position": home[1].pos}
         return Anomaly(
             name,
             self.checker,

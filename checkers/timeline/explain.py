@@ -7,6 +7,7 @@ there: operation id and process, snapshot id and sequence number, file and posit
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,8 +23,13 @@ MOST_KEYS = 100
 
 
 def ms(ns: int) -> str:
-    """A moment or a duration: ``8312000000`` ns is ``8 312 ms``."""
-    return f"{ns / 1e6:,.0f} ms".replace(",", " ")
+    """A moment or a duration: ``8312000000`` ns is ``8 312 ms``, with a narrow no-break space, as pages write it."""
+    return f"{ns / 1e6:,.0f} ms".replace(",", "\u202f")
+
+
+def after(k: int) -> str:
+    """A state of main by the number of its commits: ``after commit 16 of main``. (A position is a row's place in a file.)"""
+    return f"after commit {k} of main" if k else "before the first commit of main"
 
 
 def listing(items: Iterable[object], most: int = MOST) -> str:
@@ -63,7 +69,22 @@ def _argument(v: Any) -> str:
 def operation(o: Operation) -> str:
     """``delete of id 7 (w1-12, process 1)``."""
     what = arguments(o.value)
-    return f"{o.f}{' ' + what if what else ''} ({o.op}, process {o.process})"
+    return f"{o.f}{' ' + what if what else ''} ({o.op}, {process(o)})"
+
+
+_OF_A_WRITER = re.compile(r"w(\d+)-\d+")
+
+
+def writer(o: Operation) -> int | None:
+    """The number of the writer that executed an operation, by its id (``w1-12``); None for a history of another system."""
+    found = _OF_A_WRITER.fullmatch(o.op)
+    return int(found[1]) if found is not None and isinstance(o.process, int) else None
+
+
+def process(o: Operation) -> str:
+    """``process 1``; after an operation of unknown outcome a writer goes on as a new process: ``process 13: writer 1, restarted``."""
+    n = writer(o)
+    return f"process {o.process}" if n is None or n == o.process else f"process {o.process}: writer {n}, restarted"
 
 
 def outcome(o: Operation) -> str:

@@ -92,9 +92,10 @@ def _version_row(release: Any) -> tuple[str, str, str]:
 def _run_row(folder: Any) -> tuple[str, str, str]:
     import json
 
+    from reports.run.results import mapping, verdict_words
+
     try:
-        valid = json.loads(folder.results.read_text())["valid"]
-    except (OSError, ValueError, KeyError, TypeError):
-        valid = None
-    words = {True: "valid", False: "anomalies found", "unknown": "unknown"}
-    return str(folder.path), str(folder.state().get("state")), words.get(valid, "not checked")
+        said = verdict_words(mapping(json.loads(folder.results.read_text())))
+    except (OSError, ValueError):
+        said = "not checked"
+    return str(folder.path), str(folder.state().get("state")), said

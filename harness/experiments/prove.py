@@ -21,7 +21,7 @@ from checkers.evidence import runfolder
 from checkers.evidence.history import HistoryError
 from checkers.evidence.proxylog import change_requests
 from checkers.evidence.tablelog import TableLogError
-from checkers.judge.proof import WORDS, Proof, decide
+from checkers.judge.proof import PLANNED, PROBLEMS, WORDS, Proof
 from checkers.verdict import own_findings
 from compose.install.installation import Installation
 from compose.objectstore import TableReadError
@@ -153,8 +153,10 @@ def prove_once(
                 progress=len(bench.groups) == 1,
                 stop=stop,
                 capture_interval=None,
+                about={PLANNED: scenario.model_dump(mode="json", exclude_defaults=True)},
             )
-            problems = script.problems()
+            if problems := script.problems():
+                folder.write_state({**folder.state(), PROBLEMS: list(problems)})
         judged = judge_run(folder, publish)
         for a in own_findings([a for v in judged.results.verdicts for a in v.anomalies]):
             found.setdefault(a.name, a.explanation)
@@ -163,9 +165,9 @@ def prove_once(
             f"the {r.kind} of {r.op or r.table}: {', '.join(r.faults)}: {r.status}"
             for r in sorted(asked, key=lambda r: r.time)
         ]
-        state, why = decide(scenario, judged.evidence.history, judged.results, bench.versions["iceberg"])
-        if problems:
-            state, why = "not reproduced", (*problems, *why)
+        outcome = judged.results.scenario
+        assert outcome is not None, "the plan has the scenario"
+        state, why = outcome.state, outcome.why
     except FAILURES as e:
         state, why = "not run", (str(e),)
     seconds = round(time.monotonic() - began, 1)

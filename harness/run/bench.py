@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from checkers.evidence.runfolder import RunFolder
 from compose.catalogs.registry import CATALOGS, DEFAULT
@@ -172,6 +173,7 @@ class Bench:
         progress: bool = True,
         stop: threading.Event | None = None,
         capture_interval: float | None = 10.0,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
         """One run of a group. Drivers that the previous run lost are replaced first.
 
@@ -180,7 +182,7 @@ class Bench:
         Args:
             progress: whether the watcher gets the run's progress.
             stop: when another thread sets it, the run ends soon.
-            capture_interval: as :attr:`harness.run.settings.Settings.capture_interval`.
+            capture_interval, about: as in :class:`harness.run.settings.Settings`.
         """
         g = self.groups[group]
         renew(g.slots)
@@ -193,6 +195,7 @@ class Bench:
             share_final_reads=share_final_reads,
             stop=stop or threading.Event(),
             capture_interval=capture_interval,
+            about=about or {},
         )
         Run(
             workload,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.check import ALL, Engine, check
-from checkers.judge.runfolder import Results, load_evidence, load_promises, write_results
+from checkers.judge.proof import proof_of
+from checkers.judge.runfolder import Results, load_evidence, load_promises, load_ran, write_results
 
 T = TypeVar("T")
 Publish = Callable[[RunFolder, Evidence], T]
@@ -33,6 +34,7 @@ def judge_run(folder: RunFolder, publish: Publish[T], engine: Engine = "auto") -
         OSError: a file cannot be written.
     """
     evidence = load_evidence(folder.path)
-    results = check(evidence, ALL, load_promises(folder.path), engine=engine)
+    results = check(evidence, ALL, load_promises(folder.path), engine=engine, ran=load_ran(folder.path))
+    results = replace(results, scenario=proof_of(folder, evidence.history, results))
     write_results(results, folder.results)
     return Judged(evidence, results, publish(folder, evidence))

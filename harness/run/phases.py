@@ -11,6 +11,7 @@ from typing import Any
 
 from checkers.evidence import error_chain
 from checkers.evidence.history import Recorder
+from checkers.timeline.unreadable import Watch, file_words
 from compose.processes.watchdog import Watchdog
 from harness.run.context import RunContext
 from harness.run.settings import REPLACE_TRIES, RunError, Watcher
@@ -77,6 +78,10 @@ class Phases:
         self._watchdog = watchdog
         self._progress = progress
         self._stop = run.settings.stop
+        self._watch = Watch(run.workload.writers)
+        self._unreadable: list[str] = []
+        self._enough = threading.Event()
+        self._completing = threading.Lock()
         self._errors: list[BaseException] = []
         self._counters = [0] * len(slots)
         self._processes = list(range(len(slots)))
@@ -90,8 +95,10 @@ class Phases:
         self._everybody(self._run.shares(generator.seed_rows(self._run.workload)), "setup")
 
     def phase(self, phase: Phase) -> None:
-        """One phase of the workload, to its end."""
+        """One phase of the workload, to its end; nothing once ``stop_when`` has ended the load."""
         assert phase.writers is not None
+        if self._enough.is_set():
+            return
         goal = f"{phase.length.ops} operations" if phase.length.ops else f"{phase.length.time:g} s"
         self._run.say(f"phase {phase.name}: {goal}, {phase.writers} writers")
         streams: list[Iterable[PlannedOperation]] = [
@@ -100,7 +107,12 @@ class Phases:
         ]
         deadline = None if phase.length.time is None else time.monotonic() + phase.length.time
         pause = phase.writers / phase.rate if phase.rate else 0.0
-        self._everybody(streams, phase.name, deadline=deadline, pause=pause)
+        self._everybody(streams, phase.name, deadline=deadline, pause=pause, until=self._enough)
+
+    @property
+    def ended_by(self) -> str | None:
+        """Why ``stop_when`` ended the load; None if it did not."""
+        return "; ".join(self._unreadable) if self._enough.is_set() else None
 
     def final_reads(self) -> None:
         """Read every table, by all writers or by one."""
@@ -132,8 +144,12 @@ class Phases:
         *,
         deadline: float | None = None,
         pause: float = 0.0,
+        until: threading.Event | None = None,
     ) -> None:
-        """Run one stream of operations per writer, each in its own thread, and wait for all."""
+        """Run one stream of operations per writer, each in its own thread, and wait for all.
+
+        ``until``: when it is set, no further operation is invoked.
+        """
 
         def work(n: int, stream: Iterable[PlannedOperation]) -> None:
             rng = random.Random(f"{self._run.settings.seed}/{name}/{n}/pace")
@@ -143,6 +159,8 @@ class Phases:
                     if pause:
                         next_at += rng.uniform(0, 2 * pause)
                         self._stop.wait(max(0.0, next_at - time.monotonic()))
+                    if until is not None and until.is_set():
+                        return
                     if self._stop.is_set() or (deadline is not None and time.monotonic() >= deadline):
                         return
                     self._perform(n, planned, name)
@@ -204,7 +222,7 @@ class Phases:
         )
         process, table = self._processes[n], planned.table.name
         extra: dict[str, Any] = {"phase": phase} if older_than is None else {"phase": phase, "older_than": older_than}
-        self._recorder.record("invoke", process, planned.f, table=table, value=planned.value, op=op, **extra)
+        invoked = self._recorder.record("invoke", process, planned.f, table=table, value=planned.value, op=op, **extra)
         died: WriterDied | WriterTimeout | None = None
         if self._board is not None:
             self._board.invoked(n, op)
@@ -223,15 +241,12 @@ class Phases:
                 value = {**answer["bound"], "rows": value}
         elif kind.sets_back and answer.get("bound"):
             value = {"snapshot": answer["bound"]["snapshot"]}
-        self._recorder.record(
-            result,
-            process,
-            planned.f,
-            table=table,
-            value=value,
-            op=op,
-            error=None if answer["ok"] else answer["error"],
-        )
+        error = None if answer["ok"] else answer["error"]
+        with self._completing:
+            done = self._recorder.record(result, process, planned.f, table=table, value=value, op=op, error=error)
+            broken = not kind.two_tables and self._watch.completed(table, op, invoked.time, done.time, result, error)
+            if broken:
+                self._became_unreadable(table)
         self._progress.one_more()
         if phase == "setup" and result != "ok" and not self._stop.is_set():
             name, said = error_chain.most_specific(answer["error"])
@@ -246,6 +261,18 @@ class Phases:
             self._run.say(f"writer w{n}: {type(died).__name__}; replaced")
             self._replace(slot)
         return result
+
+    def _became_unreadable(self, table: str) -> None:
+        """Say it once for each table; end the load if the workload wants that."""
+        suspicion = self._watch.suspicion(table)
+        if suspicion is None or any(text.startswith(f"{table}: ") for text in self._unreadable):
+            return
+        since, file, _ = suspicion
+        self._unreadable.append(f"{table}: unreadable since {since / 1e9:.1f} s ({file_words(file)})")
+        self._run.say(self._unreadable[-1])
+        if self._run.workload.stop_when == "unreadable" and not self._enough.is_set():
+            self._enough.set()
+            self._run.say("stop_when: unreadable: the load ends here")
 
     def _replace(self, slot: WriterSlot) -> None:
         for attempt in range(REPLACE_TRIES):

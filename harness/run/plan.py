@@ -56,7 +56,10 @@ def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
             "nemesis": w.nemesis.model_dump(mode="json", exclude_defaults=True) if w.nemesis else {},
             "phases": [p.model_dump(exclude_none=True) for p in w.resolved_phases()],
             "expect": list(w.expect),
+            "allow": list(w.allow),
+            **({"stop_when": w.stop_when} if w.stop_when else {}),
             "assert": dict(w.assertions),
+            **run.settings.about,
             **more,
         }
     )

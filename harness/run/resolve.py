@@ -61,7 +61,8 @@ def read_workload(path: Path) -> WorkloadFile:
     workload, lines = schema.shape(read_text(path), str(path))
     own = user_file.is_file(workload.catalog)
     catalog = _absent_file(path.parent / workload.catalog) if own else _unknown_catalog(workload.catalog, OWN)
-    refuse([*schema.problems(workload), *catalog, *_unknown_anomalies("expect", workload.expect)], lines, str(path))
+    anomalies = (*_unknown_anomalies("expect", workload.expect), *_unknown_anomalies("allow", workload.allow))
+    refuse([*schema.problems(workload), *catalog, *anomalies], lines, str(path))
     if own:
         workload = workload.model_copy(update={"catalog": os.path.normpath(path.parent / workload.catalog)})
     return WorkloadFile(workload, lines, path)
@@ -74,8 +75,8 @@ def read_scenario(path: Path) -> Scenario:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
     found, lines = scenario.shape(read_text(path), str(path))
-    names = (*_unknown_catalog(found.catalog), *_unknown_anomalies("anomalies", found.anomalies))
-    refuse([*scenario.problems(found), *names], lines, str(path))
+    names = (*_unknown_anomalies("anomalies", found.anomalies), *_unknown_anomalies("allow", found.allow))
+    refuse([*scenario.problems(found), *_unknown_catalog(found.catalog), *names], lines, str(path))
     return found
 
 

@@ -157,6 +157,8 @@ class Run:
                 if conductor is not None:
                     with self._timed("heal"):
                         conductor.heal()
+            if phases.ended_by is not None:
+                self._state["load_ended"] = run.hide.text(phases.ended_by)
             with self._timed("final reads"):
                 phases.final_reads()
         with self._timed("table log"):

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from compose.endpoints import Endpoints
 from compose.external.external import External
@@ -55,6 +55,7 @@ class Settings:
         proxied: whether a run without a nemesis makes proxies too, so that its proxy log has every request.
         external: services that the user supplies; never started here.
         clean: whether to drop the tables at the end.
+        about: further keys of the plan, such as the scenario.
         operations: (workload, phase, writer, seed) → the writer's operations in the phase; default: the seeded generator's.
     """
 
@@ -70,6 +71,7 @@ class Settings:
     stop: threading.Event = field(default_factory=threading.Event)
     external: External = field(default_factory=External)
     clean: bool = False
+    about: Mapping[str, Any] = field(default_factory=dict)
     operations: Callable[[Workload, Phase, int, int], Iterable[PlannedOperation]] = generator.operations
 
 

@@ -109,7 +109,7 @@ def _verdict(c: Comparison, contender: Contender, found: Sequence[Measures]) -> 
         return f"broken promises in {runs}: {listed or 'see its page'}.{tail}"
     if valid == "unknown":
         return f"no broken promise was proven in {runs}, but not everything could be decided."
-    return f"no broken promise in {runs}" + (f" but those expected: {listed}." if listed else ".")
+    return f"no broken promise in {runs}" + (f" but those expected or allowed: {listed}." if listed else ".")
 
 
 def differences(c: Comparison) -> list[str]:

@@ -26,6 +26,7 @@ def environment(**functions: Any) -> Environment:
         ms=words.milliseconds,
         took=words.duration,
         moment=words.moment,
+        label=words.link_label,
         cut=words.shorten,
         plural=words.plural,
     )

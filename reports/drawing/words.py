@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
@@ -90,6 +91,27 @@ def moment(value_ms: float) -> str:
 def when(at: datetime | None) -> str | None:
     """A wall clock time to the second with its zone."""
     return None if at is None else at.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
+
+
+_ISSUE = re.compile(r"https?://github\.com/[^/]+/([^/]+)/(?:issues|pull)/(\d+)")
+
+
+def link_label(url: str) -> str:
+    """A link as a person says it: ``iceberg#10720``, ``HIVE-26882``, ``iceberg.apache.org: rollback to snapshot``."""
+    if (issue := _ISSUE.match(url)) is not None:
+        return f"{issue[1]}#{issue[2]}"
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "a link"
+    if parts.scheme not in ("http", "https"):
+        return shorten(url, 80)
+    host = parts.path.strip("/").split("/")[1:2] if parts.hostname == "github.com" else []
+    last = parts.fragment or parts.path.rstrip("/").rpartition("/")[2]
+    if parts.path.startswith("/jira/browse/"):
+        return shorten(last, 40)
+    where = "".join(host) or parts.hostname or "a link"
+    return shorten(f"{where}: {re.sub('[-_]+', ' ', last)}" if last else where, 80)
 
 
 def compact(value: Any, most: int = 400) -> str:

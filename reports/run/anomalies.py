@@ -13,6 +13,7 @@ from checkers.evidence import error_chain
 from checkers.evidence.history import Operation
 from checkers.evidence.proxylog import ChangeRequest
 from checkers.evidence.tablelog import Commit, RowChange, TableLog
+from checkers.timeline import explain
 from checkers.verdict import Anomaly
 from reports.drawing import words
 from reports.run import plots
@@ -83,6 +84,7 @@ class Card:
 
     n: int
     anomaly: Anomaly
+    mark: str
     link: str | None
     explanation: str
     cut: bool
@@ -150,7 +152,7 @@ def op_row(o: Operation, commits: Sequence[tuple[str, Commit]], resolution: str 
         error = words.shorten(f"{error_chain.short_class(name)}: {first}", 240)
     return OpRow(
         op=o.op,
-        process=str(o.process),
+        process=explain.process(o).removeprefix("process "),
         kind=o.f,
         table=o.table or "",
         arguments=words.arguments(o.value),
@@ -244,6 +246,7 @@ def cards(stored: Stored, origin_ms: float | None) -> list[Card]:
             Card(
                 n=n,
                 anomaly=a,
+                mark=stored.mark(a),
                 link=link(a.documented),
                 explanation=a.explanation[: MOST_TEXT // room],
                 cut=len(a.explanation) > MOST_TEXT // room,

@@ -9,14 +9,15 @@ from checkers.verdict import own_findings
 from reports.drawing import words
 from reports.run import load_view, stored
 from reports.run.plan_view import table_specs
+from reports.run.results import is_unmet, mapping, strings, unmet_expectations
 from reports.run.stored import Stored
 
-SYMBOLS = {"valid": "✓", "invalid": "✕", "unknown": "?", "incomplete": "…"}
+SYMBOLS = {"valid": "✓", "invalid": "✕", "unknown": "?", "incomplete": "…", "reproduced": "!"}
 
 
 @dataclass(frozen=True, slots=True)
 class Banner:
-    """The answer: ``status`` is valid, invalid, unknown or incomplete (the style sheet's classes).
+    """The answer: ``status`` is valid, invalid, unknown, incomplete or reproduced (the style sheet's classes).
 
     ``errors``: why operations failed or are of unknown outcome, a line for each of the two (:func:`reports.run.load_view.errors`).
     """
@@ -38,7 +39,8 @@ def banner(run: Stored) -> Banner:
 
 
 def _banner(run: Stored) -> Banner:
-    found = own_findings(run.anomalies)
+    unmet = unmet_expectations(run.anomalies)
+    found = [a for a in own_findings(run.anomalies) if not is_unmet(a)]
     names = stored.anomaly_names(found)
     confirmed = [f"{name} is confirmed by {who}" for name in names if (who := stored.confirmed_by(name, run.anomalies))]
     confirmation = f" {'; '.join(confirmed[:3])}." if confirmed else ""
@@ -48,6 +50,16 @@ def _banner(run: Stored) -> Banner:
     if tables:
         scope += f" on {words.plural(tables, 'table')}"
     early = "" if run.complete else f" {_ended(run)} Later anomalies may be missing."
+    if run.complete and run.scenario and run.reproduced in _SCENARIOS:
+        return _scenario(run, scope)
+    if run.valid is False and unmet:
+        others = "" if not found else f"; {words.plural(len(found), 'anomaly', 'anomalies')} found"
+        seen = f" They found {_listing(names)}." if names else ""
+        sentence = (
+            f"The workload expects {', '.join(unmet)}, and {checkers} did not find it in {scope}.{seen} What happens only by chance "
+            f"belongs under allow.{early}"
+        )
+        return Banner("invalid", f"expected {', '.join(unmet)}, not seen{others}", sentence)
     if run.valid is False:
         if not found:
             failed = ", ".join(v.checker for v in run.verdicts if v.valid is False) or "the run"
@@ -75,12 +87,38 @@ def _banner(run: Stored) -> Banner:
         which = ", ".join(v.checker for v in open_) or "the checkers"
         return Banner("unknown", "Unknown", f"No anomaly was proven, but {which} could not decide.{why}")
     if found:
-        return Banner(
-            "valid",
-            "Valid",
-            f"{checkers} over {scope} found exactly what was expected: {_listing(names)}.{confirmation}",
-        )
+        marks = {run.mark(a) for a in found}
+        what = {
+            frozenset({"allowed"}): "only what is allowed",
+            frozenset({"allowed", "expected"}): "what was expected, and only what is allowed besides",
+        }.get(frozenset(marks), "exactly what was expected")
+        return Banner("valid", "Valid", f"{checkers} over {scope} found {what}: {_listing(names)}.{confirmation}")
     return Banner("valid", "Valid", f"{checkers} found no broken promise in {scope}.")
+
+
+_SCENARIOS = {
+    "reproduced": "Reproduced",
+    "fixed": "Fixed in this version, not reproduced",
+    "later": "Not reproduced, this version is too old",
+    "not reproduced": "Not reproduced",
+}
+"""The state of a scenario → the first word of its headline."""
+
+
+def _scenario(run: Stored, scope: str) -> Banner:
+    """The headline of a scenario: what it shows, and its description."""
+    told = run.scenario
+    shows = str(told.get("headline") or "").rstrip(".") or str(told.get("description") or "").partition(". ")[0].rstrip(
+        "."
+    )
+    state = run.reproduced
+    if state == "reproduced":
+        status = "reproduced" if told.get("anomalies") else "valid"
+        return Banner(status, f"Reproduced: {shows}", words.shorten(str(told.get("description") or ""), 600))
+    why = strings(mapping((run.results or {}).get("scenario")).get("why"))
+    differs = f" Different from the scenario: {'; '.join(why[:4])}." if why else ""
+    status = "valid" if state in ("fixed", "later") else "invalid"
+    return Banner(status, f"{_SCENARIOS[state]}: {shows}", words.shorten(f"In {scope}.{differs}", 1200))
 
 
 _ENDS = {

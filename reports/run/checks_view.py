@@ -11,6 +11,7 @@ from checkers.verdict import Verdict
 from reports.drawing import words
 from reports.run import stored
 from reports.run.plan_view import MOST_TABLES, cell
+from reports.run.stored import Stored
 
 MOST_NOTES = 20
 MOST_STATS = 40
@@ -54,11 +55,13 @@ def statistics(stats: Mapping[str, Any]) -> Statistics:
     return Statistics(tuple(figures[:MOST_STATS]), tuple(tables[:8]), max(0, len(figures) - MOST_STATS))
 
 
-def checker_view(v: Verdict) -> dict[str, Any]:
-    """One checker, for the template."""
+def checker_view(v: Verdict, run: Stored) -> dict[str, Any]:
+    """One checker, for the template; ``excused``: it found only what the workload expects or allows."""
+    marks = [run.mark(a) for a in v.anomalies]
     return {
         "v": v,
         "status": {True: "valid", False: "invalid"}.get(v.valid, "unknown") if isinstance(v.valid, bool) else "unknown",
+        "excused": " and ".join(sorted(set(marks))) if v.valid is False and marks and all(marks) else "",
         "names": list(stored.anomaly_names(v.anomalies).items()),
         "stats": statistics(v.stats),
         "notes": [words.shorten(n, 1000) for n in v.notes[:MOST_NOTES]],

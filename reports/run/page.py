@@ -21,7 +21,7 @@ from checkers.costs import figures
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
 from reports.drawing.templates import TEMPLATES, environment
-from reports.run import anomalies, plots, stored, timeline
+from reports.run import anomalies, plots, stored, stories_view, timeline
 from reports.run.bands import CLASSES, clock_origin_ms, faults, nemesis, operation_class, phases, table_figures
 from reports.run.banner import SYMBOLS, banner
 from reports.run.checks_view import checker_view
@@ -59,6 +59,12 @@ def _files(run: Stored) -> dict[str, Any]:
     }
 
 
+def _mark(run: Stored, name: str) -> str:
+    """What the workload says of all anomalies of a name: ``expected``, ``allowed``; empty unless it says the same of each."""
+    marks = {run.mark(a) for a in run.anomalies if a.name == name}
+    return marks.pop() if len(marks) == 1 else ""
+
+
 def _version() -> str:
     try:
         return version("icequake")
@@ -89,7 +95,13 @@ def view(run: Stored) -> dict[str, Any]:
         first = next((c for c in cards if c.anomaly.name == name), None)
         documented = all(a.documented for a in found if a.name == name)
         names.append(
-            {"name": name, "count": count, "href": f"#anomaly-{first.n}" if first else None, "documented": documented}
+            {
+                "name": name,
+                "count": count,
+                "href": f"#anomaly-{first.n}" if first else None,
+                "documented": documented,
+                "mark": _mark(run, name),
+            }
         )
     seed = run.plan.seed if run.plan.seed is not None else run.header.get("seed")
     return {
@@ -106,6 +118,9 @@ def view(run: Stored) -> dict[str, Any]:
         "commits": sum(len(log.commits) for log in run.logs.values()),
         "files": _files(run),
         "cards": cards,
+        "stories": stories_view.stories(run, cards),
+        "known": stories_view.known(run),
+        "scenario": stories_view.scenario_facts(run),
         "found": len(found),
         "not_shown": stored.anomaly_names(a for a in found if not any(c.anomaly is a for c in cards)),
         "shown_ops": {b.op for b in lanes.boxes} if lanes else set(),
@@ -144,7 +159,7 @@ def view(run: Stored) -> dict[str, Any]:
             zip(plots.COMMIT_STATES, ("first attempt", "retried", "not on main at the end"), strict=True)
         ),
         "table_figures": [table_figures(log) for log in list(run.logs.values())[:MOST_TABLES]],
-        "checkers": [checker_view(v) for v in run.verdicts],
+        "checkers": [checker_view(v, run) for v in run.verdicts],
         "lanes": lanes,
         "lane_row": timeline.ROW,
         "version": _version(),

@@ -90,6 +90,7 @@ _SHOWN_ELSEWHERE = frozenset(
         "catalog",
         "seed",
         "writers",
+        "scenario",
     )
 )
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from checkers.judge.known import Known
+from checkers.judge.stories import Step, Story, Told
+from checkers.timeline.unreadable import Unreadable
 from checkers.verdict import Anomaly, MinimalHistory, TrailRow, TrailSnapshot, TrailStep, Verdict
 
 
@@ -46,6 +49,70 @@ def anomaly_from_json(r: Mapping[str, Any], checker: str) -> Anomaly:
         minimal=_minimal(mapping(r.get("minimal") or older["minimal"])),
         trail=tuple(_step(step) for step in _mappings(r.get("trail") or older["chain"])),
     )
+
+
+def told_from_json(r: Mapping[str, Any]) -> Told:
+    """Stories, known defects and unreadable tables of a ``results.json``; empty for one of an older icequake."""
+    return Told(
+        tuple(
+            Unreadable(
+                str(u.get("table")),
+                _integer(u.get("since")) or 0,
+                str(u.get("file")),
+                str(u.get("op")),
+                _integer(u.get("later")) or 0,
+            )
+            for u in _mappings(r.get("unreadable"))
+        ),
+        tuple(
+            Story(str(s.get("table")), tuple(map(_story_step, _mappings(s.get("steps")))), _known(s.get("known")))
+            for s in _mappings(r.get("stories"))
+        ),
+        _known(r.get("known")),
+        str(r.get("stories_problem") or ""),
+    )
+
+
+def _story_step(r: Mapping[str, Any]) -> Step:
+    return Step(
+        str(r.get("name")),
+        strings(r.get("checkers")),
+        _integer(r.get("count")) or 0,
+        strings(r.get("ops")),
+        str(r.get("text") or ""),
+    )
+
+
+def _known(value: object) -> tuple[Known, ...]:
+    return tuple(
+        Known(str(k.get("scenario")), str(k.get("link")), strings(k.get("anomalies"))) for k in _mappings(value)
+    )
+
+
+def verdict_words(results: Mapping[str, Any]) -> str:
+    """The verdict of a ``results.json`` in a few words, for a list of runs: ``valid, undelete ×3 allowed``."""
+    found = [a for v in map(verdict_from_json, _mappings(results.get("checkers"))) for a in v.anomalies]
+    unmet = unmet_expectations(found)
+    if mapping(results.get("scenario")).get("state") == "reproduced":
+        return "reproduced"
+    valid = results.get("valid")
+    if valid is True:
+        allowed = [a.name for a in found if a.same_as is None and a.name in strings(results.get("allowed"))]
+        counts = (f"{name} ×{allowed.count(name)}" for name in sorted(set(allowed)))
+        return ", ".join(("valid", *(f"{c} allowed" for c in counts)))
+    if valid is False:
+        return f"expected {', '.join(unmet)}, not seen" if unmet else "anomalies found"
+    return "unknown" if valid == "unknown" else "not checked"
+
+
+def unmet_expectations(found: Iterable[Anomaly]) -> tuple[str, ...]:
+    """Names of the anomalies that the workload expects and no checker found."""
+    return tuple(str(a.evidence.get("expected") or a.name) for a in found if is_unmet(a))
+
+
+def is_unmet(a: Anomaly) -> bool:
+    """Whether it is the word of the checker ``expect``: nothing was found, though it should have been."""
+    return a.name == "expected-not-found" and a.checker == "expect"
 
 
 def _minimal(r: Mapping[str, Any]) -> MinimalHistory | None:

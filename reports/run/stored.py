@@ -23,8 +23,9 @@ from checkers.evidence.plan import Plan, readable_part
 from checkers.evidence.proxylog import ChangeRequest, change_requests
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.judge.runfolder import whole
+from checkers.judge.stories import Told
 from checkers.verdict import Anomaly, Validity, Verdict
-from reports.run.results import mapping, verdict_from_json
+from reports.run.results import mapping, strings, told_from_json, verdict_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,29 @@ class Stored:
     def anomalies(self) -> list[Anomaly]:
         """All anomalies, in the order of the checkers."""
         return [a for v in self.verdicts for a in v.anomalies]
+
+    @property
+    def told(self) -> Told:
+        """The stories of the anomalies, the known defects that they look like, and the tables that became unreadable."""
+        return told_from_json(self.results or {})
+
+    def mark(self, a: Anomaly) -> str:
+        """``expected`` or ``allowed`` if the workload says that the anomaly must, or may, be found; else empty."""
+        names = {a.name, a.same_as}
+        for word in ("expected", "allowed"):
+            if names & {*strings((self.results or {}).get(word))}:
+                return word
+        return ""
+
+    @property
+    def reproduced(self) -> str:
+        """What came of the scenario that this run is, such as ``reproduced``; empty for the run of a workload."""
+        return str(mapping((self.results or {}).get("scenario")).get("state") or "")
+
+    @property
+    def scenario(self) -> dict[str, Any]:
+        """The scenario that this run is, as its plan has it; empty for the run of a workload."""
+        return mapping((self.plan.model_extra or {}).get("scenario"))
 
     @property
     def resolutions(self) -> dict[str, str]:

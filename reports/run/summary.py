@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TextIO
 
 from checkers.costs import figures
+from checkers.judge.stories import UNREADABLE
 from checkers.verdict import own_findings
 from reports.drawing import words
-from reports.run import bands, banner, load_view, stored
+from reports.run import bands, banner, load_view, stored, stories_view
+from reports.run.results import is_unmet
 from reports.run.stored import Stored
 
 _CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknown": "1;33", "incomplete": "1;33"}
@@ -70,7 +72,18 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
 
     out = ["", paint(f"{banner.SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
     out += wrap(verdict.sentence, "  ")
-    own = own_findings(run.anomalies)
+    for name, text, href in stories_view.scenario_facts(run):
+        out += wrap(f"{name}: {text}" + (f", {href}" if href else ""), "  ")
+    for story in stories_view.stories(run):
+        out += ["", paint(f"  one story on {words.shorten(story.table, 60)}:", "muted")]
+        out += [line for text in story.struck for line in wrap(text, "    ")]
+        for step in story.lines:
+            times = f" ×{words.grouped(step.count)}" if step.count > 1 else ""
+            lead = "" if step.name == UNREADABLE else f"{words.shorten(step.name, 60)}{times}: "
+            out += wrap(lead + words.shorten(step.text, 600), "    ")
+        out += [line for k in story.known for line in _known(k, "    ")]
+    out += [line for k in stories_view.known(run) for line in _known(k, "  ")]
+    own = [a for a in own_findings(run.anomalies) if not is_unmet(a)]
     names = stored.anomaly_names(own)
     if names:
         out.append("")
@@ -87,6 +100,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
                     f"found by {by}",
                     f"confirmed by {who}" if who else "",
                     "documented" if all(a.documented for a in of_name) else "",
+                    *sorted({run.mark(a) for a in of_name}),
                 )
                 if part
             )
@@ -94,12 +108,13 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
             out.append(f"  {words.grouped(n):>{count_width}} {label}  {paint(details, 'muted')}")
         if len(names) > MOST_NAMES:
             out.append(f"  {'':>{count_width}} and {words.plural(len(names) - MOST_NAMES, 'more name')}")
-        first = min(own, key=lambda a: a.documented is not None)
+        causes = [(s.table, s.steps[0].name) for s in run.told.stories if s.steps]
+        first = min(own, key=lambda a: (bool(run.mark(a)), a.documented is not None, (a.table, a.name) not in causes))
         if first.explanation:
             out += ["", paint(f"  {words.shorten(first.name, 60)}, the first one:", "muted")]
             out += wrap(words.shorten(first.explanation, MOST_EXPLAINED), "    ")
             for p in [p for p in run.requests(first) if p.faults][:MOST_FAULTS]:
-                what = f"the {p.kind} of {words.shorten(p.op, 40)} at {figures.ms(p.time):,.0f} ms was struck by"
+                what = f"the {p.kind} of {words.shorten(p.op, 40)} at {words.moment(figures.ms(p.time))} was struck by"
                 out += wrap(f"{what} {words.shorten(', '.join(p.faults), 100)}: {words.shorten(p.status, 60)}", "    ")
             if first.minimal is not None and (ops := first.minimal.ops):
                 complete = first.minimal.complete
@@ -146,6 +161,10 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
     label_width = max(len(label) for label, _ in rows)
     out += [f"  {paint(label.ljust(label_width), 'muted')}  {text}" for label, text in rows]
     return [words.printable(line) if not colour else _printable(line) for line in out]
+
+
+def _known(k: stories_view.KnownLine, indent: str) -> list[str]:
+    return [f"{indent}known: {k.command}" + (f", {k.href}" if k.href else "")]
 
 
 def _printable(line: str) -> str:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from checkers.costs import figures
 from checkers.evidence import error_chain
-from checkers.evidence.history import Operation, Process
+from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
+from checkers.timeline import explain
 from reports.drawing import words
 
 MOST = 2000
@@ -71,9 +72,13 @@ def choose(operations: Sequence[Operation], marked: Collection[str], most: int =
     return sorted(kept)
 
 
-def lane_of(process: Process, writers: int) -> int | str:
-    """The writer behind a process: after an unknown outcome a writer continues as process ``old + writers``."""
-    return process % writers if isinstance(process, int) else process
+def lane_of(o: Operation, writers: int) -> int | str:
+    """The writer behind an operation: after an unknown outcome it continues as a new process (``old + writers``), and its operations keep
+    its number."""
+    n = explain.writer(o)
+    if n is not None:
+        return n
+    return o.process % writers if isinstance(o.process, int) else o.process
 
 
 def timeline(
@@ -87,7 +92,7 @@ def timeline(
         return None
     positions = choose(operations, marked)
     shown = [operations[n] for n in positions]
-    names = {lane_of(o.process, writers) for o in shown}
+    names = {lane_of(o, writers) for o in shown}
     lanes = sorted(names, key=lambda lane: (isinstance(lane, str), lane))
     column = {lane: n for n, lane in enumerate(lanes)}
     events = sorted(
@@ -117,7 +122,7 @@ def timeline(
     boxes = [
         Box(
             op=o.op,
-            lane=column[lane_of(o.process, writers)],
+            lane=column[lane_of(o, writers)],
             top=top[k],
             height=max(ROW, bottom.get(k, top[k]) - top[k]) - 1,
             outcome=o.type,
@@ -144,7 +149,7 @@ def _second(o: Operation) -> str:
 def _title(o: Operation, commits: Sequence[tuple[str, Commit]]) -> str:
     took = figures.latency_ms(o)
     lines = [
-        f"{o.op} · process {o.process} · {o.f} {words.arguments(o.value, 120)}".strip(),
+        f"{o.op} · {explain.process(o)} · {o.f} {words.arguments(o.value, 120)}".strip(),
         f"{o.type}"
         + (f" on {o.table}" if o.table else "")
         + (f" after {words.duration(took)}" if took is not None else ", never completed"),

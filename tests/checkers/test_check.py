@@ -152,6 +152,33 @@ def test_what_is_expected_must_be_found_and_nothing_else(
     assert check(good(), [saying(*found)], Promises(tuple(expected))).valid is valid
 
 
+@pytest.mark.parametrize(
+    ("found", "expected", "allowed", "valid"),
+    [
+        ([], [], ["undelete"], True),
+        (["undelete"], [], ["undelete"], True),
+        (["undelete", "undelete"], [], ["undelete"], True),
+        (["undelete", "stale-read"], [], ["undelete"], False),
+        (["undelete", "stale-read"], ["stale-read"], ["undelete"], True),
+        (["stale-read"], ["stale-read"], ["undelete"], True),
+        (["undelete"], ["stale-read"], ["undelete"], False),
+    ],
+)
+def test_what_is_allowed_may_be_found_and_fails_nothing(
+    found: list[str], expected: list[str], allowed: list[str], valid: Validity
+) -> None:
+    results = check(good(), [saying(*found)], Promises(tuple(expected), allow=tuple(allowed)))
+    assert results.valid is valid and results.allowed == tuple(allowed)
+    assert results.to_json()["allowed"] == allowed
+
+
+def test_what_is_allowed_does_not_make_an_undecided_or_early_ended_run_valid() -> None:
+    may = Promises(allow=("undelete",))
+    assert check(good(), [saying("undelete"), Says("c", "unknown")], may).valid == "unknown"
+    assert check(replace(good(), complete=False), [saying("undelete")], may).valid == "unknown"
+    assert check(good(), [Says("c", False)], may).valid is False, "a checker that fails without an anomaly"
+
+
 @pytest.mark.parametrize("format_version", [2, 3])
 def test_second_opinions_say_what_they_confirm_and_are_expected_with_it(format_version: int) -> None:
     d = Drawing("snapshot", mode="merge-on-read", format_version=format_version)
@@ -190,6 +217,7 @@ def test_a_second_opinion_on_other_rows_is_a_surprise() -> None:
         (of("reads", "stale-read", 1, "d"), False),
     ):
         assert check(good(), [undelete, other], expecting).valid is valid, other
+        assert check(good(), [undelete, other], Promises(allow=("undelete",))).valid is valid, other
 
 
 def test_an_expected_anomaly_that_is_not_found_is_named() -> None:

@@ -435,7 +435,7 @@ def test_what_a_blind_append_causes_is_documented() -> None:
 def test_a_tables_anomaly_says_why() -> None:
     a = verdict(ISOLATION, undelete("snapshot")).anomalies[0]
     assert a.ops == ("d", "u") and a.keys == (1,) and len(a.snapshots) == 2
-    assert "did not observe T2's change of id 1 at position 2" in a.explanation
+    assert "did not observe T2's change of id 1 in commit 2" in a.explanation
     assert (
         "a contradiction!\nThe table promises strong-session-snapshot-isolation, which forbids lost-update."
         in a.explanation

@@ -47,6 +47,17 @@ def test_a_misspelt_anomaly_is_an_error_beside_the_others(tmp_path: Path) -> Non
     )
 
 
+def test_a_misspelt_anomaly_that_is_allowed_is_an_error_too(tmp_path: Path) -> None:
+    file = written(tmp_path, FILE + "allow: [stale-raed]\n")
+    with pytest.raises(
+        WorkloadError, match=r"w\.yaml:9: allow: unknown anomaly 'stale-raed' \(did you mean stale-read\?\)"
+    ):
+        resolve.read_workload(file)
+    text = (scenario.LIBRARY / "undelete.yaml").read_text() + "allow: [stale-raed]\n"
+    with pytest.raises(WorkloadError, match=r"allow: unknown anomaly 'stale-raed'"):
+        resolve.read_scenario(written(tmp_path, text))
+
+
 def test_a_misspelt_anomaly_of_a_scenario_is_an_error(tmp_path: Path) -> None:
     text = (scenario.LIBRARY / "undelete.yaml").read_text()
     assert "anomalies: [undelete" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from checkers.evidence.history import History, Recorder, read
-from checkers.judge.proof import Proof, decide, newer
-from checkers.judge.runfolder import Results
+from checkers.evidence.plan import Plan
+from checkers.evidence.runfolder import RunFolder
+from checkers.judge.known import newer
+from checkers.judge.proof import PLANNED, PROBLEMS, Proof, decide, proof_of
+from checkers.judge.runfolder import Outcome, Results
 from checkers.verdict import Anomaly, Validity, Verdict
 from harness.experiments.prove import ScenarioScript, alone
 from harness.run.settings import RunError
@@ -57,6 +61,26 @@ def test_the_library_is_valid_and_every_file_is_named_like_its_scenario() -> Non
     for path in files:
         assert scenario.load(path).scenario == path.stem
     assert [s.scenario for s in scenario.find([])] == [p.stem for p in files]
+
+
+def test_every_scenario_has_a_headline_that_can_follow_a_colon() -> None:
+    for s in scenario.find([]):
+        assert s.headline and not s.headline.endswith(".") and s.shows == s.headline, s.scenario
+        first = s.headline.split()[0]
+        assert first.islower() or not first[1:].islower(), f"{s.scenario}: begins like a sentence"
+        assert not s.remedy or s.remedy.endswith("."), s.scenario
+        if s.fixed is not None and s.anomalies:
+            assert s.fixed in s.remedy, f"{s.scenario}: the release without the defect is a remedy"
+
+
+def test_without_a_headline_a_scenario_shows_the_first_sentence_of_its_description() -> None:
+    s = scenario.parse(given(("description: ", "description: It breaks. Then more. ")))
+    assert s.headline == "" and s.shows == "It breaks"
+
+
+def test_a_plan_holds_a_scenario_as_it_is() -> None:
+    for s in scenario.find([]):
+        assert Scenario.model_validate(json.loads(json.dumps(s.model_dump(mode="json", exclude_defaults=True)))) == s
 
 
 def test_operation_ids_count_the_seeding_inserts_of_their_writer() -> None:
@@ -133,6 +157,30 @@ def found(*names: str, valid: Validity = False, same_as: str | None = None) -> R
 def test_it_is_reproduced_when_outcomes_anomalies_and_rows_are_as_the_scenario_says(tmp_path: Path) -> None:
     s = scenario.parse(FILE)
     assert decide(s, told(tmp_path, s, [0, 1]), found("undelete"), "1.12.0") == ("reproduced", ())
+
+
+def test_what_a_scenario_allows_may_be_found_too(tmp_path: Path) -> None:
+    s = scenario.parse(given(("anomalies: [undelete]", "anomalies: [undelete]\nallow: [stale-read]")))
+    history = told(tmp_path, s, [0, 1])
+    assert decide(s, history, found("undelete", "stale-read"), "1.12.0")[0] == "reproduced"
+    assert decide(s, history, found("undelete"), "1.12.0")[0] == "reproduced"
+    assert decide(s, history, found("stale-read"), "1.12.0")[0] == "not reproduced"
+    assert s.workload().allow == ("stale-read",)
+
+
+def test_a_run_folder_tells_what_came_of_its_scenario(tmp_path: Path) -> None:
+    s = scenario.parse(FILE)
+    history = told(tmp_path, s, [0, 1])
+    folder = RunFolder(tmp_path)
+    plan = {"workload": "undelete", "versions": {"iceberg": "1.12.0"}}
+    folder.write_plan(Plan.model_validate({**plan, PLANNED: s.model_dump(mode="json", exclude_defaults=True)}))
+    folder.write_state({"state": "complete"})
+    assert proof_of(folder, history, found("undelete")) == Outcome("reproduced")
+    assert proof_of(folder, history, found(valid=True)) == Outcome("not reproduced", ("did not find undelete",))
+    folder.write_state({"state": "complete", PROBLEMS: ["delete never reached the gate"]})
+    assert proof_of(folder, history, found("undelete")) == Outcome("not reproduced", ("delete never reached the gate",))
+    folder.write_plan(Plan.model_validate(plan))
+    assert proof_of(folder, history, found("undelete")) is None, "the run of a workload"
 
 
 @pytest.mark.parametrize(

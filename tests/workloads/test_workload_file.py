@@ -82,6 +82,17 @@ def test_what_is_not_said_has_a_default() -> None:
             6,
             'retry_rate: must be a comparison such as "<5%"',
         ),
+        (
+            ("operations:", "expect: [undelete]\nallow: [stale-read, undelete]\noperations:"),
+            7,
+            "allow: undelete is in expect, too; keep it in expect if it must be found, in allow if it may be",
+        ),
+        (("length:", "stop_wen: unreadable\nlength:"), 5, "unknown key 'stop_wen' (did you mean stop_when?)"),
+        (
+            ("length:", "stop_when: unreadble\nlength:"),
+            5,
+            "stop_when: 'unreadble' is not allowed; allowed: 'unreadable'",
+        ),
         (("{ops: 10}", "{ops: 10"), 6, "not YAML"),
     ],
 )

@@ -105,6 +105,9 @@ class Scenario(_Model):
     """A whole scenario file. See ``docs/scenarios.md``.
 
     Attributes:
+        headline: what it shows, as one short sentence of plain words that can follow “Reproduced:”; see :attr:`shows`.
+        remedy: what a user can do about the defect, one sentence; empty if nothing is known, or nothing is needed.
+        allow: anomalies that may be found, too.
         catalog: the catalog that it is about.
         catalog_properties: more catalog properties for every writer, such as ``cache-enabled``.
         since: the first Iceberg version that has the defect or keeps the promise; none when all do.
@@ -113,9 +116,11 @@ class Scenario(_Model):
     """
 
     scenario: Annotated[str, Field(pattern=NAME)]
+    headline: Annotated[str, Field(max_length=100)] = ""
     description: Annotated[str, Field(min_length=1)]
     link: Annotated[str, Field(pattern=r"^https://\S+$")]
     affected: Annotated[str, Field(min_length=1)]
+    remedy: str = ""
     catalog: str = "rest"
     catalog_properties: dict[str, str] = {}
     since: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
@@ -123,6 +128,7 @@ class Scenario(_Model):
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=8)]
     operations: Annotated[tuple[Step, ...], Field(min_length=1, max_length=50)]
     anomalies: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
     final: Annotated[dict[str, tuple[int, ...] | Literal["unreadable", "unchecked"]], Field(min_length=1)]
     op_timeout: Seconds = 90.0
 
@@ -130,6 +136,11 @@ class Scenario(_Model):
     def writers(self) -> int:
         """How many writers it needs."""
         return 1 + max(s.writer for s in self.operations)
+
+    @property
+    def shows(self) -> str:
+        """Its headline; the first sentence of its description if it has none."""
+        return self.headline or self.description.partition(". ")[0].rstrip(".")
 
     def table(self, step: Step) -> TableSpec:
         """The table of a step."""
@@ -156,6 +167,7 @@ class Scenario(_Model):
                 "op_timeout": self.op_timeout,
                 "operations": {s.do: OperationSpec() for s in self.operations},
                 "expect": self.anomalies,
+                "allow": self.allow,
             }
         )
 

@@ -140,6 +140,8 @@ class Workload(_Model):
     nemesis: Nemesis | None = None
     clocks: dict[Annotated[int, Field(ge=0, le=63)], Annotated[str, Field(pattern=r"^[+-]\d+[smhd]$")]] = {}
     expect: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    stop_when: Literal["unreadable"] | None = None
     assertions: Annotated[dict[str, str], Field(alias="assert")] = {}
 
     def resolved_phases(self) -> tuple[Phase, ...]:
@@ -279,6 +281,12 @@ def problems(w: Workload) -> Iterator[Problem]:
     for n in w.clocks:
         if n >= w.writers:
             yield (("clocks", str(n)), f"clocks: there is no writer {n}; the workload has {w.writers}, from 0")
+    for i, name in enumerate(w.allow):
+        if name in w.expect:
+            yield (
+                ("allow", i),
+                f"allow: {name} is in expect, too; keep it in expect if it must be found, in allow if it may be",
+            )
     yield from _nemesis_problems(w)
     for metric, threshold in w.assertions.items():
         if metric not in METRICS:

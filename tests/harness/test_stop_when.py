@@ -1,0 +1,139 @@
+"""``stop_when: unreadable`` ends the load when a table cannot be read any more; the final reads still happen."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from checkers.evidence import history
+from checkers.evidence.history import Operation, Recorder
+from checkers.evidence.runfolder import RunFolder
+from checkers.timeline.unreadable import NO_SUCH_KEY
+from compose.install.installation import Installation
+from compose.processes.watchdog import Watchdog
+from harness.run.context import RunContext, context_of
+from harness.run.phases import Phases, Progress
+from harness.run.settings import Settings
+from harness.tablefiles.follower import Follower
+from harness.writers.slot import Writer, WriterSlot
+from workloads.file import workload
+
+PATIENCE = 300.0
+
+DRIVER = f"""
+import json, os, socket, sys
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+listener.bind(sys.argv[1] + ".new")
+listener.listen(1)
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+good = int(sys.argv[2])
+connection, _ = listener.accept()
+with connection, connection.makefile("rwb") as stream:
+    for n, line in enumerate(stream):
+        if n < good:
+            answer = {{"ok": True, "result": [], "bound": None}}
+        else:
+            answer = {{"ok": False, "error": [["{NO_SUCH_KEY}", "(Service: S3, Status Code: 404)"]], "bound": None}}
+        stream.write(json.dumps(answer).encode() + b"\\n")
+        stream.flush()
+"""
+"""A driver without Spark: it speaks the writers' protocol; after so many answers a file is missing."""
+
+
+class Process:
+    """That driver."""
+
+    def __init__(self, path: Path, good: int) -> None:
+        self._path = path
+        self._process = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), str(good)])
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def logs(self) -> Path:
+        return self._path.with_suffix(".log")
+
+
+class Heard:
+    """A watcher that remembers what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def progress(self, done: int, total: int | None) -> None:
+        """Nothing."""
+
+
+def context(folder: Path, stop_when: str, heard: Heard) -> RunContext:
+    """A run of 40 operations on one table by two writers."""
+    text = f"workload: w\ntables: [{{name: t}}]\nwriters: 2\nlength: {{ops: 40}}\n{stop_when}operations: {{insert: 1, read: 1}}\n"
+    nowhere = folder / "nowhere"
+    parts = Installation(nowhere, nowhere, {}, nowhere, nowhere, nowhere, nowhere, nowhere)
+    return context_of(workload.parse(text), RunFolder(folder), parts, Settings(seed=1, command="w"), heard)
+
+
+@contextmanager
+def slots(folder: Path, good: int) -> Iterator[list[WriterSlot]]:
+    """Two connected writers whose drivers answer well so often."""
+
+    def launch(name: str, generation: int) -> Writer:
+        path = folder / f"{name}.{generation}"
+        return Writer(name, Process(path, good), path)
+
+    with ExitStack() as stack:
+        out = []
+        for n in range(2):
+            out.append(slot := WriterSlot(f"w{n}", launch, PATIENCE))
+            stack.callback(slot.kill)
+        for slot in out:
+            slot.connect()
+        yield out
+
+
+def executed(folder: Path, stop_when: str, good: int = 3) -> tuple[list[Operation], Heard, str | None]:
+    """The operations of a run whose table loses a file, what was said, and why the load ended."""
+    heard = Heard()
+    run = context(folder, stop_when, heard)
+    watchdog = Watchdog(run.run_id, remove=[])
+    with slots(folder, good) as writers, Recorder(run.folder.history, {}) as recorder:
+        follower = Follower({}, lambda table: None, recorder.now, None)
+        phases = Phases(run, recorder, follower, writers, None, watchdog, Progress(heard, None))
+        try:
+            for phase in run.workload.resolved_phases():
+                phases.phase(phase)
+            phases.final_reads()
+        finally:
+            watchdog.close()
+    return history.read(run.folder.history).operations(), heard, phases.ended_by
+
+
+def of_phase(operations: list[Operation], phase: str) -> int:
+    return sum(o.invoked.extra.get("phase") == phase for o in operations)
+
+
+def test_the_load_ends_when_two_writers_cannot_read_a_table_and_the_final_reads_follow(tmp_path: Path) -> None:
+    operations, heard, ended = executed(tmp_path, "stop_when: unreadable\n")
+    assert 8 <= of_phase(operations, "main") < 40
+    assert of_phase(operations, "final-reads") == 2
+    assert ended is not None and ended.startswith("t: unreadable since ") and "a file that no error names" in ended
+    assert [x for x in heard.said if x.startswith("t: unreadable")] == [ended], "it is said once"
+    assert heard.said[-1] == "stop_when: unreadable: the load ends here"
+
+
+@pytest.mark.parametrize(("stop_when", "good"), [("", 3), ("stop_when: unreadable\n", 99)])
+def test_without_the_key_or_without_a_missing_file_the_load_goes_on(tmp_path: Path, stop_when: str, good: int) -> None:
+    operations, heard, ended = executed(tmp_path, stop_when, good)
+    assert of_phase(operations, "main") == 40 and of_phase(operations, "final-reads") == 2 and ended is None
+    assert any("unreadable since" in x for x in heard.said) is (good == 3)

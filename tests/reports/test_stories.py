@@ -1,0 +1,319 @@
+"""What a page and the terminal say of stories, of anomalies that are allowed or missed, and of a scenario."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+from checkers.evidence import tablelog
+from checkers.evidence.history import Recorder
+from checkers.evidence.runfolder import RunFolder
+from checkers.judge.known import Known
+from checkers.judge.runfolder import Outcome, Results, write_results
+from checkers.judge.stories import Step, Story, Told
+from checkers.selftest import recorded
+from checkers.timeline.unreadable import Unreadable
+from checkers.verdict import Anomaly, Validity, Verdict
+from harness.cli.check import publish
+from harness.run.judged import judge_run
+from reports.drawing import words
+from reports.run import anomalies, banner, junit, page, stored, summary, timeline
+from reports.run.results import verdict_words
+from tests.support.unreadable import broken
+from workloads.file import scenario
+
+UNDELETE = Anomaly("undelete", "replay", "t", "Id 1 is still there.", ops=("w0-1",), documented="https://a.org/x")
+LATER = replace(UNDELETE, name="nonlinearizable", checker="linearizable", same_as="undelete")
+STALE = Anomaly("stale-read", "reads", "t", "It is old.", ops=("w1-1",))
+UNMET = Anomaly("expected-not-found", "expect", None, "Not there.", evidence={"expected": "undelete"})
+
+
+def run(folder: Path, results: Results, plan: dict[str, Any] | None = None) -> Path:
+    """The folder of a complete run of three operations with these results."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with Recorder(folder / "history.jsonl", {}) as recorder:
+        for process, op in ((0, "w0-1"), (1, "w1-1"), (13, "w1-2"), (3, "w3-0")):
+            recorder.record("invoke", process, "insert", table="t", value={}, op=op)
+            recorder.record("ok", process, "insert", table="t", op=op)
+    (folder / "plan.yaml").write_text(yaml.safe_dump({"workload": "mine", "writers": 3, **(plan or {})}))
+    (folder / "run.json").write_text(json.dumps({"state": "complete"}))
+    write_results(results, folder / "results.json")
+    return folder
+
+
+def said(*found: Anomaly, valid: Validity = True, **more: Any) -> Results:
+    by = {a.checker: Verdict(a.checker, False, tuple(b for b in found if b.checker == a.checker)) for a in found}
+    return Results((*by.values(), Verdict("commits", True)), valid, **more)
+
+
+def terminal(folder: Path) -> str:
+    return "\n".join(summary.lines(folder, width=160, colour=False))
+
+
+def test_allowed_anomalies_are_listed_as_allowed_and_fail_nothing(tmp_path: Path) -> None:
+    folder = run(tmp_path, said(UNDELETE, LATER, allowed=("undelete",)))
+    text = terminal(folder)
+    assert "✓ mine: Valid" in text and "found only what is allowed: undelete" in text
+    assert "1 undelete  on t, found by replay, confirmed by linearizable, documented, allowed" in text
+    html = page.render(folder)
+    assert (
+        "<small>allowed</small>" in html
+        and '<span class="tag">allowed</span>' in html
+        and "violated, as allowed" in html
+    )
+    suite = ET.fromstring(junit.render(folder))
+    assert suite.get("failures") == "0"
+    assert any("undelete on t (allowed)" in (x.text or "") for x in suite.iter("system-out"))
+    assert verdict_words(json.loads((folder / "results.json").read_text())) == "valid, undelete ×1 allowed"
+
+
+def test_what_is_neither_expected_nor_allowed_fails_beside_what_is(tmp_path: Path) -> None:
+    folder = run(tmp_path, said(UNDELETE, STALE, valid=False, allowed=("undelete",)))
+    assert "2 anomalies found" in terminal(folder)
+    assert "stale-read, the first one:" in terminal(folder)
+    assert [x.get("message") for x in ET.fromstring(junit.render(folder)).iter("failure")] == ["stale-read ×1"]
+
+
+def test_an_unmet_expectation_is_the_headline_and_no_anomaly(tmp_path: Path) -> None:
+    results = said(UNMET, valid=False, expected=("undelete",))
+    folder = run(tmp_path / "a", results)
+    assert terminal(folder).splitlines()[1] == "✕ mine: expected undelete, not seen"
+    assert "expected-not-found" not in terminal(folder) and "belongs under allow" in terminal(folder)
+    assert "<h1>expected undelete, not seen</h1>" in page.render(folder)
+    assert [x.get("message") for x in ET.fromstring(junit.render(folder)).iter("failure")] == [
+        "expected undelete, not seen"
+    ]
+    assert verdict_words(results.to_json()) == "expected undelete, not seen"
+    more = banner.banner(stored.load(run(tmp_path / "b", said(UNMET, STALE, valid=False, expected=("undelete",)))))
+    assert more.headline == "expected undelete, not seen; 1 anomaly found" and "They found stale-read." in more.sentence
+
+
+@pytest.mark.parametrize(
+    ("results", "text"),
+    [
+        ({"valid": True}, "valid"),
+        ({"valid": False}, "anomalies found"),
+        ({"valid": "unknown"}, "unknown"),
+        ({"valid": "unknown", "scenario": {"state": "reproduced"}}, "reproduced"),
+        ({}, "not checked"),
+    ],
+)
+def test_a_list_of_runs_has_the_verdict_in_words(results: dict[str, Any], text: str) -> None:
+    assert verdict_words(results) == text
+
+
+# --- stories ----------------------------------------------------------------------------------------------------------
+
+FALSE = Anomaly("false-failure", "commits", "t", "It was reported as failed.", ops=("w0-1",))
+GONE = Anomaly("missing-file", "replay", "t", "It is gone.", ops=("w0-1",), files=("metadata/a.avro",))
+STORY = Story(
+    "t",
+    (
+        Step("false-failure", ("commits",), 1, ("w0-1",), "insert w0-1: reported as failed, but the commit is on main"),
+        Step(
+            "missing-file",
+            ("replay",),
+            2,
+            ("w0-1",),
+            "insert w0-1: the client that believed this failure deleted 1 file that main needs",
+        ),
+        Step(
+            "unreadable",
+            (),
+            1,
+            ("w1-2",),
+            "unreadable since 9.0 s (file metadata/a.avro); 565 later operations say nothing",
+        ),
+    ),
+    (Known("jdbc-unreadable", "https://github.com/apache/iceberg/pull/10140", ("false-failure", "missing-file")),),
+)
+
+
+def test_a_story_is_told_in_its_order_with_its_known_defect(tmp_path: Path) -> None:
+    end = Unreadable("t", 9_000_000_000, "s3://b/t/metadata/a.avro", "w1-2", 565)
+    folder = run(tmp_path, said(STALE, GONE, FALSE, valid=False, told=Told((end,), (STORY,))))
+    lines = [x.strip() for x in summary.lines(folder, width=160, colour=False)]
+    at = lines.index("one story on t:")
+    assert lines[at + 1].startswith("false-failure: insert w0-1: reported as failed")
+    assert lines[at + 2].startswith("missing-file ×2: insert w0-1: the client that believed")
+    assert lines[at + 3] == "t: unreadable since 9.0 s (file metadata/a.avro); 565 later operations say nothing"
+    assert lines[at + 4] == "known: icequake prove jdbc-unreadable, https://github.com/apache/iceberg/pull/10140"
+    assert "false-failure, the first one:" in lines, "the cause is explained first"
+    html = page.render(folder)
+    cause, effect, end_at = (
+        html.index(x) for x in ("reported as failed, but", "the client that believed", "565 later operations")
+    )
+    assert html.index("One story on table t") < cause < effect < end_at < html.index('id="anomaly-1"')
+    assert '<code>icequake prove jdbc-unreadable</code>, <a href="https://github.com/apache/iceberg/pull/10140"' in html
+    assert ">iceberg#10140</a>" in html
+
+
+def test_an_unreadable_table_without_an_anomaly_is_said(tmp_path: Path) -> None:
+    end = Unreadable("accounts", 9_040_000_000, "s3://b/accounts/metadata/a.avro", "w1-2", 1)
+    folder = run(tmp_path, said(valid="unknown", told=Told((end,))))
+    line = "accounts: unreadable since 9.0 s (file metadata/a.avro); 1 later operation says nothing"
+    assert line in terminal(folder) and line in page.render(folder)
+
+
+def test_a_damaged_real_run_is_judged_and_shown_as_one_story(tmp_path: Path) -> None:
+    b = broken()
+    with zipfile.ZipFile(Path(recorded.__file__).with_name("recorded") / "quick-240.zip") as z:
+        z.extractall(tmp_path)
+    lines = [json.dumps({"format": 1, **{k: v for k, v in b.evidence.history.header.items() if k != "format"}})]
+    lines += [json.dumps(e.to_json()) for e in b.evidence.history.events]
+    (tmp_path / "history.jsonl").write_text("\n".join(lines) + "\n")
+    tablelog.write(b.evidence.logs[b.table], tmp_path / "tablelog" / f"{b.table}.jsonl")
+    judged = judge_run(RunFolder(tmp_path), publish)
+    first = (tmp_path / "results.json").read_bytes()
+    html = (tmp_path / "report.html").read_text()
+    assert f"One story on table {b.table}" in html and "later operations say nothing" in html
+    assert f"one story on {b.table}:" in terminal(tmp_path)
+    assert stored.load(tmp_path).told == judged.results.told
+    judge_run(RunFolder(tmp_path), publish)
+    assert (tmp_path / "results.json").read_bytes() == first
+
+
+# --- scenarios --------------------------------------------------------------------------------------------------------
+
+
+def shown(folder: Path, name: str, outcome: Outcome, valid: Validity, *found: Anomaly) -> Path:
+    """The run of a scenario of the library."""
+    (s,) = scenario.find([name])
+    plan = {
+        "workload": name,
+        "versions": {"iceberg": "1.12.0"},
+        "tables": [t.model_dump() for t in s.tables],
+        "scenario": s.model_dump(mode="json", exclude_defaults=True),
+    }
+    return run(folder, said(*found, valid=valid, expected=s.anomalies, scenario=outcome), plan)
+
+
+def test_a_reproduced_scenario_is_headed_by_what_it_shows(tmp_path: Path) -> None:
+    folder = shown(tmp_path, "undelete", Outcome("reproduced"), True, UNDELETE, LATER)
+    html = page.render(folder)
+    assert "<h1>Reproduced: a deleted row came back</h1>" in html and '<div class="banner reproduced">' in html
+    facts = [
+        "<dt>table</dt><dd>format version 2, merge-on-read, not partitioned</dd>",
+        "<dt>isolation</dt><dd>snapshot</dd>",
+        "<dt>affected releases</dt><dd>all versions (format version 2); by design</dd>",
+        '<dt>discussion</dt><dd><a href="https://github.com/apache/iceberg/issues/10720" rel="noreferrer">iceberg#10720</a></dd>',
+        "<dt>remedy</dt><dd>Set write.delete.isolation-level=serializable, or use format version 3.</dd>",
+    ]
+    places = [html.index(x) for x in ("Both are acknowledged, and the row is still there.", *facts, 'id="anomalies"')]
+    assert places == sorted(places)
+    text = terminal(folder)
+    assert text.splitlines()[1] == "! undelete: Reproduced: a deleted row came back"
+    assert "remedy: Set write.delete.isolation-level=serializable" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "valid", "status", "headline"),
+    [
+        (
+            "undelete-v3",
+            Outcome("reproduced"),
+            True,
+            "valid",
+            "Reproduced: a DELETE whose row was updated meanwhile was refused",
+        ),
+        (
+            "jdbc-unreadable",
+            Outcome("reproduced"),
+            "unknown",
+            "reproduced",
+            "Reproduced: an UPDATE reported as failed was committed, and its files were deleted",
+        ),
+        (
+            "jdbc-no-rival",
+            Outcome("fixed", ("did not find missing-file",)),
+            False,
+            "valid",
+            "Fixed in this version, not reproduced: an acknowledged INSERT lost its manifest list",
+        ),
+        (
+            "undelete",
+            Outcome("not reproduced", ("delete ended fail, not ok",)),
+            False,
+            "invalid",
+            "Not reproduced: a deleted row came back",
+        ),
+    ],
+)
+def test_the_headline_of_a_scenario(
+    tmp_path: Path, name: str, outcome: Outcome, valid: Validity, status: str, headline: str
+) -> None:
+    found = banner.banner(stored.load(shown(tmp_path, name, outcome, valid)))
+    assert (found.status, found.headline) == (status, headline)
+    assert all(why in found.sentence for why in outcome.why)
+
+
+def test_a_scenario_that_ended_early_is_incomplete(tmp_path: Path) -> None:
+    folder = shown(tmp_path, "undelete", Outcome("not reproduced"), "unknown")
+    (folder / "run.json").write_text(json.dumps({"state": "failed"}))
+    assert banner.banner(stored.load(folder)).headline == "Incomplete"
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "label"),
+    [
+        ("https://github.com/apache/iceberg/pull/10140", "iceberg#10140"),
+        ("https://github.com/projectnessie/nessie/issues/10062", "nessie#10062"),
+        ("https://github.com/apache/iceberg/blob/main/api/src/RowDelta.java", "iceberg: RowDelta.java"),
+        ("https://issues.apache.org/jira/browse/HIVE-26882", "HIVE-26882"),
+        (
+            "https://iceberg.apache.org/docs/latest/spark-procedures/#rollback_to_snapshot",
+            "iceberg.apache.org: rollback to snapshot",
+        ),
+        ("https://iceberg.apache.org/docs/latest/reliability/", "iceberg.apache.org: reliability"),
+        ("https://iceberg.apache.org", "iceberg.apache.org"),
+        ("http://[", "a link"),
+        ("see the docs", "see the docs"),
+    ],
+)
+def test_a_link_has_a_label_that_a_person_would_say(url: str, label: str) -> None:
+    assert words.link_label(url) == label
+
+
+def test_a_badge_is_a_label_and_no_url(tmp_path: Path) -> None:
+    html = page.render(run(tmp_path, said(UNDELETE, valid=False)))
+    assert '<a class="tag" href="https://a.org/x" rel="noreferrer">documented: a.org: x</a>' in html
+
+
+def test_a_process_that_is_not_its_writers_first_names_the_writer(tmp_path: Path) -> None:
+    loaded = stored.load(run(tmp_path, said()))
+    assert loaded.writers == 3, "the operation w3-0 is one of the nemesis's own writer"
+    rows = [anomalies.op_row(o, ()) for o in loaded.operations]
+    assert [r.process for r in rows] == ["0", "1", "13: writer 1, restarted", "3"]
+    lanes = timeline.timeline(loaded.operations, loaded.writers, (), {})
+    assert lanes is not None
+    assert {b.op: lanes.lanes[b.lane] for b in lanes.boxes} == {"w0-1": "0", "w1-1": "1", "w1-2": "1", "w3-0": "3"}
+    assert "a writer goes on as a new process" in page.render(loaded)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"stories": 3, "known": "x", "unreadable": {}, "allowed": 7, "expected": None, "scenario": []},
+        {"stories": [None, {"table": None, "steps": [{}, 3], "known": [{}, {"link": "javascript:alert(1)"}]}]},
+        {"unreadable": [{"since": "x", "later": True, "file": None}], "scenario": {"state": "reproduced", "why": 3}},
+        {"known": [{"scenario": "<script>", "link": "http://[", "anomalies": 1}], "stories": [{"steps": []}]},
+    ],
+)
+def test_stories_of_another_form_are_shown_as_far_as_they_go(tmp_path: Path, odd: dict[str, Any]) -> None:
+    folder = run(tmp_path, said(STALE, valid=False))
+    results = json.loads((folder / "results.json").read_text())
+    (folder / "results.json").write_text(json.dumps({**results, **odd}))
+    html = page.render(folder)
+    assert "1 anomaly found" in html and 'javascript:alert(1)"' not in html and "<script>," not in html
+    assert "1 anomaly found" in terminal(folder)
+    verdict_words({**results, **odd})
