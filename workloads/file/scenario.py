@@ -21,8 +21,9 @@ from nemesis.faults.lengths import Seconds
 from nemesis.faults.registry import VERBS
 from nemesis.faults.verb import RequestVerb
 from workloads.file import workload as schema
+from workloads.file.meant import suggest, unknown
 from workloads.file.workload import Length, OperationSpec, Workload, WorkloadError
-from workloads.file.yamlfile import KeyPath, Lines, Problem, read_text, refuse, suggest, validated
+from workloads.file.yamlfile import KeyPath, Lines, Problem, read_text, refuse, validated
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
@@ -187,10 +188,11 @@ def problems(s: Scenario) -> Iterator[Problem]:
     for i, name in enumerate(names):
         if name in names[:i]:
             yield (("operations", i, "name"), f"operation {name!r} is defined twice; give each its own name")
+    yield from schema.property_problems(s.tables)
     for i, o in enumerate(s.operations):
         at: KeyPath = ("operations", i)
         if o.do not in KINDS:
-            yield ((*at, "do"), f"do: unknown operation {o.do!r}{suggest(o.do, KINDS)}; allowed: {', '.join(KINDS)}")
+            yield ((*at, "do"), f"do: {unknown('operation', o.do, KINDS)}")
             continue
         if o.table is not None and o.table not in tables:
             yield ((*at, "table"), f"table: unknown table {o.table!r}; allowed: {', '.join(tables)}")

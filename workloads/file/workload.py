@@ -16,11 +16,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from nemesis.faults.fault import Fault
-from nemesis.faults.lengths import Seconds
+from nemesis.faults.lengths import Seconds, WholeSeconds
 from nemesis.faults.packages import PACKAGES
-from workloads.file import own_kinds
-from workloads.file.assertions import METRICS, assertion
-from workloads.file.yamlfile import FileError, KeyPath, Lines, Problem, read_text, refuse, suggest, validated
+from workloads.file import own_kinds, tableproperties
+from workloads.file.assertions import METRICS, Threshold, wrong
+from workloads.file.meant import suggest, unknown
+from workloads.file.yamlfile import FileError, KeyPath, Lines, Problem, read_text, refuse, validated
 from workloads.operations.keys import Keys
 from workloads.operations.kind import STAGES
 from workloads.operations.kinds import KINDS, KindError
@@ -71,8 +72,7 @@ class OperationSpec(_Model):
     retain_last: Annotated[int, Field(ge=1, le=100_000)] | None = None
     columns: Annotated[int, Field(ge=1, le=1000)] | None = None
     properties: Annotated[int, Field(ge=1, le=1000)] | None = None
-    older_than: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
-    """Seconds."""
+    older_than: Annotated[WholeSeconds, Field(ge=0, le=1_000_000)] | None = None
 
     model_config = ConfigDict(extra="allow", frozen=True)  # options of kinds from elsewhere
 
@@ -140,7 +140,7 @@ class Workload(_Model):
     nemesis: Nemesis | None = None
     clocks: dict[Annotated[int, Field(ge=0, le=63)], Annotated[str, Field(pattern=r"^[+-]\d+[smhd]$")]] = {}
     expect: tuple[str, ...] = ()
-    assertions: Annotated[dict[str, str], Field(alias="assert")] = {}
+    assertions: Annotated[dict[str, Threshold], Field(alias="assert")] = {}
 
     def resolved_phases(self) -> tuple[Phase, ...]:
         """The phases with every value filled in; one called ``main`` when the file has only ``length``."""
@@ -232,6 +232,7 @@ def problems(w: Workload) -> Iterator[Problem]:
     for i, name in enumerate(names):
         if name in names[:i]:
             yield (("tables", i, "name"), f"table {name!r} is defined twice; give each its own name")
+    yield from property_problems(w.tables)
     mixes: list[tuple[KeyPath, Mix, tuple[str, ...] | None]] = [(("operations",), w.operations, None)]
     mixes += [
         (("phases", i, "operations"), p.operations, p.tables)
@@ -241,7 +242,7 @@ def problems(w: Workload) -> Iterator[Problem]:
     for at, mix, of_phase in mixes:
         for kind, spec in mix.items():
             if kind not in KINDS:
-                yield ((*at, kind), f"unknown operation {kind!r}{suggest(kind, KINDS)}; allowed: {', '.join(KINDS)}")
+                yield ((*at, kind), unknown("operation", kind, KINDS))
                 continue
             known = {*(spec.tables or of_phase or ())} <= {*names}
             if (
@@ -282,14 +283,23 @@ def problems(w: Workload) -> Iterator[Problem]:
     yield from _nemesis_problems(w)
     for metric, threshold in w.assertions.items():
         if metric not in METRICS:
-            yield (
-                ("assert", metric),
-                f"unknown metric {metric!r}{suggest(metric, METRICS)}; allowed: {', '.join(METRICS)}",
-            )
-        try:
-            assertion(threshold)
-        except ValueError as e:
-            yield (("assert", metric), f"{metric}: {e}, not {threshold!r}")
+            yield (("assert", metric), unknown("metric", metric, METRICS))
+        elif (problem := wrong(metric, threshold)) is not None:
+            yield (("assert", metric), f"{metric}: {problem}")
+
+
+def property_problems(tables: tuple[TableSpec, ...]) -> Iterator[Problem]:
+    """Values of table properties that Iceberg refuses, or takes for others."""
+    for i, table in enumerate(tables):
+        for name, message in tableproperties.problems(table.properties, table.format_version):
+            yield (("tables", i, "properties", name), message)
+
+
+def property_doubts(tables: tuple[TableSpec, ...]) -> Iterator[Problem]:
+    """Table properties that Iceberg does not know. They are no errors: a table may have properties of its own."""
+    for i, table in enumerate(tables):
+        for name, message in tableproperties.doubts(table.properties):
+            yield (("tables", i, "properties", name), message)
 
 
 def _two_tables(w: Workload, kind: str, among: tuple[str, ...]) -> str | None:
@@ -310,18 +320,14 @@ def _nemesis_problems(w: Workload) -> Iterator[Problem]:
         yield (("nemesis",), "nemesis: names no fault; give packages, faults or both, or leave the key out")
     for i, name in enumerate(w.nemesis.packages):
         if name not in PACKAGES:
-            allowed = ", ".join(PACKAGES)
-            yield (("nemesis", "packages", i), f"unknown package {name!r}{suggest(name, PACKAGES)}; allowed: {allowed}")
+            yield (("nemesis", "packages", i), unknown("package", name, PACKAGES))
     for i, fault in enumerate(w.nemesis.faults):
         at: KeyPath = ("nemesis", "faults", i)
         for n in fault.writers or ():
             if n >= w.writers:
                 yield ((*at, "writers"), f"writers: there is no writer {n}; the workload has {w.writers}, from 0")
         if fault.do is not None and fault.do not in KINDS:
-            yield (
-                (*at, "do"),
-                f"do: unknown operation {fault.do!r}{suggest(fault.do, KINDS)}; allowed: {', '.join(KINDS)}",
-            )
+            yield ((*at, "do"), f"do: {unknown('operation', fault.do, KINDS)}")
 
 
 LIBRARY = Path(__file__).parents[1]
