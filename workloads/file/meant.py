@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
-_OTHER_WORDS: Mapping[str, tuple[str, ...]] = {
+OTHER_WORDS: Mapping[str, tuple[str, ...]] = {
     # keys of a workload or scenario file
     "name": ("workload", "scenario"),
     "ops": ("length",),
@@ -88,7 +88,7 @@ def nearest(word: object, allowed: Iterable[str]) -> str | None:
     """The allowed word that ``word`` was probably meant to be: one with the same meaning, else a similar one. None if there is none."""
     known = list(allowed)
     plain = str(word).lower().replace("_", "-").replace(" ", "-")
-    for other in (*_OTHER_WORDS.get(plain, ()), plain, plain.replace("-", "_")):
+    for other in (*OTHER_WORDS.get(plain, ()), plain, plain.replace("-", "_")):
         if other in known:
             return other
     near = difflib.get_close_matches(str(word), known, n=1)

@@ -1,4 +1,7 @@
-"""What PyYAML and pydantic say of a file, in plain words: what is wrong, in which line, and what to write instead."""
+"""What PyYAML and pydantic say of a file, in plain words: what is wrong, in which line, and what to write instead.
+
+What is said of a file that is no YAML never quotes it: in such a file a secret cannot be told from other text.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from pydantic_core import ErrorDetails
 
 from workloads.file.meant import nearest
 
-TABS = "is indented with a tab; use spaces, not tabs"
+TABS = "this line is indented with a tab; use spaces, not tabs"
+NO_KEY = "this line has no key and value; write key: value, with a space after the colon"
 
 _CLOSES = {"sequence": ("[", "]"), "mapping": ("{", "}")}
 
@@ -30,32 +34,36 @@ def of_yaml(error: yaml.YAMLError, text: str) -> tuple[int | None, str]:
     line = error.problem_mark.line + 1
     began = line if error.context_mark is None else error.context_mark.line + 1
     lines = text.splitlines()
-    return _told(error, line, began, lines)
+    return _told(error, line, error.problem_mark.column, began, lines)
 
 
 def _code(character: str | int) -> int:
     return character if isinstance(character, int) else ord(character)
 
 
-def _told(error: yaml.MarkedYAMLError, line: int, began: int, lines: list[str]) -> tuple[int, str]:
+def _told(error: yaml.MarkedYAMLError, line: int, column: int, began: int, lines: list[str]) -> tuple[int, str]:
     problem, context = error.problem or "", error.context or ""
     here = lines[line - 1] if line <= len(lines) else ""
     if "\t" in here[: len(here) - len(here.lstrip())]:
         return line, TABS
     if match := re.match(r"expected ',' or '[\]}]'", problem):
         opening, closing = _CLOSES["sequence" if match[0].endswith("]'") else "mapping"]
-        return began, f"the {opening} of this line is not closed by {closing}, or a comma is missing before line {line}"
+        return (
+            began,
+            f"the {opening} of this line is not closed by {closing}, or a comma or quotes are missing before line {line}",
+        )
     if problem == "found unexpected end of stream" and "quoted" in context:
         return began, "the quote that begins in this line is not closed"
     if problem == "could not find expected ':'" and context == "while scanning a simple key":
-        return (
-            began,
-            f"{_cut(lines[began - 1].strip())} has no key and value; write key: value, with a space after the colon",
-        )
-    if problem == "mapping values are not allowed here" or problem.startswith(
-        ("expected <block end>", "expected '<document start>'")
+        return began, NO_KEY
+    if problem == "mapping values are not allowed here" and ":" in here[:column].rstrip():
+        return line, 'a value with ": " in it must be put in quotes'
+    if problem.startswith("expected <block end>") and column > _indent(here):
+        return line, _behind(here, column)
+    if problem.startswith(
+        ("mapping values are not allowed here", "expected <block end>", "expected '<document start>'")
     ):
-        return line, _not_in_order(line, began, here, lines)
+        return _not_in_order(line, began, here, lines)
     if problem.startswith("found character"):
         return line, _strange(problem, here)
     if problem.startswith("expected chomping or indentation indicators"):
@@ -65,40 +73,43 @@ def _told(error: yaml.MarkedYAMLError, line: int, began: int, lines: list[str]) 
     if problem.startswith("found undefined alias") or context == "while scanning an alias":
         return line, "a value that begins with * means another place of the file in YAML; put it in quotes"
     if problem.startswith("could not determine a constructor for the tag"):
-        return line, f"a value that begins with ! ({problem.rpartition(' ')[2]}) is not allowed; put it in quotes"
+        return line, "a value that begins with ! is not allowed; put it in quotes"
     if problem == "but found another document":
         return line, "a second document begins here (---); a file has only one"
     if problem.startswith("found unknown escape character"):
         return line, "a backslash in double quotes must be written twice; or use single quotes"
     if problem == "found unhashable key":
         return line, "a key must be a word, not a list or a mapping"
+    if context.startswith("found duplicate anchor"):
+        return line, f"the name {context.split()[3].rstrip(';')} after & is given twice; give each its own"
     return line, f"not YAML: {f'{context}: ' if context else ''}{problem}"
 
 
-def _not_in_order(line: int, began: int, here: str, lines: list[str]) -> str:
-    """A line that does not fit those before it: by its indentation, by its dash, or by what stands behind the value."""
+def _behind(here: str, column: int) -> str:
+    """What stands behind a value that is complete."""
+    if here[column] in "]}":
+        return f"this line has one {here[column]} too many"
+    if re.search(r"""['"]""", here[:column]):
+        return "something stands behind the closing quote; quote the whole value, and double a quote inside it"
+    return "something stands behind a complete value; put the whole value in quotes"
+
+
+def _not_in_order(line: int, began: int, here: str, lines: list[str]) -> tuple[int, str]:
+    """A line that does not fit the one before it: by its indentation, by its dash, or because that one has no key."""
     before = next(
         (n for n in range(line - 1, 0, -1) if lines[n - 1].strip() and not lines[n - 1].lstrip().startswith("#")), 0
     )
     above = lines[before - 1] if before else ""
     if before and _indent(here) != _indent(above):
-        return (
+        return line, (
             f"line {line} is indented differently from line {before}; "
             "give the keys of one mapping, and the entries of one list, the same indentation"
         )
-    if (
-        before
-        and here.lstrip().startswith("-") != above.lstrip().startswith("-")
-        and re.search(r":\s*\S", here + above)
-    ):
-        return f"line {line} and line {before} are not both entries of a list (- …) or both keys of a mapping"
+    if before and here.lstrip().startswith("-") != above.lstrip().startswith("-"):
+        return line, f"line {line} and line {before} must both be entries of a list (- …) or both keys of a mapping"
     if before and not re.search(r":(\s|$)", above):
-        return f"line {before} has no key and value; write key: value, with a space after the colon"
-    if (re.search(r"""['"]""", here) and began == line - 1) or re.search(r"""(['"]).*\1\s*[^\s,}\]#]""", here):
-        return "something stands behind the closing quote; quote the whole value, and double a quote inside it"
-    if here.count(": ") > 1:
-        return 'a value with ": " in it must be put in quotes'
-    return f"this does not continue what begins in line {began}; look for a missing key, bracket or space after a colon"
+        return before, NO_KEY
+    return line, f"this does not continue what begins in line {began}; look for a missing key, quote or bracket"
 
 
 def _indent(line: str) -> int:
@@ -110,10 +121,6 @@ def _strange(problem: str, here: str) -> str:
         return "has a tab where a value should begin; use spaces, not tabs"
     sign = problem.split("'")[1] if "'" in problem else here.strip()[:1]
     return f'a value cannot begin with {sign} in YAML; put it in quotes, such as "{sign}…"'
-
-
-def _cut(text: str) -> str:
-    return repr(text if len(text) <= 40 else f"{text[:40]}…")
 
 
 def shown(value: Any) -> str:

@@ -138,10 +138,10 @@ def _descend(annotation: Any, step: Hashable) -> Any:
 def _message(error: ErrorDetails, location: KeyPath, root: type[BaseModel]) -> str:
     key = location[-1] if location else None
     kind = error["type"]
+    if isinstance(key, str) and error["input"] is None and (found := re.fullmatch(r"(\S+)[: ]((?![A-Z])\S+)", key)):
+        return f"{key!r} is one word; write {found[1]}: {found[2]}, with a space after the colon"
     if kind == "extra_forbidden":
         allowed = _allowed_keys(location[:-1], root)
-        if isinstance(key, str) and error["input"] is None and (found := re.fullmatch(r"(\w+)[: ](\S+)", key)):
-            return f"{key!r} is one word; write {found[1]}: {found[2]}, with a space after the colon"
         return unknown("key", key, allowed)
     if kind == "missing":
         return f"missing key {key!r}"
