@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from checkers.judge.check import ANOMALIES
 from compose.catalogs import user_file
@@ -23,7 +24,7 @@ from workloads.file import workload as schema
 from workloads.file.meant import unknown
 from workloads.file.scenario import Scenario
 from workloads.file.workload import Workload
-from workloads.file.yamlfile import KeyPath, Lines, Problem, line_of, read_text, refuse
+from workloads.file.yamlfile import KeyPath, Lines, Problem, entries, line_of, read_text, refuse
 
 OWN = ", or a file of your own, my.yaml"
 
@@ -70,7 +71,7 @@ def read_workload(path: Path, warn: Warn = _unheard) -> WorkloadFile:
     Raises:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
-    workload, lines = schema.shape(read_text(path), str(path))
+    workload, lines = schema.shape(read_text(path), str(path), lambda data: _names_in(data, "expect", OWN))
     own = user_file.is_file(workload.catalog)
     catalog = _absent_file(path.parent / workload.catalog) if own else _unknown_catalog(workload.catalog, OWN)
     refuse([*schema.problems(workload), *catalog, *_unknown_anomalies("expect", workload.expect)], lines, str(path))
@@ -89,11 +90,21 @@ def read_scenario(path: Path, warn: Warn = _unheard) -> Scenario:
     Raises:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
-    found, lines = scenario.shape(read_text(path), str(path))
+    found, lines = scenario.shape(read_text(path), str(path), lambda data: _names_in(data, "anomalies"))
     names = (*_unknown_catalog(found.catalog), *_unknown_anomalies("anomalies", found.anomalies))
     refuse([*scenario.problems(found), *names], lines, str(path))
     _warn_of(schema.property_doubts(found.tables), lines, path, warn)
     return found
+
+
+def _names_in(data: Any, anomalies: str, more: str = "") -> Iterator[Problem]:
+    """Catalogs and anomalies in the plain data of a file that mean nothing; ``anomalies``: the key of the latter."""
+    for _, name in entries(data, "catalog"):
+        if isinstance(name, str) and not user_file.is_file(name):
+            yield from _unknown_catalog(name, more)
+    for _, names in entries(data, anomalies):
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            yield from _unknown_anomalies(anomalies, tuple(names))
 
 
 def _warn_of(doubts: Iterable[Problem], lines: Lines, path: Path, warn: Warn) -> None:

@@ -200,7 +200,7 @@ def test_a_wait_before_a_retry_is_whole_seconds() -> None:
         ("abort_rate", "<=0.05", 'abort_rate is a share: write "<=5%"'),
         ("retry_rate", "<101%", "retry_rate is a share and lies between 0% and 100%, so '<101%' says nothing"),
         ("ok_rate", ">5s", "ok_rate is a share: write a percentage such as \"<5%\", not '>5s'"),
-        ("ok_rate", "most", "must be a comparison such as \"<5%\", not 'most'"),
+        ("ok_rate", "most", "ok_rate: must be a comparison such as \"<5%\", not 'most'"),
         ("latency_p99_ms", "<2s", None),
         ("latency_p99_ms", "<500", 'latency_p99_ms is a time: write "<500ms"'),
         ("latency_p50_ms", "<5%", "latency_p50_ms is a time: write one such as \"<500ms\", not '<5%'"),
@@ -218,7 +218,7 @@ def test_a_threshold_has_the_unit_of_its_metric(metric: str, text: str, says: st
         return
     with pytest.raises(WorkloadError) as error:
         parse(file, "w.yaml")
-    assert str(error.value) == f"w.yaml:5: {metric}: {says}"
+    assert str(error.value) == f"w.yaml:5: {says}"
 
 
 def test_a_threshold_is_in_the_unit_of_what_is_measured() -> None:

@@ -65,7 +65,7 @@ def wrong(metric: str, text: str) -> str | None:
     try:
         symbol, number, unit = _parts(text)
     except ValueError:
-        return f"must be a comparison such as {example}, not {text!r}"
+        return f"{metric}: must be a comparison such as {example}, not {text!r}"
     if is_share(metric):
         if unit == "":
             percent = 100 * number if number < 1 else number

@@ -188,14 +188,14 @@ KNOWN: Mapping[str, str] = {
 """Every name → ``boolean``, ``integer`` (32 bits), ``long`` (64 bits), ``decimal``, ``word`` (of an enumeration) or ``text``."""
 
 
-def problems(properties: Mapping[str, str], format_version: int) -> Iterator[tuple[str, str]]:
+def problems(properties: Mapping[str, str], format_version: int | None) -> Iterator[tuple[str, str]]:
     """Each property with a value that Iceberg refuses or takes for another, and why.
 
     Args:
-        format_version: the table's, by its own key.
+        format_version: the table's, by its own key; None if that is unknown.
     """
     for name, value in properties.items():
-        if name == FORMAT_VERSION and value != str(format_version):
+        if name == FORMAT_VERSION and format_version is not None and value != str(format_version):
             yield (
                 name,
                 f"{name}: is {value!r} here and format_version {format_version}; give only the key format_version",

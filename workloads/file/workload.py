@@ -9,7 +9,7 @@ one: whoever runs a file reads it by ``harness.run.resolve``, which looks these 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,7 +21,18 @@ from nemesis.faults.packages import PACKAGES
 from workloads.file import own_kinds, tableproperties
 from workloads.file.assertions import METRICS, Threshold, wrong
 from workloads.file.meant import suggest, unknown
-from workloads.file.yamlfile import FileError, KeyPath, Lines, Problem, read_text, refuse, validated
+from workloads.file.yamlfile import (
+    FileError,
+    KeyPath,
+    Lines,
+    LookUp,
+    Problem,
+    entries,
+    nothing,
+    read_text,
+    refuse,
+    validated,
+)
 from workloads.operations.keys import Keys
 from workloads.operations.kind import STAGES
 from workloads.operations.kinds import KINDS, KindError
@@ -165,13 +176,47 @@ class Workload(_Model):
         return self
 
 
-def shape(text: str, file: str = "<workload>") -> tuple[Workload, Lines]:
+def names_in(data: Any) -> Iterator[Problem]:
+    """Names in the plain data of a workload file that mean nothing, whatever else is wrong with it."""
+    for at, mix in (*entries(data, "operations"), *entries(data, "phases", "*", "operations")):
+        for kind in mix if isinstance(mix, dict) else ():
+            if kind not in KINDS and own_kinds.SEPARATOR not in kind:
+                yield ((*at, kind), unknown("operation", kind, KINDS))
+    for at, name in entries(data, "nemesis", "packages", "*"):
+        if isinstance(name, str) and name not in PACKAGES:
+            yield (at, unknown("package", name, PACKAGES))
+    for _, thresholds in entries(data, "assert"):
+        yield from _metric_problems(thresholds if isinstance(thresholds, dict) else {})
+    yield from raw_property_problems(data)
+
+
+def raw_property_problems(data: Any) -> Iterator[Problem]:
+    """As :func:`property_problems`, of the plain data of a file; the format version is not compared."""
+    for at, properties in entries(data, "tables", "*", "properties"):
+        texts = {k: v for k, v in properties.items() if isinstance(v, str)} if isinstance(properties, dict) else {}
+        for name, message in tableproperties.problems(texts, None):
+            yield ((*at, name), message)
+
+
+def _metric_problems(thresholds: Mapping[str, Any]) -> Iterator[Problem]:
+    for metric, threshold in thresholds.items():
+        if metric not in METRICS:
+            yield (("assert", metric), unknown("metric", metric, METRICS))
+        elif isinstance(threshold, str) and (problem := wrong(metric, threshold)) is not None:
+            yield (("assert", metric), problem)
+
+
+def shape(text: str, file: str = "<workload>", look_up: LookUp = nothing) -> tuple[Workload, Lines]:
     """Parse the text of a workload file and check types but not names; also the line of each key.
+
+    Args:
+        look_up: finds further names that mean nothing if something is wrong with the types.
 
     Raises:
         WorkloadError: every problem, each with file, line and key.
     """
-    return _with_own_kinds(*validated(Workload, text, file), file)
+    found = validated(Workload, text, file, look_up=lambda data: (*names_in(data), *look_up(data)))
+    return _with_own_kinds(*found, file)
 
 
 def _with_own_kinds(w: Workload, lines: Lines, file: str) -> tuple[Workload, Lines]:
@@ -281,11 +326,7 @@ def problems(w: Workload) -> Iterator[Problem]:
         if n >= w.writers:
             yield (("clocks", str(n)), f"clocks: there is no writer {n}; the workload has {w.writers}, from 0")
     yield from _nemesis_problems(w)
-    for metric, threshold in w.assertions.items():
-        if metric not in METRICS:
-            yield (("assert", metric), unknown("metric", metric, METRICS))
-        elif (problem := wrong(metric, threshold)) is not None:
-            yield (("assert", metric), f"{metric}: {problem}")
+    yield from _metric_problems(w.assertions)
 
 
 def property_problems(tables: tuple[TableSpec, ...]) -> Iterator[Problem]:

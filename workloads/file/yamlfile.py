@@ -208,6 +208,25 @@ def line_of(location: KeyPath, lines: Lines) -> int:
 
 M = TypeVar("M", bound=BaseModel)
 
+LookUp = Callable[[Any], Iterable[Problem]]
+"""Looks up the names in the plain data of a file that need nothing else of the file; the data may be of any shape."""
+
+
+def nothing(data: Any) -> Iterable[Problem]:
+    """No problem of a file's plain data."""
+    return ()
+
+
+def entries(data: Any, *path: str) -> Iterator[tuple[KeyPath, Any]]:
+    """What stands at ``path`` in plain data of any shape, ``*`` for every entry of a list: its place and its value."""
+    found: list[tuple[KeyPath, Any]] = [((), data)]
+    for step in path:
+        if step == "*":
+            found = [((*at, i), x) for at, value in found if isinstance(value, list) for i, x in enumerate(value)]
+        else:
+            found = [((*at, step), v[step]) for at, v in found if isinstance(v, dict) and step in v]
+    yield from found
+
 
 def validated(
     root: type[M],
@@ -215,12 +234,14 @@ def validated(
     file: str,
     example: str = "workloads/quick.yaml",
     prepare: Callable[[Any, Lines], Any] = lambda data, lines: data,
+    look_up: LookUp = nothing,
 ) -> tuple[M, Lines]:
     """YAML text as a ``root``, and the line of every key (its path in the file → its line, from 1).
 
     Args:
         example: the file that the error on an empty file recommends as a start.
         prepare: called on the plain data before validation.
+        look_up: called if something is wrong, so that names that mean nothing are reported with it.
 
     Raises:
         FileError: every problem, each with file, line and key.
@@ -238,7 +259,9 @@ def validated(
         problems += _problems(e.errors(), root, lines)
     found = {**other, **dict(p for p in problems if p[0] in other)}  # a duration error says what is allowed
     problems = [p for p in problems if p[0] not in {*whole, *other}]
-    refuse([*problems, *whole.items(), *found.items()], lines, file)
+    problems += [*whole.items(), *found.items()]
+    if problems:
+        refuse([*problems, *look_up(data)], lines, file)
     assert model is not None, "every error of pydantic gives a problem"
     return model, lines
 
