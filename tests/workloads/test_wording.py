@@ -86,6 +86,16 @@ GOOD = "workload: w\ntables: [{name: t}]\nlength: {ops: 3}\noperations: {insert:
         (("workload: w", "workload: w\nwriters: 1.5"), 2, "writers: must be a whole number, not 1.5"),
         (("workload: w", "workload: w\nwriters:"), 2, "writers: must be a whole number, not nothing"),
         (("workload: w", "workload: w\nwriters: 65"), 2, "writers: must be at most 64, not 65"),
+        (
+            ("workload: w", 'workload: w\nclocks: {"1": 90}'),
+            2,
+            "1: must be a shift of the clock with a unit, such as +1h",
+        ),
+        (
+            ("workload: w", 'workload: w\nclocks: {"1": 2h}'),
+            2,
+            "1: '2h' must be a shift of the clock such as +1h or -30s",
+        ),
         (("workload: w", "workload: w\nrate: 0"), 2, "rate: must be more than 0, not 0"),
         (("workload: w", "workload: w\nrate: 5/s"), 2, "rate: must be a number, not '5/s'"),
         (("{name: t}", "{name: t, partitioned: some}"), 2, "partitioned: must be true or false, not 'some'"),

@@ -86,7 +86,11 @@ def test_what_is_not_said_has_a_default() -> None:
             6,
             'retry_rate: must be a comparison such as "<5%"',
         ),
-        (("{ops: 10}", "{ops: 10"), 5, "the { of this line is not closed by }, or a comma or quotes are missing before line 6"),
+        (
+            ("{ops: 10}", "{ops: 10"),
+            5,
+            "the { of this line is not closed by }, or a comma or quotes are missing before line 6",
+        ),
     ],
 )
 def test_an_error_names_line_key_and_remedy(change: tuple[str, str], line: int, says: str | None) -> None:

@@ -132,6 +132,12 @@ class Nemesis(_Model):
         return (*(f for p in self.packages for f in PACKAGES[p].faults), *self.faults)
 
 
+def _shift(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError("must be a shift of the clock with a unit, such as +1h or -30s")
+    return value
+
+
 class Workload(_Model):
     """A whole workload file. See ``docs/workload-file.md``."""
 
@@ -149,7 +155,9 @@ class Workload(_Model):
     operations: Annotated[Mix, Field(min_length=1)]
     phases: Annotated[tuple[Phase, ...], Field(max_length=100)] = ()
     nemesis: Nemesis | None = None
-    clocks: dict[Annotated[int, Field(ge=0, le=63)], Annotated[str, Field(pattern=r"^[+-]\d+[smhd]$")]] = {}
+    clocks: dict[
+        Annotated[int, Field(ge=0, le=63)], Annotated[str, Field(pattern=r"^[+-]\d+[smhd]$"), BeforeValidator(_shift)]
+    ] = {}
     expect: tuple[str, ...] = ()
     assertions: Annotated[dict[str, Threshold], Field(alias="assert")] = {}
 
