@@ -10,6 +10,7 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -21,6 +22,7 @@ from harness import __version__
 from harness.cli import options
 from harness.cli.app import app
 from harness.experiments.compare import Compare
+from harness.run import settings
 from nemesis.faults.packages import PACKAGES
 from nemesis.faults.registry import VERBS
 from tests.support.runs import ROOT, environment, icequake, inside
@@ -410,3 +412,21 @@ def test_a_level_or_model_that_is_nearly_right_is_told_the_right_one(
     options = [*(["--level", level] if level else []), *(["--model", model] if model else [])]
     done = inside("check", file, *options, cwd=tmp_path)
     assert done.returncode == 254 and says in last_line(done.stderr)
+
+
+def test_a_run_says_how_it_is_repeated_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stopped before anything is started."""
+    (tmp_path / "mine.yaml").write_text(SMALL)
+    said: list[str] = []
+
+    def stopped(**values: Any) -> None:
+        said.append(values["command"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(settings, "Settings", stopped)
+    inside("run", "mine.yaml", "--seed", "3", "--store", "runs", cwd=tmp_path, ICEQUAKE_COMMAND="./icequake")
+    inside("run", "quick", "--seed", "3", cwd=tmp_path, ICEQUAKE_COMMAND="icequake")
+    assert said == [
+        f"{tmp_path}/icequake run {tmp_path}/mine.yaml --seed 3 --store {tmp_path}/runs",
+        "icequake run quick --seed 3",
+    ]
