@@ -30,6 +30,7 @@ from checkers.isolation.transactions import Finding, Op, Transaction
 from checkers.linearizable import MODELS, KeyResult, check_model
 from checkers.timeline import explain
 from checkers.verdict import Anomaly, Validity, Verdict
+from workloads.file.meant import suggest
 
 LINEARIZABLE = "linearizable"
 BANK = "bank"
@@ -104,14 +105,18 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
         HistoryError: an operation does not belong to the model; the message names its event.
     """
     if model is not None and model not in models():
-        raise ModelError(f"the model {model!r} is not known; there are: {', '.join(models())}")
+        raise ModelError(
+            f"the model {model!r} is not known{suggest(model, models())}; there are: {', '.join(models())}"
+        )
     operations = h.operations()
     chosen = guess(operations) if model is None else model
     allowed = levels(chosen)
     if level is None:
         level = allowed[-1]
     if level not in allowed:
-        raise ModelError(f"the model {chosen} has no level {level!r}; it has: {', '.join(allowed)}")
+        raise ModelError(
+            f"the model {chosen} has no level {level!r}{suggest(level, allowed)}; it has: {', '.join(allowed)}"
+        )
     if chosen in WORKLOADS:
         verdict = _transactions(operations, chosen, level)
     elif chosen == BANK:

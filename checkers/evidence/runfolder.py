@@ -250,7 +250,7 @@ def find(path: Path) -> RunFolder:
     """
     folder = path if path.is_dir() else path.parent
     if not path.exists():
-        raise StoreError(f"{path}: no such run; `icequake list runs` shows the runs of a store")
+        raise StoreError(f"{path}: no such run; `icequake list runs --store DIR` shows the runs of a store")
     if not (folder / "history.jsonl").exists() and (folder / "latest").exists():
         folder = folder / "latest"
     if not (folder / "history.jsonl").exists() and not (folder / "plan.yaml").exists():

@@ -15,7 +15,7 @@ from typing import Any
 from checkers.evidence.evidence import Evidence
 from checkers.timeline.metrics import Metrics, measure
 from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
-from workloads.file.assertions import assertion
+from workloads.file.assertions import assertion, is_time
 
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -51,7 +51,7 @@ class Assertions(Checker):
                 notes.append(f"{metric} {threshold}: the run has nothing to measure it by")
                 continue
             kept = COMPARE[symbol](value, limit)
-            shown = f"{value:.2%}" if percent else f"{value:g}"
+            shown = f"{value:.2%}" if percent else f"{value:g}{' ms' if is_time(metric) else ''}"
             if not kept and not evidence.complete:
                 verdicts.append("unknown")
                 notes.append(f"{metric} {threshold}: {shown} until the run ended early")

@@ -15,7 +15,7 @@ from typing import Literal
 
 import psutil
 
-from compose.install import jars, jdk, minio_build, postgres_files
+from compose.install import jars, jdk, minio_build, postgres_files, releases
 from compose.install.cache import SetupError, home
 from compose.install.ensure import CONFS
 
@@ -68,10 +68,12 @@ def examine(*, store: Path = Path("store")) -> list[Examined]:
 
 
 def setup_command(*confs: str) -> str:
-    """The command that installs the parts: from a checkout, or from an installed distribution."""
-    if (CHECKOUT / "compose" / "install" / "bootstrap.py").is_file() and (CHECKOUT / "Makefile").is_file():
-        return " ".join(["python3 compose/install/bootstrap.py setup", *confs]) if confs else "make setup"
-    return " ".join(["python -m compose.setup", *confs])
+    """The command that installs the parts that every run needs, or the jars of a configuration of ``jars.lock``."""
+    words = [os.environ.get("ICEQUAKE_COMMAND", "icequake"), "setup"]
+    for conf in confs:
+        release = next((r.iceberg for r in releases.RELEASES if r.conf == conf), None)
+        words += [conf] if release is None else ["--iceberg", release]
+    return " ".join(words)
 
 
 def python() -> Iterator[Examined]:

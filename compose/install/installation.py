@@ -31,7 +31,7 @@ def spark_home() -> Path:
     """The Spark inside the pyspark wheel (found, not imported: importing costs half a second)."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise SetupError("pyspark is missing: pip install pyspark==4.1.4 (make setup does it)")
+        raise SetupError("pyspark is missing: pip install pyspark==4.1.4 (icequake setup does it)")
     return Path(spec.origin).parent
 
 

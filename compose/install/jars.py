@@ -228,7 +228,7 @@ class Ivy:
     def _ivy_jar(self) -> Path:
         for jar in sorted((self.spark_home / "jars").glob("ivy-*.jar")):
             return jar
-        raise SetupError(f"no Ivy in {self.spark_home / 'jars'}: reinstall pyspark (make setup)")
+        raise SetupError(f"no Ivy in {self.spark_home / 'jars'}: reinstall pyspark (icequake setup)")
 
     def _settings(self) -> list[str]:
         chosen = os.environ.get("ICEQUAKE_IVYSETTINGS")

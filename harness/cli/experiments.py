@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shlex
 import textwrap
@@ -16,12 +17,14 @@ from harness.cli.options import (
     BadArgument,
     IcebergOption,
     StoreOption,
-    command,
+    anywhere,
     known_catalog,
     listed,
     overridden,
+    path_anywhere,
     release_of,
     user_services,
+    warn,
 )
 
 if TYPE_CHECKING:
@@ -46,12 +49,15 @@ def prove(
     from reports import proofs as shown
     from workloads.file import scenario
 
-    scenarios = [read_scenario(p) for p in scenario.paths(names or [])]
+    scenarios = [read_scenario(p, warn) for p in scenario.paths(names or [])]
     release = release_of(iceberg)
-    again = f"{command()} prove" + (f" --iceberg {iceberg}" if iceberg is not None else "")
+    again = shlex.join([anywhere(), "prove", *([] if iceberg is None else ["--iceberg", iceberg])])
+    named = {s.scenario: path_anywhere(n) for s, n in zip(scenarios, names or [], strict=False)}
     with Voice(quiet=quiet) as voice, details_in(store):
         installation = setup.ensure_release(release)
-        proofs, found = proving.prove(scenarios, installation, store, voice, publish, times=times, command=again)
+        proofs, found = proving.prove(
+            scenarios, installation, store, voice, publish, times=times, command=again, named=named
+        )
     if output is not None:
         output.write_text(shown.to_json(proofs, found), encoding="utf-8")
     table = Table("scenario", "", "as expected", "what was seen, or why not", box=None, pad_edge=False)
@@ -87,10 +93,11 @@ def matrix(
     from harness.cli.terminal import Voice
     from harness.experiments import matrix as measuring
     from reports.matrix import page
+    from workloads.file.meant import unknown
 
     for kind in only or []:
         if kind not in predicted.KINDS:
-            raise BadArgument(f"--only {kind}: allowed: {', '.join(predicted.KINDS)}")
+            raise BadArgument(f"--only {kind}: {unknown('operation', kind, predicted.KINDS)}")
     cells = list(predicted.cells(tuple(k for k in predicted.KINDS if not only or k in only)))[:limit]
     other = None if against is None else _other_matrix(against)
     release = release_of(iceberg)
@@ -153,7 +160,7 @@ def compare(
     from reports.compare import page
     from workloads.file import workload as schema
 
-    spec = overridden(read_workload(schema.find(workload)), writers, ops, time, no_nemesis=no_nemesis)
+    spec = overridden(read_workload(schema.find(workload), warn), writers, ops, time, no_nemesis=no_nemesis)
     catalogs = [known_catalog(c) for c in listed("--catalog", catalog)] or [spec.catalog]
     for name in catalogs:
         user_services(name, None, None)  # reports services that do not answer before hours are spent
@@ -165,20 +172,40 @@ def compare(
         seed = comparing.first_seed(into)
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
+    file = path_anywhere(workload)
     shared = [f"--{k}={v}" for k, v in (("writers", writers), ("ops", ops), ("time", time)) if v is not None]
     shared += ["--no-nemesis"] if no_nemesis else []
     shared += ["--clean"] if clean else []
-    shared += ["--store", str(store)] if store != Path("store") else []
+    shared += ["--store", os.path.abspath(store)] if store != Path("store") else []
 
     def again(c: Contender, seed: int) -> str:
-        words = ["run", workload, "--seed", str(seed), "--catalog", c.catalog, "--iceberg", c.iceberg, *shared]
-        return f"{command()} {shlex.join(words)}"
+        words = [
+            "run",
+            file,
+            "--seed",
+            str(seed),
+            "--catalog",
+            path_anywhere(c.catalog),
+            "--iceberg",
+            c.iceberg,
+            *shared,
+        ]
+        return shlex.join([anywhere(), *words])
 
     into = into or comparing.new_folder(store, spec.workload)
-    words = ["compare", workload, "--catalog", ",".join(catalogs), "--iceberg", ",".join(found), *shared]
-    words += ["--seed", str(seed), "--seeds", str(seeds), "--into", str(into)]
+    words = [
+        "compare",
+        file,
+        "--catalog",
+        ",".join(map(path_anywhere, catalogs)),
+        "--iceberg",
+        ",".join(found),
+        *shared,
+    ]
+    words += ["--seed", str(seed), "--seeds", str(seeds), "--into", os.path.abspath(into)]
     words += ["--parallel", str(parallel)] if parallel > 1 else []
-    goes_on = f"{command()} {shlex.join(words)}"
+    words += ["--store", os.path.abspath(store)] if "--store" not in words else []
+    goes_on = shlex.join([anywhere(), *words])
     order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel, clean)
     with Voice(quiet=quiet) as voice, details_in(into, secrets_of(spec.catalog_properties)):
         which = f"seed {seed}" if seeds == 1 else f"seeds {seed} to {seed + seeds - 1}"

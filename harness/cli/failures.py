@@ -6,7 +6,7 @@ import errno
 import sys
 
 from harness.cli.crash import Crash
-from harness.cli.options import BadArgument, command
+from harness.cli.options import BadArgument
 
 BAD_INPUT, HARNESS_FAILED = 254, 255
 
@@ -20,8 +20,12 @@ def report_failure(message: str, code: int) -> int:
     return code
 
 
-def explain(crash: Crash) -> int:
-    """Print why a command ended, without secrets; return the exit code."""
+def explain(crash: Crash, help_command: str) -> int:
+    """Print why a command ended, without secrets; return the exit code.
+
+    Args:
+        help_command: the command that shows what may be typed.
+    """
     from checkers.clients.models import ModelError
     from checkers.conflicts.measured import MatrixError
     from checkers.evidence.history import HistoryError
@@ -41,7 +45,7 @@ def explain(crash: Crash) -> int:
         ExternalError | StoreError | HistoryError | TableLogError | ModelError | CompareError | MatrixError | PortInUse
     )
     if isinstance(error, BadArgument):
-        return fail(f"{error}; see `{command()} --help`", BAD_INPUT)
+        return fail(f"{error}; see `{help_command}`", BAD_INPUT)
     if isinstance(error, WorkloadError):
         for line in str(error).splitlines():
             fail(line, BAD_INPUT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,17 +11,21 @@ import typer
 
 from harness.cli.options import BadArgument, StoreOption
 
+WHAT = ("workloads", "scenarios", "operations", "faults", "packages", "checks", "catalogs", "versions", "runs")
+
 
 def list_(
     what: Annotated[
-        str, typer.Argument(help="workloads, scenarios, operations, faults, verbs, checks, catalogs, versions or runs.")
+        str,
+        typer.Argument(help="workloads, scenarios, operations, faults, packages, checks, catalogs, versions or runs."),
     ] = "workloads",
     store: StoreOption = Path("store"),
 ) -> int:
-    """List what is available: workloads, scenarios, operations, faults, verbs, checks, catalogs, versions, runs."""
+    """List what is available: workloads, scenarios, operations, faults, packages of faults, checks, catalogs, versions, runs."""
     from rich.table import Table
 
     from harness.cli.terminal import console
+    from workloads.file.meant import suggest
 
     columns: tuple[str, ...]
     rows: list[tuple[str, ...]]
@@ -39,23 +45,28 @@ def list_(
     elif what == "operations":
         from workloads.operations.kinds import KINDS
 
-        columns, rows = ("operation", "what it does"), [(n, (k.__doc__ or "").split("\n")[0]) for n, k in KINDS.items()]
+        columns = ("operation", "what it does", "its options")
+        rows = [(n, _first_line(k), ", ".join(k.options)) for n, k in KINDS.items()]
     elif what == "checks":
         from checkers.judge.check import ALL
 
         columns = ("check", "what it finds")
-        rows = [(c.name, (type(c).__doc__ or "").strip().split("\n")[0]) for c in ALL]
-    elif what == "faults":
+        rows = [(c.name, _first_line(c)) for c in ALL]
+    elif what == "packages":
         from nemesis.faults.packages import PACKAGES
 
         columns = ("package", "what it stands for", "its faults")
-        rows = [(p.name, p.summary, ", ".join(dict.fromkeys(f.name for f in p.faults))) for p in PACKAGES.values()]
-    elif what == "verbs":
+        rows = [(p.name, p.summary, _faults_of(p)) for p in PACKAGES.values()]
+    elif what in ("faults", "verbs"):  # a fault of a workload file is called by its verb
+        from nemesis.faults.packages import PACKAGES
         from nemesis.faults.registry import VERBS
         from nemesis.faults.table import options
 
-        columns = ("verb", "what happens", "its options")
-        rows = [(v.name, v.summary.replace("`", ""), ", ".join(options(v))) for v in VERBS.values()]
+        columns = ("fault (verb)", "what happens", "its options", "in the packages")
+        using = {
+            v: [p.name for p in PACKAGES.values() if p.name != "all" and v in {f.verb for f in p.faults}] for v in VERBS
+        }
+        rows = [(v.name, _plain(v.summary), ", ".join(options(v)), ", ".join(using[v.name])) for v in VERBS.values()]
     elif what == "catalogs":
         from compose.catalogs.registry import CATALOGS
 
@@ -70,16 +81,39 @@ def list_(
     elif what == "runs":
         from checkers.evidence import runfolder as stored
 
+        if not store.is_dir():
+            raise BadArgument(
+                f"there is no store {os.path.abspath(store)}; give the folder of the runs with --store, or run a workload first"
+            )
         columns, rows = ("run", "state", "verdict"), [_run_row(r) for r in stored.runs(store)]
+        if not rows:
+            typer.echo(f"no run in {store}")
+            return 0
     else:
-        raise BadArgument(
-            f"list {what}: allowed: workloads, scenarios, operations, faults, verbs, checks, catalogs, versions, runs"
-        )
+        raise BadArgument(f"list {what}: unknown{suggest(what, WHAT)}; allowed: {', '.join(WHAT)}")
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row)
     console().print(table)
+    if what == "operations":
+        typer.echo("\nEach operation also takes the options weight, keys and tables.")
     return 0
+
+
+def _first_line(thing: object) -> str:
+    """The first line of its docstring."""
+    return _plain((type(thing).__doc__ or "").strip().split("\n")[0])
+
+
+def _plain(text: str) -> str:
+    """Without the backticks around code; the name of an option or argument stands in quotes."""
+    return re.sub(r"`+([a-z_]+)`+", r"'\1'", text).replace("`", "")
+
+
+def _faults_of(package: Any) -> str:
+    if package.name == "all":
+        return "those of all packages"
+    return ", ".join(dict.fromkeys(fault.name for fault in package.faults))
 
 
 def _version_row(release: Any) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.failures import HARNESS_FAILED
-from harness.cli.options import IcebergOption, command, release_of
+from harness.cli.options import BadArgument, IcebergOption, command, release_of
 
 
 def doctor() -> int:
@@ -27,13 +27,27 @@ def doctor() -> int:
     return HARNESS_FAILED if any(f.state == "wrong" for f in findings) else 0
 
 
-def setup(iceberg: IcebergOption = None) -> int:
+def setup(
+    catalogs: Annotated[
+        list[str] | None,
+        typer.Argument(help="Catalogs whose jars are wanted, too: hadoop, nessie, sqlite.", show_default=False),
+    ] = None,
+    iceberg: IcebergOption = None,
+) -> int:
     """Download everything that a run needs into the cache; `run` does this by itself."""
     from compose import setup as complete
-    from compose.install import releases
+    from compose.install import ensure, jars, releases
+    from workloads.file.meant import unknown
 
-    if (release := release_of(iceberg)) == releases.DEFAULT:
-        return complete.main([])
+    others = {*ensure.CONFS, *(r.conf for r in releases.RELEASES)}
+    known = [c for c in dict.fromkeys(c for jar in jars.read_lock() for c in jar.confs) if c not in others]
+    for name in catalogs or ():
+        if name not in known:
+            raise BadArgument(f"setup {name}: {unknown('catalog with jars of its own', name, known)}")
+    if (release := release_of(iceberg)) == releases.DEFAULT or catalogs:
+        code = complete.main(catalogs or [])
+        if code or release == releases.DEFAULT:
+            return code
     ready = releases.ensure(release)
     complete.share_class_data(ready)
     typer.echo(f"icequake: everything for Iceberg {release.iceberg} on Spark {release.spark} is ready in {ready.home}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +26,28 @@ StoreOption = Annotated[Path, typer.Option("--store", help="Folder of all runs."
 def command() -> str:
     """How this program was called; used in the commands that it prints."""
     return os.environ.get("ICEQUAKE_COMMAND", "icequake")
+
+
+def anywhere() -> str:
+    """How this program can be called from any folder: by its name if it is on the PATH, else by its absolute path."""
+    program = command()
+    return os.path.abspath(program) if os.sep in program else program
+
+
+def path_anywhere(name: str) -> str:
+    """The absolute path of the file that ``name`` means; a name that is no file's stays."""
+    return os.path.abspath(name) if Path(name).is_file() else name
+
+
+def help_command(commands: Iterable[str]) -> str:
+    """The command that shows the help of the one of ``commands`` that was typed; of the whole program if there is none."""
+    typed = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    return f"{command()} {typed} --help" if typed in commands else f"{command()} --help"
+
+
+def warn(line: str) -> None:
+    """Print one line about input that is used nevertheless."""
+    typer.echo(f"icequake: warning: {line}", err=True)
 
 
 def ports_of(pairs: list[str]) -> dict[str, int]:
@@ -56,7 +80,7 @@ def release_of(iceberg: str | None, workload: Any = None) -> Any:
 def known_catalog(name: str, *, own_file: bool = True) -> str:
     from compose.catalogs import user_file
     from compose.catalogs.registry import CATALOGS
-    from workloads.file.yamlfile import suggest
+    from workloads.file.meant import suggest
 
     if own_file and user_file.is_file(name):
         user_file.load(Path(name))
@@ -109,7 +133,25 @@ def overridden(file: Any, writers: int | None, ops: int | None, time: str | None
     return file.changed(workload.model_copy(update=update), options)
 
 
-RunArgument = Annotated[Path, typer.Argument(help="A run's folder, or a `latest` link.")]
+RunArgument = Annotated[
+    Path | None,
+    typer.Argument(help="A run's folder, or a `latest` link; default: the store's latest run.", show_default=False),
+]
+
+
+def run_in(store: Path, run: Path | None) -> Path:
+    """The run that a command means: the store's latest one for None; a path that does not exist is looked for in the store, too.
+
+    Raises:
+        BadArgument: no run is named, and there is no store.
+    """
+    if run is None:
+        if not store.is_dir():
+            raise BadArgument(
+                f"there is no store {os.path.abspath(store)}; name a run's folder, or give the folder of the runs with --store"
+            )
+        return store / "latest"
+    return run if run.exists() or not (store / run).exists() else store / run
 
 
 def listed(option: str, text: str | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shlex
 from contextlib import nullcontext
@@ -15,12 +16,14 @@ from harness.cli.crash import details_in
 from harness.cli.options import (
     IcebergOption,
     StoreOption,
-    command,
+    anywhere,
     known_catalog,
     overridden,
+    path_anywhere,
     ports_of,
     release_of,
     user_services,
+    warn,
 )
 
 
@@ -38,7 +41,7 @@ def run(
         typer.Option(help="A catalog of `icequake list catalogs`, or your own, my.yaml; overrides the file."),
     ] = None,
     spark: Annotated[str | None, typer.Option(help="Your own Spark master: spark://host:7077, local[4].")] = None,
-    s3: Annotated[str | None, typer.Option(help="Your own object store: http://host:9000/bucket\\[/prefix].")] = None,
+    s3: Annotated[str | None, typer.Option(help="Your own object store: http://host:9000/bucket[/prefix].")] = None,
     clean: Annotated[
         bool, typer.Option("--clean", help="Drop the tables at the end, even in your own catalog.")
     ] = False,
@@ -47,7 +50,7 @@ def run(
     port: Annotated[
         list[str] | None, typer.Option(help="SERVICE=PORT: port of a service of the embedded stack; repeatable.")
     ] = None,
-    fresh: Annotated[bool, typer.Option(help="Start a new stack even if one is up.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start a new stack even if one is up.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:
     """Run one workload, check it, and write its page."""
@@ -63,7 +66,7 @@ def run(
     from harness.run.settings import Settings
     from workloads.file import workload as schema
 
-    spec = overridden(read_workload(schema.find(workload)), writers, ops, time, no_nemesis=no_nemesis)
+    spec = overridden(read_workload(schema.find(workload), warn), writers, ops, time, no_nemesis=no_nemesis)
     if catalog is not None:
         spec = spec.model_copy(update={"catalog": known_catalog(catalog)})
     ports = ports_of(port or [])
@@ -71,17 +74,18 @@ def run(
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
     external = user_services(spec.catalog, s3, spark)
-    words = ["run", workload, "--seed", str(seed)]
-    overrides = {"--writers": writers, "--ops": ops, "--time": time, "--catalog": catalog, "--iceberg": iceberg}
+    words = ["run", path_anywhere(workload), "--seed", str(seed)]
+    overrides = {"--writers": writers, "--ops": ops, "--time": time, "--iceberg": iceberg}
+    overrides |= {"--catalog": catalog and path_anywhere(catalog)}
     overrides |= {"--spark": spark, "--s3": s3}
     for option, value in overrides.items():
         words += [option, str(value)] if value is not None else []
     words += ["--no-nemesis"] if no_nemesis else []
     words += ["--clean"] if clean else []
-    words += ["--store", str(store)] if store != Path("store") else []
+    words += ["--store", os.path.abspath(store)] if store != Path("store") else []
     words += [w for pair in port or () for w in ("--port", pair)]
     settings = Settings(
-        seed=seed, command=f"{command()} {shlex.join(words)}", ports=ports, external=external, clean=clean
+        seed=seed, command=shlex.join([anywhere(), *words]), ports=ports, external=external, clean=clean
     )
     known = (*external.secrets, *secrets_of(spec.catalog_properties))
     with Voice(quiet=quiet) as voice, details_in(store, known):

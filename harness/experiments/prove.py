@@ -9,10 +9,11 @@ and which rows remain, each beside what the scenario expects.
 from __future__ import annotations
 
 import contextlib
+import shlex
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -188,12 +189,15 @@ def prove(
     *,
     times: int = 1,
     command: str = "icequake prove",
+    named: Mapping[str, str] | None = None,
     on: Bench | None = None,
 ) -> tuple[list[Proof], dict[str, str]]:
     """Run every scenario ``times`` times, those of one catalog together; all catalogs share the object store, Spark and the writers.
 
     Args:
         publish: writes each run's page.
+        command: how a person types it, without names.
+        named: scenario → how the person named it, if not by its name.
         on: a running bench to use.
 
     Returns:
@@ -220,7 +224,7 @@ def prove(
                         on = on or bench
                     else:
                         bench = on
-                    proofs += _on_one(bench, mine, runs, watcher, publish, times, command)
+                    proofs += _on_one(bench, mine, runs, watcher, publish, times, command, named or {})
             except FAILURES as e:  # the stack failed: the remaining scenarios cannot run
                 done = {p.scenario for p in proofs}
                 proofs += [Proof(s.scenario, "not run", (str(e),)) for s in mine if s.scenario not in done]
@@ -236,6 +240,7 @@ def _on_one(
     publish: Publish[object],
     times: int,
     command: str,
+    named: Mapping[str, str],
 ) -> list[Proof]:
     """The scenarios of one catalog: as many at a time as the bench has groups, then those that must run alone."""
     found: dict[tuple[str, int], Proof] = {}
@@ -252,7 +257,8 @@ def _on_one(
             stops.add(stop)
             if stopped.is_set():
                 return
-            proof = prove_once(bench, scenario, runs, f"{command} {scenario.scenario}", publish, group=group, stop=stop)
+            again = f"{command} {shlex.quote(named.get(scenario.scenario, scenario.scenario))}"
+            proof = prove_once(bench, scenario, runs, again, publish, group=group, stop=stop)
             stops.discard(stop)
             if stopped.is_set():  # the scenario was cut short
                 return

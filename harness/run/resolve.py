@@ -11,18 +11,20 @@ names of a changed workload are looked up again.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from checkers.judge.check import ANOMALIES
 from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS
 from workloads.file import scenario
 from workloads.file import workload as schema
+from workloads.file.meant import unknown
 from workloads.file.scenario import Scenario
 from workloads.file.workload import Workload
-from workloads.file.yamlfile import KeyPath, Lines, Problem, read_text, refuse, suggest
+from workloads.file.yamlfile import KeyPath, Lines, Problem, entries, line_of, read_text, refuse
 
 OWN = ", or a file of your own, my.yaml"
 
@@ -52,32 +54,65 @@ class WorkloadFile:
         return workload
 
 
-def read_workload(path: Path) -> WorkloadFile:
+Warn = Callable[[str], object]
+"""Called with one line about a file that is used nevertheless."""
+
+
+def _unheard(line: str) -> None:
+    pass
+
+
+def read_workload(path: Path, warn: Warn = _unheard) -> WorkloadFile:
     """Read a workload file and look up every name in it.
+
+    Args:
+        warn: called with each doubt about the file, such as a table property that Iceberg does not know.
 
     Raises:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
-    workload, lines = schema.shape(read_text(path), str(path))
+    workload, lines = schema.shape(read_text(path), str(path), lambda data: _names_in(data, "expect", OWN))
     own = user_file.is_file(workload.catalog)
     catalog = _absent_file(path.parent / workload.catalog) if own else _unknown_catalog(workload.catalog, OWN)
     anomalies = (*_unknown_anomalies("expect", workload.expect), *_unknown_anomalies("allow", workload.allow))
     refuse([*schema.problems(workload), *catalog, *anomalies], lines, str(path))
+    _warn_of(schema.property_doubts(workload.tables), lines, path, warn)
     if own:
         workload = workload.model_copy(update={"catalog": os.path.normpath(path.parent / workload.catalog)})
     return WorkloadFile(workload, lines, path)
 
 
-def read_scenario(path: Path) -> Scenario:
+def read_scenario(path: Path, warn: Warn = _unheard) -> Scenario:
     """Read a scenario file and look up every name in it.
+
+    Args:
+        warn: as for :func:`read_workload`.
 
     Raises:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
-    found, lines = scenario.shape(read_text(path), str(path))
-    names = (*_unknown_anomalies("anomalies", found.anomalies), *_unknown_anomalies("allow", found.allow))
-    refuse([*scenario.problems(found), *_unknown_catalog(found.catalog), *names], lines, str(path))
+    found, lines = scenario.shape(read_text(path), str(path), lambda data: _names_in(data, "anomalies"))
+    anomalies = (*_unknown_anomalies("anomalies", found.anomalies), *_unknown_anomalies("allow", found.allow))
+    names = (*_unknown_catalog(found.catalog), *anomalies)
+    refuse([*scenario.problems(found), *names], lines, str(path))
+    _warn_of(schema.property_doubts(found.tables), lines, path, warn)
     return found
+
+
+def _names_in(data: Any, anomalies: str, more: str = "") -> Iterator[Problem]:
+    """Catalogs and anomalies in the plain data of a file that mean nothing; ``anomalies``: the key, beside ``allow``, of the latter."""
+    for _, name in entries(data, "catalog"):
+        if isinstance(name, str) and not user_file.is_file(name):
+            yield from _unknown_catalog(name, more)
+    for key in (anomalies, "allow"):
+        for _, names in entries(data, key):
+            if isinstance(names, list) and all(isinstance(name, str) for name in names):
+                yield from _unknown_anomalies(key, tuple(names))
+
+
+def _warn_of(doubts: Iterable[Problem], lines: Lines, path: Path, warn: Warn) -> None:
+    for at, message in doubts:
+        warn(f"{path}:{line_of(at, lines)}: {message}")
 
 
 def _absent_file(path: Path) -> Iterator[Problem]:
@@ -88,7 +123,7 @@ def _absent_file(path: Path) -> Iterator[Problem]:
 def _unknown_catalog(name: str, more: str = "") -> Iterator[Problem]:
     """``more``: what is allowed besides the name of a catalog."""
     if name not in CATALOGS:
-        yield ("catalog",), f"unknown catalog {name!r}{suggest(name, CATALOGS)}; allowed: {', '.join(CATALOGS)}{more}"
+        yield ("catalog",), f"{unknown('catalog', name, CATALOGS)}{more}"
 
 
 def _unknown_anomalies(key: str, names: tuple[str, ...]) -> Iterator[Problem]:
@@ -96,4 +131,4 @@ def _unknown_anomalies(key: str, names: tuple[str, ...]) -> Iterator[Problem]:
     for i, name in enumerate(names):
         if name not in ANOMALIES:
             at: KeyPath = (key, i)
-            yield at, f"{key}: unknown anomaly {name!r}{suggest(name, allowed)}; allowed: {', '.join(allowed)}"
+            yield at, f"{key}: {unknown('anomaly', name, allowed)}"

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, get_args
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, ValidationInfo, model_validator
 from pydantic_core import PydanticKnownError
 
 from nemesis.faults.fields import VERB_FIELDS, FaultFields, Target
@@ -38,9 +38,9 @@ class Fault(FaultFields):
     verb: Annotated[str, BeforeValidator(_known)]
 
     @model_validator(mode="after")
-    def _fits(self) -> Fault:
+    def _fits(self, info: ValidationInfo) -> Fault:
         verb = self.action
-        self.own(verb.own)  # first: an unknown key may be a misspelt one that is needed
+        self.own(verb.own, info.context)  # first: an unknown key may be a misspelt one that is needed
         for key in verb.needs:
             if getattr(self, key) is None:
                 allowed = f": one of {', '.join(get_args(Target))}" if key == "target" else ""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from nemesis.faults.lengths import Seconds
+from nemesis.faults.lengths import Seconds, WholeSeconds
 
 Service = Literal["catalog", "store", "database"]
 """``database``: the database of the catalog server. Its connections belong to that server, not to a writer."""
@@ -91,7 +91,7 @@ class FaultFields(BaseModel):
     probability: Annotated[float, Field(gt=0, le=1)] = 1.0
     status: Annotated[int, Field(ge=400, le=599)] | None = None
     sqlstate: Annotated[str, Field(pattern=r"^[0-9A-Z]{5}$")] | None = None
-    retry_after: Annotated[int, Field(ge=0, le=60)] | None = None
+    retry_after: Annotated[WholeSeconds, Field(ge=0, le=60)] | None = None
     seconds: Seconds | None = None
     jitter: Seconds | None = None
     rate: Annotated[int, Field(ge=1)] | None = None
@@ -103,6 +103,10 @@ class FaultFields(BaseModel):
     weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     duration: Seconds | None = None
 
-    def own(self, fields: type[Own]) -> Own:
-        """The values of the fields that the verb declares for itself. Raises ValidationError if they do not fit ``fields``."""
-        return fields.model_validate(self.model_extra or {})
+    def own(self, fields: type[Own], context: Any = None) -> Own:
+        """The values of the fields that the verb declares for itself. Raises ValidationError if they do not fit ``fields``.
+
+        Args:
+            context: pydantic's, such as ``{lengths.WRITTEN: True}`` for a fault that a person wrote.
+        """
+        return fields.model_validate(self.model_extra or {}, context=context)

@@ -169,7 +169,7 @@ def test_a_model_is_told_by_the_operations(history: History, model: str) -> None
         (
             from_edn(WRITE_SKEW),
             {"model": "list_append"},
-            "the model 'list_append' is not known; there are: list-append",
+            "the model 'list_append' is not known (did you mean list-append?); there are: list-append",
         ),
         (from_edn(WRITE_SKEW), {"level": "linearizable"}, "the model list-append has no level 'linearizable'"),
         (bank(), {"level": "causal"}, "the model bank has no level 'causal'; it has: snapshot-isolation"),

@@ -563,8 +563,9 @@ def test_the_doctor_looks_at_every_part_and_changes_nothing(home: Path, tmp_path
     assert set(findings) >= PARTS
     for part in ("minio", "jars: spark", "jars: rest"):
         assert findings[part].state == "missing" and findings[part].required
-        assert findings[part].remedy == "make setup"
-    assert findings["jars: nessie"].remedy == "python3 compose/install/bootstrap.py setup nessie"
+        assert findings[part].remedy == "icequake setup"
+    assert findings["jars: nessie"].remedy == "icequake setup nessie"
+    assert findings["jars: spark-1.10.1"].remedy == "icequake setup --iceberg 1.10.1"
     assert findings["python"].state == findings["loopback"].state == "ok"
     assert not home.exists() and not (tmp_path / "store").exists()
 

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from checkers.evidence.runfolder import RunFolder
+from checkers.selftest import recorded
 from harness import __version__
+from harness.cli import options
 from harness.cli.app import app
+from harness.experiments.compare import Compare
+from harness.run import settings
+from nemesis.faults.packages import PACKAGES
+from nemesis.faults.registry import VERBS
 from tests.support.runs import ROOT, environment, icequake, inside
 from workloads.file import scenario
+from workloads.operations.kinds import BUILT_IN, KINDS
 
 SMALL = "workload: small\ntables: [{name: t}]\nlength: {ops: 3}\noperations: {insert: 1}\n"
 
@@ -68,7 +81,7 @@ def test_bad_arguments_end_the_process_with_254(tmp_path: Path) -> None:
     [
         (("insert: 1", "insrt: 1"), ":4: unknown operation 'insrt' (did you mean insert?)"),
         (("workload: small\n", ""), ":1: missing key 'workload'"),
-        (("ops: 3", "ops: three"), ":3: ops: input should be a valid integer"),
+        (("ops: 3", "ops: three"), ":3: ops: must be a whole number, not 'three'"),
         (("tables: [{name: t}]", "tables: 7"), ":2: tables: must be a list"),
         (("workload: small", "workload: 2020-99-99"), ":1: '2020-99-99': month must be in 1..12"),
     ],
@@ -127,14 +140,34 @@ def test_the_command_line_loads_nothing_that_only_a_command_needs() -> None:
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
-@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=lambda c: " ".join(c) or "icequake")
-def test_help_is_there_at_every_width(command: list[str], width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setenv("TERMINAL_WIDTH", str(width))
-    done = CliRunner().invoke(app, [*command, "--help"], terminal_width=width)
+def parameters(command: str) -> Iterator[str]:
+    """What the help of a command must name: its options, as they are typed."""
+    main = typer.main.get_command(app)
+    found = main.commands[command] if command else main  # type: ignore[attr-defined]
+    for parameter in found.params:
+        if parameter.param_type_name == "option":
+            yield from parameter.opts
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200, None])
+@pytest.mark.parametrize("command", ["", *COMMANDS], ids=lambda c: c or "icequake")
+def test_help_names_every_option_in_full_at_every_width(
+    command: str, width: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None: no terminal, and no variable that says its width."""
+    for name in ("COLUMNS", "TERMINAL_WIDTH"):
+        monkeypatch.delenv(name, raising=False)
+        if width is not None:
+            monkeypatch.setenv(name, str(width))
+    arguments = [*filter(None, [command]), "--help"]
+    done = CliRunner().invoke(app, arguments, **({} if width is None else {"terminal_width": width}))
     assert done.exit_code == 0, done.exception
     assert "Usage:" in done.output
+    listed = done.output.partition("Commands:")[2].splitlines()[1:]
+    assert not any(line.endswith("...") for line in listed), "a command's line is cut"
+    words = re.split(r"[\s,/]+", done.output)
+    assert {*parameters(command)} <= {*words}
+    assert not any("│" in line or "─" in line for line in done.output.splitlines()), "a box"
 
 
 def test_help_says_what_an_object_store_s_address_is_like(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +248,9 @@ def test_no_command_shows_what_there_is(tmp_path: Path) -> None:
     assert done.returncode == 254 and "Usage:" in done.stdout and done.stderr == ""
 
 
-@pytest.mark.parametrize("what", ["workloads", "operations", "faults", "verbs", "checks", "catalogs", "runs"])
+@pytest.mark.parametrize(
+    "what", ["workloads", "operations", "faults", "packages", "verbs", "checks", "catalogs", "runs"]
+)
 def test_lists(what: str, tmp_path: Path) -> None:
     done = inside("list", what, "--store", tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -226,3 +261,172 @@ def test_lists(what: str, tmp_path: Path) -> None:
 def test_down_without_up_has_nothing_to_do(tmp_path: Path) -> None:
     done = inside("down", cwd=tmp_path, ICEQUAKE_HOME=str(tmp_path))
     assert done.returncode == 0 and "nothing was up" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shows"),
+    [
+        (["run"], "icequake run --help"),
+        (["run", "quick", "--time", "soon"], "icequake run --help"),
+        (["compare", "quick"], "icequake compare --help"),
+        (["matrix", "--only", "merge"], "icequake matrix --help"),
+        (["list", "songs"], "icequake list --help"),
+        (["check", "--engin", "exact"], "icequake check --help"),
+        (["dance"], "icequake --help"),
+        (["--danc"], "icequake --help"),
+    ],
+)
+def test_bad_arguments_point_to_the_help_of_their_command(arguments: list[str], shows: str, tmp_path: Path) -> None:
+    done = inside(*arguments, cwd=tmp_path)
+    assert done.returncode == 254
+    assert last_line(done.stderr).endswith(f"see `{shows}`")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "quick", "--time", "7"], "--time 7: 7 has no unit of time; write 7s, 7ms, 7m or 7h"),
+        (
+            ["compare", "quick", "--catalog", "rest,jdbc", "--time", "1.5"],
+            "--time 1.5: 1.5 has no unit of time; write 1.5s, 1.5ms, 1.5m or 1.5h",
+        ),
+        (
+            ["matrix", "--only", "merge"],
+            "--only merge: unknown operation 'merge' (did you mean merge-upsert or merge-insert?)",
+        ),
+        (["list", "operation"], "list operation: unknown (did you mean operations?)"),
+        (["setup", "nesie"], "setup nesie: unknown catalog with jars of its own 'nesie' (did you mean nessie?)"),
+    ],
+)
+def test_an_argument_that_is_nearly_right_is_told_the_right_one(
+    arguments: list[str], says: str, tmp_path: Path
+) -> None:
+    done = inside(*arguments, cwd=tmp_path)
+    assert done.returncode == 254 and f"icequake: {says}" in last_line(done.stderr)
+
+
+@pytest.mark.parametrize("command", [["check"], ["export"], ["report"], ["export", "quick/20260101T000000.000Z"]])
+def test_commands_on_a_run_take_its_store(command: list[str], tmp_path: Path) -> None:
+    store = tmp_path / "mine"
+    with zipfile.ZipFile(Path(recorded.__file__).with_name("recorded") / "quick-120.zip") as stored:
+        stored.extractall(store / "quick" / "20260101T000000.000Z")
+    (store / "latest").symlink_to("quick/20260101T000000.000Z")
+    done = inside(*command, "--store", store, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("command", [["check"], ["export"], ["report"], ["list", "runs"]])
+def test_no_store_is_said_with_its_place(command: list[str], tmp_path: Path) -> None:
+    done = inside(*command, cwd=tmp_path)
+    assert done.returncode == 254
+    assert f"there is no store {tmp_path}/store; " in last_line(done.stderr) and "--store" in last_line(done.stderr)
+
+
+def test_a_store_without_a_run_is_said(tmp_path: Path) -> None:
+    done = inside("list", "runs", "--store", tmp_path, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"no run in {tmp_path}\n")
+
+
+def test_operations_are_listed_in_plain_words_with_their_options(tmp_path: Path) -> None:
+    lines = inside("list", "operations", cwd=tmp_path).stdout.splitlines()
+    assert not any("`" in line for line in lines)
+    by_name = {line.split()[0]: line for line in lines if line.strip()}
+    for kind in KINDS.values():
+        if kind.name in BUILT_IN:
+            assert by_name[kind.name].rstrip().endswith(", ".join(kind.options) or "")
+    assert "weight, keys and tables" in lines[-1]
+
+
+def test_a_fault_is_listed_once_with_its_packages(tmp_path: Path) -> None:
+    faults, verbs = (inside("list", what, cwd=tmp_path).stdout for what in ("faults", "verbs"))
+    assert faults == verbs
+    names = [line.split()[0] for line in faults.splitlines()[1:]]
+    assert sorted(names) == sorted(VERBS) and len(names) == len({*names})
+    (kill,) = (line for line in faults.splitlines() if line.startswith("kill "))
+    assert kill.rstrip().endswith("crashes")
+    packages = inside("list", "packages", cwd=tmp_path).stdout.splitlines()[1:]
+    assert [line.split()[0] for line in packages] == list(PACKAGES)
+    assert "those of all packages" in packages[-1]
+
+
+def test_the_command_that_is_printed_works_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.yaml").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    for called, program in (("./icequake", f"{tmp_path}/icequake"), ("icequake", "icequake")):
+        monkeypatch.setenv("ICEQUAKE_COMMAND", called)
+        assert options.anywhere() == program
+    assert options.path_anywhere("mine.yaml") == f"{tmp_path}/mine.yaml"
+    assert options.path_anywhere("quick") == "quick"
+
+
+def test_a_comparison_says_how_it_goes_on_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stopped before anything is started."""
+    (tmp_path / "mine.yaml").write_text(SMALL)
+
+    def stopped(whole: Compare) -> None:
+        whole.path.parent.mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Compare, "measure", stopped)
+    done = inside(
+        *("compare", "mine.yaml", "--catalog", "rest,jdbc", "--seed", "3", "--into", "both"),
+        cwd=tmp_path,
+        ICEQUAKE_COMMAND="./icequake",
+    )
+    (line,) = (x for x in done.stderr.splitlines() if "continue with: " in x)
+    words = shlex.split(line.partition("continue with: ")[2])
+    assert words[:3] == [f"{tmp_path}/icequake", "compare", f"{tmp_path}/mine.yaml"]
+    assert words[words.index("--into") + 1] == f"{tmp_path}/both"
+    assert words[words.index("--store") + 1] == f"{tmp_path}/store"
+
+
+def test_a_property_that_iceberg_does_not_know_is_a_warning(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(SMALL.replace("{name: t}", '{name: t, properties: {commit.retry.num-retrys: "3", team: storage}}'))
+    done = inside("compare", file, cwd=tmp_path)  # ends because it names one contender only
+    assert done.stderr.splitlines()[:2] == [
+        f"icequake: warning: {file}:2: commit.retry.num-retrys: Iceberg knows no such table property "
+        "(did you mean commit.retry.num-retries?); the table gets it, and Iceberg ignores it",
+        f"icequake: warning: {file}:2: team: Iceberg knows no such table property; "
+        "the table gets it, and Iceberg ignores it",
+    ]
+    assert "give at least two catalogs" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("level", "model", "says"),
+    [
+        ("snapshot", None, "has no level 'snapshot' (did you mean snapshot-isolation?)"),
+        (None, "list-apend", "the model 'list-apend' is not known (did you mean list-append?)"),
+    ],
+)
+def test_a_level_or_model_that_is_nearly_right_is_told_the_right_one(
+    level: str | None, model: str | None, says: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "h.edn"
+    file.write_text(
+        "{:process 0 :type :invoke :f :txn :value [[:append 1 1]]}\n"
+        "{:process 0 :type :ok :f :txn :value [[:append 1 1]]}\n"
+    )
+    options = [*(["--level", level] if level else []), *(["--model", model] if model else [])]
+    done = inside("check", file, *options, cwd=tmp_path)
+    assert done.returncode == 254 and says in last_line(done.stderr)
+
+
+def test_a_run_says_how_it_is_repeated_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stopped before anything is started."""
+    (tmp_path / "mine.yaml").write_text(SMALL)
+    said: list[str] = []
+
+    def stopped(**values: Any) -> None:
+        said.append(values["command"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(settings, "Settings", stopped)
+    inside("run", "mine.yaml", "--seed", "3", "--store", "runs", cwd=tmp_path, ICEQUAKE_COMMAND="./icequake")
+    inside("run", "quick", "--seed", "3", cwd=tmp_path, ICEQUAKE_COMMAND="icequake")
+    assert said == [
+        f"{tmp_path}/icequake run {tmp_path}/mine.yaml --seed 3 --store {tmp_path}/runs",
+        "icequake run quick --seed 3",
+    ]

@@ -204,3 +204,37 @@ def test_a_checker_declares_what_is_found_on_columns() -> None:
 
 def test_what_says_that_an_anomaly_is_not_there_cannot_be_expected() -> None:
     assert "expected-not-found" not in ANOMALIES and "assertion-failed" in ANOMALIES
+
+
+def test_wrong_types_and_unknown_names_are_said_together(tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text(
+        "workload: w\nwriters: many\ncatalog: rst\ntables: [{name: t, properties: {gc.enabled: 'yes'}}]\nlength: {time: 90}\n"
+        "operations:\n  merge: 6\nnemesis: {packages: [lost-ack]}\nexpect: [undelet]\nassert: {retry_rate: '<50'}\n"
+    )
+    with pytest.raises(WorkloadError) as error:
+        resolve.read_workload(file)
+    said = [line.removeprefix(f"{file}:") for line in str(error.value).splitlines()]
+    assert [line.split(";")[0].partition(" not allowed")[0] for line in said] == [
+        "2: writers: must be a whole number, not 'many'",
+        "3: unknown catalog 'rst' (did you mean rest?)",
+        '4: gc.enabled: must be "true" or "false", not \'yes\': Iceberg takes every other word for false',
+        "5: time: 90 has no unit of time",
+        "7: unknown operation 'merge' (did you mean merge-upsert or merge-insert or merge-update or merge-delete?)",
+        "8: unknown package 'lost-ack' (did you mean lost-acks?)",
+        "9: expect: unknown anomaly 'undelet' (did you mean undelete?)",
+        '10: retry_rate is a share: write "<50%"',
+    ]
+
+
+def test_wrong_types_and_unknown_names_of_a_scenario_are_said_together(tmp_path: Path) -> None:
+    text = (scenario.LIBRARY / "undelete.yaml").read_text()
+    file = tmp_path / "s.yaml"
+    file.write_text(text.replace("do: delete,", "do: merge,", 1).replace("seed_rows: ", "seed_rows: x", 1))
+    with pytest.raises(WorkloadError) as error:
+        resolve.read_scenario(file)
+    said = str(error.value)
+    assert (
+        "seed_rows: must be a whole number" in said
+        and "do: unknown operation 'merge' (did you mean merge-upsert" in said
+    )

@@ -115,7 +115,11 @@ def test_every_fault_of_every_package_is_a_plain_value_that_comes_back() -> None
             "unknown operation 'expire-snapshot' (did you mean",
         ),
         (("writers: 2", 'writers: 2\nclocks: {"2": -2h}'), 4, "there is no writer 2; the workload has 2"),
-        (("writers: 2", 'writers: 2\nclocks: {"1": two hours}'), 4, "'two hours' must match"),
+        (
+            ("writers: 2", 'writers: 2\nclocks: {"1": two hours}'),
+            4,
+            "'two hours' must be a shift of the clock such as +1h or -30s",
+        ),
         (
             ("  packages: [lost-acks]\n  faults:\n    - {verb: delay, seconds: 1s}", "  interval: 1s"),
             6,

@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from nemesis.faults.fault import Fault
+from nemesis.faults.fields import OwnFields
+from nemesis.faults.lengths import WRITTEN, Seconds
 from nemesis.faults.registry import VERBS, find_verbs
 from nemesis.faults.table import row
 from tests.support.examples import example, write_example
@@ -135,3 +138,17 @@ def test_two_files_cannot_declare_the_same_verb(package: ModuleType, tmp_path: P
         (tmp_path / name).write_text(VERB)
     with pytest.raises(TypeError, match=r"b\.py: Slow: another verb has the name 'slow'; choose another name"):
         find_verbs(package)
+
+
+class _Wait(OwnFields):
+    """A field of a verb that someone adds."""
+
+    wait: Seconds
+
+
+def test_a_time_that_is_a_verb_s_own_needs_a_unit_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(VERBS["cut"]), "own", _Wait)
+    assert Fault.model_validate({"verb": "cut", "wait": 2.5}).own(_Wait).wait == 2.5
+    assert Fault.model_validate({"verb": "cut", "wait": "2s"}, context={WRITTEN: True}).own(_Wait).wait == 2
+    with pytest.raises(ValueError, match=r"2 has no unit of time; write 2s"):
+        Fault.model_validate({"verb": "cut", "wait": 2}, context={WRITTEN: True})

@@ -108,7 +108,7 @@ def test_operation_ids_count_the_seeding_inserts_of_their_writer() -> None:
         ([("after: {delete: held}", "after: {delete: completed}")], "delete, update can never end"),
         ([("hold: {update: completed}", "fault: {status: 200}")], "<scenario>:12: status:"),
         ([("hold: {update: completed}", "fault: {verb: late, status: 504}")], "late: needs hold, such as {delete: completed}"),
-        ([("link: https:", "link: ftp:")], "<scenario>:3: link: 'ftp://example.org/1' must match"),
+        ([("link: https:", "link: ftp:")], "<scenario>:3: link: 'ftp://example.org/1' must be an address"),
         ([("final: {t: [0, 1]}", "")], "missing key 'final'"),
         ([("writer: 0", "writer: 9")], "<scenario>:9: writer:"),
     ],

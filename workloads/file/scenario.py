@@ -21,8 +21,9 @@ from nemesis.faults.lengths import Seconds
 from nemesis.faults.registry import VERBS
 from nemesis.faults.verb import RequestVerb
 from workloads.file import workload as schema
+from workloads.file.meant import suggest, unknown
 from workloads.file.workload import Length, OperationSpec, Workload, WorkloadError
-from workloads.file.yamlfile import KeyPath, Lines, Problem, read_text, refuse, suggest, validated
+from workloads.file.yamlfile import KeyPath, Lines, LookUp, Problem, entries, nothing, read_text, refuse, validated
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
@@ -172,13 +173,24 @@ class Scenario(_Model):
         )
 
 
-def shape(text: str, file: str = "<scenario>") -> tuple[Scenario, Lines]:
+def names_in(data: Any) -> Iterator[Problem]:
+    """Names in the plain data of a scenario file that mean nothing, whatever else is wrong with it."""
+    for at, kind in entries(data, "operations", "*", "do"):
+        if isinstance(kind, str) and kind not in KINDS:
+            yield (at, f"do: {unknown('operation', kind, KINDS)}")
+    yield from schema.raw_property_problems(data)
+
+
+def shape(text: str, file: str = "<scenario>", look_up: LookUp = nothing) -> tuple[Scenario, Lines]:
     """Parse the text of a scenario file and check types but not names; also the line of each key.
+
+    Args:
+        look_up: finds further names that mean nothing if something is wrong with the types.
 
     Raises:
         WorkloadError: every problem, each with file, line and key.
     """
-    return validated(Scenario, text, file)
+    return validated(Scenario, text, file, look_up=lambda data: (*names_in(data), *look_up(data)))
 
 
 def parse(text: str, file: str = "<scenario>") -> Scenario:
@@ -199,10 +211,11 @@ def problems(s: Scenario) -> Iterator[Problem]:
     for i, name in enumerate(names):
         if name in names[:i]:
             yield (("operations", i, "name"), f"operation {name!r} is defined twice; give each its own name")
+    yield from schema.property_problems(s.tables)
     for i, o in enumerate(s.operations):
         at: KeyPath = ("operations", i)
         if o.do not in KINDS:
-            yield ((*at, "do"), f"do: unknown operation {o.do!r}{suggest(o.do, KINDS)}; allowed: {', '.join(KINDS)}")
+            yield ((*at, "do"), f"do: {unknown('operation', o.do, KINDS)}")
             continue
         if o.table is not None and o.table not in tables:
             yield ((*at, "table"), f"table: unknown table {o.table!r}; allowed: {', '.join(tables)}")

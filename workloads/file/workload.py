@@ -9,18 +9,30 @@ one: whoever runs a file reads it by ``harness.run.resolve``, which looks these 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from nemesis.faults.fault import Fault
-from nemesis.faults.lengths import Seconds
+from nemesis.faults.lengths import Seconds, WholeSeconds
 from nemesis.faults.packages import PACKAGES
-from workloads.file import own_kinds
-from workloads.file.assertions import METRICS, assertion
-from workloads.file.yamlfile import FileError, KeyPath, Lines, Problem, read_text, refuse, suggest, validated
+from workloads.file import own_kinds, tableproperties
+from workloads.file.assertions import METRICS, Threshold, wrong
+from workloads.file.meant import suggest, unknown
+from workloads.file.yamlfile import (
+    FileError,
+    KeyPath,
+    Lines,
+    LookUp,
+    Problem,
+    entries,
+    nothing,
+    read_text,
+    refuse,
+    validated,
+)
 from workloads.operations.keys import Keys
 from workloads.operations.kind import STAGES
 from workloads.operations.kinds import KINDS, KindError
@@ -71,8 +83,7 @@ class OperationSpec(_Model):
     retain_last: Annotated[int, Field(ge=1, le=100_000)] | None = None
     columns: Annotated[int, Field(ge=1, le=1000)] | None = None
     properties: Annotated[int, Field(ge=1, le=1000)] | None = None
-    older_than: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
-    """Seconds."""
+    older_than: Annotated[WholeSeconds, Field(ge=0, le=1_000_000)] | None = None
 
     model_config = ConfigDict(extra="allow", frozen=True)  # options of kinds from elsewhere
 
@@ -121,6 +132,12 @@ class Nemesis(_Model):
         return (*(f for p in self.packages for f in PACKAGES[p].faults), *self.faults)
 
 
+def _shift(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError("must be a shift of the clock with a unit, such as +1h or -30s")
+    return value
+
+
 class Workload(_Model):
     """A whole workload file. See ``docs/workload-file.md``."""
 
@@ -138,11 +155,13 @@ class Workload(_Model):
     operations: Annotated[Mix, Field(min_length=1)]
     phases: Annotated[tuple[Phase, ...], Field(max_length=100)] = ()
     nemesis: Nemesis | None = None
-    clocks: dict[Annotated[int, Field(ge=0, le=63)], Annotated[str, Field(pattern=r"^[+-]\d+[smhd]$")]] = {}
+    clocks: dict[
+        Annotated[int, Field(ge=0, le=63)], Annotated[str, Field(pattern=r"^[+-]\d+[smhd]$"), BeforeValidator(_shift)]
+    ] = {}
     expect: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     stop_when: Literal["unreadable"] | None = None
-    assertions: Annotated[dict[str, str], Field(alias="assert")] = {}
+    assertions: Annotated[dict[str, Threshold], Field(alias="assert")] = {}
 
     def resolved_phases(self) -> tuple[Phase, ...]:
         """The phases with every value filled in; one called ``main`` when the file has only ``length``."""
@@ -167,13 +186,47 @@ class Workload(_Model):
         return self
 
 
-def shape(text: str, file: str = "<workload>") -> tuple[Workload, Lines]:
+def names_in(data: Any) -> Iterator[Problem]:
+    """Names in the plain data of a workload file that mean nothing, whatever else is wrong with it."""
+    for at, mix in (*entries(data, "operations"), *entries(data, "phases", "*", "operations")):
+        for kind in mix if isinstance(mix, dict) else ():
+            if kind not in KINDS and own_kinds.SEPARATOR not in kind:
+                yield ((*at, kind), unknown("operation", kind, KINDS))
+    for at, name in entries(data, "nemesis", "packages", "*"):
+        if isinstance(name, str) and name not in PACKAGES:
+            yield (at, unknown("package", name, PACKAGES))
+    for _, thresholds in entries(data, "assert"):
+        yield from _metric_problems(thresholds if isinstance(thresholds, dict) else {})
+    yield from raw_property_problems(data)
+
+
+def raw_property_problems(data: Any) -> Iterator[Problem]:
+    """As :func:`property_problems`, of the plain data of a file; the format version is not compared."""
+    for at, properties in entries(data, "tables", "*", "properties"):
+        texts = {k: v for k, v in properties.items() if isinstance(v, str)} if isinstance(properties, dict) else {}
+        for name, message in tableproperties.problems(texts, None):
+            yield ((*at, name), message)
+
+
+def _metric_problems(thresholds: Mapping[str, Any]) -> Iterator[Problem]:
+    for metric, threshold in thresholds.items():
+        if metric not in METRICS:
+            yield (("assert", metric), unknown("metric", metric, METRICS))
+        elif isinstance(threshold, str) and (problem := wrong(metric, threshold)) is not None:
+            yield (("assert", metric), problem)
+
+
+def shape(text: str, file: str = "<workload>", look_up: LookUp = nothing) -> tuple[Workload, Lines]:
     """Parse the text of a workload file and check types but not names; also the line of each key.
+
+    Args:
+        look_up: finds further names that mean nothing if something is wrong with the types.
 
     Raises:
         WorkloadError: every problem, each with file, line and key.
     """
-    return _with_own_kinds(*validated(Workload, text, file), file)
+    found = validated(Workload, text, file, look_up=lambda data: (*names_in(data), *look_up(data)))
+    return _with_own_kinds(*found, file)
 
 
 def _with_own_kinds(w: Workload, lines: Lines, file: str) -> tuple[Workload, Lines]:
@@ -234,6 +287,7 @@ def problems(w: Workload) -> Iterator[Problem]:
     for i, name in enumerate(names):
         if name in names[:i]:
             yield (("tables", i, "name"), f"table {name!r} is defined twice; give each its own name")
+    yield from property_problems(w.tables)
     mixes: list[tuple[KeyPath, Mix, tuple[str, ...] | None]] = [(("operations",), w.operations, None)]
     mixes += [
         (("phases", i, "operations"), p.operations, p.tables)
@@ -243,7 +297,7 @@ def problems(w: Workload) -> Iterator[Problem]:
     for at, mix, of_phase in mixes:
         for kind, spec in mix.items():
             if kind not in KINDS:
-                yield ((*at, kind), f"unknown operation {kind!r}{suggest(kind, KINDS)}; allowed: {', '.join(KINDS)}")
+                yield ((*at, kind), unknown("operation", kind, KINDS))
                 continue
             known = {*(spec.tables or of_phase or ())} <= {*names}
             if (
@@ -288,16 +342,21 @@ def problems(w: Workload) -> Iterator[Problem]:
                 f"allow: {name} is in expect, too; keep it in expect if it must be found, in allow if it may be",
             )
     yield from _nemesis_problems(w)
-    for metric, threshold in w.assertions.items():
-        if metric not in METRICS:
-            yield (
-                ("assert", metric),
-                f"unknown metric {metric!r}{suggest(metric, METRICS)}; allowed: {', '.join(METRICS)}",
-            )
-        try:
-            assertion(threshold)
-        except ValueError as e:
-            yield (("assert", metric), f"{metric}: {e}, not {threshold!r}")
+    yield from _metric_problems(w.assertions)
+
+
+def property_problems(tables: tuple[TableSpec, ...]) -> Iterator[Problem]:
+    """Values of table properties that Iceberg refuses, or takes for others."""
+    for i, table in enumerate(tables):
+        for name, message in tableproperties.problems(table.properties, table.format_version):
+            yield (("tables", i, "properties", name), message)
+
+
+def property_doubts(tables: tuple[TableSpec, ...]) -> Iterator[Problem]:
+    """Table properties that Iceberg does not know. They are no errors: a table may have properties of its own."""
+    for i, table in enumerate(tables):
+        for name, message in tableproperties.doubts(table.properties):
+            yield (("tables", i, "properties", name), message)
 
 
 def _two_tables(w: Workload, kind: str, among: tuple[str, ...]) -> str | None:
@@ -318,18 +377,14 @@ def _nemesis_problems(w: Workload) -> Iterator[Problem]:
         yield (("nemesis",), "nemesis: names no fault; give packages, faults or both, or leave the key out")
     for i, name in enumerate(w.nemesis.packages):
         if name not in PACKAGES:
-            allowed = ", ".join(PACKAGES)
-            yield (("nemesis", "packages", i), f"unknown package {name!r}{suggest(name, PACKAGES)}; allowed: {allowed}")
+            yield (("nemesis", "packages", i), unknown("package", name, PACKAGES))
     for i, fault in enumerate(w.nemesis.faults):
         at: KeyPath = ("nemesis", "faults", i)
         for n in fault.writers or ():
             if n >= w.writers:
                 yield ((*at, "writers"), f"writers: there is no writer {n}; the workload has {w.writers}, from 0")
         if fault.do is not None and fault.do not in KINDS:
-            yield (
-                (*at, "do"),
-                f"do: unknown operation {fault.do!r}{suggest(fault.do, KINDS)}; allowed: {', '.join(KINDS)}",
-            )
+            yield ((*at, "do"), f"do: {unknown('operation', fault.do, KINDS)}")
 
 
 LIBRARY = Path(__file__).parents[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -10,6 +10,10 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+
+from nemesis.faults.lengths import WRITTEN
+from workloads.file import wording
+from workloads.file.meant import nearest, unknown
 
 HIDDEN = "‹hidden›"
 """What a run's folder shows in place of a secret."""
@@ -72,8 +76,8 @@ def _parse_yaml(text: str, file: str, example: str) -> tuple[Any, dict[KeyPath, 
     try:
         loader = yaml.SafeLoader(text)
     except yaml.YAMLError as e:  # a character that YAML does not allow
-        line = text.count("\n", 0, getattr(e, "position", 0)) + 1
-        raise FileError(f"{file}:{line}: not YAML: {getattr(e, 'reason', e)}") from None
+        line, words = wording.of_yaml(e, text)
+        raise FileError(f"{file}:{line}: {words}") from None
     try:
         node = loader.get_single_node()
         if node is None:
@@ -84,9 +88,8 @@ def _parse_yaml(text: str, file: str, example: str) -> tuple[Any, dict[KeyPath, 
             raise FileError("\n".join(f"{file}:{line}: {message}" for line, message in sorted(wrong)))
         return data, lines
     except yaml.YAMLError as e:
-        mark = getattr(e, "problem_mark", None)
-        where = f"{file}:{mark.line + 1}" if mark is not None else file
-        raise FileError(f"{where}: not YAML: {getattr(e, 'problem', None) or e}") from None
+        line, words = wording.of_yaml(e, text)
+        raise FileError(f"{file if line is None else f'{file}:{line}'}: {words}") from None
     except RecursionError:
         raise FileError(f"{file}: nested too deeply") from None
     finally:
@@ -132,18 +135,14 @@ def _descend(annotation: Any, step: Hashable) -> Any:
     return None
 
 
-def suggest(word: object, allowed: Mapping[str, Any] | list[str]) -> str:
-    """`` (did you mean …?)`` when an allowed word is similar; else an empty string."""
-    near = difflib.get_close_matches(str(word), list(allowed), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
-
-
 def _message(error: ErrorDetails, location: KeyPath, root: type[BaseModel]) -> str:
     key = location[-1] if location else None
     kind = error["type"]
+    if isinstance(key, str) and error["input"] is None and (found := re.fullmatch(r"(\S+)[: ]((?![A-Z])\S+)", key)):
+        return f"{key!r} is one word; write {found[1]}: {found[2]}, with a space after the colon"
     if kind == "extra_forbidden":
         allowed = _allowed_keys(location[:-1], root)
-        return f"unknown key {key!r}{suggest(key, allowed)}; allowed: {', '.join(allowed)}"
+        return unknown("key", key, allowed)
     if kind == "missing":
         return f"missing key {key!r}"
     name = f"{key}: " if isinstance(key, str) else ""
@@ -152,14 +151,8 @@ def _message(error: ErrorDetails, location: KeyPath, root: type[BaseModel]) -> s
     if kind in ("model_type", "dict_type"):
         allowed = _allowed_keys(location, root)
         keys = f" with the keys {', '.join(allowed)}" if allowed else ""
-        return f"{name}must be a mapping{keys}, not {error['input']!r}"
-    if kind == "tuple_type":
-        return f"{name}must be a list, not {error['input']!r}"
-    if kind == "literal_error":
-        return f"{name}{error['input']!r} is not allowed; allowed: {error['ctx']['expected'].replace(' or ', ', ')}"
-    if kind == "string_pattern_mismatch":
-        return f"{name}{error['input']!r} must match {error['ctx']['pattern']}"
-    return f"{name}{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}"
+        return f"{name}must be a mapping{keys}, not {wording.shown(error['input'])}"
+    return f"{name}{wording.of_value(error)}"
 
 
 def _true_for(number: type, data: Any, root: Any, at: KeyPath = ()) -> Iterator[Problem]:
@@ -167,7 +160,7 @@ def _true_for(number: type, data: Any, root: Any, at: KeyPath = ()) -> Iterator[
     if isinstance(data, bool):
         if _unwrap(root) is number:
             name = f"{at[-1]}: " if at and isinstance(at[-1], str) else ""
-            yield at, f"{name}must be a number, not {data!r}"
+            yield at, f"{name}must be a number, not {wording.shown(data)}"
         return
     inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in inner:
@@ -188,7 +181,7 @@ def _problems(errors: list[ErrorDetails], root: type[BaseModel], lines: Lines) -
     for e in errors:
         if e["type"] == "extra_forbidden":
             *above, key = e["loc"]
-            meant |= {(*above, k) for k in difflib.get_close_matches(str(key), _allowed_keys(tuple(above), root), n=1)}
+            meant.add((*above, nearest(key, _allowed_keys(tuple(above), root))))
     everywhere = {_known(tuple(e["loc"]), lines) for e in errors}
     told: set[KeyPath] = set()
     for e in errors:
@@ -215,6 +208,25 @@ def line_of(location: KeyPath, lines: Lines) -> int:
 
 M = TypeVar("M", bound=BaseModel)
 
+LookUp = Callable[[Any], Iterable[Problem]]
+"""Looks up the names in the plain data of a file that need nothing else of the file; the data may be of any shape."""
+
+
+def nothing(data: Any) -> Iterable[Problem]:
+    """No problem of a file's plain data."""
+    return ()
+
+
+def entries(data: Any, *path: str) -> Iterator[tuple[KeyPath, Any]]:
+    """What stands at ``path`` in plain data of any shape, ``*`` for every entry of a list: its place and its value."""
+    found: list[tuple[KeyPath, Any]] = [((), data)]
+    for step in path:
+        if step == "*":
+            found = [((*at, i), x) for at, value in found if isinstance(value, list) for i, x in enumerate(value)]
+        else:
+            found = [((*at, step), v[step]) for at, v in found if isinstance(v, dict) and step in v]
+    yield from found
+
 
 def validated(
     root: type[M],
@@ -222,12 +234,14 @@ def validated(
     file: str,
     example: str = "workloads/quick.yaml",
     prepare: Callable[[Any, Lines], Any] = lambda data, lines: data,
+    look_up: LookUp = nothing,
 ) -> tuple[M, Lines]:
     """YAML text as a ``root``, and the line of every key (its path in the file → its line, from 1).
 
     Args:
         example: the file that the error on an empty file recommends as a start.
         prepare: called on the plain data before validation.
+        look_up: called if something is wrong, so that names that mean nothing are reported with it.
 
     Raises:
         FileError: every problem, each with file, line and key.
@@ -240,12 +254,14 @@ def validated(
     problems: list[Problem] = []
     model = None
     try:
-        model = root.model_validate(data)
+        model = root.model_validate(data, context={WRITTEN: True})
     except ValidationError as e:
         problems += _problems(e.errors(), root, lines)
     found = {**other, **dict(p for p in problems if p[0] in other)}  # a duration error says what is allowed
     problems = [p for p in problems if p[0] not in {*whole, *other}]
-    refuse([*problems, *whole.items(), *found.items()], lines, file)
+    problems += [*whole.items(), *found.items()]
+    if problems:
+        refuse([*problems, *look_up(data)], lines, file)
     assert model is not None, "every error of pydantic gives a problem"
     return model, lines
 

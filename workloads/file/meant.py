@@ -1,0 +1,114 @@
+"""What a word that means nothing was probably meant to be: a similar word, a longer one that begins with it, or another tool's word for it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+OTHER_WORDS: Mapping[str, tuple[str, ...]] = {
+    # keys of a workload or scenario file
+    "name": ("workload", "scenario"),
+    "ops": ("length",),
+    "time": ("length",),
+    "runtime": ("length",),
+    "duration": ("length",),
+    "threads": ("writers",),
+    "workers": ("writers",),
+    "clients": ("writers",),
+    "concurrency": ("writers",),
+    "mix": ("operations",),
+    "steps": ("operations",),
+    "timeout": ("op_timeout",),
+    "faults": ("nemesis",),
+    "chaos": ("nemesis",),
+    "thresholds": ("assert",),
+    "limits": ("assert",),
+    "anomalies": ("expect",),
+    "expect": ("anomalies",),
+    # keys of a table
+    "write-mode": ("mode",),
+    "version": ("format_version",),
+    "format": ("format_version",),
+    "table-properties": ("properties",),
+    "tblproperties": ("properties",),
+    "partition-by": ("partitioned",),
+    "partitioned-by": ("partitioned",),
+    "rows": ("seed_rows",),
+    "initial-rows": ("seed_rows",),
+    # keys of a step and of a fault
+    "operation": ("do", "operations"),
+    "kind": ("do", "verb"),
+    "args": ("value",),
+    "arguments": ("value",),
+    "wait": ("after", "hold"),
+    "code": ("status",),
+    # values
+    "cow": ("copy-on-write",),
+    "mor": ("merge-on-read",),
+    "si": ("snapshot-isolation", "snapshot"),
+    "snapshot": ("snapshot-isolation",),
+    "snapshot-isolation": ("snapshot",),
+    "serialisable": ("serializable",),
+    # verbs of faults
+    "drop-ack": ("drop-reply",),
+    "lost-ack": ("drop-reply", "lost-acks"),
+    "drop-response": ("drop-reply",),
+    "lost-reply": ("drop-reply",),
+    "disconnect": ("cut",),
+    "reset": ("cut",),
+    "error": ("answer",),
+    "respond": ("answer",),
+    "latency": ("delay",),
+    "slow": ("delay", "slow-store"),
+    "bandwidth": ("throttle",),
+    "repeat": ("duplicate",),
+    "replay": ("duplicate",),
+    "freeze": ("pause",),
+    "hang": ("pause",),
+    "stop": ("pause",),
+    "crash": ("kill", "crashes"),
+    "isolate": ("partition",),
+    # kinds of operations
+    "upsert": ("merge-upsert",),
+    "compact": ("rewrite-data-files",),
+    "compaction": ("rewrite-data-files",),
+    "optimize": ("rewrite-data-files",),
+    "vacuum": ("expire-snapshots",),
+    "expire": ("expire-snapshots",),
+    "select": ("read",),
+    "scan": ("read",),
+    "overwrite": ("overwrite-partitions",),
+    "update": ("update-register",),
+    "time-travel": ("read-snapshot",),
+}
+"""A word of another tool, with ``-`` for ``_`` → the words that it may stand for here."""
+
+
+def nearest(word: object, allowed: Iterable[str]) -> str | None:
+    """The allowed word that ``word`` was probably meant to be: one with the same meaning, else a similar one. None if there is none."""
+    known = list(allowed)
+    plain = str(word).lower().replace("_", "-").replace(" ", "-")
+    for other in (*OTHER_WORDS.get(plain, ()), plain, plain.replace("-", "_")):
+        if other in known:
+            return other
+    near = difflib.get_close_matches(str(word), known, n=1)
+    return near[0] if near else None
+
+
+def beginning(word: object, allowed: Iterable[str]) -> list[str]:
+    """The allowed words that begin with ``word`` and a hyphen: ``merge`` begins ``merge-upsert``."""
+    return [name for name in allowed if name.startswith(f"{word}-")]
+
+
+def suggest(word: object, allowed: Iterable[str]) -> str:
+    """`` (did you mean …?)`` when an allowed word has the same meaning or is similar; else an empty string."""
+    near = nearest(word, allowed)
+    return "" if near is None else f" (did you mean {near}?)"
+
+
+def unknown(what: str, word: object, allowed: Iterable[str]) -> str:
+    """That ``word`` is no ``what``, what it was probably meant to be, and what is allowed."""
+    names = list(allowed)
+    longer = beginning(word, names)
+    meant = f" (did you mean {' or '.join(longer)}?)" if longer else suggest(word, names)
+    return f"unknown {what} {word!r}{meant}; allowed: {', '.join(names)}"
