@@ -12,7 +12,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -187,12 +187,14 @@ def prove(
     times: int = 1,
     command: str = "icequake prove",
     on: Bench | None = None,
+    finished: Callable[[Proof], object] = lambda _: None,
 ) -> tuple[list[Proof], dict[str, str]]:
     """Run every scenario ``times`` times, those of one catalog together; all catalogs share the object store, Spark and the writers.
 
     Args:
         publish: writes each run's page.
         on: a running bench to use.
+        finished: gets every proof of a scenario that ran, as soon as it is there; called from several threads.
 
     Returns:
         The proofs, those of one catalog together, and the versions that ran.
@@ -218,7 +220,7 @@ def prove(
                         on = on or bench
                     else:
                         bench = on
-                    proofs += _on_one(bench, mine, runs, watcher, publish, times, command)
+                    proofs += _on_one(bench, mine, runs, watcher, publish, times, command, finished)
             except FAILURES as e:  # the stack failed: the remaining scenarios cannot run
                 done = {p.scenario for p in proofs}
                 proofs += [Proof(s.scenario, "not run", (str(e),)) for s in mine if s.scenario not in done]
@@ -234,6 +236,7 @@ def _on_one(
     publish: Publish[object],
     times: int,
     command: str,
+    finished: Callable[[Proof], object],
 ) -> list[Proof]:
     """The scenarios of one catalog: as many at a time as the bench has groups, then those that must run alone."""
     found: dict[tuple[str, int], Proof] = {}
@@ -255,6 +258,7 @@ def _on_one(
             if stopped.is_set():  # the scenario was cut short
                 return
             found[scenario.scenario, n] = proof
+            finished(proof)
             count = f" ({n + 1} of {times})" if times > 1 else ""
             watcher.say(f"{scenario.scenario}{count}: {WORDS[proof.state]}, {proof.seconds:.0f} s")
             for reason in proof.why:

@@ -217,3 +217,8 @@ class Quietly:
         """Pass the progress on to the watcher, if there is one."""
         if self.watcher is not None:
             self.watcher.progress(done, total)
+
+    def lasts(self, seconds: float | None) -> None:
+        """Pass it on to the watcher, if there is one."""
+        if self.watcher is not None:
+            self.watcher.lasts(seconds)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from typer.testing import CliRunner
@@ -127,9 +128,13 @@ def test_the_command_line_loads_nothing_that_only_a_command_needs() -> None:
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 
+@pytest.mark.parametrize("markup", ["rich", None])
 @pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=lambda c: " ".join(c) or "icequake")
-def test_help_is_there_at_every_width(command: list[str], width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_is_there_at_every_width(
+    command: list[str], width: int, markup: Literal["rich"] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "rich_markup_mode", markup)
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERMINAL_WIDTH", str(width))
     done = CliRunner().invoke(app, [*command, "--help"], terminal_width=width)
@@ -137,9 +142,17 @@ def test_help_is_there_at_every_width(command: list[str], width: int, monkeypatc
     assert "Usage:" in done.output
 
 
-def test_help_says_what_an_object_store_s_address_is_like(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = icequake("run", "--help", env=environment(COLUMNS="200", TERMINAL_WIDTH="200"))
-    assert done.returncode == 0 and "http://host:9000/bucket[/prefix]." in done.stdout
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=lambda c: " ".join(c) or "icequake")
+def test_help_in_a_log_has_no_box_and_is_not_cut(command: list[str], tmp_path: Path) -> None:
+    done = inside(*command, "--help", cwd=tmp_path, COLUMNS="80")
+    assert done.returncode == 0, done.stderr
+    assert not set("│╭╮╰╯─") & set(done.stdout)
+    if not command:
+        assert (
+            "Judge a stored run again from its folder, or the history of another system; needs no Spark" in done.stdout
+        )
+    if command == ["run"]:
+        assert "Your own object store: http://host:9000/bucket, or http://host:9000/bucket/prefix." in done.stdout
 
 
 def test_the_version_is_that_of_the_package() -> None:
