@@ -7,7 +7,7 @@ import shlex
 import textwrap
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -81,10 +81,16 @@ def prove(
         for s in scenarios:
             for n, paragraph in enumerate(shown.story(s, last[s.scenario])):
                 lead = f"{s.scenario}: " if n == 0 else ""
-                typer.echo("\n" + textwrap.fill(lead + paragraph, 100, initial_indent="  ", subsequent_indent="  "))
+                typer.echo("\n" + _wrapped(lead + paragraph))
             typer.echo(f"\n  page  {last[s.scenario].folder}/report.html\n")
     typer.echo(f"Spark {found['spark']}, Iceberg {found['iceberg']}; the runs are in {store}")
     return 0 if all(p.as_said for p in proofs) else 1
+
+
+def _wrapped(paragraph: str) -> str:
+    """A paragraph in lines of 100 columns; a path or an address stays whole."""
+    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(paragraph, 100, initial_indent="  ", subsequent_indent="  ", **options)
 
 
 def _table_of(scenarios: Sequence[Scenario], proofs: Sequence[Proof]) -> Table:

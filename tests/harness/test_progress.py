@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from compose.install.progress import Bars
 from harness.cli import terminal
 from harness.cli.terminal import Voice, amount, clock
 from harness.run.phases import Progress
@@ -120,3 +121,12 @@ def test_on_a_terminal_the_run_s_name_stays_and_no_total_is_a_question_mark(monk
     assert f"quick, seed 7: {path}\n" in shown, "it is not cut at the terminal's width"
     assert "0:00 of 1:30" in shown
     assert "/?" not in shown
+
+
+def test_a_step_of_the_set_up_without_a_known_total_shows_no_question_mark() -> None:
+    screen = Terminal()
+    with Bars(screen).step("MinIO's source", None) as step:
+        step.at(0, "downloading")
+    with Bars(screen).step("building MinIO", 7) as step:
+        step.at(3)
+    assert "/?" not in screen.getvalue() and "7/7" in screen.getvalue()
