@@ -86,8 +86,8 @@ class Run:
                 data.chmod(0o755)  # if started by root, PostgreSQL runs under another uid
                 stack.callback(shutil.rmtree, data, ignore_errors=True)
                 watchdog = Watchdog(run.run_id, remove=[data])
+                stack.callback(watchdog.close)  # before it starts: an interrupt may come at any moment
                 watchdog.start()
-                stack.callback(watchdog.close)
                 stack.enter_context(self._memory)
                 self._inside(stack, data, watchdog)
             final = "interrupted" if run.settings.stop.is_set() else "complete"

@@ -207,8 +207,8 @@ def keep(writers: int, logs: Path, catalog: str) -> None:
         data.chmod(0o755)
         stack.callback(shutil.rmtree, data, ignore_errors=True)
         watchdog = Watchdog(run_id, remove=[data])
+        stack.callback(watchdog.close)  # before it starts: an interrupt may come at any moment
         watchdog.start()
-        stack.callback(watchdog.close)
         stack.callback(file.unlink, missing_ok=True)
         record: dict[str, Any] = {"pid": os.getpid(), "pid_started": me.create_time(), "state": "starting"}
         _write(file, record)

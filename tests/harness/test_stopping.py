@@ -6,14 +6,22 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from checkers.evidence.runfolder import RunFolder
+from checkers.judge.proof import Proof
+from compose import setup
 from harness.cli import check, stopping
 from harness.cli.options import command
+from harness.experiments import prove
+from harness.experiments.compare import Compare
+from harness.experiments.matrix import Matrix
 from tests.support.runs import ROOT, environment, inside
+from workloads.file import scenario
 
 ENOUGH = 60.0
 """Seconds after which a test gives up on what never comes."""
@@ -130,3 +138,60 @@ def test_check_says_that_a_run_ended_before_its_first_operation(tmp_path: Path) 
 def test_another_error_of_a_run_stays_what_it_is(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), check.verdict_if_stopped(RunFolder(tmp_path)):
         raise ZeroDivisionError
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The experiments below end before they need anything that is installed."""
+    monkeypatch.setattr(setup, "ensure_release", lambda release: None)
+    monkeypatch.setenv("ICEQUAKE_COMMAND", "icequake")
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_stopped_prove_shows_what_is_done_and_names_the_scenarios_that_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, finished: Callable[[Proof], object], **__: object) -> NoReturn:
+        finished(Proof("undelete", "reproduced"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prove, "prove", stopped)
+    own = tmp_path / "my own.yaml"
+    shutil.copy(scenario.LIBRARY / "rest-503-alone.yaml", own)
+    done = inside("prove", "undelete", "rest-503-lost-commit", own, "--store", tmp_path / "store", cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stdout.splitlines()[1].startswith("undelete") and len(done.stdout.splitlines()) == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"icequake: stopped by Ctrl-C; 1 of 3 scenarios are done, their runs are in {tmp_path}/store; run the others with: "
+        f"icequake prove rest-503-lost-commit '{own}' --store {tmp_path}/store"
+    )
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_stopped_matrix_names_the_command_that_continues_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Matrix, "measure", stopped)
+    done = inside("matrix", "--only", "delete", "--limit", "5", "--into", tmp_path / "m", cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1] == (
+        "icequake: stopped by Ctrl-C; 0 of 5 cells are measured; the same command continues: "
+        f"icequake matrix --only delete --into {tmp_path}/m --catalog rest --limit 5"
+    )
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_stopped_comparison_names_the_command_that_continues_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Compare, "measure", stopped)
+    words = ("compare", "quick", "--catalog", "rest,jdbc", "--seed", "7", "--into", tmp_path / "c")
+    done = inside(*words, cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1].startswith(
+        "icequake: stopped by Ctrl-C; 0 of 2 runs are measured; continue with: icequake compare quick --catalog rest,jdbc"
+    )
