@@ -47,7 +47,8 @@ class Stopping:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.number is None:
             self.number = number
-            _write(f"icequake: {NAMES[signal.Signals(number)]}: stopping; a second one ends at once\n")
+            line = "\n" if os.isatty(2) else ""  # not into the progress bar
+            _write(f"{line}icequake: {NAMES[signal.Signals(number)]}: stopping; a second one ends at once\n")
             raise KeyboardInterrupt
         self.end(number)
 

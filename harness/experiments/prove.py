@@ -228,6 +228,17 @@ def prove(
     return proofs, versions(installation)
 
 
+def _cut_short(proof: Proof) -> bool:
+    """Whether the run of a scenario was stopped before its end; it then says so."""
+    folder = runfolder.RunFolder(Path(proof.folder or ""))
+    state = folder.state()
+    if state.get("state") == "complete":
+        return False
+    with contextlib.suppress(OSError):
+        folder.write_state({k: v for k, v in state.items() if k != "error"} | {"state": "interrupted"})
+    return True
+
+
 def _on_one(
     bench: Bench,
     scenarios: Sequence[Scenario],
@@ -255,7 +266,7 @@ def _on_one(
                 return
             proof = prove_once(bench, scenario, runs, f"{command} {scenario.scenario}", publish, group=group, stop=stop)
             stops.discard(stop)
-            if stopped.is_set():  # the scenario was cut short
+            if stopped.is_set() and _cut_short(proof):
                 return
             found[scenario.scenario, n] = proof
             finished(proof)

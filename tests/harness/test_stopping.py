@@ -195,3 +195,20 @@ def test_a_stopped_comparison_names_the_command_that_continues_it(
     assert done.stderr.splitlines()[-1].startswith(
         "icequake: stopped by Ctrl-C; 0 of 2 runs are measured; continue with: icequake compare quick --catalog rest,jdbc"
     )
+
+
+@pytest.mark.parametrize(
+    ("state", "cut", "after"),
+    [
+        ({"state": "complete"}, False, {"state": "complete"}),
+        ({"state": "interrupted"}, True, {"state": "interrupted"}),
+        ({"state": "failed", "error": "RunError: undelete was stopped"}, True, {"state": "interrupted"}),
+    ],
+)
+def test_a_scenario_that_is_cut_short_is_an_interrupted_run_and_one_that_ended_counts(
+    state: dict[str, str], cut: bool, after: dict[str, str], tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write_state(state)
+    assert prove._cut_short(Proof("undelete", "not run", folder=str(tmp_path))) is cut
+    assert folder.state() == after
