@@ -49,6 +49,9 @@ class _Silent:
     def progress(self, done: int, total: int | None) -> None:
         pass
 
+    def lasts(self, seconds: float | None) -> None:
+        pass
+
 
 def workload() -> Workload:
     """``quick`` without expiry, and with one table a writer."""

@@ -90,6 +90,10 @@ def load_evidence(folder: Path) -> Evidence:
         raise StoreError(f"{run.plan}: tables: missing; without them the promises of the run are unknown")
     tables = {t.name: t for t in plan.tables}
     state = run.state()
+    if not run.history.exists():
+        raise StoreError(
+            f"{folder}: the run has no history.jsonl, as one that ended before its first operation: there is nothing to judge"
+        )
     told = whole(history.read(run.history), state)
     complete = state.get("state") == "complete" and not told.problems
     logs = tablelog.read_all(run.tablelog)

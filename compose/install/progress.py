@@ -99,11 +99,8 @@ class Bars:
                 bars.update(task, completed=total, note="")
 
 
-def bars_on(console: "Console", unit: Unit = "items", *, transient: bool = False) -> "RichProgress":
-    """Bars with a spinner, the amount done, the elapsed time, and a note: the field ``note`` of each task.
-
-    ``transient``: remove them at the end.
-    """
+def bars_on(console: "Console", unit: Unit = "items") -> "RichProgress":
+    """Bars with a spinner, the amount done if the total is known, the elapsed time, and a note: the field ``note`` of each task."""
     # Imported here: a warm start shows nothing and should not pay for it, and MinIO is built before rich is installed.
     from rich.progress import (
         BarColumn,
@@ -111,15 +108,21 @@ def bars_on(console: "Console", unit: Unit = "items", *, transient: bool = False
         MofNCompleteColumn,
         ProgressColumn,
         SpinnerColumn,
+        Task,
         TextColumn,
         TimeElapsedColumn,
     )
     from rich.progress import Progress as RichProgress
+    from rich.text import Text
 
-    counted: ProgressColumn = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
+    class Counted(MofNCompleteColumn):
+        def render(self, task: Task) -> Text:
+            return Text() if task.total is None else super().render(task)
+
+    counted: ProgressColumn = DownloadColumn() if unit == "bytes" else Counted()
     columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn()]
     columns += [counted, TimeElapsedColumn(), TextColumn("[dim]{task.fields[note]}")]
-    return RichProgress(*columns, console=console, transient=transient)
+    return RichProgress(*columns, console=console)
 
 
 def amount(value: float, unit: Unit) -> str:

@@ -1,18 +1,22 @@
-"""The command line. Exit codes: 0 valid, 1 anomaly found, 2 unknown, 254 bad arguments or workload file, 255 the harness failed."""
+"""The command line.
+
+Exit codes: 0 valid, 1 anomaly found, 2 unknown, 130 or 143 stopped by Ctrl-C or SIGTERM, 254 bad arguments or workload file, 255 the harness
+failed.
+"""
 
 from __future__ import annotations
 
-import signal
 import sys
 from typing import Annotated
 
 import typer
 
 from harness import __version__
-from harness.cli import check, experiments, lists, machine, run
+from harness.cli import check, experiments, lists, machine, run, stopping
 from harness.cli.crash import Crash
-from harness.cli.failures import BAD_INPUT, HARNESS_FAILED, explain, report_failure
-from harness.cli.options import help_command
+from harness.cli.failures import BAD_INPUT, explain, report_failure
+from harness.cli.options import WITHOUT_END, help_command
+from harness.cli.stopping import Stopped, Stopping
 
 TYPER_INTERRUPTED = 130
 """The exit code that Typer returns in place of a KeyboardInterrupt."""
@@ -62,24 +66,26 @@ app.command("up", short_help="Keep a stack for the next runs.")(machine.up)
 app.command("down", short_help="Stop the stack of `up`.")(machine.down)
 
 
-def _terminated(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
 def main() -> None:
     """Entry point: every error becomes one line and an exit code, never a stack trace."""
-    signal.signal(signal.SIGTERM, _terminated)
+    Stopping().install()
     sys.exit(_main())
 
 
 def _main() -> int:
+    options = {}
+    if not sys.stdout.isatty():  # a log has no width, and boxes are drawn for eyes
+        app.rich_markup_mode = None
+        options = {"terminal_width": WITHOUT_END}
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, **options)
         if code == TYPER_INTERRUPTED:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
+    except Stopped as e:
+        return stopping.current().report(e.line)
     except (KeyboardInterrupt, typer.Abort):
-        return report_failure("stopped; the run's folder keeps what was recorded so far", HARNESS_FAILED)
+        return stopping.current().report()
     except Exception as e:
         if isinstance(e, _TyperError):
             text = str(e.format_message()).rstrip(".")  # type: ignore[attr-defined]

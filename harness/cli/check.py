@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from harness.cli import stopping
 from harness.cli.crash import details_in
-from harness.cli.options import BadArgument, RunArgument, StoreOption, run_in
+from harness.cli.options import BadArgument, RunArgument, StoreOption, command, run_in
 
 if TYPE_CHECKING:
     from checkers.evidence.evidence import Evidence
@@ -41,6 +46,41 @@ def judge(folder: RunFolder, engine: Engine = "auto") -> int:
     for line in summary.lines(judged.published):
         typer.echo(line)
     return exit_code(judged.results.valid)
+
+
+@contextlib.contextmanager
+def verdict_if_stopped(folder: RunFolder) -> Iterator[None]:
+    """When the user stops what is inside, print the verdict on what was recorded, and end with the command that judges it again.
+
+    Raises:
+        Stopped: in place of what the interruption raised.
+    """
+    stop = stopping.current()
+    stop.way_on = partial(_way_on, folder)
+    try:
+        yield
+    except BaseException as e:
+        if not isinstance(e, KeyboardInterrupt) and stop.number is None:
+            raise
+        if _began(folder) and folder.state().get("state") != "complete":  # complete: it was stopped while it was judged
+            with contextlib.suppress(Exception):  # the last line's command says what it is
+                judge(folder)
+        raise stopping.Stopped(_way_on(folder)) from e
+
+
+def _way_on(folder: RunFolder) -> str:
+    if not _began(folder):
+        return f"before the first operation, so there is nothing to judge in {folder.path}"
+    return f"judge the run with: {command()} check {shlex.quote(str(folder.path))}"
+
+
+def _began(folder: RunFolder) -> bool:
+    """Whether the run's history has an event."""
+    try:
+        with folder.history.open("rb") as file:
+            return bool(file.readline() and file.readline())
+    except OSError:
+        return False
 
 
 def check(

@@ -6,11 +6,13 @@ import os
 import random
 import shlex
 import textwrap
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.crash import details_in
 from harness.cli.options import (
@@ -28,7 +30,13 @@ from harness.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
     from checkers.conflicts.measured import Measured
+    from checkers.judge.proof import Proof
+    from workloads.file.scenario import Scenario
 
 
 def prove(
@@ -40,8 +48,6 @@ def prove(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only.")] = False,
 ) -> int:
     """Reproduce known defects, each as a scenario on real Spark; exit code 0 if every result is as expected for this version."""
-    from rich.table import Table
-
     from compose import setup
     from harness.cli.terminal import Voice, console
     from harness.experiments import prove as proving
@@ -49,30 +55,72 @@ def prove(
     from reports import proofs as shown
     from workloads.file import scenario
 
-    scenarios = [read_scenario(p, warn) for p in scenario.paths(names or [])]
+    paths = scenario.paths(names or [])
+    scenarios = [read_scenario(p, warn) for p in paths]
     release = release_of(iceberg)
     again = shlex.join([anywhere(), "prove", *([] if iceberg is None else ["--iceberg", iceberg])])
     named = {s.scenario: path_anywhere(n) for s, n in zip(scenarios, names or [], strict=False)}
     with Voice(quiet=quiet) as voice, details_in(store):
         installation = setup.ensure_release(release)
-        proofs, found = proving.prove(
-            scenarios, installation, store, voice, publish, times=times, command=again, named=named
-        )
+        finished: list[Proof] = []
+        stopping.current().way_on = lambda: f"the runs so far are in {store}"
+        try:
+            proofs, found = proving.prove(
+                scenarios,
+                installation,
+                store,
+                voice,
+                publish,
+                times=times,
+                command=again,
+                named=named,
+                finished=finished.append,
+            )
+        except KeyboardInterrupt as e:
+            ran = Counter(p.scenario for p in finished)
+            console().print(_table_of([s for s in scenarios if ran[s.scenario]], finished))
+            left = [_typed(p) for p, s in zip(paths, scenarios, strict=True) if ran[s.scenario] < times]
+            words = [again, *left] if len(left) < len(scenarios) or names else [again]
+            words += ["--times", str(times)] if times > 1 else []
+            words += ["--store", shlex.quote(str(store))] if store != Path("store") else []
+            done = f"{len(finished)} of {times * len(scenarios)} scenarios are done, their runs are in {store}"
+            raise stopping.Stopped(f"{done}; run the others with: {' '.join(words)}") from e
     if output is not None:
         output.write_text(shown.to_json(proofs, found), encoding="utf-8")
-    table = Table("scenario", "", "as expected", "what was seen, or why not", box=None, pad_edge=False)
-    for row in shown.rows(scenarios, proofs):
-        table.add_row(*row)
-    console().print(table)
+    console().print(_table_of(scenarios, proofs))
     if len(scenarios) <= 3:
         last = {p.scenario: p for p in proofs}
         for s in scenarios:
             for n, paragraph in enumerate(shown.story(s, last[s.scenario])):
                 lead = f"{s.scenario}: " if n == 0 else ""
-                typer.echo("\n" + textwrap.fill(lead + paragraph, 100, initial_indent="  ", subsequent_indent="  "))
+                typer.echo("\n" + _wrapped(lead + paragraph))
             typer.echo(f"\n  page  {last[s.scenario].folder}/report.html\n")
     typer.echo(f"Spark {found['spark']}, Iceberg {found['iceberg']}; the runs are in {store}")
     return 0 if all(p.as_said for p in proofs) else 1
+
+
+def _wrapped(paragraph: str) -> str:
+    """A paragraph in lines of 100 columns; a path or an address stays whole."""
+    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(paragraph, 100, initial_indent="  ", subsequent_indent="  ", **options)
+
+
+def _table_of(scenarios: Sequence[Scenario], proofs: Sequence[Proof]) -> Table:
+    from rich.table import Table
+
+    from reports import proofs as shown
+
+    table = Table("scenario", "", "as expected", "what was seen, or why not", box=None, pad_edge=False)
+    for row in shown.rows(scenarios, proofs):
+        table.add_row(*row)
+    return table
+
+
+def _typed(path: Path) -> str:
+    """A scenario as it is typed: one of the library by its name, another by its file."""
+    from workloads.file import scenario
+
+    return path.stem if path.parent == scenario.LIBRARY else shlex.quote(str(path))
 
 
 def matrix(
@@ -101,10 +149,20 @@ def matrix(
     cells = list(predicted.cells(tuple(k for k in predicted.KINDS if not only or k in only)))[:limit]
     other = None if against is None else _other_matrix(against)
     release = release_of(iceberg)
-    with Voice(quiet=quiet) as voice, details_in(into):
+    words = ["matrix", *(w for k in only or () for w in ("--only", k)), "--into", str(into), "--catalog", catalog]
+    words += [
+        w for o, v in (("--limit", limit), ("--iceberg", iceberg), ("--against", against)) if v for w in (o, str(v))
+    ]
+    goes_on = f"the same command continues: {anywhere()} {shlex.join(words)}"
+    stopping.current().way_on = lambda: goes_on
+    with Voice(quiet=quiet, unit="cells") as voice, details_in(into):
         installation = setup.ensure_release(release)
+        voice.keep(f"matrix of {len(cells)} cells: {into}")
         whole = measuring.Matrix(cells, into, installation, voice, known_catalog(catalog, own_file=False))
-        measured = whole.measure()
+        try:
+            measured = whole.measure()
+        except KeyboardInterrupt as e:
+            raise stopping.Stopped(f"{whole.measured} of {len(cells)} cells are measured; {goes_on}") from e
     found = [] if other is None else differences(measured, other)
     for line in page.lines(measured, found, None if other is None else len(other)):
         typer.echo(line)
@@ -209,15 +267,17 @@ def compare(
     order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel, clean)
     with Voice(quiet=quiet) as voice, details_in(into, secrets_of(spec.catalog_properties)):
         which = f"seed {seed}" if seeds == 1 else f"seeds {seed} to {seed + seeds - 1}"
-        voice.say(f"{spec.workload}, {len(contenders)} contenders, {which}: {into}")
+        voice.keep(f"{spec.workload}, {len(contenders)} contenders, {which}: {into}")
+        stopping.current().way_on = lambda: f"continue with: {goes_on}"
         whole = comparing.Compare(order, into, store, voice, publish)
         try:
             whole.measure()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as e:
+            compared = whole.comparison()
             if whole.path.exists():
-                page.write(whole.comparison(), into, goes_on)
-            voice.say(f"continue with: {goes_on}")
-            raise
+                page.write(compared, into, goes_on)
+            said = f"{len(compared.runs)} of {len(contenders) * seeds} runs are measured"
+            raise stopping.Stopped(f"{said}; continue with: {goes_on}") from e
     done = whole.comparison()
     written = page.write(done, into, goes_on)
     if output is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.failures import HARNESS_FAILED
-from harness.cli.options import BadArgument, IcebergOption, command, release_of
+from harness.cli.options import BadArgument, IcebergOption, command, known_catalog, release_of
 
 
 def doctor() -> int:
@@ -56,17 +56,30 @@ def setup(
 
 def up(
     writers: Annotated[int, typer.Option(min=0, max=64, help="Number of warm writers.")] = 4,
+    catalog: Annotated[
+        str | None,
+        typer.Option(help="A catalog of `icequake list catalogs`; default: rest, or that of the stack that is up."),
+    ] = None,
 ) -> int:
     """Start a stack with warm writers and keep it running for the next runs."""
+    from compose.catalogs.registry import CATALOGS, DEFAULT
     from compose.endpoints import Endpoints
     from compose.install import ensure
     from harness.run import standing
 
+    wanted = known_catalog(catalog or DEFAULT, own_file=False)
+    CATALOGS[wanted].check()
     installation = ensure.ensure(progress=None)
-    record = standing.up(installation.home, writers)
+    record, started = standing.up(installation.home, writers, wanted)
     endpoints = Endpoints.from_json(record["endpoints"])
-    typer.echo(f"up: catalog {endpoints.catalog_uri}, S3 {endpoints.s3}, Spark {endpoints.spark_master}")
-    typer.echo(f"{writers} warm writers; the next `{command()} run` uses them; logs in {record['logs']}")
+    has = endpoints.catalog
+    if catalog is not None and has != catalog:
+        raise BadArgument(f"--catalog {catalog}: a stack with the catalog {has} is up; {standing.replacing(catalog)}")
+    said, warm = "up" if started else "up already", len(record["sockets"])
+    typer.echo(f"{said}: catalog {has} at {endpoints.catalog_uri}, S3 {endpoints.s3}, Spark {endpoints.spark_master}")
+    typer.echo(
+        f"{warm} warm writers; the next `{command()} run` on the catalog {has} uses them; logs in {record['logs']}"
+    )
     typer.echo(f"`{command()} down` stops it")
     return 0
 

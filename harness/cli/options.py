@@ -23,6 +23,10 @@ IcebergOption = Annotated[
 StoreOption = Annotated[Path, typer.Option("--store", help="Folder of all runs.", show_default=True)]
 
 
+WITHOUT_END = 10_000
+"""Width in columns where output is not a terminal, such as a log; nothing is cut there."""
+
+
 def command() -> str:
     """How this program was called; used in the commands that it prints."""
     return os.environ.get("ICEQUAKE_COMMAND", "icequake")

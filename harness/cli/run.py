@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.check import judge
+from harness.cli.check import judge, verdict_if_stopped
 from harness.cli.crash import details_in
 from harness.cli.options import (
     IcebergOption,
@@ -56,8 +56,6 @@ def run(
     """Run one workload, check it, and write its page."""
     from checkers.evidence import runfolder as runs
     from compose import setup
-    from compose.catalogs import registry
-    from compose.install import releases
     from compose.redaction import secrets_of
     from harness.cli.terminal import Voice
     from harness.run import standing as kept_stack
@@ -91,17 +89,19 @@ def run(
     with Voice(quiet=quiet) as voice, details_in(store, known):
         installation = setup.ensure_release(release)
         folder = runs.create(store, spec.workload)
-        voice.say(f"{spec.workload}, seed {seed}: {folder.path}")
-        own_stack = fresh or ports or release != releases.DEFAULT or spec.catalog != registry.DEFAULT or external
-        with nullcontext() if own_stack else kept_stack.use(installation.home) as standing, details_in(folder.path):
-            one = Run(spec, folder, installation, settings, standing=standing, watcher=voice)
-            try:
-                one.execute()
-            except BaseException:
-                _say_left(external, one.left, error=True)
-                raise
-        voice.say("checking")
-        code = judge(folder)
+        voice.keep(f"{spec.workload}, seed {seed}: {folder.path}")
+        own_stack = fresh or ports or external
+        kept = nullcontext() if own_stack else kept_stack.use(installation.home, spec, release, voice.keep)
+        with verdict_if_stopped(folder):
+            with kept as standing, details_in(folder.path):
+                one = Run(spec, folder, installation, settings, standing=standing, watcher=voice)
+                try:
+                    one.execute()
+                except BaseException:
+                    _say_left(external, one.left, error=True)
+                    raise
+            voice.say("checking")
+            code = judge(folder)
         _say_left(external, one.left)
         return code
 

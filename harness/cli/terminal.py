@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
+from rich.text import Text
 
-from compose.install.progress import bars_on, watched
-
-WITHOUT_END = 10_000
-"""Width in columns where output is not a terminal, such as a log; no table is cut there."""
+from compose.install.progress import watched
+from harness.cli.options import WITHOUT_END
 
 
 def console(*, highlight: bool = True, least: int = 0) -> Console:
@@ -24,7 +25,25 @@ def console(*, highlight: bool = True, least: int = 0) -> Console:
 
 
 PLAIN_EVERY = 40
-"""Operations between two plain progress lines."""
+"""Units between two plain progress lines."""
+
+
+def clock(seconds: float) -> str:
+    """A length of time as a clock shows it: ``1:30``, ``2:05:00``."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def amount(done: int, total: int | None, elapsed: float, lasts: float | None) -> str:
+    """How far it is: ``0:23 of 1:30`` of what is limited by time, else ``51 of 200``; nothing if it has no known end.
+
+    Args:
+        elapsed: seconds since ``lasts`` began.
+    """
+    if lasts is not None:
+        return f"{clock(min(elapsed, lasts))} of {clock(lasts)}"
+    return f"{done} of {total}" if total is not None else ""
 
 
 class Voice:
@@ -32,16 +51,27 @@ class Voice:
 
     Args:
         quiet: report problems only.
+        unit: what is counted.
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, unit: str = "operations") -> None:
         self._quiet = quiet
+        self._unit = unit
         self._console = Console(stderr=True, no_color="NO_COLOR" in os.environ, highlight=False)
-        self._began = time.monotonic()
+        self._began = self._since = time.monotonic()
+        self._lasts: float | None = None
         self._bar: Progress | None = None
         if not quiet and watched(sys.stderr):
-            self._bar = bars_on(self._console, transient=True)
-            self._task = self._bar.add_task("starting", total=None, note="")
+            self._bar = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                _Bar(self._far),
+                _Amount(self._far),
+                _Elapsed(self._far),
+                console=self._console,
+                transient=True,
+            )
+            self._task = self._bar.add_task("starting", total=None)
 
     def __enter__(self) -> Voice:
         if self._bar is not None:
@@ -55,7 +85,7 @@ class Voice:
             self._bar.stop()
 
     def say(self, text: str) -> None:
-        """One line."""
+        """One line; on a terminal the next one replaces it."""
         if self._quiet:
             return
         if self._bar is not None:
@@ -63,9 +93,70 @@ class Voice:
         else:
             print(f"[{time.monotonic() - self._began:6.1f} s] {text}", file=sys.stderr, flush=True)
 
+    def keep(self, text: str) -> None:
+        """One line that stays on the screen."""
+        if self._bar is not None:
+            self._console.print(text, markup=False, soft_wrap=True)
+        else:
+            self.say(text)
+
     def progress(self, done: int, total: int | None) -> None:
         """``done`` operations completed, of ``total`` if that is known."""
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total)
         elif done % PLAIN_EVERY == 0:
-            self.say(f"{done} operations" + (f" of {total}" if total is not None else ""))
+            self.say(self.plain(done, total, time.monotonic() - self._since))
+
+    def plain(self, done: int, total: int | None, elapsed: float) -> str:
+        """The progress as a line of a log."""
+        if self._lasts is not None:
+            return f"{amount(done, total, elapsed, self._lasts)}, {done} {self._unit}"
+        return f"{amount(done, total, elapsed, None) or done} {self._unit}"
+
+    def lasts(self, seconds: float | None) -> None:
+        """What begins now takes so many seconds; None: it is not limited by time."""
+        self._since, self._lasts = time.monotonic(), seconds
+        if self._bar is not None:
+            self._bar.update(self._task, completed=0, total=None)
+
+    def _far(self) -> tuple[float, float | None]:
+        """Seconds since what now goes on began, and how many it takes."""
+        return time.monotonic() - self._since, self._lasts
+
+
+class _Amount(ProgressColumn):
+    """How far it is, in words; drawn again while time passes and nothing completes."""
+
+    def __init__(self, far: Callable[[], tuple[float, float | None]]) -> None:
+        super().__init__()
+        self._far = far
+
+    def render(self, task: Task) -> Text:
+        total = None if task.total is None else int(task.total)
+        return Text(amount(int(task.completed), total, *self._far()), style="progress.download")
+
+
+class _Elapsed(TimeElapsedColumn):
+    """The time since the command began, where no other time is shown."""
+
+    def __init__(self, far: Callable[[], tuple[float, float | None]]) -> None:
+        super().__init__()
+        self._far = far
+
+    def render(self, task: Task) -> Text:
+        return super().render(task) if self._far()[1] is None else Text()
+
+
+class _Bar(BarColumn):
+    """How far it is, drawn."""
+
+    def __init__(self, far: Callable[[], tuple[float, float | None]]) -> None:
+        super().__init__()
+        self._far = far
+
+    def render(self, task: Task) -> ProgressBar:
+        bar = super().render(task)
+        elapsed, lasts = self._far()
+        if lasts is not None:
+            bar.total, bar.completed, bar.pulse = lasts, min(elapsed, lasts), False
+        return bar

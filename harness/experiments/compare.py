@@ -147,6 +147,10 @@ class _Said:
         if self.alone:
             self.watcher.progress(done, total)
 
+    def lasts(self, seconds: float | None) -> None:
+        if self.alone:
+            self.watcher.lasts(seconds)
+
 
 @dataclass
 class Compare:

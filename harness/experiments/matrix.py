@@ -209,6 +209,11 @@ class Matrix:
         """The file that stores the measured cells."""
         return self._folder / "cells.jsonl"
 
+    @property
+    def measured(self) -> int:
+        """How many of the cells are measured so far."""
+        return len({m.cell for m in self._done} & set(self._cells))
+
     def measure(self) -> list[Measured]:
         """Measure the cells that have not been measured yet; start nothing if all have.
 

@@ -13,7 +13,7 @@ import shlex
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -191,6 +191,7 @@ def prove(
     command: str = "icequake prove",
     named: Mapping[str, str] | None = None,
     on: Bench | None = None,
+    finished: Callable[[Proof], object] = lambda _: None,
 ) -> tuple[list[Proof], dict[str, str]]:
     """Run every scenario ``times`` times, those of one catalog together; all catalogs share the object store, Spark and the writers.
 
@@ -199,6 +200,7 @@ def prove(
         command: how a person types it, without names.
         named: scenario → how the person named it, if not by its name.
         on: a running bench to use.
+        finished: gets every proof of a scenario that ran, as soon as it is there; called from several threads.
 
     Returns:
         The proofs, those of one catalog together, and the versions that ran.
@@ -224,12 +226,23 @@ def prove(
                         on = on or bench
                     else:
                         bench = on
-                    proofs += _on_one(bench, mine, runs, watcher, publish, times, command, named or {})
+                    proofs += _on_one(bench, mine, runs, watcher, publish, times, command, named or {}, finished)
             except FAILURES as e:  # the stack failed: the remaining scenarios cannot run
                 done = {p.scenario for p in proofs}
                 proofs += [Proof(s.scenario, "not run", (str(e),)) for s in mine if s.scenario not in done]
                 watcher.say(f"the stack failed: {e}")
     return proofs, versions(installation)
+
+
+def _cut_short(proof: Proof) -> bool:
+    """Whether the run of a scenario was stopped before its end; it then says so."""
+    folder = runfolder.RunFolder(Path(proof.folder or ""))
+    state = folder.state()
+    if state.get("state") == "complete":
+        return False
+    with contextlib.suppress(OSError):
+        folder.write_state({k: v for k, v in state.items() if k != "error"} | {"state": "interrupted"})
+    return True
 
 
 def _on_one(
@@ -241,6 +254,7 @@ def _on_one(
     times: int,
     command: str,
     named: Mapping[str, str],
+    finished: Callable[[Proof], object],
 ) -> list[Proof]:
     """The scenarios of one catalog: as many at a time as the bench has groups, then those that must run alone."""
     found: dict[tuple[str, int], Proof] = {}
@@ -260,9 +274,10 @@ def _on_one(
             again = f"{command} {shlex.quote(named.get(scenario.scenario, scenario.scenario))}"
             proof = prove_once(bench, scenario, runs, again, publish, group=group, stop=stop)
             stops.discard(stop)
-            if stopped.is_set():  # the scenario was cut short
+            if stopped.is_set() and _cut_short(proof):
                 return
             found[scenario.scenario, n] = proof
+            finished(proof)
             count = f" ({n + 1} of {times})" if times > 1 else ""
             watcher.say(f"{scenario.scenario}{count}: {WORDS[proof.state]}, {proof.seconds:.0f} s")
             for reason in proof.why:

@@ -97,8 +97,8 @@ class Bench:
             stack.callback(shutil.rmtree, data, ignore_errors=True)
             self.run_id = run_id = secrets.token_hex(6)
             watchdog = Watchdog(run_id, remove=[data])
+            stack.callback(watchdog.close)  # before it starts: an interrupt may come at any moment
             watchdog.start()
-            stack.callback(watchdog.close)
             self._logs.mkdir(parents=True, exist_ok=True)
             proxies = [WriterProxies(stack.enter_context(Proxies(Board()))) for _ in range(self._count)]
             services = Stack(
@@ -220,3 +220,8 @@ class Quietly:
         """Pass the progress on to the watcher, if there is one."""
         if self.watcher is not None:
             self.watcher.progress(done, total)
+
+    def lasts(self, seconds: float | None) -> None:
+        """Pass it on to the watcher, if there is one."""
+        if self.watcher is not None:
+            self.watcher.lasts(seconds)

@@ -6,7 +6,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from checkers.evidence import error_chain
@@ -21,7 +20,7 @@ from harness.writers.slot import WriterDied, WriterError, WriterSlot, WriterTime
 from nemesis.faults.fault import Fault
 from nemesis.proxy.board import Board
 from workloads import generator
-from workloads.file.workload import Phase
+from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 from workloads.operations.kind import Draw
 from workloads.operations.kinds import KINDS
@@ -30,22 +29,47 @@ MOST_QUOTED = 500
 """Characters of an exception in an error message."""
 
 
-@dataclass
 class Progress:
-    """Counts completed operations and tells the watcher.
+    """Counts completed operations, and tells the watcher how far the phases are; filling the tables and the final reads are not a phase.
+
+    If all phases are limited alike, by operations or by time, the watcher is told of all of them together, else of one after the other.
 
     Attributes:
-        total: expected number of operations; None if a phase is limited by time.
+        done: all completed operations of the run.
     """
 
-    watcher: Watcher
-    total: int | None
-    done: int = 0
+    def __init__(self, watcher: Watcher, workload: Workload) -> None:
+        self._watcher = watcher
+        lengths = [p.length for p in workload.resolved_phases()]
+        ops, times = [x.ops for x in lengths if x.ops], [x.time for x in lengths if x.time]
+        self._all_ops = sum(ops) if not times else None
+        self._all_seconds = sum(times) if not ops else None
+        self._total: int | None = None
+        self._in: str | None = None
+        self._counted = 0
+        self.done = 0
 
-    def one_more(self) -> None:
-        """Count one completed operation."""
+    def begins(self, phase: Phase) -> None:
+        """The phase begins."""
+        first, self._in = self._in is None, phase.name
+        if self._all_seconds is None and self._all_ops is None:
+            self._counted, self._total = 0, phase.length.ops
+            self._watcher.lasts(phase.length.time)
+        elif first:
+            self._total = self._all_ops
+            self._watcher.lasts(self._all_seconds)
+
+    def ended(self) -> None:
+        """All phases ended."""
+        self._in = None
+        self._watcher.lasts(None)
+
+    def one_more(self, phase: str) -> None:
+        """Count one completed operation of a phase, or of what surrounds the phases."""
         self.done += 1
-        self.watcher.progress(self.done, self.total)
+        if phase == self._in:
+            self._counted += 1
+            self._watcher.progress(self._counted, self._total)
 
 
 class Phases:
@@ -92,7 +116,10 @@ class Phases:
         Raises:
             RunError: a table could not be filled; the message quotes the exception.
         """
-        self._everybody(self._run.shares(generator.seed_rows(self._run.workload)), "setup")
+        rows = generator.seed_rows(self._run.workload)
+        if rows:
+            self._run.say("filling the tables")
+        self._everybody(self._run.shares(rows), "setup")
 
     def phase(self, phase: Phase) -> None:
         """One phase of the workload, to its end; nothing once ``stop_when`` has ended the load."""
@@ -101,6 +128,7 @@ class Phases:
             return
         goal = f"{phase.length.ops} operations" if phase.length.ops else f"{phase.length.time:g} s"
         self._run.say(f"phase {phase.name}: {goal}, {phase.writers} writers")
+        self._progress.begins(phase)
         streams: list[Iterable[PlannedOperation]] = [
             self._run.settings.operations(self._run.workload, phase, n, self._run.settings.seed)
             for n in range(phase.writers)
@@ -116,6 +144,8 @@ class Phases:
 
     def final_reads(self) -> None:
         """Read every table, by all writers or by one."""
+        self._progress.ended()
+        self._run.say("reading every table")
         reads = generator.final_reads(self._run.workload)
         shared = self._run.settings.share_final_reads
         each = self._run.shares(reads) if shared else [reads for _ in range(self._run.workload.writers)]
@@ -247,7 +277,10 @@ class Phases:
             broken = not kind.two_tables and self._watch.completed(table, op, invoked.time, done.time, result, error)
             if broken:
                 self._became_unreadable(table)
-        self._progress.one_more()
+        if result == "ok" and kind.commits:
+            for name in {planned.table.name, kind.second(planned.value) or planned.table.name}:
+                self._follower.committed(name)
+        self._progress.one_more(phase)
         if phase == "setup" and result != "ok" and not self._stop.is_set():
             name, said = error_chain.most_specific(answer["error"])
             why = f"{error_chain.short_class(name)}: {' '.join(said.split())[:MOST_QUOTED]}"

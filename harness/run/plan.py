@@ -1,4 +1,4 @@
-"""The plan of a run: its ``plan.yaml``, and the number of operations that it will invoke."""
+"""The plan of a run: its ``plan.yaml``."""
 
 from __future__ import annotations
 
@@ -12,15 +12,6 @@ from compose.external.external import External
 from compose.redaction import masked
 from harness.run.context import RunContext
 from harness.run.versions import versions
-from workloads import generator
-from workloads.file.workload import Workload
-
-
-def count(workload: Workload) -> int | None:
-    """Operations that the whole run will invoke; None if a phase is limited by time."""
-    lengths = [p.length.ops for p in workload.resolved_phases()]
-    around = len(generator.seed_rows(workload)) + len(generator.final_reads(workload)) * workload.writers
-    return around + sum(n for n in lengths if n is not None) if None not in lengths else None
 
 
 def catalog_of_plan(name: str, external: External) -> PlannedCatalog:

@@ -26,7 +26,7 @@ from harness.run.conductor import conductor_of
 from harness.run.context import context_of
 from harness.run.memory import PeakMemory
 from harness.run.phases import Phases, Progress
-from harness.run.plan import count, plan_of
+from harness.run.plan import plan_of
 from harness.run.services import proxies_of, services_of
 from harness.run.settings import WRITER_START_S, Settings, StandingStack, Watcher
 from harness.run.tables import RunTables, drop_commands
@@ -61,7 +61,7 @@ class Run:
         self._run = context_of(workload, folder, installation, settings, watcher)
         self._standing = standing
         self.left: tuple[str, ...] = ()
-        self._progress = Progress(watcher, count(workload))
+        self._progress = Progress(watcher, workload)
         self._memory = PeakMemory()
         self._timings: dict[str, float] = {}
         self._state: dict[str, Any] = {}
@@ -86,11 +86,11 @@ class Run:
                 data.chmod(0o755)  # if started by root, PostgreSQL runs under another uid
                 stack.callback(shutil.rmtree, data, ignore_errors=True)
                 watchdog = Watchdog(run.run_id, remove=[data])
+                stack.callback(watchdog.close)  # before it starts: an interrupt may come at any moment
                 watchdog.start()
-                stack.callback(watchdog.close)
                 stack.enter_context(self._memory)
                 self._inside(stack, data, watchdog)
-            final = "complete"
+            final = "interrupted" if run.settings.stop.is_set() else "complete"
         except KeyboardInterrupt:
             final = "interrupted"
             raise

@@ -31,6 +31,9 @@ class Watcher(Protocol):
     def progress(self, done: int, total: int | None) -> None:
         """``done`` operations completed, of ``total`` if that is known."""
 
+    def lasts(self, seconds: float | None) -> None:
+        """What begins now takes so many seconds; None: it is not limited by time."""
+
 
 class RunError(RuntimeError):
     """The harness could not do its work; the message is one line with a remedy."""

@@ -20,20 +20,25 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from checkers.evidence.runfolder import replace_file
+from compose.catalogs import user_file
+from compose.catalogs.registry import CATALOGS, DEFAULT
 from compose.endpoints import Endpoints
+from compose.install import releases
 from compose.install.ensure import ensure
+from compose.install.releases import Release
 from compose.processes.watchdog import Watchdog
 from compose.stack.stack import Stack
 from harness.run.settings import WRITER_START_S, StandingStack
 from harness.writers.driver import launcher
 from harness.writers.slot import WriterError, WriterSlot, renew
+from workloads.file.workload import Workload
 
 UP_S = 420.0
 DOWN_S = 30.0
@@ -61,16 +66,21 @@ def _read(home: Path) -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
-def use(home: Path) -> Iterator[StandingStack | None]:
-    """The standing stack, reserved for the caller; None if there is none or another run uses it."""
+def use(home: Path, workload: Workload, release: Release, say: Callable[[str], None]) -> Iterator[StandingStack | None]:
+    """The standing stack, reserved for a run of the workload; None if there is none that this run can use, after saying why."""
     record = _read(home)
     if record is None or record.get("state") != "up":
+        yield None
+        return
+    if (reason := _other(record, workload, release)) is not None:
+        say(f"this run starts a stack of its own: {reason}")
         yield None
         return
     with (home / "stack.in-use").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            say("this run starts a stack of its own: another run uses the one that is up")
             yield None
             return
         record = _read(home)  # a driver may have been replaced after the previous run
@@ -80,14 +90,37 @@ def use(home: Path) -> Iterator[StandingStack | None]:
         yield StandingStack(Endpoints.from_json(record["endpoints"]), tuple(Path(s) for s in record["sockets"]))
 
 
-def up(home: Path, writers: int) -> dict[str, Any]:
-    """Start a keeper and wait until its stack and writers are ready.
+def _other(record: Mapping[str, Any], workload: Workload, release: Release) -> str | None:
+    """Why a run cannot use the standing stack, with the remedy; None if it can."""
+    has = catalog_of_record(record)
+    if workload.catalog != has:
+        remedy = "" if user_file.is_file(workload.catalog) else f"; {replacing(workload.catalog)}"
+        return f"the one that is up has the catalog {has}, not {workload.catalog}{remedy}"
+    if release != releases.DEFAULT:
+        return f"the one that is up has Iceberg {releases.DEFAULT.iceberg}, not {release.iceberg}"
+    if workload.nemesis is not None and CATALOGS[has].hands_out_store:
+        return f"faults strike the store only if the server of {has} starts behind the proxies"
+    return None
+
+
+def catalog_of_record(record: Mapping[str, Any]) -> str:
+    """The name of a standing stack's catalog."""
+    return Endpoints.from_json(record["endpoints"]).catalog
+
+
+def replacing(catalog: str) -> str:
+    """The commands that replace the standing stack by one with another catalog."""
+    return f"`icequake down`, then `icequake up --catalog {catalog}`, keeps one with that catalog"
+
+
+def up(home: Path, writers: int, catalog: str = DEFAULT) -> tuple[dict[str, Any], bool]:
+    """Start a keeper and wait until its stack and writers are ready, unless a stack is up already.
 
     Returns:
-        Its record: ``endpoints``, ``sockets``, ``pid``, ``logs``.
+        Its record: ``endpoints``, ``sockets``, ``pid``, ``logs``; and whether it was started now.
 
     Raises:
-        StandingError: a stack is already up or starting, or this one did not come up.
+        StandingError: another one is starting, or this one did not come up.
     """
     home.mkdir(parents=True, exist_ok=True)
     with (home / "stack.lock").open("w") as lock:
@@ -96,23 +129,21 @@ def up(home: Path, writers: int) -> dict[str, Any]:
         except OSError:
             record = _read(home) or {}
             if record.get("state") == "up":
-                raise StandingError(
-                    f"a stack is up already (process {record['pid']}); `icequake down` stops it"
-                ) from None
+                return record, False
             raise StandingError(
                 "another `icequake up` is starting a stack; wait for it, or stop it with `icequake down`"
             ) from None
-        return _start(home, writers, lock.fileno())
+        return _start(home, writers, catalog, lock.fileno()), True
 
 
-def _start(home: Path, writers: int, lock: int) -> dict[str, Any]:
+def _start(home: Path, writers: int, catalog: str, lock: int) -> dict[str, Any]:
     """Start a keeper, which inherits the locked file, and wait until it is up."""
     logs = home / "stack-logs"
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
     with (logs / "keeper.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness.run.standing", str(writers), str(logs)],
+            [sys.executable, "-m", "harness.run.standing", str(writers), str(logs), catalog],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -159,7 +190,7 @@ def down(home: Path) -> bool:
     return True
 
 
-def keep(writers: int, logs: Path) -> None:
+def keep(writers: int, logs: Path, catalog: str) -> None:
     """The keeper process: start everything, write the record, wait for SIGTERM, stop everything."""
 
     def end(*_: object) -> None:
@@ -176,13 +207,18 @@ def keep(writers: int, logs: Path) -> None:
         data.chmod(0o755)
         stack.callback(shutil.rmtree, data, ignore_errors=True)
         watchdog = Watchdog(run_id, remove=[data])
+        stack.callback(watchdog.close)  # before it starts: an interrupt may come at any moment
         watchdog.start()
-        stack.callback(watchdog.close)
         stack.callback(file.unlink, missing_ok=True)
         record: dict[str, Any] = {"pid": os.getpid(), "pid_started": me.create_time(), "state": "starting"}
         _write(file, record)
         services = Stack(
-            installation, run_id=run_id, data=data / "services", logs=logs, worker_cores=max(8, 2 * writers)
+            installation,
+            run_id=run_id,
+            data=data / "services",
+            logs=logs,
+            worker_cores=max(8, 2 * writers),
+            catalog=catalog,
         )
         services.start()
         stack.callback(services.stop)
@@ -216,7 +252,7 @@ def _write(file: Path, record: dict[str, Any]) -> None:
 def main() -> None:
     """Entry point of the keeper process: its last line of output is the reason when it fails."""
     try:
-        keep(int(sys.argv[1]), Path(sys.argv[2]))
+        keep(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
     except Exception as e:
         print(f"{type(e).__name__}: {e}", file=sys.stderr)
         sys.exit(255)

@@ -1,12 +1,16 @@
 """Keeps the table logs up to date during a run, so that a run that dies leaves what was committed until then.
 
+A table's log begins with its first acknowledged commit (:meth:`Follower.committed`); then each table is captured every ``interval`` seconds.
+
 It also makes expiry safe: ``expire_snapshots`` deletes files that the log may not have read yet, so before such an operation
 :meth:`Follower.secure` reads the log up to the present and returns how old a snapshot must be to be expired.
 """
 
 from __future__ import annotations
 
+import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
@@ -20,14 +24,14 @@ locations so far, oldest first, None if the catalog keeps no log of them."""
 
 
 class Follower:
-    """Captures every table each ``interval`` seconds in its own thread; use in ``with``.
+    """Captures every table at its first acknowledged commit and each ``interval`` seconds, in its own thread; use in ``with``.
 
     Args:
         readers: table name → its reader.
         pointer: asks the catalog.
         now: the run's clock, ns since its start.
-            interval: seconds between captures; each costs some ms for each new commit. None: nothing is read before the end, but for
-            :meth:`secure`.
+        interval: seconds from the beginning of one capture of all tables to the next; each costs some ms for each new commit. Slow
+            captures are further apart: they take half of the time at most. None: nothing is read before the end, but for :meth:`secure`.
     """
 
     def __init__(
@@ -42,6 +46,9 @@ class Follower:
         self._now = now
         self._interval = interval
         self._locks = {name: threading.Lock() for name in readers}
+        self._begun: set[str] = set()
+        self._asked: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        """Tables to capture now; None: the end."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="table-log", daemon=True)
         self.errors: list[str] = []
@@ -55,10 +62,15 @@ class Follower:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        if kind is KeyboardInterrupt:  # the user stops the run: its log holds what was committed until then
+            self._stop.clear()
+            self._attempt(*self._readers)
+            self._stop.set()
 
     def stop(self) -> None:
         """End the thread; idempotent."""
         self._stop.set()
+        self._asked.put(None)
         if self._thread.is_alive():
             self._thread.join()
 
@@ -72,6 +84,12 @@ class Follower:
             now = self._now()  # before asking for the pointer: everything acknowledged earlier must be in the log
             pointer, history = self._pointer(table)
             self._readers[table].capture(pointer, now, history)
+
+    def committed(self, table: str) -> None:
+        """A commit of ``table`` was acknowledged: if none of it was captured yet, the thread captures it now. Returns at once."""
+        if self._interval is not None and table not in self._begun:
+            self._begun.add(table)
+            self._asked.put(table)
 
     def secure(self, table: str) -> str | None:
         """Capture, then return the latest safe ``older_than``: every snapshot before it is in the log with its rows.
@@ -97,11 +115,28 @@ class Follower:
         return logs
 
     def _loop(self) -> None:
-        while not self._stop.wait(self._interval):
-            for name in self._readers:
-                if self._stop.is_set():
-                    return
-                try:
-                    self.capture(name)
-                except Exception as e:  # a capture may fail during a fault; the final one may not
-                    self.errors.append(f"{name}: {type(e).__name__}: {e}")
+        due = time.monotonic() + (self._interval or 0.0)
+        while not self._stop.is_set():
+            try:
+                table = self._asked.get(timeout=None if self._interval is None else max(0.0, due - time.monotonic()))
+            except queue.Empty:
+                began = time.monotonic()
+                self._attempt(*self._readers)
+                ended = time.monotonic()
+                due = max(began + (self._interval or 0.0), ended + (ended - began))
+            else:
+                if table is not None and not self._attempt(table):
+                    self._begun.discard(table)  # the next acknowledged commit asks again
+
+    def _attempt(self, *tables: str) -> bool:
+        """Capture these tables, unless the follower is stopped; whether all captures succeeded."""
+        good = True
+        for name in tables:
+            if self._stop.is_set():
+                break
+            try:
+                self.capture(name)
+            except Exception as e:  # a capture may fail during a fault; the final one may not
+                self.errors.append(f"{name}: {type(e).__name__}: {e}")
+                good = False
+        return good

@@ -41,6 +41,7 @@ from typing import Any
 from checkers.evidence import tablelog
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import Problem
+from checkers.evidence.runfolder import replace_file
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog, problem_record
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles.decoded import TableFiles, Unknown
@@ -221,10 +222,10 @@ class TableReader:
         if self._path is not None:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._path.write_bytes(b"")
+                header = tablelog.header_to_json(self._table, self._identifier, location, self._columns)
+                replace_file(self._path, tablelog.dump(header))  # a log without its header could not be read
             except OSError as e:
                 raise self._cannot_write(e) from None
-        self._append([tablelog.header_to_json(self._table, self._identifier, location, self._columns)])
 
     def _append(self, records: Iterable[dict[str, Any]]) -> None:
         if self._path is None:

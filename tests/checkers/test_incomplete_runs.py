@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 import yaml
 
 from checkers.evidence import tablelog
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.tablelog import TableLog
 from checkers.judge.check import check
 from checkers.judge.runfolder import Promises, load_evidence
+from checkers.selftest import recorded
 from tests.support.drawing import Drawing, row
 
 
@@ -72,3 +75,31 @@ def test_a_threshold_is_not_broken_by_a_run_that_ended_before_it_was_due() -> No
     promises = Promises(thresholds={"operations": ">=200"})
     assert check(replace(drawn(), complete=False), promises=promises).valid == "unknown"
     assert check(drawn(), promises=promises).valid is False
+
+
+def cut(log: TableLog, rng: Random, into: Path) -> TableLog:
+    """The log of a run that was killed while it was written: up to any byte after its header."""
+    lines = [tablelog.dump(r) for r in tablelog.records(log)]
+    whole = b"".join(lines)
+    into.write_bytes(whole[: rng.randrange(len(lines[0]), len(whole))])
+    return tablelog.read(into)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_table_log_that_ends_anywhere_accuses_nobody(seed: int, tmp_path: Path) -> None:
+    e, rng = recorded.load("quick-120"), Random(seed)
+    logs = {name: cut(log, rng, tmp_path / f"{name}.jsonl") for name, log in e.logs.items()}
+    results = check(replace(e, logs=logs, complete=False))
+    assert results.valid == "unknown"
+    assert not [a for v in results.verdicts for a in v.anomalies]
+
+
+def test_an_anomaly_that_is_certain_is_found_in_a_run_that_was_killed(tmp_path: Path) -> None:
+    """The read saw a row that nobody wrote; no later event could explain it."""
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.read("r", [row(1, "a"), row(2, "nobody")])
+    e = d.evidence()
+    log = replace(e.logs["t"], complete=False)
+    results = check(replace(e, logs={"t": log}, complete=False))
+    assert results.valid is False

@@ -170,9 +170,15 @@ def test_help_names_every_option_in_full_at_every_width(
     assert not any("│" in line or "─" in line for line in done.output.splitlines()), "a box"
 
 
-def test_help_says_what_an_object_store_s_address_is_like(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = icequake("run", "--help", env=environment(COLUMNS="200", TERMINAL_WIDTH="200"))
-    assert done.returncode == 0 and "http://host:9000/bucket[/prefix]." in done.stdout
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=lambda c: " ".join(c) or "icequake")
+def test_help_in_a_log_has_no_box_and_is_not_cut(command: list[str], tmp_path: Path) -> None:
+    done = inside(*command, "--help", cwd=tmp_path, COLUMNS="80")
+    assert done.returncode == 0, done.stderr
+    assert not set("│╭╮╰╯─") & set(done.stdout)
+    if not command:
+        assert "Judge a stored run or a history." in done.stdout
+    if command == ["run"]:
+        assert "Your own object store: http://host:9000/bucket, or http://host:9000/bucket/prefix." in done.stdout
 
 
 def test_the_version_is_that_of_the_package() -> None:

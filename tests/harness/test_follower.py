@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -60,6 +61,62 @@ def test_without_an_interval_tables_are_read_at_the_end_alone_and_before_an_expi
         assert catalog.asked == ["t"]
         one.finish()
     assert catalog.asked == ["t", "t"] and one.errors == []
+
+
+@dataclass
+class Signalling:
+    """A catalog without tables that says who was asked, and can fail the first time."""
+
+    fails: bool = False
+    asked: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
+
+    def __call__(self, table: str) -> tuple[None, None]:
+        self.asked.put(table)
+        if self.fails:
+            self.fails = False
+            raise OSError("refused")
+        return None, None
+
+
+def test_a_table_is_read_at_its_first_acknowledged_commit_and_not_at_every_one(tmp_path: Path) -> None:
+    catalog = Signalling()
+    with follower(cast(Catalog, catalog), tmp_path, 3600.0) as one:
+        for _ in range(3):
+            one.committed("t")
+        assert catalog.asked.get(timeout=ENOUGH) == "t"
+    assert catalog.asked.empty() and one.errors == []
+
+
+def test_a_first_capture_that_failed_is_made_up_for_at_the_next_commit(tmp_path: Path) -> None:
+    catalog, noted = Signalling(fails=True), threading.Event()
+
+    class Begun(set[str]):
+        def discard(self, table: object) -> None:
+            super().discard(str(table))
+            noted.set()
+
+    with follower(cast(Catalog, catalog), tmp_path, 3600.0) as one:
+        one._begun = Begun()
+        one.committed("t")
+        assert catalog.asked.get(timeout=ENOUGH) == "t"
+        assert noted.wait(ENOUGH)
+        one.committed("t")
+        assert catalog.asked.get(timeout=ENOUGH) == "t"
+    assert one.errors == ["t: OSError: refused"]
+
+
+def test_ctrl_c_reads_every_table_once_more(tmp_path: Path) -> None:
+    catalog = Catalog()
+    with pytest.raises(KeyboardInterrupt), follower(catalog, tmp_path, 3600.0):
+        raise KeyboardInterrupt
+    assert catalog.asked == ["t"]
+
+
+def test_a_script_s_commits_are_not_captured_while_it_goes_on(tmp_path: Path) -> None:
+    catalog = Catalog()
+    with follower(catalog, tmp_path, None) as one:
+        one.committed("t")
+    assert catalog.asked == []
 
 
 @dataclass

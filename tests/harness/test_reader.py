@@ -7,7 +7,7 @@ import json
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -1049,3 +1049,21 @@ def test_the_hand_made_table_is_one_that_pyiceberg_reads(tmp_path: Path) -> None
     v = t.write_metadata(m)
     said = StaticTable.from_metadata(v.location).scan().to_arrow().to_pylist()
     assert Counter(tuple(r.values()) for r in said) == states(read(t))[m["current-snapshot-id"]]
+
+
+def test_a_log_can_be_read_from_the_moment_when_it_is_there(tmp_path: Path) -> None:
+    class Killed(TableReader):
+        """Dies at the first line after the log was made."""
+
+        def _append(self, records: Iterable[dict[str, Any]]) -> NoReturn:
+            raise KeyboardInterrupt
+
+    t = HandMadeTable(tmp_path / "t", version=2)
+    t.commit(add=[t.data([(1, "a", 0)])])
+    path = tmp_path / "t.jsonl"
+    killed = Killed(ObjectStore(), table="t", identifier="c.n.t", columns=COLUMNS, path=path)
+    with pytest.raises(KeyboardInterrupt):
+        killed.capture(t.pointer, 1)
+    log = tablelog.read(path)
+    assert (log.table, log.commits, log.captured_until, log.complete) == ("t", (), None, False)
+    assert list(tmp_path.glob(".*")) == [], "no temporary file is left"

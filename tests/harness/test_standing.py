@@ -1,14 +1,23 @@
-"""The keeper of a stack: there is one, also when two are asked for at the same time."""
+"""The stack that is kept: there is one, also when two are asked for at the same time; a run that cannot use it says why."""
 
 from __future__ import annotations
 
 import fcntl
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import psutil
 import pytest
 
+from compose.endpoints import Endpoints
+from compose.install import ensure, releases
+from compose.install.releases import Release
 from harness.run import standing
+from tests.support.runs import inside
+from workloads.file.workload import Workload
 
 
 def test_a_stack_that_another_is_starting_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +33,91 @@ def test_a_stack_that_another_is_starting_is_left_alone(tmp_path: Path, monkeypa
     for _ in range(2):  # and one that failed is in nobody's way
         with pytest.raises(standing.StandingError, match="did not come up"):
             standing.up(tmp_path, 2)
+
+
+ENDPOINTS = Endpoints("http://h:1", "a", "b", "r", "bucket", "rest", "http://h:2", "s3://bucket/w", "local[1]")
+
+
+def stands(home: Path, catalog: str = "rest") -> None:
+    """This process keeps a stack."""
+    me = psutil.Process()
+    record = {"pid": me.pid, "pid_started": me.create_time(), "state": "up", "sockets": ["w0.sock"], "logs": "logs"}
+    standing._write(standing._file(home), record | {"endpoints": replace(ENDPOINTS, catalog=catalog).to_json()})
+
+
+def spec(catalog: str, **more: Any) -> Workload:
+    return Workload.model_validate(
+        {
+            "workload": "w",
+            "tables": [{"name": "t"}],
+            "length": {"ops": 1},
+            "operations": {"insert": {}},
+            "catalog": catalog,
+            **more,
+        }
+    )
+
+
+def used(home: Path, workload: Workload, release: Release = releases.DEFAULT) -> tuple[bool, list[str]]:
+    """Whether a run uses the stack that is up, and what it says."""
+    said: list[str] = []
+    with standing.use(home, workload, release, said.append) as found:
+        return found is not None, said
+
+
+def test_a_run_on_the_catalog_of_the_stack_uses_it(tmp_path: Path) -> None:
+    assert used(tmp_path, spec("rest")) == (False, []), "none is up"
+    stands(tmp_path, "jdbc")
+    assert used(tmp_path, spec("jdbc")) == (True, [])
+
+
+def test_a_run_that_starts_its_own_stack_beside_the_one_that_is_up_says_why_and_the_remedy(tmp_path: Path) -> None:
+    stands(tmp_path)
+    assert used(tmp_path, spec("jdbc")) == (
+        False,
+        [
+            "this run starts a stack of its own: the one that is up has the catalog rest, not jdbc; "
+            "`icequake down`, then `icequake up --catalog jdbc`, keeps one with that catalog"
+        ],
+    )
+    other = releases.find("1.10.1")
+    assert used(tmp_path, spec("rest"), other) == (
+        False,
+        [f"this run starts a stack of its own: the one that is up has Iceberg {releases.DEFAULT.iceberg}, not 1.10.1"],
+    )
+    said: list[str] = []
+    with standing.use(tmp_path, spec("rest"), releases.DEFAULT, said.append) as first:
+        assert first is not None and said == []
+        assert used(tmp_path, spec("rest")) == (
+            False,
+            ["this run starts a stack of its own: another run uses the one that is up"],
+        )
+
+
+def test_faults_need_a_server_that_was_started_behind_the_proxies(tmp_path: Path) -> None:
+    stands(tmp_path, "nessie")
+    assert used(tmp_path, spec("nessie")) == (True, [])
+    found, said = used(tmp_path, spec("nessie", nemesis={"faults": [{"verb": "drop-reply", "service": "store"}]}))
+    assert not found and "behind the proxies" in said[0]
+
+
+def test_up_twice_says_what_is_up_and_another_catalog_is_told_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stands(tmp_path)
+    installed = SimpleNamespace(home=tmp_path)
+    monkeypatch.setattr(ensure, "ensure", lambda progress: installed)  # nothing is installed in this home
+    with (tmp_path / "stack.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        monkeypatch.setenv("ICEQUAKE_COMMAND", "icequake")
+        again = inside("up", cwd=tmp_path)
+        same = inside("up", "--catalog", "rest", cwd=tmp_path)
+        other = inside("up", "--catalog", "jdbc", cwd=tmp_path)
+    assert again.returncode == same.returncode == 0, again.stderr
+    assert again.stdout == same.stdout
+    first, second, third = again.stdout.splitlines()
+    assert first.startswith("up already: catalog rest at http://h:2")
+    assert second.startswith("1 warm writers; the next `icequake run` on the catalog rest uses them")
+    assert third == "`icequake down` stops it"
+    assert other.returncode == 254
+    assert "a stack with the catalog rest is up; `icequake down`, then `icequake up --catalog jdbc`" in other.stderr

@@ -50,6 +50,14 @@ def run_id(folder: Path) -> str:
     return line.removeprefix("namespace: iq_").strip()
 
 
+def left_at_last(mark: str) -> list[str]:
+    """Those that still live when a watchdog had the time to end them, itself included."""
+    deadline = time.monotonic() + ENOUGH
+    while (left := ours(mark)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
+
+
 def one_line(done: subprocess.CompletedProcess[str]) -> str:
     """The error a command ended with: one line, no stack trace."""
     last = done.stderr.strip().splitlines()[-1]
@@ -85,7 +93,7 @@ def start(store: Path, writers: int = 2) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(),
+        env=environment(ICEQUAKE_COMMAND="icequake"),
         cwd=ROOT,
         start_new_session=True,
     )
@@ -135,10 +143,7 @@ def test_a_killed_run_leaves_no_process_and_what_it_recorded_is_judged_as_incomp
         assert len(ours(mark)) >= 8  # services, drivers, executors
         process.kill()
         process.wait(ENOUGH)
-        deadline = time.monotonic() + ENOUGH
-        while (left := ours(mark)) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert left == []
+        assert left_at_last(mark) == []
     finally:
         process.kill()
         process.communicate(timeout=ENOUGH)
@@ -154,15 +159,90 @@ def test_a_killed_run_leaves_no_process_and_what_it_recorded_is_judged_as_incomp
     assert "incomplete" in listed.stdout
 
 
-def test_ctrl_c_ends_a_run_in_order(tmp_path: Path) -> None:
+KILLED = """
+import sys
+from pathlib import Path
+from checkers.evidence import runfolder
+from compose.endpoints import Endpoints
+from compose.install.ensure import ensure
+from harness.run.run import Run
+from harness.run.settings import Settings, StandingStack
+from tests.support.runs import Silent
+from workloads.file import workload
+
+quick = workload.load(workload.find("quick")).model_copy(update={"writers": 1})
+folder = runfolder.create(Path(sys.argv[1]), "quick")
+settings = Settings(seed=3, command="icequake run", capture_interval=3600.0)
+stack = StandingStack(Endpoints.from_json(sys.argv[2]))
+Run(quick, folder, ensure(), settings, standing=stack, watcher=Silent()).execute()
+"""
+"""A run that captures its tables an hour after its start for the second time."""
+
+
+def test_a_killed_run_has_the_log_of_a_table_from_its_first_acknowledged_commit_on(
+    tmp_path: Path, bench: Bench
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path), bench.endpoints.to_json()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+        start_new_session=True,
+    )
+    try:
+        wait_for(tmp_path / "latest" / "history.jsonl", '"type":"ok"', lives(process))
+        folder = (tmp_path / "latest").resolve()
+        events = [json.loads(x) for x in (folder / "history.jsonl").read_text().splitlines()[1:]]
+        first = next(e for e in events if e["type"] == "ok")
+        wait_for(folder / "tablelog" / f"{first['table']}.jsonl", first["op"], lives(process))
+        mark = run_id(folder)
+        process.kill()
+        process.wait(ENOUGH)
+        assert left_at_last(mark) == []
+    finally:
+        process.kill()
+        process.communicate(timeout=ENOUGH)
+
+    checked = icequake("check", folder)
+    assert checked.returncode == 2, checked.stdout + checked.stderr
+    evidence = load_evidence(folder)
+    assert not evidence.complete and first["op"] in evidence.logs[first["table"]].by_op()
+    results = json.loads((folder / "results.json").read_text())
+    assert results["valid"] == "unknown" and not [a for c in results["checkers"] for a in c["anomalies"]]
+    notes = [n for c in results["checkers"] for n in c["notes"]]
+    assert not [n for n in notes if f"{first['table']}: there is no table log" in n], notes
+
+
+def test_ctrl_c_ends_a_run_in_order_with_its_verdict_so_far(tmp_path: Path) -> None:
     process = start(tmp_path)
     wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w0-3"', lives(process))
-    mark = run_id(tmp_path / "latest")
+    folder = next(p for p in (tmp_path / "quick").iterdir() if not p.is_symlink())
+    mark = run_id(folder)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=ENOUGH)
-    assert process.returncode == 255
-    assert "Traceback" not in out + err and "stopped" in err
+    assert process.returncode == 130
+    assert "Traceback" not in out + err and "quick: Incomplete" in out
+    assert "quick, seed 3: " in err.splitlines()[0] and str(folder) in err.splitlines()[0]
+    assert err.splitlines()[-1] == f"icequake: stopped by Ctrl-C; judge the run with: icequake check {folder}"
     assert ours(mark) == []
+    assert json.loads((folder / "run.json").read_text())["state"] == "interrupted"
+    results = json.loads((folder / "results.json").read_text())
+    assert results["valid"] == "unknown" and results["complete"] is False
+    acknowledged = {o.table for o in load_evidence(folder).history.operations() if o.type == "ok" and o.f == "insert"}
+    assert acknowledged <= {p.stem for p in (folder / "tablelog").iterdir()}
+
+
+def test_sigterm_while_the_services_start_ends_all_that_was_started(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    wait_for(tmp_path / "latest" / "plan.yaml", "namespace: ", lives(process))
+    mark = run_id(tmp_path / "latest")
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=ENOUGH)
+    assert process.returncode == 143
+    assert "stopped by SIGTERM; before the first operation, so there is nothing to judge in " in err.splitlines()[-1]
+    assert left_at_last(mark) == []  # it may have come before the watchdog was known
     assert json.loads((tmp_path / "latest" / "run.json").read_text())["state"] == "interrupted"
 
 

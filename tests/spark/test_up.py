@@ -33,7 +33,9 @@ def test_up_keeps_warm_writers_for_the_next_runs_and_down_ends_them(home: Path, 
     store = tmp_path / "store"
     try:
         ups = [
-            subprocess.Popen(command("up", "--writers", "2"), stderr=subprocess.PIPE, text=True, env=env)
+            subprocess.Popen(
+                command("up", "--writers", "2", "--catalog", "jdbc"), stderr=subprocess.PIPE, text=True, env=env
+            )
             for _ in range(2)
         ]
         said = {one.returncode: one.communicate(timeout=400)[1] for one in ups if one.wait(400) is not None}
@@ -42,9 +44,11 @@ def test_up_keeps_warm_writers_for_the_next_runs_and_down_ends_them(home: Path, 
         keeper = psutil.Process(json.loads((home / "stack" / "stack.json").read_text())["pid"])
         members = [keeper, *keeper.children(recursive=True)]
         again = icequake("up", env=env)
-        assert again.returncode == 255 and "icequake down" in again.stderr
+        assert again.returncode == 0 and again.stdout.startswith("up already: catalog jdbc"), again.stderr
+        other = icequake("up", "--catalog", "rest", env=env)
+        assert other.returncode == 254 and "icequake down" in other.stderr
 
-        options = ("--ops", "8", "--writers", "2", "--store", store)
+        options = ("--catalog", "jdbc", "--ops", "8", "--writers", "2", "--store", store)
         run = icequake("run", "quick", "--seed", "1", *options, env=env)
         assert run.returncode == 0, run.stdout + run.stderr
         assert "using the stack that is up" in run.stderr

@@ -37,6 +37,9 @@ class Silent:
     def progress(self, done: int, total: int | None) -> None:
         """Show nothing."""
 
+    def lasts(self, seconds: float | None) -> None:
+        """Show nothing."""
+
 
 def command(*arguments: str | Path) -> list[str]:
     """The command line of ``icequake``."""

@@ -1,0 +1,214 @@
+"""How a command ends when the user stops it: the exit code of the signal, and a last line that says how to go on."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from checkers.evidence.runfolder import RunFolder
+from checkers.judge.proof import Proof
+from compose import setup
+from harness.cli import check, stopping
+from harness.cli.options import command
+from harness.experiments import prove
+from harness.experiments.compare import Compare
+from harness.experiments.matrix import Matrix
+from tests.support.runs import ROOT, environment, inside
+from workloads.file import scenario
+
+ENOUGH = 60.0
+"""Seconds after which a test gives up on what never comes."""
+
+# A command that says where it is; it ends in order only when its standard input does.
+COMMAND = """
+import sys
+from harness.cli import app, stopping
+
+@app.app.command("wait")
+def wait() -> int:
+    stopping.current().way_on = lambda: "go on with: icequake wait"
+    try:
+        print("begun", flush=True)
+        stopping.signal.pause()
+    finally:
+        print("ending", flush=True)
+        sys.stdin.read()
+    return 0
+
+sys.argv = ["icequake", "wait"]
+app.main()
+"""
+
+
+def begun(words: list[str]) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "begun\n"
+    return process
+
+
+@pytest.mark.parametrize(("number", "code", "name"), [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")])
+def test_a_signal_ends_a_command_in_order_with_its_code_and_the_way_on(
+    number: signal.Signals, code: int, name: str
+) -> None:
+    process = begun([sys.executable, "-c", COMMAND])
+    process.send_signal(number)
+    out, err = process.communicate("", timeout=ENOUGH)
+    assert process.returncode == code and out == "ending\n"
+    assert err.splitlines() == [
+        f"icequake: {name}: stopping; a second one ends at once",
+        f"icequake: stopped by {name}; go on with: icequake wait",
+    ]
+
+
+def test_the_second_signal_ends_at_once() -> None:
+    process = begun([sys.executable, "-c", COMMAND])
+    process.send_signal(signal.SIGINT)
+    assert process.stdout is not None and process.stdout.readline() == "ending\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(ENOUGH) == 130  # while its standard input is open
+    assert process.stderr is not None
+    said = process.stderr.read()
+    assert said.splitlines()[-1] == "icequake: stopped by Ctrl-C at once; go on with: icequake wait"
+    process.communicate()
+
+
+def test_an_interrupt_that_the_caller_ignores_stays_ignored() -> None:
+    process = begun(["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", COMMAND])
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate("", timeout=ENOUGH)
+    assert process.returncode == 143 and "Ctrl-C" not in err
+
+
+def a_run(recorded_run: Path, into: Path, state: str) -> RunFolder:
+    folder = RunFolder(Path(shutil.copytree(recorded_run, into)))
+    folder.results.unlink(missing_ok=True)
+    folder.write_state({**folder.state(), "state": state})
+    return folder
+
+
+def test_a_run_that_is_stopped_gives_its_verdict_so_far_and_the_command_that_judges_it(
+    recorded_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = a_run(recorded_run, tmp_path / "a run", "interrupted")
+    with pytest.raises(stopping.Stopped) as stopped, check.verdict_if_stopped(folder):
+        raise KeyboardInterrupt
+    assert stopped.value.line == f"judge the run with: {command()} check '{folder.path}'"
+    assert folder.results.exists() and "Incomplete" in capsys.readouterr().out
+
+
+def test_a_run_that_is_stopped_while_it_is_judged_is_not_judged_again(recorded_run: Path, tmp_path: Path) -> None:
+    folder = a_run(recorded_run, tmp_path / "run", "complete")
+    with pytest.raises(stopping.Stopped, match="icequake check"), check.verdict_if_stopped(folder):
+        raise KeyboardInterrupt
+    assert not folder.results.exists()
+
+
+def test_a_run_that_is_stopped_before_its_first_operation_has_nothing_to_judge(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.history.write_text('{"format": 1}\n')
+    with pytest.raises(stopping.Stopped, match="before the first operation"), check.verdict_if_stopped(folder):
+        raise KeyboardInterrupt
+
+
+def test_check_says_that_a_run_ended_before_its_first_operation(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("tables: [{name: t}]\n")
+    done = inside("check", tmp_path, cwd=tmp_path)
+    assert done.returncode == 254 and done.stderr == (
+        f"icequake: {tmp_path}: the run has no history.jsonl, as one that ended before its first operation: "
+        "there is nothing to judge\n"
+    )
+
+
+def test_another_error_of_a_run_stays_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), check.verdict_if_stopped(RunFolder(tmp_path)):
+        raise ZeroDivisionError
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The experiments below end before they need anything that is installed."""
+    monkeypatch.setattr(setup, "ensure_release", lambda release: None)
+    monkeypatch.setenv("ICEQUAKE_COMMAND", "icequake")
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_stopped_prove_shows_what_is_done_and_names_the_scenarios_that_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, finished: Callable[[Proof], object], **__: object) -> NoReturn:
+        finished(Proof("undelete", "reproduced"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prove, "prove", stopped)
+    own = tmp_path / "my own.yaml"
+    shutil.copy(scenario.LIBRARY / "rest-503-alone.yaml", own)
+    done = inside("prove", "undelete", "rest-503-lost-commit", own, "--store", tmp_path / "store", cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stdout.splitlines()[1].startswith("undelete") and len(done.stdout.splitlines()) == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"icequake: stopped by Ctrl-C; 1 of 3 scenarios are done, their runs are in {tmp_path}/store; run the others with: "
+        f"icequake prove rest-503-lost-commit '{own}' --store {tmp_path}/store"
+    )
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_stopped_matrix_names_the_command_that_continues_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Matrix, "measure", stopped)
+    done = inside("matrix", "--only", "delete", "--limit", "5", "--into", tmp_path / "m", cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1] == (
+        "icequake: stopped by Ctrl-C; 0 of 5 cells are measured; the same command continues: "
+        f"icequake matrix --only delete --into {tmp_path}/m --catalog rest --limit 5"
+    )
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_stopped_comparison_names_the_command_that_continues_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Compare, "measure", stopped)
+    words = ("compare", "quick", "--catalog", "rest,jdbc", "--seed", "7", "--into", tmp_path / "c")
+    done = inside(*words, cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1].startswith(
+        "icequake: stopped by Ctrl-C; 0 of 2 runs are measured; continue with: icequake compare quick --catalog rest,jdbc"
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "cut", "after"),
+    [
+        ({"state": "complete"}, False, {"state": "complete"}),
+        ({"state": "interrupted"}, True, {"state": "interrupted"}),
+        ({"state": "failed", "error": "RunError: undelete was stopped"}, True, {"state": "interrupted"}),
+    ],
+)
+def test_a_scenario_that_is_cut_short_is_an_interrupted_run_and_one_that_ended_counts(
+    state: dict[str, str], cut: bool, after: dict[str, str], tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write_state(state)
+    assert prove._cut_short(Proof("undelete", "not run", folder=str(tmp_path))) is cut
+    assert folder.state() == after
