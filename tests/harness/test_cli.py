@@ -178,7 +178,7 @@ def test_help_in_a_log_has_no_box_and_is_not_cut(command: list[str], tmp_path: P
     if not command:
         assert "Judge a stored run or a history." in done.stdout
     if command == ["run"]:
-        assert "Your own object store: http://host:9000/bucket, or http://host:9000/bucket/prefix." in done.stdout
+        assert "Your own object store: http://host:9000/bucket[/prefix]." in done.stdout
 
 
 def test_the_version_is_that_of_the_package() -> None:
