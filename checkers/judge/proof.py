@@ -7,19 +7,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from checkers.evidence import history
 from checkers.judge.runfolder import Results
 from workloads.file.scenario import Scenario
 
-State = Literal["reproduced", "fixed", "later", "not reproduced", "not run"]
+State = Literal["reproduced", "fixed", "later", "back", "not reproduced", "not run"]
 
 
 WORDS: dict[State, str] = {
     "reproduced": "reproduced",
     "fixed": "not reproduced (fixed in this version)",
     "later": "not reproduced (this version is too old)",
+    "back": "reproduced, although it was fixed before",
     "not reproduced": "not reproduced",
     "not run": "could not run here",
 }
@@ -54,21 +55,43 @@ class Proof:
 def newer(version: str, than: str) -> bool:
     """Whether ``version`` is ``than`` or a later release; False for a text that is not a version (``unknown``).
 
-    A pre-release (``1.12.0-SNAPSHOT``) counts as its release.
+    A pre-release (``1.12.0-SNAPSHOT``, ``1.10.1-rc2``) counts as its release.
     """
-    try:
-        return Version(version.split("-")[0]) >= Version(than)
-    except InvalidVersion:
+    release = _release(version)
+    return release is not None and release >= Version(than)
+
+
+def surely_has(version: str, change: str) -> bool:
+    """Whether every build that calls itself ``version`` contains what the release ``change`` brought; False if it is not known.
+
+    A release candidate may lack what came between it and its release. The build of Iceberg calls a commit after the tag X.Y.Z, on whatever
+    branch, ``X.(Y+1).0-SNAPSHOT`` (``getProjectVersion`` in its ``build.gradle``). So such a build surely has what X.Y.0 brought, and no more is known.
+    """
+    release = _release(version)
+    if release is None:
         return False
+    if version == str(release):
+        return release >= Version(change)
+    if re.search(r"-rc\d+$", version):
+        return release > Version(change)
+    return release.minor > 0 and Version(f"{release.major}.{release.minor - 1}.0") >= Version(change)
+
+
+def _release(version: str) -> Version | None:
+    """The release to which a version leads: the numbers at its beginning; None if there are none."""
+    match = re.match(r"\d+(\.\d+)*", version)
+    return None if match is None else Version(match[0])
 
 
 def decide(scenario: Scenario, told: history.History, results: Results, iceberg: str) -> tuple[State, tuple[str, ...]]:
     """Compare a run's history and verdicts with the scenario; return the state and the differences.
 
-    ``iceberg`` is the version that ran. A defect that does not show in a version from ``fixed`` on is ``fixed``; any
-    difference in a version before ``since`` is ``later``.
+    ``iceberg`` is the version that ran. A defect that does not show in a version from ``fixed`` on is ``fixed``; one that shows in a version
+    that surely has the fix is ``back``. Any difference in a version before ``since`` is ``later``.
     """
     why = [*_outcomes(scenario, told), *_found(scenario, results), *_final(scenario, told)]
+    if not why and scenario.fixed is not None and surely_has(iceberg, scenario.fixed):
+        return "back", (f"it is fixed since {scenario.fixed}, and this {iceberg} shows it",)
     if not why:
         return "reproduced", ()
     fixed = scenario.fixed is not None and newer(iceberg, scenario.fixed)

@@ -21,6 +21,7 @@ from harness.cli.options import (
     listed,
     overridden,
     release_of,
+    say_own_jar,
     user_services,
 )
 
@@ -51,6 +52,7 @@ def prove(
     again = f"{command()} prove" + (f" --iceberg {iceberg}" if iceberg is not None else "")
     with Voice(quiet=quiet) as voice, details_in(store):
         installation = setup.ensure_release(release)
+        say_own_jar(release, voice.say)
         proofs, found = proving.prove(scenarios, installation, store, voice, publish, times=times, command=again)
     if output is not None:
         output.write_text(shown.to_json(proofs, found), encoding="utf-8")
@@ -65,7 +67,7 @@ def prove(
                 lead = f"{s.scenario}: " if n == 0 else ""
                 typer.echo("\n" + textwrap.fill(lead + paragraph, 100, initial_indent="  ", subsequent_indent="  "))
             typer.echo(f"\n  page  {last[s.scenario].folder}/report.html\n")
-    typer.echo(f"Spark {found['spark']}, Iceberg {found['iceberg']}; the runs are in {store}")
+    typer.echo(f"Spark {found['spark']}, Iceberg {release.label}; the runs are in {store}")
     return 0 if all(p.as_said for p in proofs) else 1
 
 
@@ -96,6 +98,7 @@ def matrix(
     release = release_of(iceberg)
     with Voice(quiet=quiet) as voice, details_in(into):
         installation = setup.ensure_release(release)
+        say_own_jar(release, voice.say)
         whole = measuring.Matrix(cells, into, installation, voice, known_catalog(catalog, own_file=False))
         measured = whole.measure()
     found = [] if other is None else differences(measured, other)
@@ -122,7 +125,7 @@ def compare(
         str | None, typer.Option(help="Catalogs, separated by commas: rest,jdbc,my.yaml; default: the workload's.")
     ] = None,
     iceberg: Annotated[
-        str | None, typer.Option(help="Iceberg releases of the writers, separated by commas: 1.10.1,1.12.0.")
+        str | None, typer.Option(help="Iceberg releases of the writers, or runtime jars, separated by commas: 1.10.1,1.12.0.")
     ] = None,
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, help="Runs of each catalog or release, each with its own seed.")
@@ -157,8 +160,12 @@ def compare(
     catalogs = [known_catalog(c) for c in listed("--catalog", catalog)] or [spec.catalog]
     for name in catalogs:
         user_services(name, None, None)  # reports services that do not answer before hours are spent
-    found = [release_of(v).iceberg for v in listed("--iceberg", iceberg)] or [release_of(None).iceberg]
-    contenders = tuple(Contender(c, v) for c in catalogs for v in found)
+    typed = listed("--iceberg", iceberg)
+    chosen = {r.label: (v, r) for v, r in ((v, release_of(v)) for v in typed)}
+    chosen = chosen or {(default := release_of(None)).label: (default.iceberg, default)}
+    if len(chosen) < len(typed):
+        raise BadArgument(f"--iceberg {iceberg}: two of these jars are the same file by their sha256")
+    contenders = tuple(Contender(c, v) for c in catalogs for v in chosen)
     if len(contenders) < 2:
         raise BadArgument("compare: give at least two catalogs or releases, such as --catalog rest,jdbc")
     if into is not None and seed is None:
@@ -171,18 +178,21 @@ def compare(
     shared += ["--store", str(store)] if store != Path("store") else []
 
     def again(c: Contender, seed: int) -> str:
-        words = ["run", workload, "--seed", str(seed), "--catalog", c.catalog, "--iceberg", c.iceberg, *shared]
+        words = ["run", workload, "--seed", str(seed), "--catalog", c.catalog, "--iceberg", chosen[c.iceberg][0], *shared]
         return f"{command()} {shlex.join(words)}"
 
     into = into or comparing.new_folder(store, spec.workload)
-    words = ["compare", workload, "--catalog", ",".join(catalogs), "--iceberg", ",".join(found), *shared]
+    words = ["compare", workload, "--catalog", ",".join(catalogs), "--iceberg", ",".join(v for v, _ in chosen.values()), *shared]
     words += ["--seed", str(seed), "--seeds", str(seeds), "--into", str(into)]
     words += ["--parallel", str(parallel)] if parallel > 1 else []
     goes_on = f"{command()} {shlex.join(words)}"
-    order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel, clean)
+    releases = {label: release for label, (_, release) in chosen.items()}
+    order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel, clean, releases)
     with Voice(quiet=quiet) as voice, details_in(into, secrets_of(spec.catalog_properties)):
         which = f"seed {seed}" if seeds == 1 else f"seeds {seed} to {seed + seeds - 1}"
         voice.say(f"{spec.workload}, {len(contenders)} contenders, {which}: {into}")
+        for release in releases.values():
+            say_own_jar(release, voice.say)
         whole = comparing.Compare(order, into, store, voice, publish)
         try:
             whole.measure()

@@ -20,6 +20,7 @@ from harness.cli.options import (
     overridden,
     ports_of,
     release_of,
+    say_own_jar,
     user_services,
 )
 
@@ -86,6 +87,7 @@ def run(
     known = (*external.secrets, *secrets_of(spec.catalog_properties))
     with Voice(quiet=quiet) as voice, details_in(store, known):
         installation = setup.ensure_release(release)
+        say_own_jar(release, voice.say)
         folder = runs.create(store, spec.workload)
         voice.say(f"{spec.workload}, seed {seed}: {folder.path}")
         own_stack = fresh or ports or release != releases.DEFAULT or spec.catalog != registry.DEFAULT or external
