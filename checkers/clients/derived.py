@@ -1,18 +1,19 @@
 """A run as Elle and Knossos read it: transactions over lists or registers, or operations on registers.
 
-icequake's own kinds (``merge-upsert``, ``update-append``, …) mean nothing to other tools. :func:`derive` translates a run into the forms that they
-document: Elle's ``list-append`` (``[:append k v]``, ``[:r k [v …]]``) and ``rw-register`` (``[:w k v]``, ``[:r k v]``), and Knossos' ``:read``,
-``:write`` and ``:cas``.
+icequake's own kinds (``merge-upsert``, ``update-append``, …) mean nothing to other tools. :func:`derive` translates a run into the forms
+that they document: Elle's ``list-append`` (``[:append k v]``, ``[:r k [v …]]``) and ``rw-register`` (``[:w k v]``, ``[:r k v]``), and
+Knossos' ``:read``, ``:write`` and ``:cas``.
 
 **Keys.** Every row says who made it: its column ``log`` begins with the id of the operation that inserted it. So a key is a row's life,
 ``<table>/<id>/<inserting operation>``. A row that is deleted and inserted again is another key; two rows with one id are two keys.
 
 **Lists** are the column ``log``, **registers** the column ``val``; the elements and values are operation ids, so each is written once.
 
-**Writes** come from the table log: an operation wrote a key if a commit of it added a row whose ``log`` ends with (whose ``val`` is) its id. The statement
-made the new row from the row that it scanned. So the list before the new element, and the value of the row that the commit removed, is what it read. An
-acknowledged INSERT without a commit wrote its keys too: it says so itself. **Reads** show the rows that they returned. That a key is not shown means an
-empty list, or nil, only if the log is complete, all of it can be read, and no commit ever ended the row's life.
+**Writes** come from the table log: an operation wrote a key if a commit of it added a row whose ``log`` ends with (whose ``val`` is) its
+id. The statement made the new row from the row that it scanned. So the list before the new element, and the value of the row that the
+commit removed, is what it read. An acknowledged INSERT without a commit wrote its keys too: it says so itself. **Reads** show the rows
+that they returned. That a key is not shown means an empty list, or nil, only if the log is complete, all of it can be read, and no commit
+ever ended the row's life.
 
 **What is left out** makes the derived history weaker, never wrong: an operation or a read less can hide a contradiction, and cannot make
 one. Left out are
@@ -23,9 +24,8 @@ one. Left out are
   a row of an operation whose meaning is not known here;
 * tables that were rolled back, and tables without a log.
 
-Outcomes are kept: ``ok``, ``fail`` and ``info`` are those of the run. An operation without an end ends in ``info`` at the end of the history, because
-Elle takes the writes of unknown outcome from completions.
-"""
+Outcomes are kept: ``ok``, ``fail`` and ``info`` are those of the run. An operation without an end ends in ``info`` at the end of the
+history, because Elle takes the writes of unknown outcome from completions."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class _Table:
         for key, rows in added.items():
             for row in rows:
                 mine = op is not None and self._values(row)[-1] == op
-                if kind is None or kind.inserts == "copies" or not mine:
+                if op is None or kind is None or kind.inserts == "copies" or not mine:
                     # What the row shows beyond what known operations wrote makes its key unexplained.
                     self.unexplained |= {key} if mine else set()
                 elif key.born == op and row.log == op:
@@ -175,12 +175,12 @@ class _Table:
 
     def _key(self, row: Row) -> Key | None:
         """The key of a row; None for a corrupted one."""
-        born = row.log.partition(",")[0] if isinstance(row.log, str) else ""
+        born = str(row.log).partition(",")[0]
         return Key(self.timeline.name, row.id, born) if born else None
 
     def _values(self, row: Row) -> list[str]:
         """What a row of a key shows: the elements of its list, or its register's value."""
-        return row.log.split(",") if self.lists else [row.val]
+        return str(row.log).split(",") if self.lists else [row.val]
 
     def _by_key(self, rows: Sequence[Row]) -> dict[Key, list[Row]]:
         out: dict[Key, list[Row]] = {}
@@ -194,7 +194,8 @@ def derive(evidence: Evidence, form: str, key: str | None = None) -> Derived:
     """The run in one of :data:`FORMS`.
 
     Args:
-        key: for ``register``: the only key, whose values stand alone; None: all keys, and values are pairs ``[key value]``, as of ``jepsen.independent``.
+        key: for ``register``: the only key, whose values stand alone; None: all keys, and values are pairs ``[key value]``,
+            as of ``jepsen.independent``.
 
     Raises:
         DerivedError: there is no such key, or nothing of this form.
@@ -203,12 +204,12 @@ def derive(evidence: Evidence, form: str, key: str | None = None) -> Derived:
     operations = evidence.history.operations()
     two = frozenset(o.op for o in operations if (kind := KINDS.get(o.f)) is not None and kind.two_tables)
     tables = []
-    for t in found:
-        seen = SeenRows.of(t.spec, t.ops)
+    for timeline in found:
+        seen = SeenRows.of(timeline.spec, timeline.ops)
         if seen.set_back:
-            left_out.append(f"{t.name}: {seen.set_back[0]} rolled it back, after which earlier values return")
+            left_out.append(f"{timeline.name}: {seen.set_back[0]} rolled it back, after which earlier values return")
             continue
-        tables.append(table := _Table(t, form == LIST_APPEND, two))
+        tables.append(table := _Table(timeline, form == LIST_APPEND, two))
         table.derive(seen)
     unexplained = {k for t in tables for k in t.unexplained}
     if unexplained:
@@ -231,7 +232,9 @@ def derive(evidence: Evidence, form: str, key: str | None = None) -> Derived:
     shown = sum(bool(steps.get(o.op)) for o in operations)
     if not shown:
         why = f" ({'; '.join(left_out)})" if left_out else ""
-        raise DerivedError(f"the run shows nothing of {form}: it needs operations that write {'log' if form == LIST_APPEND else 'val'}{why}")
+        raise DerivedError(
+            f"the run shows nothing of {form}: it needs operations that write {'log' if form == LIST_APPEND else 'val'}{why}"
+        )
     serializable = all(t.timeline.spec.isolation == "serializable" for t in tables)
     level = "strict-serializable" if serializable else "strong-session-snapshot-isolation"
     return Derived(History({}, _numbered(events)), keys, (shown, len(operations)), tuple(left_out), level)
@@ -268,6 +271,8 @@ def _registers(operations: Sequence[Operation], steps: dict[str, list[_Step]], k
     free = 1 + max((o.process for o in operations if isinstance(o.process, int)), default=0)
     for o in operations:
         for n, s in enumerate(steps.get(o.op, ())):
+            asked: Any
+            told: Any
             process = processes.setdefault((o.process, n), o.process if n == 0 else free)
             free += process == free
             if s.wrote is None:

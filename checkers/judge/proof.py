@@ -64,8 +64,9 @@ def newer(version: str, than: str) -> bool:
 def surely_has(version: str, change: str) -> bool:
     """Whether every build that calls itself ``version`` contains what the release ``change`` brought; False if it is not known.
 
-    A release candidate may lack what came between it and its release. The build of Iceberg calls a commit after the tag X.Y.Z, on whatever
-    branch, ``X.(Y+1).0-SNAPSHOT`` (``getProjectVersion`` in its ``build.gradle``). So such a build surely has what X.Y.0 brought, and no more is known.
+    A release candidate may lack what came between it and its release. The build of Iceberg calls a commit after the tag X.Y.Z, on
+    whatever branch, ``X.(Y+1).0-SNAPSHOT`` (``getProjectVersion`` in its ``build.gradle``). So such a build surely has what X.Y.0
+    brought, and no more is known.
     """
     release = _release(version)
     if release is None:

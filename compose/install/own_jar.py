@@ -3,10 +3,10 @@
     jar = own_jar.read(Path("spark/v4.1/spark-runtime/build/libs/iceberg-spark-runtime-4.1_2.13-1.13.0-SNAPSHOT.jar"))
     jar.iceberg, jar.commit, jar.sha256
 
-Iceberg's build puts ``iceberg-build.properties`` into the jar (the Gradle plugin ``gradle-git-properties``): the version, and the git commit.
-It puts Spark's and Scala's version only into the file's name. So the content is compared with a Spark too: every class of Spark and of
-Scala that the jar's Spark module names must exist there (:func:`absent_classes`). The runtime for Spark 4.0, for example, names a class that Spark
-4.1 no longer has.
+Iceberg's build puts ``iceberg-build.properties`` into the jar (the Gradle plugin ``gradle-git-properties``): the version, and the git
+commit. It puts Spark's and Scala's version only into the file's name. So the content is compared with a Spark too: every class of Spark
+and of Scala that the jar's Spark module names must exist there (:func:`absent_classes`). The runtime for Spark 4.0, for example, names a
+class that Spark 4.1 no longer has.
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ def read(path: Path) -> RuntimeJar:
             f"{path} is Iceberg's Spark module alone, without Iceberg's core: it lacks org.apache.iceberg.rest.RESTCatalog; {_BUILT}"
         )
     name = _NAME.fullmatch(path.name)
-    version = build.get("git.build.version") or manifest.get("Implementation-Version") or (name["version"] if name else "")
+    version = (
+        build.get("git.build.version") or manifest.get("Implementation-Version") or (name["version"] if name else "")
+    )
     if not re.match(r"\d+\.\d+", version):
         raise OwnJarError(
             f"{path} does not say its version: {_BUILD} in it has no git.build.version, "

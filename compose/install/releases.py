@@ -7,8 +7,8 @@ MinIO stay the same. What a release needs beyond the default is downloaded at it
 of ``jars.lock``) and, if it needs another Spark, an environment with only that pyspark (``pyspark-<version>.lock``),
 in which only the writers run (``harness.writers.session`` imports nothing else).
 
-The place of a release can be taken by a runtime jar of the user's (``find("build/…/iceberg-spark-runtime-….jar")``). It runs on the Spark that it was
-built for, with the other jars of the table's nearest release of that Spark.
+The place of a release can be taken by a runtime jar of the user's (``find("build/…/iceberg-spark-runtime-….jar")``). It runs on the Spark
+that it was built for, with the other jars of the table's nearest release of that Spark.
 """
 
 import hashlib
@@ -93,7 +93,9 @@ def find(iceberg: str | None) -> Release:
     for release in RELEASES:
         if release.iceberg == iceberg:
             return release
-    raise UnknownRelease(f"no Iceberg release {iceberg!r}; allowed: {', '.join(r.iceberg for r in RELEASES)}, or the path of a runtime jar")
+    raise UnknownRelease(
+        f"no Iceberg release {iceberg!r}; allowed: {', '.join(r.iceberg for r in RELEASES)}, or the path of a runtime jar"
+    )
 
 
 def of_jar(jar: own_jar.RuntimeJar) -> Release:

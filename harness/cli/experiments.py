@@ -125,7 +125,8 @@ def compare(
         str | None, typer.Option(help="Catalogs, separated by commas: rest,jdbc,my.yaml; default: the workload's.")
     ] = None,
     iceberg: Annotated[
-        str | None, typer.Option(help="Iceberg releases of the writers, or runtime jars, separated by commas: 1.10.1,1.12.0.")
+        str | None,
+        typer.Option(help="Iceberg releases of the writers, or runtime jars, separated by commas: 1.10.1,1.12.0."),
     ] = None,
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, help="Runs of each catalog or release, each with its own seed.")
@@ -178,11 +179,29 @@ def compare(
     shared += ["--store", str(store)] if store != Path("store") else []
 
     def again(c: Contender, seed: int) -> str:
-        words = ["run", workload, "--seed", str(seed), "--catalog", c.catalog, "--iceberg", chosen[c.iceberg][0], *shared]
+        words = [
+            "run",
+            workload,
+            "--seed",
+            str(seed),
+            "--catalog",
+            c.catalog,
+            "--iceberg",
+            chosen[c.iceberg][0],
+            *shared,
+        ]
         return f"{command()} {shlex.join(words)}"
 
     into = into or comparing.new_folder(store, spec.workload)
-    words = ["compare", workload, "--catalog", ",".join(catalogs), "--iceberg", ",".join(v for v, _ in chosen.values()), *shared]
+    words = [
+        "compare",
+        workload,
+        "--catalog",
+        ",".join(catalogs),
+        "--iceberg",
+        ",".join(v for v, _ in chosen.values()),
+        *shared,
+    ]
     words += ["--seed", str(seed), "--seeds", str(seeds), "--into", str(into)]
     words += ["--parallel", str(parallel)] if parallel > 1 else []
     goes_on = f"{command()} {shlex.join(words)}"

@@ -21,7 +21,10 @@ from tests.support.simulator import CLEAN, Defects, simulate
 from workloads.tables import TableSpec
 
 RECORDED = sorted((ROOT / "checkers" / "selftest" / "recorded").glob("*.zip"))
-TABLES = {level: [TableSpec(name="t", isolation=level), TableSpec(name="u", isolation=level)] for level in ("serializable", "snapshot")}
+TABLES = {
+    level: [TableSpec(name="t", isolation=level), TableSpec(name="u", isolation=level)]
+    for level in ("serializable", "snapshot")
+}
 
 
 def simulated(seed: int, level: str = "serializable", defects: Defects = CLEAN) -> Evidence:
@@ -44,7 +47,9 @@ def step(value: edn.Value, form: str) -> None:
     assert isinstance(key, str)
     if f == Keyword("r"):
         lists = form == "list-append"
-        assert what is None or (isinstance(what, tuple) and all(isinstance(x, str) for x in what) if lists else isinstance(what, str))
+        assert what is None or (
+            isinstance(what, tuple) and all(isinstance(x, str) for x in what) if lists else isinstance(what, str)
+        )
     else:
         assert f == Keyword({"list-append": "append", "rw-register": "w"}[form])
         assert isinstance(what, str)
@@ -78,7 +83,11 @@ def test_every_event_has_the_form_that_elle_and_knossos_document(form: str) -> N
         else:
             key, what = value
             assert isinstance(key, str)
-            assert isinstance(what, tuple) and len(what) == 2 if f == Keyword("cas") else what is None or isinstance(what, str)
+            assert (
+                isinstance(what, tuple) and len(what) == 2
+                if f == Keyword("cas")
+                else what is None or isinstance(what, str)
+            )
     assert all(e.entries for e in events) and len(events) > 20
     assert functions == ({"read", "write", "cas"} if form == "register" else {"txn"})
     assert not text.startswith(";"), "a reader that takes line after line would take a comment for an event"
@@ -106,7 +115,12 @@ def test_a_recorded_run_of_real_spark_has_no_contradiction(archive: Path, form: 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("defects", "least"),
-    [(Defects(false_failure=0.3), 5), (Defects(forget=0.3), 3), (Defects(fractured_read=0.3), 1), (Defects(lose=0.3), 1)],
+    [
+        (Defects(false_failure=0.3), 5),
+        (Defects(forget=0.3), 3),
+        (Defects(fractured_read=0.3), 1),
+        (Defects(lose=0.3), 1),
+    ],
     ids=["false failure", "acknowledged and never committed", "fractured read", "lost commit"],
 )
 def test_what_went_wrong_in_the_run_is_wrong_in_what_others_read(form: str, defects: Defects, least: int) -> None:
@@ -128,11 +142,15 @@ def test_outcomes_stay_as_they_were_and_an_operation_without_an_end_gets_an_unkn
             assert (o.type, o.start) == (mine.type, mine.start)
             assert o.completed is not None
     assert {o.type for o in run.values()} == {"ok", "fail", "info"}
-    final = {o.process: o for o in run.values()}  # the last operation of each process: nothing follows that its end would have to precede
+    final = {
+        o.process: o for o in run.values()
+    }  # the last operation of each process: nothing follows that its end would have to precede
     shown = {o.op for o in derived.derive(evidence, "list-append").history.operations()}
     last = next(o for o in final.values() if o.type == "ok" and o.op in shown)
     kept = tuple(e for e in evidence.history.events if e is not last.completed)
-    cut = replace(evidence, history=History(evidence.history.header, tuple(replace(e, index=n) for n, e in enumerate(kept))))
+    cut = replace(
+        evidence, history=History(evidence.history.header, tuple(replace(e, index=n) for n, e in enumerate(kept)))
+    )
     ends = {o.op: o.type for o in derived.derive(cut, "list-append").history.operations()}
     assert ends[last.op] == "info"
 
@@ -141,7 +159,9 @@ def test_an_update_says_what_it_read_because_its_row_says_it() -> None:
     d = derived.derive(simulated(1), "list-append")
     told = [s for o in d.history.operations() if o.type == "ok" for s in o.result]
     appended = {(key, value) for f, key, value in told if f == "append"}
-    longer = [o.result for o in d.history.operations() if o.type == "ok" and [m[0] for m in o.result] == ["r", "append"]]
+    longer = [
+        o.result for o in d.history.operations() if o.type == "ok" and [m[0] for m in o.result] == ["r", "append"]
+    ]
     assert longer, "updates read the list that they make longer"
     for (_, key, before), (_, same, _) in longer:
         assert key == same and all((key, element) in appended or element for element in before)
