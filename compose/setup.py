@@ -87,8 +87,11 @@ if 2 * len(refused) > len(statements):
 
 
 def ensure_release(release: Release, *, progress: Progress | None = None) -> Installation:
-    """``releases.ensure``; at the first use of a release other than the default one, also its class-data archive. Raises SetupError."""
-    first = release != releases.DEFAULT and not releases.in_place(release)
+    """``releases.ensure``; at the first use of a release other than the default one, also its class-data archive. Raises SetupError.
+
+    A user's jar gets none: it takes a minute and 250 MB, and the next build of the jar could not use it.
+    """
+    first = release != releases.DEFAULT and release.own is None and not releases.in_place(release)
     ready = releases.ensure(release, progress=progress)
     if first:
         share_class_data(ready)

@@ -433,13 +433,15 @@ def load(path: Path) -> History:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def to_edn(h: History) -> str:
-    """A history as EDN, one map on each line, after a comment with its header.
+def to_edn(h: History, *, header: bool = True) -> str:
+    """A history as EDN, one map on each line, after a comment with its header. Without ``header`` it returns as another tool's history.
 
     Raises:
         HistoryError: an event that EDN cannot express, such as one with values nested too deeply.
     """
-    lines = [HEADER + json.dumps({"format": FORMAT, **h.header}, separators=(",", ":"), ensure_ascii=True)]
+    lines = []
+    if header:
+        lines.append(HEADER + json.dumps({"format": FORMAT, **h.header}, separators=(",", ":"), ensure_ascii=True))
     for e in h.events:
         try:
             lines.append(edn.write(_map(e)))

@@ -9,6 +9,7 @@ model          operations (Jepsen's ``:f`` and ``:value``)                  leve
 list-append    ``:txn [[:append k v] [:r k [v …]] …]``                      any of ``levels.LEVELS``
 rw-register    ``:txn [[:w k v] [:r k v] …]``                               any of ``levels.LEVELS``
 bank           ``:transfer {:from a :to b :amount n}``, ``:read {a n …}``   snapshot-isolation and what implies it
+rows           those of icequake itself, with the tables in the header      what each table promises
 the others     see :mod:`checkers.linearizable`                             linearizable
 ============== ============================================================ ==============================================
 
@@ -23,17 +24,25 @@ from typing import Any, TypedDict
 
 from checkers import linearizable
 from checkers.clients.jepsen import CONCURRENT
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History, HistoryError, Operation
 from checkers.isolation.blackbox import WORKLOADS, check_transactions
 from checkers.isolation.levels import LEVELS, contained
 from checkers.isolation.transactions import Finding, Op, Transaction
 from checkers.linearizable import MODELS, KeyResult, check_model
+from checkers.linearizable.checker import Linearizable, LinearizableStats
 from checkers.timeline import explain
 from checkers.verdict import Anomaly, Validity, Verdict
 from workloads.file.meant import suggest
+from workloads.operations.kinds import KINDS
+from workloads.tables import TableSpec
 
 LINEARIZABLE = "linearizable"
 BANK = "bank"
+ROWS = "rows"
+PROMISED = "as-promised"
+TABLES = "tables"
+"""Header key of an exported run: its tables, as the plan has them."""
 WITHOUT_INVOCATIONS = "no operation has an invocation, so each was taken as concurrent with all others"
 MOST = 10
 """How many anomalies of one name are explained; all are counted."""
@@ -77,7 +86,7 @@ class ModelError(ValueError):
 
 def models() -> tuple[str, ...]:
     """The names of all models."""
-    return (*WORKLOADS, BANK, *MODELS)
+    return (*WORKLOADS, BANK, ROWS, *MODELS)
 
 
 def levels(model: str) -> tuple[str, ...]:
@@ -86,6 +95,8 @@ def levels(model: str) -> tuple[str, ...]:
         return LEVELS
     if model == BANK:
         return tuple(x for x in LEVELS if "snapshot-isolation" in contained(x))
+    if model == ROWS:
+        return (PROMISED,)
     return (LINEARIZABLE,)
 
 
@@ -94,7 +105,7 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
 
     Args:
         h: as :func:`checkers.clients.jepsen.load` returns it.
-        model: see :func:`models`; None: what :func:`guess` says.
+        model: see :func:`models`; None: ``rows`` if the header has tables, else what :func:`guess` says.
         level: see :func:`levels`; None: the strongest.
 
     Returns:
@@ -109,7 +120,7 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
             f"the model {model!r} is not known{suggest(model, models())}; there are: {', '.join(models())}"
         )
     operations = h.operations()
-    chosen = guess(operations) if model is None else model
+    chosen = model if model is not None else ROWS if TABLES in h.header else guess(operations)
     allowed = levels(chosen)
     if level is None:
         level = allowed[-1]
@@ -121,13 +132,15 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
         verdict = _transactions(operations, chosen, level)
     elif chosen == BANK:
         verdict = _bank(operations, level)
+    elif chosen == ROWS:
+        verdict = _rows(h)
     else:
         verdict = _linearizable(h, chosen)
     valid: Validity = "unknown" if h.problems and verdict.valid is True else verdict.valid
     stats: ClientStats = {
         "model": chosen,
         "level": level,
-        "guessed": model is None,
+        "guessed": model is None and chosen != ROWS,
         "operations": len(operations),
         **verdict.stats_as(ClientStats),
     }
@@ -164,6 +177,11 @@ def guess(operations: Sequence[Operation]) -> str:
             return "set"
         if read and not any(isinstance(r, list | dict) for r in keyed):
             return "counter"
+    if functions and functions <= KINDS.keys():
+        raise ModelError(
+            "this is a history of icequake without its tables, and their promises are needed to judge it: "
+            "give the run's folder, or a file that `icequake export RUN -o FILE` wrote"
+        )
     said = ", ".join(sorted(functions)[:8]) or "no operations"
     raise ModelError(f"cannot determine the kind of history ({said}): give --model, one of {', '.join(models())}")
 
@@ -318,6 +336,27 @@ def _balances(v: Any, event: int) -> dict[str, int]:
     if isinstance(v, Mapping) and all(isinstance(n, int) and not isinstance(n, bool) for n in v.values()):
         return dict(v)
     raise HistoryError(f"event {event}: expected balances such as {{0 10, 1 12}}, found {_cut(v)}")
+
+
+# --- rows of icequake's tables ----------------------------------------------------------------------------------------
+
+
+def _rows(h: History) -> Verdict:
+    """A run without its table logs, by the checker that needs none (:mod:`checkers.linearizable.checker`): it says the same as of the run."""
+    said = h.header.get(TABLES)
+    if not isinstance(said, list):
+        raise ModelError(f"the model {ROWS} needs the header of a file that `icequake export RUN -o FILE` wrote")
+    try:
+        tables = [TableSpec.model_validate(t) for t in said]
+    except ValueError as e:
+        raise HistoryError(f"the header's {TABLES} are no tables of a plan: {' '.join(str(e).split())}") from None
+    verdict = Linearizable().check(Evidence(h, {}, {t.name: t for t in tables}))
+    judged = verdict.stats_as(LinearizableStats)["tables"].values()
+    stats: ClientStats = {
+        "keys": sum(t["ids"] for t in judged),
+        "found": dict(Counter(a.name for a in verdict.anomalies)),
+    }
+    return Verdict(verdict.checker, verdict.valid, verdict.anomalies, stats, verdict.notes)
 
 
 # --- linearizable -----------------------------------------------------------------------------------------------------

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from packaging.version import InvalidVersion, Version
 
 from checkers.evidence import history
 from checkers.evidence.evidence import Evidence
+from checkers.judge.releases import newer, surely_has
 from checkers.timeline.two_tables import tables_of
 from checkers.verdict import Anomaly
 from workloads.file.scenario import LIBRARY
@@ -137,20 +137,9 @@ def _faults(told: history.History) -> set[tuple[str, str]]:
     return found
 
 
-def newer(version: str, than: str) -> bool:
-    """Whether ``version`` is ``than`` or a later release; False for a text that is not a version (``unknown``).
-
-    A pre-release (``1.12.0-SNAPSHOT``) counts as its release.
-    """
-    try:
-        return Version(version.split("-")[0]) >= Version(than)
-    except InvalidVersion:
-        return False
-
-
 def _in_range(s: Mapping[str, Any], iceberg: str) -> bool:
     """Whether a version has the defect; an unknown version may have it."""
     since, fixed = s.get("since"), s.get("fixed")
     if not iceberg[:1].isdigit():
         return True
-    return (since is None or newer(iceberg, str(since))) and not (fixed is not None and newer(iceberg, str(fixed)))
+    return (since is None or newer(iceberg, str(since))) and not (fixed is not None and surely_has(iceberg, str(fixed)))

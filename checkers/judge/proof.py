@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from checkers.evidence import history
 from checkers.evidence.runfolder import RunFolder
-from checkers.judge.known import newer
+from checkers.judge.releases import newer, surely_has
 from checkers.judge.runfolder import Outcome, Results, State
 from workloads.file.scenario import Scenario
 
@@ -18,6 +18,7 @@ WORDS: dict[State, str] = {
     "reproduced": "reproduced",
     "fixed": "not reproduced (fixed in this version)",
     "later": "not reproduced (this version is too old)",
+    "back": "reproduced, although it was fixed before",
     "not reproduced": "not reproduced",
     "not run": "could not run here",
 }
@@ -78,10 +79,12 @@ def proof_of(folder: RunFolder, told: history.History, results: Results) -> Outc
 def decide(scenario: Scenario, told: history.History, results: Results, iceberg: str) -> tuple[State, tuple[str, ...]]:
     """Compare a run's history and verdicts with the scenario; return the state and the differences.
 
-    ``iceberg`` is the version that ran. A defect that does not show in a version from ``fixed`` on is ``fixed``; any
-    difference in a version before ``since`` is ``later``.
+    ``iceberg`` is the version that ran. A defect that does not show in a version from ``fixed`` on is ``fixed``; one that shows in a version
+    that surely has the fix is ``back``. Any difference in a version before ``since`` is ``later``.
     """
     why = [*_outcomes(scenario, told), *_found(scenario, results), *_final(scenario, told)]
+    if not why and scenario.fixed is not None and surely_has(iceberg, scenario.fixed):
+        return "back", (f"it is fixed since {scenario.fixed}, and this {iceberg} shows it",)
     if not why:
         return "reproduced", ()
     fixed = scenario.fixed is not None and newer(iceberg, scenario.fixed)

@@ -9,13 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compose.install.cache import SetupError
+from compose.install.own_jar import RuntimeJar
 
 UNKNOWN_VERSION = "unknown"
 
 
 @dataclass(frozen=True)
 class Installation:
-    """Where each part is. ``jars`` maps a configuration of ``jars.lock`` to its class path."""
+    """Where each part is.
+
+    Attributes:
+        jars: a configuration of ``jars.lock`` → its class path.
+        own_jar: the user's runtime jar, of which ``jars["spark"]`` has a copy; None if the writers run a release.
+    """
 
     home: Path
     java: Path
@@ -25,6 +31,7 @@ class Installation:
     postgres_bin: Path
     spark_home: Path
     python: Path
+    own_jar: RuntimeJar | None = None
 
 
 def spark_home() -> Path:

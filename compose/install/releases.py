@@ -6,16 +6,21 @@ A run's drivers, executors, Spark master and workers then use that release; the 
 MinIO stay the same. What a release needs beyond the default is downloaded at its first use: its jars (a configuration
 of ``jars.lock``) and, if it needs another Spark, an environment with only that pyspark (``pyspark-<version>.lock``),
 in which only the writers run (``harness.writers.session`` imports nothing else).
+
+The place of a release can be taken by a runtime jar of the user's (``find("build/…/iceberg-spark-runtime-….jar")``). It runs on the Spark
+that it was built for, with the other jars of the table's nearest release of that Spark.
 """
 
 import hashlib
 import platform
+import re
 import shutil
 import sys
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from compose.install import bootstrap, jars
+from compose.install import bootstrap, jars, own_jar
 from compose.install import ensure as install
 from compose.install.cache import SetupError, arriving, exclusive, home, sweep
 from compose.install.installation import Installation
@@ -38,6 +43,7 @@ class Release:
         scala: that pyspark's Scala, as in the runtime jar's name.
         conf: its jars, a configuration of ``jars.lock``.
         newest_format: newest table format that it can write. 1.8 has version 3 without row lineage, which the catalog server refuses.
+        own: a runtime jar of the user's, which takes the place of the release's runtime.
     """
 
     iceberg: str
@@ -45,6 +51,17 @@ class Release:
     scala: str
     conf: str
     newest_format: int = 3
+    own: own_jar.RuntimeJar | None = None
+
+    @property
+    def label(self) -> str:
+        """A name that no other release or jar has: the number; of a user's jar, the version and the beginning of its hash."""
+        return self.own.label if self.own else self.iceberg
+
+    @property
+    def beside(self) -> str:
+        """The release whose other jars, such as the AWS bundle, the writers get: of a user's jar the nearest one in the table."""
+        return next(r.iceberg for r in RELEASES if r.conf == self.conf)
 
     @property
     def lock(self) -> Path | None:
@@ -65,20 +82,56 @@ DEFAULT = RELEASES[0]
 
 
 def find(iceberg: str | None) -> Release:
-    """The release with that number; the default one for None. Raises UnknownRelease."""
+    """The release with that number, or of the user's runtime jar at that path; the default one for None.
+
+    Raises UnknownRelease, or OwnJarError if the jar cannot be run here.
+    """
     if iceberg is None:
         return DEFAULT
+    if own_jar.is_path(iceberg):
+        return of_jar(own_jar.read(Path(iceberg)))
     for release in RELEASES:
         if release.iceberg == iceberg:
             return release
-    raise UnknownRelease(f"no Iceberg release {iceberg!r}; allowed: {', '.join(r.iceberg for r in RELEASES)}")
+    raise UnknownRelease(
+        f"no Iceberg release {iceberg!r}; allowed: {', '.join(r.iceberg for r in RELEASES)}, or the path of a runtime jar"
+    )
+
+
+def of_jar(jar: own_jar.RuntimeJar) -> Release:
+    """The release that a user's jar stands for: the table's newest one for the same Spark that is not newer than the jar, or the oldest one.
+
+    A jar whose name does not say its Spark is taken for one of the default Spark; :func:`ensure` compares its content with that Spark.
+    Raises OwnJarError if no Spark fits.
+    """
+    spark, scala = jar.spark or _minor(DEFAULT.spark), jar.scala or DEFAULT.scala
+    same = [r for r in RELEASES if (_minor(r.spark), r.scala) == (spark, scala)]
+    if not same:
+        known = dict.fromkeys(f"{_minor(r.spark)}_{r.scala}" for r in RELEASES)
+        raise own_jar.OwnJarError(
+            f"{jar.path} is built for Spark {spark} with Scala {scala}; icequake has a Spark for {', '.join(known)}: "
+            f"build one of these (for {next(iter(known))}: ./gradlew -DsparkVersions={_minor(DEFAULT.spark)} "
+            f"-DscalaVersion={DEFAULT.scala} :iceberg-spark:iceberg-spark-runtime-{next(iter(known))}:shadowJar)"
+        )
+    near = next((r for r in same if _number(r.iceberg) <= _number(jar.iceberg)), same[-1])
+    return replace(near, iceberg=jar.iceberg, own=jar)
+
+
+def _minor(spark: str) -> str:
+    return spark.rpartition(".")[0]
+
+
+def _number(version: str) -> tuple[int, ...]:
+    """The numbers at the beginning of a version: a pre-release (1.10.1-rc2, 1.13.0-SNAPSHOT) counts as its release."""
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
 def ensure(release: Release, *, progress: Progress | None = None) -> Installation:
     """``install.ensure`` for writers of a release: their jars are ``jars["spark"]``, their Spark is ``spark_home``.
 
     Its first use takes one or two minutes: it fetches about 110 MB of jars, plus 320 to 430 MB if it needs another Spark.
-    Raises SetupError.
+    Raises SetupError; OwnJarError if the user's jar needs classes that its Spark lacks.
     """
     if release == DEFAULT:
         return install.ensure(progress=progress)
@@ -88,7 +141,24 @@ def ensure(release: Release, *, progress: Progress | None = None) -> Installatio
         python = environment(ready.home, release.lock)
         spark_home = spark_of(python)
     ready = replace(ready, jars={**ready.jars, "spark": ready.jars[release.conf]}, python=python, spark_home=spark_home)
-    return ready
+    return ready if release.own is None else _with(release, release.own, ready)
+
+
+def _with(release: Release, own: own_jar.RuntimeJar, ready: Installation) -> Installation:
+    """The installation with the user's runtime jar in the place of the release's. Raises OwnJarError."""
+    copy = own_jar.keep(own, _minor(release.spark), release.scala, ready.home, time.time())
+    if absent := own_jar.absent_classes(copy, ready.spark_home):
+        more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
+        raise own_jar.OwnJarError(
+            f"{own.path} is built for another Spark: it uses {', '.join(absent[:3])}{more}, which Spark {release.spark} with Scala "
+            f"{release.scala} lacks; its file name must say for which, as Iceberg's build does: "
+            "iceberg-spark-runtime-<Spark>_<Scala>-<version>.jar"
+        )
+    runtime = f"iceberg-spark-runtime-{_minor(release.spark)}_{release.scala}-{release.beside}.jar"
+    theirs = tuple(copy if path.name == runtime else path for path in ready.jars["spark"])
+    if copy not in theirs:
+        raise SetupError(f"the jars of {release.conf} contain no {runtime}; see compose/install/jars.lock")
+    return replace(ready, jars={**ready.jars, "spark": theirs}, own_jar=own)
 
 
 def in_place(release: Release) -> bool:

@@ -127,13 +127,26 @@ def export(
         Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")
     ] = None,
     store: StoreOption = Path("store"),
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            help="For Elle: list-append, rw-register; for Knossos: register; default: icequake's own operations.",
+        ),
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="The only key of --as register: TABLE/ID/OPERATION.")] = None,
 ) -> int:
     """Write a run's history as Jepsen's EDN, so that other tools can check it."""
-    from checkers.clients import jepsen
-    from checkers.evidence import history
+    from checkers.clients.derived import DerivedError
     from checkers.evidence import runfolder as runs
+    from harness.cli.exported import exported
 
-    text = jepsen.to_edn(history.read(runs.find(run_in(store, run)).history))
+    try:
+        text = exported(
+            runs.find(run_in(store, run)), form, key, lambda line: typer.echo(f"icequake: {line}", err=True)
+        )
+    except DerivedError as e:
+        raise BadArgument(str(e)) from None
     if output is None:
         sys.stdout.write(text)
     else:

@@ -25,6 +25,7 @@ from harness.cli.options import (
     overridden,
     path_anywhere,
     release_of,
+    say_own_jar,
     user_services,
     warn,
 )
@@ -58,10 +59,11 @@ def prove(
     paths = scenario.paths(names or [])
     scenarios = [read_scenario(p, warn) for p in paths]
     release = release_of(iceberg)
-    again = shlex.join([anywhere(), "prove", *([] if iceberg is None else ["--iceberg", iceberg])])
+    again = shlex.join([anywhere(), "prove", *([] if iceberg is None else ["--iceberg", path_anywhere(iceberg)])])
     named = {s.scenario: path_anywhere(n) for s, n in zip(scenarios, names or [], strict=False)}
     with Voice(quiet=quiet) as voice, details_in(store):
         installation = setup.ensure_release(release)
+        say_own_jar(release, voice.say)
         finished: list[Proof] = []
         stopping.current().way_on = lambda: f"the runs so far are in {store}"
         try:
@@ -95,7 +97,7 @@ def prove(
                 lead = f"{s.scenario}: " if n == 0 else ""
                 typer.echo("\n" + _wrapped(lead + paragraph))
             typer.echo(f"\n  page  {last[s.scenario].folder}/report.html\n")
-    typer.echo(f"Spark {found['spark']}, Iceberg {found['iceberg']}; the runs are in {store}")
+    typer.echo(f"Spark {found['spark']}, Iceberg {release.label}; the runs are in {store}")
     return 0 if all(p.as_said for p in proofs) else 1
 
 
@@ -158,6 +160,7 @@ def matrix(
     with Voice(quiet=quiet, unit="cells") as voice, details_in(into):
         installation = setup.ensure_release(release)
         voice.keep(f"matrix of {len(cells)} cells: {into}")
+        say_own_jar(release, voice.say)
         whole = measuring.Matrix(cells, into, installation, voice, known_catalog(catalog, own_file=False))
         try:
             measured = whole.measure()
@@ -187,7 +190,8 @@ def compare(
         str | None, typer.Option(help="Catalogs, separated by commas: rest,jdbc,my.yaml; default: the workload's.")
     ] = None,
     iceberg: Annotated[
-        str | None, typer.Option(help="Iceberg releases of the writers, separated by commas: 1.10.1,1.12.0.")
+        str | None,
+        typer.Option(help="Iceberg releases of the writers, or runtime jars, separated by commas: 1.10.1,1.12.0."),
     ] = None,
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, help="Runs of each catalog or release, each with its own seed.")
@@ -222,8 +226,12 @@ def compare(
     catalogs = [known_catalog(c) for c in listed("--catalog", catalog)] or [spec.catalog]
     for name in catalogs:
         user_services(name, None, None)  # reports services that do not answer before hours are spent
-    found = [release_of(v).iceberg for v in listed("--iceberg", iceberg)] or [release_of(None).iceberg]
-    contenders = tuple(Contender(c, v) for c in catalogs for v in found)
+    typed = listed("--iceberg", iceberg)
+    chosen = {r.label: (v, r) for v, r in ((v, release_of(v)) for v in typed)}
+    chosen = chosen or {(default := release_of(None)).label: (default.iceberg, default)}
+    if len(chosen) < len(typed):
+        raise BadArgument(f"--iceberg {iceberg}: two of these jars are the same file by their sha256")
+    contenders = tuple(Contender(c, v) for c in catalogs for v in chosen)
     if len(contenders) < 2:
         raise BadArgument("compare: give at least two catalogs or releases, such as --catalog rest,jdbc")
     if into is not None and seed is None:
@@ -245,7 +253,7 @@ def compare(
             "--catalog",
             path_anywhere(c.catalog),
             "--iceberg",
-            c.iceberg,
+            path_anywhere(chosen[c.iceberg][0]),
             *shared,
         ]
         return shlex.join([anywhere(), *words])
@@ -257,17 +265,20 @@ def compare(
         "--catalog",
         ",".join(map(path_anywhere, catalogs)),
         "--iceberg",
-        ",".join(found),
+        ",".join(path_anywhere(v) for v, _ in chosen.values()),
         *shared,
     ]
     words += ["--seed", str(seed), "--seeds", str(seeds), "--into", os.path.abspath(into)]
     words += ["--parallel", str(parallel)] if parallel > 1 else []
     words += ["--store", os.path.abspath(store)] if "--store" not in words else []
     goes_on = shlex.join([anywhere(), *words])
-    order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel, clean)
+    releases = {label: release for label, (_, release) in chosen.items()}
+    order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel, clean, releases)
     with Voice(quiet=quiet) as voice, details_in(into, secrets_of(spec.catalog_properties)):
         which = f"seed {seed}" if seeds == 1 else f"seeds {seed} to {seed + seeds - 1}"
         voice.keep(f"{spec.workload}, {len(contenders)} contenders, {which}: {into}")
+        for release in releases.values():
+            say_own_jar(release, voice.say)
         stopping.current().way_on = lambda: f"continue with: {goes_on}"
         whole = comparing.Compare(order, into, store, voice, publish)
         try:

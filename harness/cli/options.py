@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +16,11 @@ class BadArgument(ValueError):
 
 
 IcebergOption = Annotated[
-    str | None, typer.Option("--iceberg", help="Iceberg release of the writers (`list versions`); default: the newest.")
+    str | None,
+    typer.Option(
+        "--iceberg",
+        help="Iceberg of the writers: a release (`list versions`), or the path of a runtime jar that you built; default: the newest release.",
+    ),
 ]
 
 
@@ -68,17 +72,31 @@ def ports_of(pairs: list[str]) -> dict[str, int]:
 
 
 def release_of(iceberg: str | None, workload: Any = None) -> Any:
-    from compose.install import releases
+    from compose.install import own_jar, releases
     from harness.run.versions import cannot_run
 
     try:
         release = releases.find(iceberg)
-    except releases.UnknownRelease as e:
+    except (releases.UnknownRelease, own_jar.OwnJarError) as e:
         raise BadArgument(f"--iceberg: {e}") from None
     reason = None if workload is None else cannot_run(release, workload)
     if reason is not None:
-        raise BadArgument(f"--iceberg {release.iceberg}: {reason}")
+        raise BadArgument(f"--iceberg {release.label}: {reason}")
     return release
+
+
+def say_own_jar(release: Any, say: Callable[[str], object]) -> None:
+    """Say what a user's runtime jar is, and which other jars the writers get beside it; nothing for a release."""
+    own = release.own
+    if own is None:
+        return
+    built = f", commit {own.commit[:12]}" if own.commit else ""
+    built += f" (after {own.tag})" if own.tag else ""
+    say(f"Iceberg {own.iceberg}{built}: {own.path}, sha256 {own.sha256}")
+    say(
+        f"  on Spark {release.spark}, Scala {release.scala}; beside it iceberg-aws-bundle of {release.beside}; "
+        "the catalog's server keeps its own Iceberg"
+    )
 
 
 def known_catalog(name: str, *, own_file: bool = True) -> str:

@@ -22,6 +22,7 @@ from harness.cli.options import (
     path_anywhere,
     ports_of,
     release_of,
+    say_own_jar,
     user_services,
     warn,
 )
@@ -73,7 +74,7 @@ def run(
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
     external = user_services(spec.catalog, s3, spark)
     words = ["run", path_anywhere(workload), "--seed", str(seed)]
-    overrides = {"--writers": writers, "--ops": ops, "--time": time, "--iceberg": iceberg}
+    overrides = {"--writers": writers, "--ops": ops, "--time": time, "--iceberg": iceberg and path_anywhere(iceberg)}
     overrides |= {"--catalog": catalog and path_anywhere(catalog)}
     overrides |= {"--spark": spark, "--s3": s3}
     for option, value in overrides.items():
@@ -88,6 +89,7 @@ def run(
     known = (*external.secrets, *secrets_of(spec.catalog_properties))
     with Voice(quiet=quiet) as voice, details_in(store, known):
         installation = setup.ensure_release(release)
+        say_own_jar(release, voice.say)
         folder = runs.create(store, spec.workload)
         voice.keep(f"{spec.workload}, seed {seed}: {folder.path}")
         own_stack = fresh or ports or external

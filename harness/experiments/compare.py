@@ -13,7 +13,7 @@ import json
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,6 +33,7 @@ from compose.external.preflight import preflight
 from compose.install import releases
 from compose.install.cache import SetupError
 from compose.install.installation import Installation
+from compose.install.releases import Release
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from compose.redaction import Redaction, masked, secrets_of
@@ -74,6 +75,7 @@ class Order:
         command: (contender, seed) → the command that repeats that run.
         parallel: number of runs at the same time.
         clean: whether to drop tables in a user-supplied catalog.
+        releases: ``Contender.iceberg`` → the release, for those that the table of releases does not have: runtime jars of the user's.
     """
 
     workload: Workload
@@ -82,6 +84,7 @@ class Order:
     command: Callable[[Contender, int], str]
     parallel: int = 1
     clean: bool = False
+    releases: Mapping[str, Release] = field(default_factory=dict)
 
     def header(self) -> dict[str, Any]:
         """The facts that all runs of one comparison share."""
@@ -305,18 +308,18 @@ class Compare:
 
     def _installation(self, contender: Contender) -> Installation:
         """The installation of a contender; a release that failed to download is not tried again."""
-        release = releases.find(contender.iceberg)
+        release = self.order.releases.get(contender.iceberg) or releases.find(contender.iceberg)
         reason = cannot_run(release, self.order.workload.model_copy(update={"catalog": contender.catalog}))
         if reason is not None:
-            raise RunError(f"Iceberg {release.iceberg}: {reason}")
+            raise RunError(f"Iceberg {release.label}: {reason}")
         with self._lock:
-            known = self._installed.get(release.iceberg)
+            known = self._installed.get(release.label)
             if known is None:
                 try:
                     known = setup.ensure_release(release)
                 except SetupError as e:
                     known = str(e)
-                self._installed[release.iceberg] = known
+                self._installed[release.label] = known
         if isinstance(known, str):
             raise SetupError(known)
         return known

@@ -97,7 +97,7 @@ def _other(record: Mapping[str, Any], workload: Workload, release: Release) -> s
         remedy = "" if user_file.is_file(workload.catalog) else f"; {replacing(workload.catalog)}"
         return f"the one that is up has the catalog {has}, not {workload.catalog}{remedy}"
     if release != releases.DEFAULT:
-        return f"the one that is up has Iceberg {releases.DEFAULT.iceberg}, not {release.iceberg}"
+        return f"the one that is up has Iceberg {releases.DEFAULT.iceberg}, not {release.label}"
     if workload.nemesis is not None and CATALOGS[has].hands_out_store:
         return f"faults strike the store only if the server of {has} starts behind the proxies"
     return None

@@ -20,7 +20,7 @@ EMBEDDED = frozenset({STORE, *CATALOGS[DEFAULT].services})
 
 def versions(installation: Installation, ours: frozenset[str] = EMBEDDED) -> dict[str, str]:
     """Name → version: icequake, spark, iceberg (of the writers), java, python, system, and each server of ``ours``; ``unknown`` if it
-    cannot be determined.
+    cannot be determined. Of a user's runtime jar also ``iceberg-commit``, if the jar says it, and ``iceberg-jar``: its SHA-256.
 
     ``ours``: names of the servers that are started here; the versions of others are not known.
     """
@@ -31,7 +31,8 @@ def versions(installation: Installation, ours: frozenset[str] = EMBEDDED) -> dic
         "spark": version_in_names(
             r"spark-core_[\d.]+-([\w.]+)\.jar", (installation.spark_home / "jars").glob("spark-core_*.jar")
         ),
-        "iceberg": version_in_names(r"iceberg-spark-runtime-[\d.]+_[\d.]+-([\w.]+)\.jar", jars.get("spark", ())),
+        "iceberg": version_in_names(r"iceberg-spark-runtime-[\d.]+_[\d.]+-([\w.+-]+)\.jar", jars.get("spark", ())),
+        **_own_jar(installation),
         "java": _first(r'version "([^"]+)"', [str(installation.java), "-version"]),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -40,13 +41,21 @@ def versions(installation: Installation, ours: frozenset[str] = EMBEDDED) -> dic
     }
 
 
+def _own_jar(installation: Installation) -> dict[str, str]:
+    own = installation.own_jar
+    if own is None:
+        return {}
+    commit = {"iceberg-commit": f"{own.commit} (after {own.tag})" if own.tag else own.commit} if own.commit else {}
+    return {**commit, "iceberg-jar": f"sha256:{own.sha256}"}
+
+
 def cannot_run(release: Release, workload: Workload) -> str | None:
     """Why writers of a release cannot run a workload; None when they can."""
     beyond = [t.name for t in workload.tables if t.format_version > release.newest_format]
     if beyond:
         return f"it writes format version {release.newest_format} at most; the workload uses a newer one in {', '.join(beyond)}"
     entry = CATALOGS.get(workload.catalog)
-    if entry is not None and entry.releases and release.iceberg not in entry.releases:
+    if entry is not None and entry.releases and release.beside not in entry.releases:
         return f"the catalog {entry.name} needs jars that exist for {', '.join(entry.releases)} only"
     return None
 

@@ -61,7 +61,10 @@ def test_its_spark_is_pinned(release: Release) -> None:
 def test_an_unknown_release_is_answered_with_those_there_are() -> None:
     with pytest.raises(UnknownRelease) as said:
         releases.find("1.10")
-    assert str(said.value) == f"no Iceberg release '1.10'; allowed: {', '.join(r.iceberg for r in RELEASES)}"
+    assert (
+        str(said.value)
+        == f"no Iceberg release '1.10'; allowed: {', '.join(r.iceberg for r in RELEASES)}, or the path of a runtime jar"
+    )
 
 
 def test_the_default_wants_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:

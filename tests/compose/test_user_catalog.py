@@ -179,6 +179,15 @@ def test_the_writers_get_the_users_properties_and_the_stores_address(tmp_path: P
     assert "credential" in conf["spark.redaction.regex"]
 
 
+def test_the_users_jars_stand_behind_the_runtime_whose_classes_win(tmp_path: Path, installation: Any) -> None:
+    (tmp_path / "mine.jar").write_bytes(b"")
+    e = endpoints(described(tmp_path, REST.replace("commit: ", "jars: [mine.jar]\ncommit: ", 1)))
+    shipped = [Path(jar).name for jar in spark_conf(installation, e, scratch=tmp_path)["spark.jars"].split(",")]
+    assert shipped[-1] == "mine.jar" and any("iceberg-spark-runtime" in jar for jar in shipped[:-1])
+    driver = spark_conf(installation, e, scratch=tmp_path)["spark.driver.extraClassPath"].split(":")
+    assert [Path(jar).name for jar in driver] == shipped
+
+
 @pytest.mark.parametrize(
     ("parts", "ours"),
     [

@@ -12,8 +12,8 @@ import pytest
 from checkers.evidence.history import History, Recorder, read
 from checkers.evidence.plan import Plan
 from checkers.evidence.runfolder import RunFolder
-from checkers.judge.known import newer
 from checkers.judge.proof import PLANNED, PROBLEMS, Proof, decide, proof_of
+from checkers.judge.releases import newer, surely_has
 from checkers.judge.runfolder import Outcome, Results
 from checkers.verdict import Anomaly, Validity, Verdict
 from harness.experiments.prove import ScenarioScript, alone
@@ -240,6 +240,36 @@ def test_a_promise_is_asked_of_versions_from_the_one_that_gave_it(tmp_path: Path
     assert decide(s, history, found("undelete"), version)[0] == state
     assert decide(s, history, found(valid=True), version) == ("reproduced", ())
     assert Proof("s", "later", ("why",)).as_said
+
+
+@pytest.mark.parametrize(
+    ("version", "state"),
+    [
+        ("1.11.0", "reproduced"),
+        ("1.12.0-SNAPSHOT", "reproduced"),
+        ("1.12.0-rc1", "reproduced"),
+        ("1.12.0", "back"),
+        ("1.13.0-SNAPSHOT", "back"),
+        ("1.12.1-rc0", "back"),
+    ],
+)
+def test_a_fixed_defect_that_shows_again_is_not_as_expected(tmp_path: Path, version: str, state: str) -> None:
+    s = scenario.parse(given(("affected: all", "affected: some\nfixed: 1.12.0")))
+    found_state, why = decide(s, told(tmp_path, s, [0, 1]), found("undelete"), version)
+    assert found_state == state
+    assert Proof("s", found_state, why).as_said == (state == "reproduced")
+    assert why == (() if state == "reproduced" else (f"it is fixed since 1.12.0, and this {version} shows it",))
+
+
+def test_a_build_before_a_release_surely_has_what_the_release_before_it_brought() -> None:
+    """The build of Iceberg names a commit after the tag 1.10.1, on whatever branch, 1.11.0-SNAPSHOT."""
+    assert surely_has("1.11.0-SNAPSHOT", "1.10.0") and not surely_has("1.11.0-SNAPSHOT", "1.10.1")
+    assert not surely_has("1.11.0-SNAPSHOT", "1.11.0") and not surely_has("2.0.0-SNAPSHOT", "1.12.0")
+    assert surely_has("1.10.1-rc2", "1.10.0") and not surely_has("1.10.1-rc2", "1.10.1")
+    assert surely_has("1.10.1", "1.10.1") and not surely_has("unknown", "1.0")
+    assert (
+        newer("1.10.1-rc2", "1.10.1") and newer("1.11.0-SNAPSHOT", "1.10.2") and not newer("1.11.0-SNAPSHOT", "1.12.0")
+    )
 
 
 def test_one_that_is_still_there_in_part_is_not_fixed(tmp_path: Path) -> None:

@@ -1,0 +1,99 @@
+"""The workflow file of docs/ci.md is YAML that runs: each command, option and file in it exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from checkers.verdict import exit_code
+from harness.cli.app import app
+from tests.test_docs import FENCE, ROOT
+from workloads.file import workload
+
+PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+BLOCKS = [(m[0].split("\n")[0].strip("`"), "\n".join(m[0].split("\n")[1:-1])) for m in FENCE.finditer(PAGE)]
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def workflow() -> dict[Any, Any]:
+    """The one YAML block."""
+    (text,) = [text for kind, text in BLOCKS if kind == "yaml"]
+    found = yaml.safe_load(text)
+    assert isinstance(found, dict)
+    return found
+
+
+def steps() -> list[dict[str, Any]]:
+    (job,) = workflow()["jobs"].values()
+    return list(job["steps"])
+
+
+def commands() -> Iterator[list[str]]:
+    """The words of every command of ours on the page, without what the shell adds."""
+    scripts = [s["run"] for s in steps() if "run" in s]
+    scripts += [text for kind, text in BLOCKS if kind == "console"]
+    for line in "\n".join(scripts).splitlines():
+        line = line.strip().removeprefix("$ ")
+        if line.startswith(("./icequake", "make ")):
+            yield shlex.split(re.split(r" \|\| | && |;|>", line)[0])
+    for code in re.findall(r"`(\./icequake [^`]+)`", FENCE.sub("", PAGE)):
+        yield shlex.split(code)
+
+
+def test_the_workflow_has_what_a_workflow_needs() -> None:
+    w = workflow()
+    assert w["name"] and ("on" in w or True in w), "YAML reads the key `on` as true"
+    (job,) = w["jobs"].values()
+    assert job["runs-on"] and job["timeout-minutes"] >= 30
+    assert all(("uses" in s) != ("run" in s) for s in steps())
+    assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", s["uses"]) for s in steps() if "uses" in s)
+
+
+@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
+def test_every_command_and_option_exists(words: list[str]) -> None:
+    if words[0] == "make":
+        assert set(words[1:]) <= TARGETS
+        return
+    root = typer.main.get_command(app)
+    context = typer.Context(root)
+    if words[1:] == ["--version"]:
+        assert any("--version" in p.opts for p in root.params)
+        return
+    command = root.get_command(context, words[1])  # type: ignore[attr-defined]
+    assert command is not None, f"no command {words[1]}"
+    known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
+    assert {w.partition("=")[0] for w in words[2:] if w.startswith("-")} <= known
+    if words[1] == "run":
+        assert workload.find(words[2]).is_file()
+
+
+def test_the_key_of_the_cache_covers_files_that_exist_and_change_what_is_installed() -> None:
+    (cache,) = [s["with"] for s in steps() if str(s.get("uses", "")).startswith("actions/cache")]
+    (files,) = re.findall(r"hashFiles\(([^)]*)\)", cache["key"])
+    patterns = re.findall(r"'([^']+)'", files)
+    covered = {p for pattern in patterns for p in ROOT.glob(pattern if "**" not in pattern else pattern + "/*")}
+    locks = {ROOT / "requirements.lock", *(ROOT / "compose" / "install").glob("*.lock")}
+    assert locks <= covered and len(locks) >= 5
+    assert set((ROOT / "compose" / "install" / "java").glob("*.java")) <= covered
+
+
+def test_the_exit_codes_of_the_page_are_those_of_a_verdict() -> None:
+    (judge,) = [s["run"] for s in steps() if s.get("name") == "judge"]
+    assert exit_code(True) == 0 and "0) ;;" in judge
+    assert exit_code("unknown") == 2 and "2) echo" in judge
+    assert exit_code(False) == 1 and '*) exit "$code"' in judge
+    rows = re.findall(r"^\| (\d+) \| ", PAGE, re.MULTILINE)
+    of_commands = re.findall(
+        r"^\| (\d+) \| ", (ROOT / "docs" / "commands.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert set(rows) <= set(of_commands)
+
+
+def test_the_page_names_no_host_of_a_registry() -> None:
+    assert not re.search(r"https?://", PAGE)
