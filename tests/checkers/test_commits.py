@@ -439,7 +439,9 @@ def test_a_defect_is_named_and_nothing_else(defect: str, defects: Defects, name:
         run = simulate(seed, SPECS["serializable"], defects=defects)
         guilty = {op for d, op in run.injected if d == defect}
         said = COMMITS.check(run.evidence())
-        assert {a.name for a in said.anomalies} <= {name}, (seed, said.anomalies)
+        # A capture between an early acknowledgement and its commit shows the same.
+        names_ = {name, "stale-pointer"} if defect == "early" else {name}
+        assert {a.name for a in said.anomalies} <= names_, (seed, said.anomalies)
         assert {a.ops[0] for a in said.anomalies} <= guilty
         shown, found = shown + len(guilty), found + len(said.anomalies)
     assert found >= 30

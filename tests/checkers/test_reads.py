@@ -451,7 +451,7 @@ def test_results_of_another_form_are_no_verdict() -> None:
         ("r", "read", None),
         ("s", "read", [[1, 2]]),
         ("t", "read-snapshot", {"snapshot": 1}),
-        ("u", "read-snapshot", {"snapshot": 99, "rows": []}),
+        ("u", "read-snapshot", {"snapshot": 1, "rows": [list(A)]}),  # its arguments do not say how far back
     ):
         d.invoke(op, f)
         d.ok(op, result)

@@ -176,6 +176,12 @@ class Table:
             at = self.commits[at].parent_id
         return out
 
+    def history(self) -> list[int]:
+        """What ``{table}.history`` says of main's snapshots, newest first: one that a rollback went back to comes twice."""
+        line = set(self.ancestry())
+        log = self.metadata[-1].raw["snapshot-log"]
+        return [e["snapshot-id"] for e in reversed(log) if e["snapshot-id"] in line]
+
     def is_ancestor(self, snapshot: int | None) -> bool:
         """Whether main still has a snapshot."""
         at = self.current
@@ -639,7 +645,7 @@ class _Run:
         snapshot = table.current
         yield
         if kind.travels:
-            line = table.ancestry()
+            line = table.history()
             if not line:
                 return None
             asked = line[min(value["back"], len(line) - 1)]
