@@ -85,6 +85,8 @@ class Past:
         All operations that can have made it were acknowledged; the last of them proves it.
         """
         out: list[tuple[int, int, Operation]] = []
+        if self._t.out_of_order:
+            return out  # then the times of the versions are not certain
         if not any((k := kind_of(o)) is not None and "snapshot" in k.takes_away for o in self._t.ops):
             return out
         for s in self._t.chain.steps:

@@ -431,6 +431,8 @@ def test_clean_runs_are_valid(level: str) -> None:
         ("early", Defects(early=0.7), "commit-order"),
         ("double", Defects(double=0.3), "duplicate-commit"),
         ("false_failure", Defects(false_failure=0.1), "false-failure"),
+        ("idle", Defects(idle=1.0), "lost-commit"),
+        ("miscount", Defects(miscount=1.0), "wrong-result"),
     ],
 )
 def test_a_defect_is_named_and_nothing_else(defect: str, defects: Defects, name: str) -> None:

@@ -562,6 +562,7 @@ def test_clean_runs_are_valid(level: Level) -> None:
         (Defects(dirty_read=1.0), {"dirty-read", "fractured-read"}, 10),
         (Defects(fractured_read=0.5), {"fractured-read", "future-read"}, 100),
         (Defects(wrong_travel=1.0), {"wrong-time-travel"}, 30),
+        (Defects(stale_travel=1.0), {"stale-read", "read-your-writes", "non-monotonic-read", "wrong-time-travel"}, 30),
         (Defects(lose=0.3), {"vanished-read"}, 0),
         (Defects(false_failure=0.3, forget=0.1, double=0.3), set(), 0),
         (Defects(undelete=1.0, overwrite=1.0, resurrect=1.0, drop_rows=0.5), set(), 0),
