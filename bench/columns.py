@@ -120,6 +120,8 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
         name=names[invoked_order],
         seen=seen[invoked_order],
         at=none,
+        since=none,
+        until=none,
         form=np.where(full, WHOLE, IDS)[invoked_order],
         part=none,
         parity=none,

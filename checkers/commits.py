@@ -10,20 +10,27 @@ The order of main is read from the system under test, so it is checked before ot
 acknowledged before another was invoked must come first in the chain. (Jepsen's ``set-full`` checks the same for a set: lost, duplicated,
 stale. Elle's recoverability: each snapshot names its operation.)
 
+A procedure's answer says what it did: if that needs a snapshot, the snapshot must be there, and what it says must be what the log shows
+(:mod:`checkers.timeline.answers`). The reader's captures are answers of the catalog, too: each must show what was acknowledged before it
+was asked (:mod:`checkers.timeline.captured`).
+
 A commit that a rollback removed from main is gone on purpose: if a version sets main back, a concurrent rollback to that snapshot
 explains it (``Timeline.set_backs``).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
-from checkers.evidence.tablelog import Commit
+from checkers.evidence.tablelog import Capture, Commit
 from checkers.timeline import explain
+from checkers.timeline.answers import claims_of, contradictions
+from checkers.timeline.captured import Stale, stale_captures, without_table
 from checkers.timeline.timeline import Timeline, Whole, kind_of, meaning, resolutions, set_back_to, timelines
 from checkers.timeline.touched import ids_named
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
@@ -87,6 +94,8 @@ class Commits(Checker):
             "false-failure",
             "unknown-commit",
             "commit-order",
+            "stale-pointer",
+            "wrong-result",
         }
     )
 
@@ -132,6 +141,8 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
     elif not t.read_to_pointer:
         f.undecided = True
         f.notes.append("the metadata that the catalog points at could not be read; judged up to the last that could")
+    f.anomalies += [_without_table(t, c, found, proof, checker) for c, found, proof in without_table(t)]
+    f.anomalies += [_stale(t, stale, checker) for stale in stale_captures(t)]
     if not t.rooted:
         f.undecided = True
         start = t.main[0].parent_id if t.main else t.log.metadata[-1].current
@@ -160,6 +171,9 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
     }
     doubtful: set[str] = set()
     for o in t.ops:
+        wrong = contradictions(t, o)
+        if wrong:
+            f.anomalies.append(_wrong_result(t, o, wrong, checker))
         if not _writes(o):
             continue
         counts["acknowledged"] += o.type == "ok"
@@ -191,6 +205,12 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
                 counts["undecided"] += 1
             elif not _replaces(o) and empty.at_some_state(o):
                 counts["left_none"] += 1
+            else:
+                counts["lost"] += 1
+                f.anomalies.append(_never_seen(t, o, checker))
+        elif not on_main and (said := claims_of(o)) is not None and said.needs_snapshot:
+            if not _must_be_seen(t, o):
+                counts["undecided"] += 1
             else:
                 counts["lost"] += 1
                 f.anomalies.append(_never_seen(t, o, checker))
@@ -369,17 +389,80 @@ def _lost_rollback(t: Timeline, o: Operation, checker: str) -> Anomaly:
 
 
 def _never_seen(t: Timeline, o: Operation, checker: str) -> Anomaly:
+    why = (
+        "and at every state that it can have seen it had rows to change"
+        if _is_dml(o)
+        else f"though its answer {json.dumps(o.result)} says that it replaced files"
+    )
     return Anomaly(
         "lost-commit",
         checker,
         t.name,
         f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, yet no snapshot of it was ever seen: "
         f"none of the {len(t.log.commits)} snapshots in the {len(t.log.metadata)} metadata versions read up to "
-        f"{explain.ms(t.seen_until)} names it, and at every state that it can have seen it had rows to change.",
+        f"{explain.ms(t.seen_until)} names it, {why}.",
         ops=(o.op,),
         events=o.indices,
         keys=ids_named(o, t.spec)[: explain.MOST_KEYS],
         evidence={"seen": False},
+    )
+
+
+def _wrong_result(t: Timeline, o: Operation, wrong: list[str], checker: str) -> Anomaly:
+    commits = t.commits.get(o.op, [])
+    made = f" (it made {explain.listing(explain.snapshot(c) for c in commits)})" if commits else ""
+    return Anomaly(
+        "wrong-result",
+        checker,
+        t.name,
+        f"the {explain.operation(o)}, invoked at {explain.ms(o.start)} and {explain.outcome(o)}, answered {json.dumps(o.result)}: "
+        f"{'; '.join(wrong)}{made}.",
+        ops=(o.op,),
+        events=o.indices,
+        snapshots=tuple(c.snapshot_id for c in commits),
+    )
+
+
+def _stale(t: Timeline, s: Stale, checker: str) -> Anomaly:
+    at = explain.ms(s.capture.time)
+    text = f"the catalog was asked for the table at {at} or later and named metadata version {s.shown.n} ({s.shown.location})"
+    if s.operation is not None and s.commit is not None:
+        more = f", as {s.more} more commits acknowledged before" if s.more else ""
+        text += (
+            f", although the {explain.operation(s.operation)} was {explain.outcome(s.operation)} and its {explain.snapshot(s.commit)} is in "
+            f"version {s.commit.metadata} and not in that one{more}: the catalog answered with an older state, or it had not committed yet."
+        )
+    elif s.seen is not None:
+        text += f", although it had named the later version {s.seen.n} ({s.seen.location}) before."
+    return Anomaly(
+        "stale-pointer",
+        checker,
+        t.name,
+        text,
+        ops=() if s.operation is None else (s.operation.op,),
+        events=() if s.operation is None else s.operation.indices,
+        snapshots=() if s.commit is None else (s.commit.snapshot_id,),
+        files=(s.shown.location,),
+    )
+
+
+def _without_table(
+    t: Timeline, capture: Capture, found: Capture | None, proof: Operation | None, checker: str
+) -> Anomaly:
+    if found is not None:
+        why = f"it had pointed at {found.metadata} before"
+    else:
+        assert proof is not None
+        why = f"the {explain.operation(proof)} had been {explain.outcome(proof)}"
+    return Anomaly(
+        "lost-table",
+        checker,
+        t.name,
+        f"the catalog had no table {t.log.identifier} when the table log was read at {explain.ms(capture.time)}, though {why}; "
+        "later it had the table again, and no operation dropped it.",
+        ops=() if proof is None else (proof.op,),
+        events=() if proof is None else proof.indices,
+        files=() if found is None or found.metadata is None else (found.metadata,),
     )
 
 

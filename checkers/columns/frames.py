@@ -6,7 +6,8 @@ result, a multiset, is the sum of its rows' hashes modulo 2^64. Two different va
 2^-64 per comparison; nothing is looked up by hash, so the number of values does not matter.
 
 A table is *ordinary* if its log is complete: read to its end after the last operation, main known down to the empty table and never set
-back, all rows known, all operations of known kinds and forms. Only such a table has columns; the exact checkers judge any other.
+back, all rows known, all operations of known kinds and forms; procedures answered what the log shows, and captures saw what was
+acknowledged. Only such a table has columns; the exact checkers judge any other.
 
 In a file, and between Spark and Python, a frame is *records*: rows with the same integer columns for every kind of content (:data:`RECORD`), so
 that all tables of all runs form one dataset.
@@ -25,7 +26,10 @@ import pyarrow as pa
 
 from checkers.columns.facts import keeps_rows
 from checkers.evidence.history import Operation
-from checkers.timeline import explain
+from checkers.timeline import explain, two_tables
+from checkers.timeline.answers import claims_of, contradictions
+from checkers.timeline.captured import stale_captures, without_table
+from checkers.timeline.past import Past
 from checkers.timeline.timeline import Timeline, kind_of
 from checkers.timeline.touched import touches
 from workloads.operations.keys import part_of
@@ -65,6 +69,8 @@ class Frame:
         name: per operation, the hash of its id.
         seen: per operation, the hash of the rows that it read; 0 for others.
         at: per operation, the position that a read of an older snapshot asked for; -1 for others.
+        since, until: per operation, the first and the last position at which the history answered a read of an older snapshot so; -1
+            for others.
         form: per operation, what it touches (:data:`IDS` …).
         part, parity: per operation, the partition that it names and the parity of its predicate; -1 if it has none.
         arg_op, arg_id: the ids that operations name, by operation, in the order in which they name them.
@@ -82,6 +88,8 @@ class Frame:
     name: U64
     seen: U64
     at: I64
+    since: I64
+    until: I64
     form: I64
     part: I64
     parity: I64
@@ -198,7 +206,8 @@ def frame_of(t: Timeline) -> Frame:
     number = {o.op: n for n, o in enumerate(t.ops)}
     names = tuple(KINDS)
     code = {name: n for n, name in enumerate(names)}
-    part, parity, at = ([-1] * len(t.ops) for _ in range(3))
+    part, parity, at, since, until = ([-1] * len(t.ops) for _ in range(5))
+    past = Past(t)
     form: list[int] = []
     seen: list[tuple[int, int, int]] = []
     read = _Rows()
@@ -220,7 +229,9 @@ def frame_of(t: Timeline) -> Frame:
             if kind.travels:
                 if not isinstance(result, dict) or result.get("snapshot") not in t.position:
                     raise Unordinary(f"{o.op} read a snapshot that main has not")
-                at[n], result = t.position[result["snapshot"]], result.get("rows")
+                at[n] = t.position[result["snapshot"]]
+                since[n], until[n] = _answered(past, o, at[n], t)
+                result = result.get("rows")
             if not isinstance(result, list):
                 raise Unordinary(f"{o.op} returned no rows")
             first = len(read.id)
@@ -255,6 +266,8 @@ def frame_of(t: Timeline) -> Frame:
         name=_u64([rows.name(o.op) for o in t.ops]),
         seen=sums,
         at=_i64(at),
+        since=_i64(since),
+        until=_i64(until),
         form=_i64(form),
         part=_i64(part),
         parity=_i64(parity),
@@ -271,6 +284,33 @@ def frame_of(t: Timeline) -> Frame:
     )
 
 
+def _answered(past: Past, o: Operation, at: int, t: Timeline) -> tuple[int, int]:
+    """The first and the last of the positions at which the history had the snapshot of position ``at`` where a time travel asked for it.
+
+    Only positions at all of whose metadata versions it had it: an expiry may have shortened the history without moving main.
+
+    Raises:
+        Unordinary: there is none.
+    """
+    back = o.value.get("back") if isinstance(o.value, dict) else None
+    if not isinstance(back, int) or back < 0:
+        raise Unordinary(f"{o.op} does not say how far back it went")
+    empty = t.versions[0].snapshot is None
+    snapshot = t.main[at - 1].snapshot_id
+    runs: list[list[int]] = [[]]
+    for p in range(at, min(at + back, len(t.main)) + 1):  # later, more than that many entries are newer
+        index = p if empty else p - 1
+        versions = range(t.versions[index].metadata, past.last_at(index) + 1)
+        if all(snapshot in (past.answers(n, back) or ()) for n in versions):
+            runs[-1].append(p)
+        elif runs[-1]:
+            runs.append([])
+    best = max(runs, key=len)
+    if not best:
+        raise Unordinary(f"at no position the history always had what {o.op} asked for")
+    return best[0], best[-1]
+
+
 def _demand_ordinary(t: Timeline) -> None:
     """Raises :class:`Unordinary` unless the table's log is complete and simple."""
     if not (t.complete and t.log.complete and t.rooted and t.read_to_pointer):
@@ -279,6 +319,16 @@ def _demand_ordinary(t: Timeline) -> None:
         raise Unordinary("the table was rolled back")
     if any(e.completed is not None and e.completed.time >= t.seen_until for e in t.ops):
         raise Unordinary("an operation ended after the log was read last")
+    if not t.unbroken:
+        raise Unordinary("the log may lack metadata versions")
+    if any(two_tables.snapshots_read(o) for o in t.ops):
+        raise Unordinary("a read of two tables names its snapshots")
+    if any(contradictions(t, o) for o in t.ops) or any(
+        claims.needs_snapshot and not t.commits.get(o.op) for o in t.ops if (claims := claims_of(o)) is not None
+    ):
+        raise Unordinary("a procedure answered what the log does not show")
+    if any(stale_captures(t)) or any(without_table(t)):
+        raise Unordinary("the log was read at a pointer that it should not have had")
     if t.log.missing_files or t.log.problems:
         raise Unordinary("the log lacks files or has problems")
     for c in t.log.commits:
@@ -339,9 +389,23 @@ def _form(o: Operation, about: Touches, spec: TableSpec) -> int:
 # --- records ----------------------------------------------------------------------------------------------------------
 
 OPERATION, ARGUMENT, COMMIT, CHANGE = range(4)
-WIDTH = 11
+WIDTH = 13
 RECORD: Mapping[int, tuple[str, ...]] = {
-    OPERATION: ("kind", "outcome", "process", "invoked", "completed", "name", "seen", "at", "form", "part", "parity"),
+    OPERATION: (
+        "kind",
+        "outcome",
+        "process",
+        "invoked",
+        "completed",
+        "name",
+        "seen",
+        "at",
+        "since",
+        "until",
+        "form",
+        "part",
+        "parity",
+    ),
     ARGUMENT: ("arg_op", "arg_id"),
     COMMIT: ("commit_op",),
     CHANGE: ("position", "sign", "id", "val", "cnt", "log", "row_part"),

@@ -51,7 +51,7 @@ def write(frames: Iterable[tuple[str, Frame]], folder: Path) -> None:
         into = folder / RECORDS / f"part={n}"
         into.mkdir(parents=True)
         pq.write_table(to_records(f), into / "records.parquet", compression="zstd")
-        parts.append({"run": run, "spec": f.spec.model_dump(), "kinds": f.kinds})
+        parts.append({"run": run, "spec": f.spec.model_dump(), "kinds": f.kinds, "width": WIDTH})
     (folder / PARTS).write_text(json.dumps(parts) + "\n")
 
 
@@ -59,12 +59,16 @@ def parts_of(folder: Path) -> list[Shard]:
     """The tables of a dataset, by number.
 
     Raises:
-        ValueError: it was written before datasets named their kinds.
+        ValueError: it was written before datasets named their kinds, or with other columns.
     """
     parts = json.loads((folder / PARTS).read_text())
     if not all("kinds" in p for p in parts):
         raise ValueError(
             f"{folder / PARTS}: kinds: a table's kinds of operations are not named; write the dataset again"
+        )
+    if not all(p.get("width") == WIDTH for p in parts):
+        raise ValueError(
+            f"{folder / PARTS}: width: its records have other columns than this version's {WIDTH}; write the dataset again"
         )
     return [Shard(p["run"], TableSpec.model_validate(p["spec"]), tuple(p["kinds"])) for p in parts]
 

@@ -26,7 +26,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -161,6 +161,51 @@ class History:
                 invokes while an operation of its own is still open.
         """
         return list(pair(self.events))
+
+
+def contradictions(events: Sequence[Event]) -> tuple[str, ...]:
+    """Where the events break what a recorder promises, one sentence for each promise; empty where they do not.
+
+    One monotonic clock stamps all events in the order of their indices, and a completion repeats its invocation's table and kind
+    (:class:`Recorder`; docs/history.md).
+    """
+    early: list[tuple[Event, Event]] = []
+    other: list[tuple[Event, str]] = []
+    last: Event | None = None
+    invoked: dict[str, Event] = {}
+    for e in events:
+        if last is not None and e.time < last.time:
+            early.append((e, last))
+        else:
+            last = e
+        if e.op is None or e.process == NEMESIS:
+            continue
+        first = invoked.setdefault(e.op, e)
+        if e.type == "invoke":
+            continue
+        wrong = [
+            f"{k} {b!r}, not {a!r}" for k, a, b in (("table", first.table, e.table), ("f", first.f, e.f)) if a != b
+        ]
+        if wrong:
+            other.append((e, " and ".join(wrong)))
+    out = []
+    if early:
+        e, before = early[0]
+        out.append(
+            f"event {e.index} ({e.type} of {e.op or e.f}) is stamped {(before.time - e.time) / 1e6:,.3f} ms before event {before.index}, "
+            f"which stands before it{_more(early)}; one monotonic clock stamps all events, so what was concurrent is not known"
+        )
+    if other:
+        e, wrong_ = other[0]
+        out.append(
+            f"event {e.index} ({e.type} of {e.op}) has {wrong_}, as its invocation (event {invoked[e.op or ''].index}) has{_more(other)}; "
+            "what that operation did is not known"
+        )
+    return tuple(out)
+
+
+def _more(found: Sequence[object]) -> str:
+    return f" (and {len(found) - 1} more such events)" if len(found) > 1 else ""
 
 
 def pair(events: Iterable[Event]) -> Iterator[Operation]:

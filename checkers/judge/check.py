@@ -14,6 +14,7 @@ from typing import Literal
 from checkers import pointer
 from checkers.columns import check_columns
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import contradictions
 from checkers.judge.assertions import Assertions
 from checkers.judge.known import Ran
 from checkers.judge.minimal import with_minimal
@@ -69,8 +70,9 @@ def check(
     verdicts = _caused(verdicts)
     verdicts += [v for name, v in proven.items() if name == COLUMNS]
     verdicts = [_explained(v, reducible.get(v.checker), evidence) for v in verdicts]
-    if evidence.history.problems:
-        verdicts.append(Verdict("history", "unknown", notes=evidence.history.problems))
+    problems = (*evidence.history.problems, *contradictions(evidence.history.events))
+    if problems:
+        verdicts.append(Verdict("history", "unknown", notes=problems))
     if promises.thresholds:
         verdicts.append(_one(Assertions(promises.thresholds), evidence))
     ended: Validity = True if evidence.complete else "unknown"

@@ -12,6 +12,11 @@ Reads are judged in the order of their ends, and each is assigned the **lowest**
 been reached by then, which bounds every read invoked later. (A register whose order of writes is known can be checked for
 linearizability greedily, read by read.) A read of one key is judged the same way, with that key's rows.
 
+A time travel is a read of the history, which grows with every commit: the snapshot that it asked for must be the one that the
+history answers at a metadata version within the same bounds (:mod:`checkers.timeline.past`), and the lowest such version was certainly reached.
+A read of two tables names the snapshots that it found current: those, and not only its rows, must lie within the bounds, the rows
+must be theirs, and it may not find its first table at an older snapshot the second time.
+
 A read that equals no state is named after its content: a value of an operation that never committed (``dirty-read``, Adya's G1a), a
 value that nobody wrote (``phantom-value``, "thin air"), or rows of different states (``fractured-read``). One that equals only states
 out of bounds is named after the weakest promise that it breaks: ``read-your-writes``, ``non-monotonic-read``, ``stale-read``, ``future-read``.
@@ -23,7 +28,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypedDict
@@ -31,7 +36,9 @@ from typing import Any, TypedDict
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
-from checkers.timeline import explain
+from checkers.reads.named import Named
+from checkers.timeline import explain, two_tables
+from checkers.timeline.past import Past
 from checkers.timeline.states import States, _Span, rows_hash
 from checkers.timeline.timeline import Timeline, kind_of, timelines
 from checkers.timeline.touched import reads_rows, touches
@@ -94,8 +101,9 @@ class Reads(Checker):
         anomalies: list[Anomaly] = []
         undecided = bool(notes)
         stats: ReadsStats = {"tables": {}}
+        tables = {c.snapshot_id: t.name for t in found for c in t.log.commits}
         for t in found:
-            judge = _TableReads(t, self.name)
+            judge = TableReads(t, self.name, tables)
             judge.run()
             anomalies += judge.anomalies
             notes += [f"{t.name}: {n}" for n in judge.notes()]
@@ -127,11 +135,13 @@ class _Floor:
 
 
 @dataclass
-class _TableReads:
+class TableReads:
     """All reads of one table."""
 
     t: Timeline
     checker: str
+    tables: Mapping[int, str]
+    """Snapshot → its table, of all tables."""
     anomalies: list[Anomaly] = field(default_factory=list)
     judged: int = 0
     vanished: int = 0
@@ -142,7 +152,11 @@ class _TableReads:
     def __post_init__(self) -> None:
         t = self.t
         self.states = States(t)
+        self.past = Past(t)
+        self.named = Named(self)
         self.writes, self.reads = _Floor(), _Floor()
+        self.travels = _Floor()
+        """What is certain of metadata versions rather than of positions: by time travels, and by expiries."""
         self.own_writes: dict[Any, _Floor] = {}
         self.own_reads: dict[Any, _Floor] = {}
         self.invoked: list[int] = []
@@ -170,6 +184,11 @@ class _TableReads:
                     acks.append((o.completed.index, p, o))
                     proven.add(o.op)
             self.invoked.append(latest)
+        self.expiries = _Floor()
+        if any(o.type == "ok" and (k := kind_of(o)) is not None and k.travels for o in t.ops):
+            for n, event, o in sorted(self.past.expiries, key=lambda e: e[1]):
+                self.expiries.add(event, n, o)
+                acks.append((event, self.past.position(n), o))
         for event, p, o in sorted(acks, key=lambda a: a[:2]):
             self.writes.add(event, p, o)
             self.own_writes.setdefault(o.process, _Floor()).add(event, p, o)
@@ -199,49 +218,67 @@ class _TableReads:
             kind = kind_of(o)
             if reads_rows(o):
                 rows, about = _rows(o.result), touches(o, self.t.spec)
+                named = two_tables.snapshots_read(o)
                 if rows is None or about is None:
                     self.undecided["the result is not a list of rows"] += 1
+                elif named:
+                    self.named.current(o, rows, named)
                 else:
-                    self._read(o, rows, None if about.whole else about.ids[0])
+                    self.read(o, rows, None if about.whole else about.ids[0])
             elif kind is not None and kind.travels:
                 result = o.result if isinstance(o.result, dict) else {}
                 rows, snapshot = _rows(result.get("rows")), result.get("snapshot")
                 if rows is None or not isinstance(snapshot, int):
                     self.undecided["the result is not a snapshot with a list of rows"] += 1
                 else:
-                    self._time_travel(o, snapshot, rows)
+                    self.named.travel(o, snapshot, rows)
 
     # --- one read
 
-    def _bounds(self, o: Operation) -> tuple[int, int]:
+    def bounds(self, o: Operation) -> tuple[int, int]:
         """The lowest and the highest position that a read can have seen, by real time."""
         assert o.completed is not None
         floor = max(self.writes.before(o.invoked.index)[0], self.reads.before(o.invoked.index)[0])
         return floor, bisect_left(self.invoked, o.completed.index) - 1
 
-    def _read(self, o: Operation, rows: list[Row], key: int | None) -> None:
+    def read(self, o: Operation, rows: list[Row], key: int | None) -> None:
         assert o.completed is not None
-        floor, ceiling = self._bounds(o)
+        floor, ceiling = self.bounds(o)
         spans = self.states.spans(rows, key)
         seen = next((max(s.start, floor) for s in spans if s.stop > floor and s.start <= ceiling), None)
         if seen is not None and seen <= ceiling:
             self.judged += 1
-            self.reads.add(o.completed.index, seen, o)
-            self.own_reads.setdefault(o.process, _Floor()).add(o.completed.index, seen, o)
+            self.saw(o, seen)
             in_bounds = [_Span(max(x.start, floor), min(x.stop - 1, ceiling)) for x in spans]
-            self._vanished(o, key, [x for x in in_bounds if x.start <= x.stop])
+            self.vanished_of(o, key, [x for x in in_bounds if x.start <= x.stop])
             return
-        if not self.t.rooted:
-            self.undecided["main is not known down to its root"] += 1
-        elif self.states.any_unknown(floor, ceiling):
+        if self.t.rooted and self.states.any_unknown(floor, ceiling):
             self.undecided["the rows of a snapshot that it may have seen are not known"] += 1
-        elif o.completed.time >= self.t.seen_until:
-            self.undecided["it ended after the table log was read last"] += 1
-        else:
+        elif not self.doubtful(o):
             self.judged += 1
             found = self._misplaced(o, rows, key, spans, floor, ceiling) or self._no_state(o, rows, key, floor, ceiling)
             if found is not None:
                 self.anomalies.append(found)
+
+    def saw(self, o: Operation, position: int) -> None:
+        """A read proves that a position had been reached when it ended."""
+        assert o.completed is not None
+        self.reads.add(o.completed.index, position, o)
+        self.own_reads.setdefault(o.process, _Floor()).add(o.completed.index, position, o)
+
+    def doubtful(self, o: Operation) -> bool:
+        """Whether the log need not have what a read saw; then it is undecided."""
+        assert o.completed is not None
+        why = (
+            "main is not known down to its root"
+            if not self.t.rooted
+            else "it ended after the table log was read last"
+            if o.completed.time >= self.t.seen_until
+            else None
+        )
+        if why is not None:
+            self.undecided[why] += 1
+        return why is not None
 
     @cached_property
     def _kept(self) -> list[int]:
@@ -249,7 +286,7 @@ class _TableReads:
         kept = self.t.position
         return [p for p, v in enumerate(self.t.versions) if v.snapshot is None or v.snapshot in kept]
 
-    def _vanished(self, o: Operation, key: int | None, seen: list[_Span]) -> None:
+    def vanished_of(self, o: Operation, key: int | None, seen: list[_Span]) -> None:
         """A read that only states lost from main explain; reported unless a lost acknowledged commit already accounts for it.
 
         ``seen``: positions that it may have seen, including each span's ends.
@@ -290,12 +327,12 @@ class _TableReads:
 
     # --- states out of bounds
 
-    def _commit(self, p: int) -> Commit | None:
+    def commit(self, p: int) -> Commit | None:
         snapshot = self.t.versions[p].snapshot
         return self.t.snapshots.get(snapshot) if snapshot is not None else None
 
     def _state(self, p: int) -> str:
-        c = self._commit(p)
+        c = self.commit(p)
         return (
             "the empty table"
             if c is None
@@ -307,16 +344,21 @@ class _TableReads:
     ) -> Anomaly | None:
         older = [s for s in spans if s.start < floor]
         if older:
-            return self._old(o, rows, key, min(older[-1].stop, floor) - 1, floor)
+            return self.old(o, rows, key, min(older[-1].stop, floor) - 1, floor)
         newer = [s for s in spans if s.start > ceiling]
-        return self._early(o, rows, key, newer[0].start) if newer else None
+        return self.early(o, rows, key, newer[0].start) if newer else None
 
-    def _old(self, o: Operation, rows: list[Row], key: int | None, p: int, floor: int) -> Anomaly:
-        """The newest state that it equals is older than one that was certainly reached when it was invoked."""
+    def old(
+        self, o: Operation, rows: list[Row], key: int | None, p: int, floor: int, said: str | None = None
+    ) -> Anomaly:
+        """The newest state that it equals is older than one that was certainly reached when it was invoked.
+
+        ``said``: what it did with a snapshot that it named; then every snapshot counts, and not only those that changed the rows.
+        """
         at = o.invoked.index
-        missed = self.states.changes_of(key, p + 1, floor)
+        missed = self.states.changes_of(key, p + 1, floor) if said is None else list(range(p + 1, floor + 1))
         mine = self.own_writes[o.process].before(at) if o.process in self.own_writes else (0, None)
-        own = [q for q in missed if (c := self._commit(q)) is not None and self._by(c) == o.process and q <= mine[0]]
+        own = [q for q in missed if (c := self.commit(q)) is not None and self._by(c) == o.process and q <= mine[0]]
         before = self.own_reads[o.process].before(at) if o.process in self.own_reads else (0, None)
         wrote, read = self.writes.before(at), self.reads.before(at)
         if own:
@@ -328,25 +370,37 @@ class _TableReads:
             miss = next((q for q in missed if q <= position), floor)
         else:
             name, miss, (position, proof) = "stale-read", missed[0] if missed else floor, read
-        c = self._commit(miss)
+        c = self.commit(miss)
         what = "the whole table" if key is None else f"id {key}"
-        text = (
-            f"the {explain.operation(o)}, invoked at {explain.ms(o.start)}, returned {what} as it was before "
-            f"{'the table was emptied' if c is None else f'{explain.snapshot(c)} of {explain.maker(c, self.t.everything)}'}: "
-            f"it equals {self._state(p)} and nothing later. "
+        first = self.commit(missed[0] if missed else miss)
+        until = (
+            "the table was emptied"
+            if first is None
+            else f"{explain.snapshot(first)} of {explain.maker(first, self.t.everything)}"
         )
+        text = f"the {explain.operation(o)}, invoked at {explain.ms(o.start)}, "
+        if said is None:
+            text += f"returned {what} as it was before {until}: it equals {self._state(p)} and nothing later. "
+        else:
+            text += f"{said}: so it saw the table as it was before {until}. "
         maker = self.t.everything.get(c.op) if c is not None and c.op is not None else None
+        lacks = "That"
+        if c is not None and c is not first:
+            lacks = f"It lacks {explain.snapshot(c)} of {explain.maker(c, self.t.everything)}, too. That"
         if name == "read-your-writes":
-            text += f"That was a write of the same process, {explain.outcome(maker) if maker is not None else 'acknowledged'} before."
+            text += f"{lacks} was a write of the same process, {explain.outcome(maker) if maker is not None else 'acknowledged'} before."
         elif proof is not None and (kind := kind_of(proof)) is not None and kind.verb == "read":
             who = "the same process" if proof.process == o.process else explain.process(proof)
-            text += (
-                f"But {who} had read {self._state(position)} or a later one by {proof.op}, {explain.outcome(proof)}."
-            )
+            if kind.travels:
+                text += f"But the history that {who} had asked by {proof.op}, {explain.outcome(proof)}, had {self._state(position)}."
+            else:
+                text += f"But {who} had read {self._state(position)} or a later one by {proof.op}, {explain.outcome(proof)}."
+        elif proof is not None and not self.t.commits.get(proof.op):
+            text += f"But the {explain.operation(proof)}, which changed a later version of the metadata, was {explain.outcome(proof)} before."
         elif proof is not None:
             same = maker is not None and proof.op == maker.op
             text += (
-                f"That write was {explain.outcome(proof)}, before the read was invoked."
+                f"{lacks} write was {explain.outcome(proof)}, before the read was invoked."
                 if same
                 else f"But {explain.operation(proof)}, whose snapshot is later still, was {explain.outcome(proof)}, before the read "
                 "was invoked."
@@ -356,20 +410,20 @@ class _TableReads:
             *(["non-monotonic-read"] if before[0] > p else []),
             *(["stale-read"] if max(wrote[0], read[0]) > p else []),
         ]
-        return self._make(name, text, o, rows, key, [self._commit(p), c], [maker, proof], {"broken": broken})
+        return self.make(name, text, o, rows, key, [self.commit(p), c], [maker, proof], {"broken": broken})
 
     def _by(self, c: Commit) -> Any:
         o = self.t.everything.get(c.op) if c.op is not None else None
         return None if o is None else o.process
 
-    def _early(self, o: Operation, rows: list[Row], key: int | None, p: int) -> Anomaly:
-        """The oldest state that it equals was made by an operation invoked after the read ended."""
-        c = self._commit(p)
+    def early(self, o: Operation, rows: list[Row], key: int | None, p: int, said: str | None = None) -> Anomaly:
+        """The oldest state that it equals was made by an operation invoked after the read ended. ``said``: as in :meth:`old`."""
+        c = self.commit(p)
         late = next(
             (
                 x
                 for q in range(p + 1)
-                if (m := self._commit(q)) is not None
+                if (m := self.commit(q)) is not None
                 and (x := self.t.everything.get(m.op or "")) is not None
                 and o.completed is not None
                 and x.invoked.index > o.completed.index
@@ -377,11 +431,12 @@ class _TableReads:
             None,
         )
         who = "" if late is None else f" only after the {explain.operation(late)}, invoked at {explain.ms(late.start)}"
-        text = (
-            f"the {explain.operation(o)} {explain.outcome(o)} with rows that equal {self._state(p)} and nothing earlier: the table had "
-            f"them{who}, after the read had ended."
-        )
-        return self._make("future-read", text, o, rows, key, [c], [late])
+        if said is None:
+            text = f"the {explain.operation(o)} {explain.outcome(o)} with rows that equal {self._state(p)} and nothing earlier"
+        else:
+            text = f"the {explain.operation(o)}, {explain.outcome(o)}, {said}"
+        text += f": the table had {'them' if said is None else 'that'}{who}, after the read had ended."
+        return self.make("future-read", text, o, rows, key, [c], [late])
 
     # --- no state at all
 
@@ -407,7 +462,7 @@ class _TableReads:
                 f"the {explain.operation(o)}, {explain.outcome(o)}, returned {explain.rows(thin)}, with a value that no operation on this "
                 "table writes."
             )
-            return self._make("phantom-value", text, o, thin, key, [], [])
+            return self.make("phantom-value", text, o, thin, key, [], [])
         if uncommitted:
             writers_ = [self.t.everything[w] for w in sorted(uncommitted)]
             text = (
@@ -415,13 +470,13 @@ class _TableReads:
                 f"written by the {explain.listing(f'{explain.operation(w)}, {explain.outcome(w)}' for w in writers_)}: no snapshot of it "
                 "was ever committed, so nobody may see it (Adya's G1a)."
             )
-            return self._make("dirty-read", text, o, list(uncommitted.values()), key, [], writers_)
+            return self.make("dirty-read", text, o, list(uncommitted.values()), key, [], writers_)
         if lost:  # acknowledged, and no snapshot in the log: the commits checker reports the lost commit
             self.vanished += 1
             return None
         if strange:
             text = f"the {explain.operation(o)}, {explain.outcome(o)}, returned {explain.rows(strange)}, which no commit ever made."
-            return self._make("phantom-value", text, o, strange, key, [], [])
+            return self.make("phantom-value", text, o, strange, key, [], [])
         if key is None and (staged := self._staged(rows)) is not None:
             c = self.t.snapshots[staged]
             maker = self.t.everything.get(c.op or "")
@@ -429,12 +484,17 @@ class _TableReads:
                 f"the {explain.operation(o)}, {explain.outcome(o)}, returned the rows of {explain.snapshot(c)} of "
                 f"{explain.maker(c, self.t.everything)}, which never was on main."
             )
-            return self._make("dirty-read", text, o, rows, key, [c], [maker])
+            return self.make("dirty-read", text, o, rows, key, [c], [maker])
         return self._fractured(o, rows, key, floor, ceiling)
 
     def _uncounted(self, read: Operation, row: Row) -> list[str]:
-        """Increments that never committed and may have made the row: a counter does not show who wrote it."""
+        """Increments that never committed and may have made the row: a counter does not show who wrote it.
+
+        It changed a row that those had written who sign it. One that had failed before the last of them was invoked cannot have seen theirs.
+        """
         assert read.completed is not None
+        signed = (self.t.everything.get(w) for w in {str(row.val), *str(row.log).split(",")})
+        named = max((w.invoked.index for w in signed if w is not None), default=-1)
         return [
             o.op
             for o in self.t.ops
@@ -444,6 +504,7 @@ class _TableReads:
             and o.type != "ok"
             and not self.t.commits.get(o.op)
             and o.invoked.index < read.completed.index
+            and not (o.type == "fail" and o.indices[-1] < named)
             and (about := touches(o, self.t.spec)) is not None
             and (about.ids == (row.id,) or about.among is None or row.part in about.among)
         ]
@@ -459,7 +520,7 @@ class _TableReads:
         )
         self.fractured += 1
         if self.fractured > _MOST_EXPLAINED:
-            return self._make("fractured-read", text, o, rows, key, [], [])
+            return self.make("fractured-read", text, o, rows, key, [], [])
         p, more, less = self._nearest(Counter(rows), key, floor, ceiling)
         text += (
             f" The nearest possible state is {self._state(p)}; compared with it, the read has {explain.rows(more)} too much and "
@@ -472,7 +533,7 @@ class _TableReads:
                 text += f" {explain.row(r)} was there {life}."
                 commits += self._lives[r]
         makers = [self.t.everything.get(c.op or "") for c in commits if c is not None]
-        return self._make("fractured-read", text, o, [*more, *less], key, commits, makers)
+        return self.make("fractured-read", text, o, [*more, *less], key, commits, makers)
 
     def _nearest(
         self, rows: Counter[Row], key: int | None, floor: int, ceiling: int
@@ -522,55 +583,9 @@ class _TableReads:
         until = "" if died is None else f"{explain.snapshot(died)} of {explain.maker(died, self.t.everything)}"
         return text + (f" until {until}" if until else " on")
 
-    # --- time travel
-
-    def _time_travel(self, o: Operation, snapshot: int, rows: list[Row]) -> None:
-        c = self.t.snapshots.get(snapshot)
-        want = self.states.of_snapshot.get(snapshot)
-        if want is None:
-            why = (
-                "the rows of the snapshot that it asked for are not known"
-                if c
-                else "the log does not have the snapshot that it asked for"
-            )
-            self.undecided[why] += 1
-            return
-        self.judged += 1
-        assert c is not None and o.completed is not None
-        maker = self.t.everything.get(c.op or "")
-        if maker is not None and maker.invoked.index > o.completed.index:
-            text = (
-                f"the {explain.operation(o)}, {explain.outcome(o)}, asked for {explain.snapshot(c)}, but the "
-                f"{explain.operation(maker)}, which made it, was invoked only after the read ended, {explain.outcome(maker)}: "
-                "the snapshot did not exist yet."
-            )
-            self.anomalies.append(self._make("wrong-time-travel", text, o, [], None, [c], [maker]))
-            return
-        if rows_hash(rows) == want:
-            return
-        state: Counter[Row] = Counter()
-        for a in reversed(list(self.t.ancestors(snapshot))):
-            changes = self.t.changes(a)
-            assert changes is not None
-            state.update(changes.added)
-            state.subtract(changes.removed)
-        read = Counter(rows)
-        more, less = sorted((read - state).elements(), key=str), sorted((+state - read).elements(), key=str)
-        same = [s for s, h in self.states.of_snapshot.items() if h == rows_hash(rows)]
-        also = f" It returned the rows of {explain.snapshot(self.t.snapshots[same[0]])} instead." if same else ""
-        text = (
-            f"the {explain.operation(o)}, {explain.outcome(o)}, asked for {explain.snapshot(c)} of {explain.maker(c, self.t.everything)}; "
-            f"a snapshot never changes, yet compared with its files the read has {explain.rows(more)} too much and lacks "
-            f"{explain.rows(less)}.{also}"
-        )
-        others = [c, *(self.t.snapshots[s] for s in same[:1])]
-        self.anomalies.append(
-            self._make("wrong-time-travel", text, o, [*more, *less], None, others, [self.t.everything.get(c.op or "")])
-        )
-
     # --- pieces
 
-    def _make(
+    def make(
         self,
         name: str,
         text: str,

@@ -7,13 +7,25 @@ them, ``icequake selftest`` prints the score.
 
 from __future__ import annotations
 
-from checkers.selftest import halftransactions, lostcommits, lostswaps, neverends, wrongmetadata, wrongreads, wrongrows
+from checkers.selftest import (
+    halftransactions,
+    lostcommits,
+    lostswaps,
+    neverends,
+    wronganswers,
+    wrongmetadata,
+    wrongreads,
+    wrongrows,
+    wrongtravel,
+)
 from checkers.selftest.mutation import Mutation
 
 ALL: tuple[Mutation, ...] = (
     *lostcommits.MUTATIONS,
+    *wronganswers.MUTATIONS,
     *wrongrows.MUTATIONS,
     *wrongreads.MUTATIONS,
+    *wrongtravel.MUTATIONS,
     *wrongmetadata.MUTATIONS,
     *neverends.MUTATIONS,
     *halftransactions.MUTATIONS,

@@ -90,7 +90,7 @@ def stale_by_one(w: World) -> Planted | None:
     return None
 
 
-def _during(w: World) -> Iterator[tuple[Table, int, Operation, int]]:
+def during(w: World) -> Iterator[tuple[Table, int, Operation, int]]:
     """Writes during which the state before and the state after may be read: table, position, operation, event index to read at.
 
     Neither state recurs later, and only this write is under way between the two.
@@ -103,7 +103,7 @@ def _during(w: World) -> Iterator[tuple[Table, int, Operation, int]]:
 
 
 def _two_reads(w: World, first: int, second: int, name: str, *, same_process: bool) -> Planted | None:
-    for t, k, _, at in _during(w):
+    for t, k, _, at in during(w):
         process = fresh(w.events)
         a = read_events(t.name, process, "read-a", values(t.states[k - 1 + first].rows()))
         b = read_events(t.name, process if same_process else process + 1, name, values(t.states[k - 1 + second].rows()))

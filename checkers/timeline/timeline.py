@@ -31,7 +31,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
 from checkers.timeline import two_tables
-from checkers.timeline.version_order import Chain
+from checkers.timeline.version_order import Chain, predecessor
 from workloads.operations.kind import Kind, WriteSet
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, Row, State, TableSpec
@@ -325,7 +325,7 @@ class Timeline:
 
         Each rollback explains one: of those that can have been under way and went there, the first to be answered.
         """
-        chain = self._chain
+        chain = self.chain
         free = [o for o in self.ops if o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back]
         found: dict[int, SetBack] = {}
         versions = self.log.metadata
@@ -349,8 +349,24 @@ class Timeline:
         return found
 
     @cached_property
-    def _chain(self) -> Chain:
+    def chain(self) -> Chain:
+        """The metadata versions, with the times when they can have been made."""
         return Chain(self.log, tuple(self.everything.values()))
+
+    def gap_before(self, n: int) -> bool:
+        """Whether the log may lack versions between version n - 1 and version n; for 0: whether the table had versions before the log."""
+        if n:
+            return self.chain.steps[n].gap
+        first = self.log.metadata[0]
+        made = first.current is None or (
+            first.current in self.snapshots and self.snapshots[first.current].parent_id is None
+        )
+        return bool(first.problems) or predecessor(first) is not None or len(first.snapshots) > 1 or not made
+
+    @cached_property
+    def unbroken(self) -> bool:
+        """Whether the log has all metadata versions from the table's first to its last."""
+        return not any(self.gap_before(n) for n in range(len(self.log.metadata)))
 
     def rolled_back(self, snapshot: int) -> SetBack | None:
         """The rollback that removed a snapshot from main for good; None when main has it, or lost it otherwise."""
@@ -364,13 +380,13 @@ class Timeline:
             return False
         if (
             not self.rooted
-            or any(s.gap for s in self._chain.steps[1:])
+            or any(s.gap for s in self.chain.steps[1:])
             or any(s.by is o for s in self.set_backs.values())
         ):
             return False
         if rows and list(rows[0]) == [target, target]:
             return False
-        steps = self._chain.steps
+        steps = self.chain.steps
         return not any(
             s.after.current == target
             and s.earliest <= o.completed.time

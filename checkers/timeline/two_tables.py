@@ -17,6 +17,8 @@ from workloads.operations.kinds import KINDS
 
 ALONE = "seen alone"
 """Key of an event's ``extra``: it marks an event as seen by one of its tables."""
+SHOWN = "snapshots read"
+"""Key of such an event's ``extra``: the snapshots of that table that the result named."""
 
 
 def second_of(f: str, value: Any) -> str | None:
@@ -43,6 +45,19 @@ def seen_from(o: Operation, table: str) -> Operation:
         return o
     f, value, result = KINDS[o.f].seen_from(o.value, o.result, table != o.table)
     return replace(o, table=table, f=f, value=value, result=result)
+
+
+def snapshots_read(o: Operation) -> tuple[int, ...]:
+    """The snapshots of its table that the result of an operation on two tables names as current ones, as ``Kind.snapshots_read``."""
+    first, last = o.invoked, o.completed
+    if last is None or last.type != "ok":
+        return ()
+    if SHOWN in last.extra:
+        return tuple(last.extra[SHOWN])
+    kind = KINDS.get(first.f)
+    if kind is None or second_of(first.f, first.value) is None:
+        return ()
+    return kind.snapshots_read(first.value, last.value, o.table != first.table)
 
 
 def of_table(operations: Iterable[Operation], table: str) -> list[Operation]:
@@ -83,4 +98,7 @@ def _events(events: Iterable[Event], table: str) -> Iterator[Event]:
             continue
         f, value, result = KINDS[first.f].seen_from(first.value, None if e is first else e.value, table != first.table)
         shown = value if e is first else result
-        yield replace(e, f=f, table=table, value=shown, extra={**e.extra, ALONE: True})
+        extra = {**e.extra, ALONE: True}
+        if e.type == "ok":
+            extra[SHOWN] = KINDS[first.f].snapshots_read(first.value, e.value, table != first.table)
+        yield replace(e, f=f, table=table, value=shown, extra=extra)

@@ -22,6 +22,7 @@ from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Promises, load_evidence, load_promises, write_results
 from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
+from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from tests.support.drawing import Drawing, row
 from tests.support.judging import UNREDUCED
@@ -123,7 +124,29 @@ def test_a_history_that_is_none_is_unknown_to_every_checker() -> None:
     e = good()
     twice = replace(e.history, events=(*e.history.events, replace(e.history.events[0], index=2)))
     results = check(replace(e, history=twice))
-    assert [v.valid for v in results.verdicts] == ["unknown"] * len(ALL)
+    assert [v.valid for v in results.verdicts if v.checker != "history"] == ["unknown"] * len(ALL)
+
+
+def test_a_history_that_contradicts_itself_is_unknown_and_said_once() -> None:
+    """A completion stamped before its place, or with another table or kind than its invocation, at many places of a real run."""
+    e = recorded.load("quick-120")
+    rng = Random(12)
+    for change in ("1 ms", "3 s", "table", "kind"):
+        for _ in range(50):
+            n = rng.choice([x.index for x in e.history.events if x.type == "ok" and x.index > 40])
+            x, before = e.history.events[n], e.history.events[n - 1]
+            other: dict[str, Any] = {
+                "1 ms": {"time": before.time - 1_000_000},
+                "3 s": {"time": before.time - 3_000_000_000},
+                "table": {"table": "orders" if x.table != "orders" else "events"},
+                "kind": {"f": "read" if x.f != "read" else "insert"},
+            }[change]
+            events = (*e.history.events[:n], replace(x, **other), *e.history.events[n + 1 :])
+            results = check(replace(e, history=replace(e.history, events=events)), [saying()])
+            (said,) = [v for v in results.verdicts if v.checker == "history"]
+            assert results.valid == "unknown" and len(said.notes) == 1, change
+            assert said.notes[0].startswith(f"event {n} (ok of {x.op})")
+    assert all(v.checker != "history" for v in check(e, [saying()]).verdicts)
 
 
 def test_a_run_that_ended_early_is_unknown_at_best() -> None:

@@ -17,6 +17,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event
 from checkers.evidence.problem import problem_of
 from checkers.reads.judge import Reads
+from checkers.timeline import two_tables
 from checkers.timeline.states import rows_hash
 from tests.support.drawing import Drawing, names, row, verdict
 from tests.support.simulator import Defects, simulate
@@ -451,7 +452,7 @@ def test_results_of_another_form_are_no_verdict() -> None:
         ("r", "read", None),
         ("s", "read", [[1, 2]]),
         ("t", "read-snapshot", {"snapshot": 1}),
-        ("u", "read-snapshot", {"snapshot": 99, "rows": []}),
+        ("u", "read-snapshot", {"snapshot": 1, "rows": [list(A)]}),  # its arguments do not say how far back
     ):
         d.invoke(op, f)
         d.ok(op, result)
@@ -562,6 +563,7 @@ def test_clean_runs_are_valid(level: Level) -> None:
         (Defects(dirty_read=1.0), {"dirty-read", "fractured-read"}, 10),
         (Defects(fractured_read=0.5), {"fractured-read", "future-read"}, 100),
         (Defects(wrong_travel=1.0), {"wrong-time-travel"}, 30),
+        (Defects(stale_travel=1.0), {"stale-read", "read-your-writes", "non-monotonic-read", "wrong-time-travel"}, 30),
         (Defects(lose=0.3), {"vanished-read"}, 0),
         (Defects(false_failure=0.3, forget=0.1, double=0.3), set(), 0),
         (Defects(undelete=1.0, overwrite=1.0, resurrect=1.0, drop_rows=0.5), set(), 0),
@@ -607,3 +609,147 @@ def test_a_result_that_is_tampered_with_is_found(change: str) -> None:
         said = READS.check(replace(e, history=history))
         found += victim.op in {a.ops[0] for a in said.anomalies}
     assert found >= (60 if change in ("put a row in", "change a value") else 57)  # a row less may be an older state
+
+
+# --- reads that name a snapshot -----------------------------------------------------------------------------------------
+
+
+def travel(d: Drawing, op: str, back: int, snapshot: int, rows: list[Row], process: int | None = None) -> None:
+    d.invoke(op, "read-snapshot", process, back=back)
+    d.ok(op, {"snapshot": snapshot, "rows": [list(r) for r in rows]})
+
+
+@pytest.mark.parametrize(
+    ("back", "snapshot", "found"),
+    [
+        (0, 3, []),
+        (0, 2, ["stale-read"]),
+        (1, 2, []),
+        (1, 1, ["stale-read"]),
+        (1, 3, ["wrong-time-travel"]),
+        (2, 1, []),
+        (9, 1, []),
+        (9, 2, ["wrong-time-travel"]),
+        (0, 77, ["wrong-time-travel"]),
+    ],
+)
+def test_a_time_travel_gets_what_the_history_answers(back: int, snapshot: int, found: list[str]) -> None:
+    d = inserts("a", "b", "c")
+    travel(d, "r", back, snapshot, [A, B, C][:snapshot])
+    d.capture()
+    said = verdict(READS, d.evidence())
+    assert [a.name for a in said.anomalies] == found
+    assert all(a.ops[0] == "r" for a in said.anomalies)
+    assert said.valid is (not found)
+
+
+def test_a_time_travel_during_a_write_may_or_may_not_have_it() -> None:
+    for snapshot in (1, 2):
+        d = inserts("a")
+        d.invoke("b", "insert", ids=[2])
+        travel(d, "r", 0, snapshot, [A, B][:snapshot])
+        d.commit("b", add=[B])
+        d.ok("b")
+        assert verdict(READS, d.evidence()).valid is True
+
+
+@pytest.mark.parametrize("first", ["travel", "read"])
+@pytest.mark.parametrize("second", ["travel", "read"])
+def test_what_a_reader_was_shown_a_later_one_must_not_miss(first: str, second: str) -> None:
+    d = inserts("a")
+    d.invoke("b", "insert", ids=[2])
+    d.commit("b", add=[B])
+    for op, how, p in (("r", first, 2), ("s", second, 1)):
+        if how == "travel":
+            travel(d, op, 0, p, [A, B][:p])
+        else:
+            d.read(op, [A, B][:p])
+    d.ok("b")
+    (found,) = verdict(READS, d.evidence()).anomalies
+    assert (found.name, found.ops[0]) == ("stale-read", "s")
+    assert "r" in found.ops
+
+
+def test_a_time_travel_to_an_expired_snapshot_is_stale_after_the_expiry_only() -> None:
+    def run(*, after: bool) -> list[str]:
+        d = inserts("a", "b", "c")
+        d.invoke("e", "expire-snapshots", retain_last=1)
+        if not after:
+            travel(d, "r", 2, 1, [A])
+        kept = d.metadata[-1]
+        d.metadata.append(replace(kept, n=kept.n + 1, location=kept.location + "x", snapshots=kept.snapshots[-1:]))
+        d.ok("e", [[0, 0, 0, 2, 2, 0]])
+        if after:
+            travel(d, "r", 2, 1, [A])
+        return names(READS, d.evidence())
+
+    assert run(after=False) == []
+    assert run(after=True) == ["stale-read"]
+
+
+def test_a_snapshot_that_the_log_may_lack_is_undecided() -> None:
+    d = inserts("a")
+    travel(d, "r", 0, 77, [A])
+    assert verdict(READS, d.evidence(complete=False)).valid == "unknown"
+
+
+def of_both(first: int, again: int, rows: list[Row], *later: str) -> Evidence:
+    """A read of the table t and one without a log, after inserts; then more inserts."""
+    d = inserts("a", "b")
+    d.invoke("r", "read-both", **{"and": "u"})
+    for op in later:
+        d.did(op, "insert", ids=[3], add=[C])
+    d.ok("r", {"first": first, "second": 5, "again": again, "rows": [[0, *r] for r in rows]})
+    return d.evidence()
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "rows", "later", "found"),
+    [
+        (2, 2, [A, B], [], []),
+        (2, 3, [A, B], ["c"], []),
+        (3, 3, [A, B, C], ["c"], []),
+        (1, 1, [A, B], [], ["wrong-time-travel"]),
+        (1, 1, [A], [], ["stale-read"]),
+        (2, 1, [A, B], [], ["stale-read"]),
+        (3, 2, [A, B, C], ["c"], ["non-monotonic-read"]),
+        (77, 77, [A, B], [], ["wrong-time-travel"]),
+    ],
+)
+def test_a_read_of_two_tables_is_judged_by_the_snapshots_that_it_names(
+    first: int, again: int, rows: list[Row], later: list[str], found: list[str]
+) -> None:
+    e = of_both(first, again, rows, *later)
+    alone = two_tables.alone(e, "t")  # as the columns' exact checkers see it
+    for seen in (e, alone):
+        anomalies = [a for a in verdict(READS, seen).anomalies if a.table == "t"]
+        assert [a.name for a in anomalies] == found
+        assert all(a.ops[0] == "r" for a in anomalies)
+
+
+# --- whom an explanation accuses ----------------------------------------------------------------------------------------
+
+
+def test_an_increment_that_had_failed_before_the_rows_writer_began_is_not_accused() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[A])
+    d.invoke("early", "update-counter", ids=[1])
+    d.fail("early")
+    written = A._replace(val="u")
+    d.did("u", "update-register", ids=[1], remove=[A], add=[written])
+    d.invoke("late", "update-counter", ids=[1])
+    d.read("r", [written._replace(cnt=1)])
+    d.fail("late")
+    (found,) = verdict(READS, d.evidence()).anomalies
+    assert found.name == "dirty-read" and found.ops == ("r", "late")
+
+
+def test_an_old_state_is_named_by_the_first_commit_that_it_lacks() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[A])
+    d.did("b", "insert", ids=[2], add=[B], process=1)
+    d.read("r", [], process=1)
+    (found,) = verdict(READS, d.evidence()).anomalies
+    assert found.name == "read-your-writes"
+    assert "as it was before snapshot 1 (sequence number 1) of the insert of id 1 (a" in found.explanation
+    assert "It lacks snapshot 2 (sequence number 2) of the insert of id 2 (b, process 1), too." in found.explanation

@@ -111,6 +111,12 @@ class Defects:
     """A change of schema, property or format version is made on the metadata of before, and those that came between are gone."""
     wrong_travel: float = 0.0
     """Time travel reads another snapshot than it asked for."""
+    stale_travel: float = 0.0
+    """Time travel asks an older version of the history than the current one."""
+    idle: float = 0.0
+    """A procedure answers that it replaced files, and did nothing."""
+    miscount: float = 0.0
+    """A procedure answers with more than it did."""
 
 
 CLEAN = Defects()
@@ -175,6 +181,12 @@ class Table:
             out.append(at)
             at = self.commits[at].parent_id
         return out
+
+    def history(self) -> list[int]:
+        """What ``{table}.history`` says of main's snapshots, newest first: one that a rollback went back to comes twice."""
+        line = set(self.ancestry())
+        log = self.metadata[-1].raw["snapshot-log"]
+        return [e["snapshot-id"] for e in reversed(log) if e["snapshot-id"] in line]
 
     def is_ancestor(self, snapshot: int | None) -> bool:
         """Whether main still has a snapshot."""
@@ -601,6 +613,11 @@ class _Run:
             if want.removed or want.added:
                 self.injected.append(("forget", op))
             return self._complete("ok", process, kind, table, op, [])
+        done = {"rewrite-data-files": [[4, 1, 5996, 0, 0]], "rewrite-manifests": [[7, 1]]}.get(kind.name)
+        if done is not None and self.chance(self.defects.idle):
+            yield
+            self.injected.append(("idle", op))
+            return self._complete("ok", process, kind, table, op, done)
         if kind.name == "insert" and not certain and self.chance(self.defects.early):
             self.late.append(self._late(op, kind, table, value))
             self.injected.append(("early", op))
@@ -615,7 +632,28 @@ class _Run:
             self.injected.append(("false_failure", op))
             error = [["org.apache.iceberg.exceptions.CommitFailedException", "conflict"]]
             return self._complete("fail", process, kind, table, op, error=error)
-        return self._complete("ok", process, kind, table, op, made if isinstance(made, dict) else [])
+        answer = made if isinstance(made, dict) else self._answer(op, kind, table, made)
+        return self._complete("ok", process, kind, table, op, answer)
+
+    def _answer(self, op: str, kind: Kind, table: Table, made: Any) -> list[list[int]]:
+        """What a procedure says of itself: one row, as Iceberg's procedures do; nothing for other operations."""
+        commits = [c for c in table.commits.values() if c.op == op]
+        gone = [f for c in commits for f in c.removed_files if f.content == "data"]
+        came = [f for c in commits for f in c.added_files if f.content == "data"]
+        rows = {
+            "rewrite-data-files": [len(gone), len(came), sum(f.size for f in gone), 0, 0],
+            "rewrite-position-delete-files": [0, 0, 0, 0],
+            "rewrite-manifests": [2 * len(commits), len(commits)],
+            "expire-snapshots": [0, 0, 0, 0, made if kind.name == "expire-snapshots" else 0, 0],
+        }
+        if kind.name not in rows:
+            return []
+        row = rows[kind.name]
+        more = {"rewrite-data-files": 1, "expire-snapshots": 4}.get(kind.name)
+        if more is not None and self.chance(self.defects.miscount) and (commits or not kind.writes):
+            row[more] += 1000
+            self.injected.append(("miscount", op))
+        return [row]
 
     def _late(self, op: str, kind: Kind, table: Table, value: Arguments) -> Steps:
         """A request that takes effect after its client gave up."""
@@ -639,9 +677,11 @@ class _Run:
         snapshot = table.current
         yield
         if kind.travels:
-            line = table.ancestry()
+            line = table.history()
             if not line:
                 return None
+            if self.chance(self.defects.stale_travel):
+                line = line[min(self.rng.randrange(1, 6), len(line) - 1) :]
             asked = line[min(value["back"], len(line) - 1)]
             seen = asked
             if self.chance(self.defects.wrong_travel):
@@ -687,9 +727,10 @@ class _Run:
         """
         if "snapshot" in kind.takes_away:
             yield
+            listed = len(table.listed)
             if table.current is not None:
                 table.expire(value["retain_last"], self.wall_ms)
-            return False
+            return listed - len(table.listed)
         if kind.sets_back:
             line = table.ancestry()
             if not line:

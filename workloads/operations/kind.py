@@ -76,6 +76,38 @@ class Touches(NamedTuple):
         return self.parts if self.predicate is None else self.parts | {self.predicate[0]}
 
 
+class Claims(NamedTuple):
+    """What a procedure's result says that it did to the table. Sizes are in bytes; None: the result does not say.
+
+    Attributes:
+        removed_data, added_data, removed_bytes: data files that it replaced, and those that it made of them; the size of those replaced.
+        removed_deletes, added_deletes, added_delete_bytes: delete files, or deletion vectors. A commit may remove more delete files
+            than it says: Iceberg drops those that apply to nothing any more (``ManifestFilterManager``).
+        replaced_manifests, created_manifests: as in the snapshot's summary.
+        dropped_snapshots: snapshots that the table lists no more.
+        deleted_files: files that it deleted because no snapshot that is left needs them.
+        at_least: the table may have more of it: a commit of the procedure of which it got no answer is not in its result.
+    """
+
+    removed_data: int | None = None
+    added_data: int | None = None
+    removed_bytes: int | None = None
+    removed_deletes: int | None = None
+    added_deletes: int | None = None
+    added_delete_bytes: int | None = None
+    replaced_manifests: int | None = None
+    created_manifests: int | None = None
+    dropped_snapshots: int | None = None
+    deleted_files: int | None = None
+    at_least: bool = False
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """Whether it cannot have done so without making a snapshot."""
+        made = (self.removed_data, self.added_data, self.removed_deletes, self.added_deletes)
+        return any((*made, self.replaced_manifests, self.created_manifests))
+
+
 NOTHING = Touches()
 EVERYTHING = Touches(whole=True)
 
@@ -229,9 +261,27 @@ class Kind(ABC):
         """An operation on two tables as one of them sees it: kind, arguments and result. ``second``: as the second one sees it."""
         return self.name, value, result
 
+    def snapshots_read(self, value: Arguments, result: Any, second: bool) -> tuple[int, ...]:
+        """The snapshots of one of its tables that its result names as the current ones, in the order in which it saw them; the first one
+        is that of its rows. Empty if it names none. ``second``: of its second table.
+        """
+        return ()
+
+    def claims(self, value: Arguments, result: Any) -> Claims | None:
+        """What the result of a procedure says that it did; None if it says nothing, or has another form."""
+        return None
+
     def at_commit(self, table: TableSpec) -> bool:
         """Whether it is evaluated on the snapshot that it commits on, at every isolation level, because it scans nothing before."""
         return False
+
+
+def numbers_of(result: Any, *, least: int) -> tuple[int, ...] | None:
+    """The only row of a procedure's result, if it has at least ``least`` columns and all of them are counts; None otherwise."""
+    if not isinstance(result, list) or len(result) != 1 or not isinstance(result[0], list | tuple):
+        return None
+    row = tuple(result[0])
+    return row if len(row) >= least and all(type(n) is int and n >= 0 for n in row) else None
 
 
 def net(removed: Iterable[Row], added: Iterable[Row]) -> WriteSet:

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from workloads.ddl import definition
-from workloads.operations.kind import EVERYTHING, NOTHING, Arguments, Draw, Kind, Statement, Touches, WriteSet
+from workloads.operations.kind import (
+    EVERYTHING,
+    NOTHING,
+    Arguments,
+    Claims,
+    Draw,
+    Kind,
+    Statement,
+    Touches,
+    WriteSet,
+    numbers_of,
+)
 from workloads.tables import State, TableSpec
 
 
@@ -46,6 +59,17 @@ class RewriteDataFiles(_Maintenance):
             )
         ]
 
+    def claims(self, value: Arguments, result: Any) -> Claims | None:
+        """https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_data_files, table *Output*.
+
+        With partial progress a commit that failed is ignored, also one of unknown outcome (``BaseCommitService``).
+        """
+        row = numbers_of(result, least=3)
+        if row is None:
+            return None
+        deletes = row[4] if len(row) > 4 else None
+        return Claims(row[0], row[1], row[2], removed_deletes=deletes, at_least=bool(value.get("partial_progress")))
+
 
 class RewritePositionDeleteFiles(_Maintenance):
     """Compaction of position delete files by ``rewrite_position_delete_files``."""
@@ -64,6 +88,11 @@ class RewritePositionDeleteFiles(_Maintenance):
             )
         ]
 
+    def claims(self, value: Arguments, result: Any) -> Claims | None:
+        """https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_position_delete_files, table *Output*."""
+        row = numbers_of(result, least=4)
+        return None if row is None else Claims(removed_deletes=row[0], added_deletes=row[1], added_delete_bytes=row[3])
+
 
 class RewriteManifests(_Maintenance):
     """Regroups manifests by the procedure ``rewrite_manifests``."""
@@ -75,6 +104,11 @@ class RewriteManifests(_Maintenance):
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         return [Statement("CALL {catalog}.system.rewrite_manifests(table => '{identifier}')", result=True)]
+
+    def claims(self, value: Arguments, result: Any) -> Claims | None:
+        """https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_manifests, table *Output*."""
+        row = numbers_of(result, least=2)
+        return None if row is None else Claims(replaced_manifests=row[0], created_manifests=row[1])
 
 
 class ExpireSnapshots(_Maintenance):
@@ -98,6 +132,14 @@ class ExpireSnapshots(_Maintenance):
                 result=True,
             )
         ]
+
+    def claims(self, value: Arguments, result: Any) -> Claims | None:
+        """https://iceberg.apache.org/docs/latest/spark-procedures/#expire_snapshots, table *Output*.
+
+        Every snapshot has one manifest list, so the lists that it deleted are the snapshots that it dropped.
+        """
+        row = numbers_of(result, least=6)
+        return None if row is None else Claims(dropped_snapshots=row[4], deleted_files=sum(row))
 
 
 class ReplaceTable(_Maintenance):

@@ -122,6 +122,12 @@ class ReadBoth(_TwoTables):
             rows = [list(r[1:]) for r in rows if r[0] == int(second)]
         return "read", {}, rows
 
+    def snapshots_read(self, value: Arguments, result: Any, second: bool) -> tuple[int, ...]:
+        if not isinstance(result, Mapping):
+            return ()
+        ids = (result.get("second"),) if second else (result.get("first"), result.get("again"))
+        return tuple(i for i in ids if isinstance(i, int)) if all(isinstance(i, int) for i in ids) else ()
+
 
 def _table(text: object) -> str:
     if not isinstance(text, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", text):

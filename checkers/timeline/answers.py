@@ -1,0 +1,102 @@
+"""What procedures answered, compared with what the table log shows of them.
+
+A procedure counts what it did after its last commit. So its answer cannot say more than the log has, and mostly not less:
+
+* ``rewrite_data_files`` commits by ``RewriteFiles``, which removes and adds exactly the files of its groups
+  (``RewriteDataFilesCommitManager``). With partial progress its answer leaves out a commit that failed, also one whose outcome it does
+  not know (``BaseCommitService``).
+* ``rewrite_position_delete_files`` adds exactly what it says; a commit may remove more delete files, because Iceberg drops those that apply to
+  no data file any more (``MergingSnapshotProducer.apply``).
+* ``rewrite_manifests`` says what the snapshot's summary says (``BaseRewriteManifests.summary``).
+* ``expire_snapshots`` counts the manifest lists and files of the snapshots that the table listed before it and no longer lists afterwards
+  (``ExpireSnapshotsSparkAction.expireFiles``). Another expiry may have dropped some of them, and a file may fail to be deleted. So it says
+  at most what disappeared while it ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from checkers.evidence.history import Operation
+from checkers.evidence.tablelog import Commit, FileEntry
+from checkers.timeline.timeline import Timeline, kind_of
+from workloads.operations.kind import Claims
+
+
+def claims_of(o: Operation) -> Claims | None:
+    """What an acknowledged procedure says that it did; None if it says nothing."""
+    kind = kind_of(o)
+    if kind is None or o.type != "ok" or not isinstance(o.value, dict):
+        return None
+    return kind.claims(o.value, o.result)
+
+
+def contradictions(t: Timeline, o: Operation) -> list[str]:
+    """Where an answer differs from the log, in words: ``7 replaced data files, but the log has 5``; empty where nothing contradicts it.
+
+    An operation without a snapshot in the log, or with one that main has lost, is not compared, nor is one that a log with gaps may lack.
+    """
+    said = claims_of(o)
+    if said is None or o.end is None or o.end >= t.seen_until or not t.rooted or not t.unbroken:
+        return []
+    if said.dropped_snapshots is not None and not t.out_of_order:
+        return _of_expiry(t, o, said)
+    commits = [] if said.dropped_snapshots is not None else t.commits.get(o.op, [])
+    if not commits or any(c.snapshot_id not in t.position or not c.readable for c in commits):
+        return []
+    return [
+        f"{n} {what}, but the log has {there}"
+        for what, n, there, exact in _counted(said, commits)
+        if n > there or (exact and not said.at_least and n != there)
+    ]
+
+
+def _counted(said: Claims, commits: list[Commit]) -> Iterator[tuple[str, int, int, bool]]:
+    """What was counted: its name, the answer's number, the log's, and whether they must be equal."""
+    gone = [f for c in commits for f in c.removed_files]
+    came = [f for c in commits for f in c.added_files]
+    gone_deletes, came_deletes = _deletes(gone), _deletes(came)
+    found: list[tuple[str, int | None, int, bool]] = [
+        ("replaced data files", said.removed_data, len(gone) - len(gone_deletes), True),
+        ("added data files", said.added_data, len(came) - len(came_deletes), True),
+        ("bytes of replaced data files", said.removed_bytes, sum(f.size for f in gone if f.content == "data"), True),
+        ("removed delete files", said.removed_deletes, len(gone_deletes), False),
+        ("added delete files", said.added_deletes, len(came_deletes), True),
+    ]
+    if all(
+        f.content == "position-deletes" for f in came_deletes
+    ):  # a Puffin file's size counts once for all of its vectors
+        found.append(("bytes of added delete files", said.added_delete_bytes, sum(f.size for f in came_deletes), True))
+    if len(commits) == 1:
+        summary = commits[0].summary
+        for what, n, key in (
+            ("replaced manifests", said.replaced_manifests, "manifests-replaced"),
+            ("added manifests", said.created_manifests, "manifests-created"),
+        ):
+            if summary.get(key, "").isdecimal():
+                found.append((what, n, int(summary[key]), True))
+    yield from ((what, n, there, exact) for what, n, there, exact in found if n is not None)
+
+
+def _deletes(files: Iterable[FileEntry]) -> list[FileEntry]:
+    return [f for f in files if f.content != "data"]
+
+
+def _of_expiry(t: Timeline, o: Operation, said: Claims) -> list[str]:
+    """An expiry's answer, compared with the snapshots that disappeared while it ran."""
+    steps = t.chain.steps
+    end = o.start if o.end is None else o.end
+    gone: set[int] = set()
+    for s in steps:
+        dropped = set() if s.before is None else set(s.before.snapshots) - set(s.after.snapshots)
+        if not dropped:
+            continue
+        if not any((k := kind_of(x)) is not None and "snapshot" in k.takes_away for x in t.chain.under_way(s)):
+            return []  # nobody can have dropped them then: an acknowledgement that came too early makes the times wrong
+        if s.earliest <= end and s.latest >= o.start:
+            gone |= dropped
+    if (said.dropped_snapshots or 0) > len(gone):
+        return [f"{said.dropped_snapshots} deleted manifest lists, but {len(gone)} snapshots were dropped while it ran"]
+    if said.deleted_files and not gone:
+        return [f"{said.deleted_files} deleted files, but no snapshot was dropped while it ran"]
+    return []

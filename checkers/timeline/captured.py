@@ -1,0 +1,91 @@
+"""What the captures prove: what the catalog's pointer named at a known time.
+
+The reader looks at the clock, and then asks the catalog (``harness.tablefiles.reader.TableReader.capture``). So a capture must name a
+version that has every commit acknowledged before its time, and no capture may name an older version than the one before it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from checkers.evidence.history import Operation
+from checkers.evidence.problem import METADATA
+from checkers.evidence.tablelog import Capture, Commit, Metadata
+from checkers.timeline.timeline import Timeline
+from checkers.timeline.version_order import place
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """A capture that named too old a version.
+
+    Attributes:
+        shown: the version that it named.
+        operation, commit: acknowledged before, and first shown by a later version; None if only an earlier capture shows that it is stale.
+        seen: the version that the earlier capture named; None if an operation shows it.
+        more: number of other operations that it lacks.
+    """
+
+    capture: Capture
+    shown: Metadata
+    operation: Operation | None
+    commit: Commit | None
+    seen: Metadata | None
+    more: int = 0
+
+
+def stale_captures(t: Timeline) -> Iterator[Stale]:
+    """The captures that lack a commit acknowledged before they were asked for, or go back behind an earlier one."""
+    versions = t.log.metadata
+    places: dict[str, list[int]] = {}
+    for n, m in enumerate(versions):
+        places.setdefault(place(m.location), []).append(n)
+    acked: list[tuple[int, int, Operation, Commit]] = []
+    for o in t.ops:
+        commits = t.commits.get(o.op)
+        if o.type == "ok" and o.completed is not None and commits:
+            first = min(commits, key=lambda c: c.metadata)
+            acked.append((o.completed.time, first.metadata, o, first))
+    acked.sort(key=lambda a: a[:2])
+    times = [a[0] for a in acked]
+    newest = 0
+    for capture in t.log.captures:
+        named = places.get(place(capture.metadata)) if capture.metadata is not None else None
+        if not named or any(p.code in METADATA for p in versions[named[-1]].problems):
+            continue  # what it shows is not known
+        later = [n for n in named if n >= newest]
+        shown = later[0] if later else named[-1]
+        before = acked[: bisect_left(times, capture.time)]
+        # The pointer may have come back to a version: the newest place of it counts.
+        missed = [a for a in before if a[1] > named[-1]]
+        if missed:
+            _, _, o, c = min(missed, key=lambda a: a[1])
+            yield Stale(capture, versions[named[-1]], o, c, None, len(missed) - 1)
+        elif not later:
+            yield Stale(capture, versions[shown], None, None, versions[newest])
+        newest = max(newest, shown)
+
+
+def without_table(t: Timeline) -> Iterator[tuple[Capture, Capture | None, Operation | None]]:
+    """Captures that found no table between others that did, or although there was one: the capture, and what proves it.
+
+    That is the last capture before it that found the table, or an operation that had committed to it before. Captures in a row count once.
+    """
+    captures = t.log.captures
+    acks = [(o.completed.time, o) for o in t.ops if o.type == "ok" and o.completed is not None and t.commits.get(o.op)]
+    first = min(acks, key=lambda a: a[0], default=None)
+    found: Capture | None = None
+    again = False
+    there = [c.metadata is not None for c in captures]
+    for n, c in enumerate(captures):
+        if c.metadata is not None:
+            found, again = c, False
+            continue
+        if not any(there[n:]):
+            return  # gone for good
+        proof = first[1] if first is not None and first[0] < c.time else None
+        if (found is not None or proof is not None) and not again:
+            again = True
+            yield c, found, proof

@@ -1,0 +1,101 @@
+"""Which snapshot a query of the table's history answered, at every metadata version.
+
+A time travel asks ``{table}.history`` for the snapshot ``back`` entries before the newest that is an ancestor of the current one
+(``ReadSnapshot``). Iceberg's ``HistoryTable`` shows the metadata's ``snapshot-log``: one entry for each time that main changed, with its
+time; an expiry removes the entries of the snapshots that it drops and those before them (``TableMetadata.Builder.updateSnapshotLog``).
+A metadata file may lack the log; then the ancestors that it still lists are what a reader can know.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from checkers.evidence.history import Operation
+from checkers.evidence.problem import METADATA
+from checkers.evidence.tablelog import Metadata
+from checkers.timeline.timeline import Timeline, kind_of
+
+
+class Past:
+    """The history of one table at each of its metadata versions; versions are given by their number in the log."""
+
+    def __init__(self, t: Timeline) -> None:
+        self._t = t
+        self._entries: dict[int, list[tuple[int, int]] | None] = {}
+
+    def answers(self, n: int, back: int) -> frozenset[int] | None:
+        """The snapshots that version n has ``back`` entries before its newest (or as its oldest); several where times are equal.
+
+        None if the version's history is not known. Empty for an empty table.
+        """
+        if n not in self._entries:
+            self._entries[n] = self._history(self._t.log.metadata[n])
+        entries = self._entries[n]
+        if entries is None:
+            return None
+        if not entries:
+            return frozenset()
+        time = entries[min(back, len(entries) - 1)][0]
+        return frozenset(s for at, s in entries if at == time)
+
+    def _history(self, m: Metadata) -> list[tuple[int, int]] | None:
+        """Time and snapshot of each entry, newest first."""
+        if any(p.code in METADATA for p in m.problems):
+            return None
+        if m.current is None:
+            return []
+        listed = set(m.snapshots)
+        line = [c.snapshot_id for c in self._t.ancestors(m.current) if c.snapshot_id in listed]
+        log: Any = m.raw.get("snapshot-log")
+        if not log:
+            return [(-k, s) for k, s in enumerate(line)]
+        try:
+            entries = [(int(e["timestamp-ms"]), int(e["snapshot-id"])) for e in log]
+        except (TypeError, KeyError, ValueError):
+            return None
+        if entries[-1][1] != m.current:
+            return None  # it contradicts the rest of the file
+        ancestors = set(line)
+        return sorted((e for e in entries if e[1] in ancestors), key=lambda e: -e[0])
+
+    def position(self, n: int) -> int:
+        """The last position of :attr:`Timeline.versions` that version n or an earlier one made."""
+        return self._positions[n]
+
+    @cached_property
+    def _positions(self) -> list[int]:
+        out = [0] * len(self._t.log.metadata)
+        for p, v in enumerate(self._t.versions):
+            out[v.metadata] = p
+        for n in range(1, len(out)):
+            out[n] = max(out[n], out[n - 1])
+        return out
+
+    def last_at(self, p: int) -> int:
+        """The last metadata version of a position."""
+        versions = self._t.versions
+        last = versions[p + 1].metadata - 1 if p + 1 < len(versions) else len(self._t.log.metadata) - 1
+        return max(last, versions[p].metadata)
+
+    @cached_property
+    def expiries(self) -> list[tuple[int, int, Operation]]:
+        """Versions that are the first to lack snapshots, each with the event and the operation that prove it was there by then.
+
+        All operations that can have made it were acknowledged; the last of them proves it.
+        """
+        out: list[tuple[int, int, Operation]] = []
+        if self._t.out_of_order:
+            return out  # then the times of the versions are not certain
+        if not any((k := kind_of(o)) is not None and "snapshot" in k.takes_away for o in self._t.ops):
+            return out
+        for s in self._t.chain.steps:
+            if s.before is None or s.again or s.gap or set(s.before.snapshots) <= set(s.after.snapshots):
+                continue
+            able = [
+                o for o in self._t.chain.under_way(s) if (k := kind_of(o)) is not None and "snapshot" in k.takes_away
+            ]
+            if able and all(o.type == "ok" and o.completed is not None for o in able):
+                last = max(able, key=lambda o: o.indices[-1])
+                out.append((s.after.n, last.indices[-1], last))
+        return out
