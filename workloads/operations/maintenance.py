@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workloads.ddl import definition
-from workloads.operations.kind import EVERYTHING, NOTHING, Arguments, Draw, Kind, Statement, Touches, WriteSet
+from workloads.operations.kind import EVERYTHING, NOTHING, PARTS, Arguments, Draw, Kind, Statement, Touches, WriteSet
 from workloads.tables import State, TableSpec
 
 
@@ -110,6 +110,7 @@ class ReplaceTable(_Maintenance):
     name = "replace-table"
     told = True
     replaces = True
+    may_change = PARTS
 
     def touches(self, value: Arguments, table: TableSpec) -> Touches:
         return EVERYTHING
