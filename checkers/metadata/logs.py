@@ -2,7 +2,7 @@
 
 * **metadata-log** (``TableMetadata.addPreviousFile``): the predecessor's entries and the predecessor. The oldest are left out, but only as
   many as ``write.metadata.previous-versions-max`` (100 if it is not set) demands.
-* **snapshot-log** (``TableMetadata.Builder.setRef``, ``updateSnapshotLog``): the predecessor's entries, and one for main's snapshot if main moved.
+* **snapshot-log** (``TableMetadata.Builder.setRef``, ``updateSnapshotLog``): the predecessor's entries, and one for main if it moved.
   A snapshot that was main's only within one commit leaves no entry. When snapshots are expired, the entries up to the last one of an
   expired snapshot are left out; other writers leave out only the entries of expired snapshots, which is accepted too.
 

@@ -7,7 +7,18 @@ them, ``icequake selftest`` prints the score.
 
 from __future__ import annotations
 
-from checkers.selftest import halftransactions, lostcommits, lostswaps, neverends, wrongmetadata, wrongreads, wrongrows
+from checkers.selftest import (
+    halftransactions,
+    lostcommits,
+    lostswaps,
+    neverends,
+    wrongcontents,
+    wronglogs,
+    wrongmetadata,
+    wrongreads,
+    wrongrows,
+    wrongswaps,
+)
 from checkers.selftest.mutation import Mutation
 
 ALL: tuple[Mutation, ...] = (
@@ -15,8 +26,11 @@ ALL: tuple[Mutation, ...] = (
     *wrongrows.MUTATIONS,
     *wrongreads.MUTATIONS,
     *wrongmetadata.MUTATIONS,
+    *wrongcontents.MUTATIONS,
+    *wronglogs.MUTATIONS,
     *neverends.MUTATIONS,
     *halftransactions.MUTATIONS,
     *lostswaps.MUTATIONS,
+    *wrongswaps.MUTATIONS,
 )
 """Every mutation, in the order of the checkers."""
