@@ -155,9 +155,12 @@ class Contents(Judging):
                 well = False
             if x is SCHEMAS:
                 well &= self._lost_columns(step, before)
-            other = [n for n in old if n in new and old[n] != new[n]]
+            other = [n for n in old if n in new and old[n] != new[n] and _meaning(old[n]) != _meaning(new[n])]
             if other and not self.by.unknown_kind(step):
-                never = [f"{x.words} {n}, which never changes: {_difference(old[n], new[n])}" for n in other]
+                never = [
+                    f"{x.words} {n}, which never changes: {_difference(_meaning(old[n]), _meaning(new[n]))}"
+                    for n in other
+                ]
                 self.changed(x.changed, step, before, explain.listing(never))
                 well = False
             more = sorted(new.keys() - old.keys())
@@ -350,9 +353,9 @@ def _ids(raw: Mapping[str, Any], x: Listed) -> frozenset[int]:
     return frozenset(e[x.id] for e in _dicts(raw.get(x.key)) if isinstance(e.get(x.id), int))
 
 
-def _listed(m: Metadata, x: Listed) -> tuple[dict[int, Any], Any]:
-    """Id → entry, as it means, and the id of the one in use."""
-    entries = {e[x.id]: _meaning(e) for e in _dicts(m.raw.get(x.key)) if isinstance(e.get(x.id), int)}
+def _listed(m: Metadata, x: Listed) -> tuple[dict[int, Mapping[str, Any]], Any]:
+    """Id → entry, and the id of the one in use."""
+    entries = {e[x.id]: e for e in _dicts(m.raw.get(x.key)) if isinstance(e.get(x.id), int)}
     return entries, m.raw.get(x.default)
 
 

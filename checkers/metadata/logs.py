@@ -40,14 +40,14 @@ class Logs(Judging):
             k for k in ("metadata-log", "snapshot-log") if any(m.raw.get(k) for m in self.chain.log.metadata)
         )
 
-    def step(self, step: Step) -> None:
-        """Judge one version."""
-        if step.before is None or step.gap or self.by.explained(step, "logs"):
+    def step(self, step: Step, longer: bool) -> None:
+        """Judge one version; ``longer``: it lists the snapshots that its predecessor lists, and perhaps more."""
+        if step.before is None or step.gap:
             return
         if "metadata-log" in self._kept and not step.after.problems:
             self._metadata_log(step, step.before)
         if "snapshot-log" in self._kept and not self._lists_one:
-            self._snapshot_log(step, step.before)
+            self._snapshot_log(step, step.before, longer)
 
     @cached_property
     def _lists_one(self) -> bool:
@@ -70,13 +70,12 @@ class Logs(Judging):
             return
         self._wrong("metadata-log-mismatch", log, step, before, has, meant[-1][-most:])
 
-    def _snapshot_log(self, step: Step, before: Metadata) -> None:
+    def _snapshot_log(self, step: Step, before: Metadata, longer: bool) -> None:
         m, log = step.after, "snapshot-log"
         due = self._due.get((log, before.n))
         old, new = _entries(before, log), _entries(m, log)
         moved = [m.current] if m.current is not None and m.current != before.current else []
-        usual = due is None and m.snapshots[: len(before.snapshots)] == before.snapshots
-        if usual and new[: len(old)] == old and [_snapshot(x) for x in new[len(old) :]] == moved:
+        if longer and due is None and new[: len(old)] == old and [_snapshot(x) for x in new[len(old) :]] == moved:
             return
         has = [_snapshot(x) for x in new]
         gone = set(before.snapshots) - set(m.snapshots)
@@ -93,6 +92,8 @@ class Logs(Judging):
 
     def _wrong(self, name: str, log: str, step: Step, before: Metadata, has: list[Any], due: list[Any]) -> None:
         m = step.after
+        if self.by.explained(step, "logs"):
+            return
         self._due[log, m.n] = due
         at = next((k for k, (a, b) in enumerate(zip(has, due, strict=False)) if a != b), min(len(has), len(due)))
         here = f"has {has[at]}" if at < len(has) else "ends"

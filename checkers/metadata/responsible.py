@@ -9,7 +9,7 @@ whose operations the history does not have: it cannot be decided.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,11 +21,12 @@ from checkers.timeline.version_order import FOREVER, Chain, Step
 from workloads.operations.kind import Lost, Part
 
 
-@dataclass(frozen=True)
+@dataclass
 class Responsible:
     """The operations that can have made the versions of one table."""
 
     chain: Chain
+    _last: tuple[Step, list[Operation]] | None = field(default=None, init=False, repr=False)
 
     @cached_property
     def strangers(self) -> bool:
@@ -40,7 +41,13 @@ class Responsible:
 
     def candidates(self, step: Step) -> list[Operation]:
         """The operations that can have made the version."""
-        return self.makers(step) or self.chain.under_way(step)
+        return self.makers(step) or self.under_way(step)
+
+    def under_way(self, step: Step) -> list[Operation]:
+        """As ``Chain.under_way``; the answer for the last version is kept."""
+        if self._last is None or self._last[0] is not step:
+            self._last = step, self.chain.under_way(step)
+        return self._last[1]
 
     def explained(self, step: Step, part: Part) -> bool:
         """Whether an operation that can have made the version may change a part, or nobody knows what it changes."""
@@ -50,11 +57,11 @@ class Responsible:
 
     def taken_away(self, step: Step, lost: Lost | None) -> bool:
         """Whether an operation under way when the version was made explains a loss. None: what no known kind takes away."""
-        return any((k := kind_of(o)) is None or lost in k.takes_away for o in self.chain.under_way(step))
+        return any((k := kind_of(o)) is None or lost in k.takes_away for o in self.under_way(step))
 
     def unknown_kind(self, step: Step) -> bool:
         """Whether an operation of an unknown kind was under way when the version was made."""
-        return self._some_unknown and any(kind_of(o) is None for o in self.chain.under_way(step))
+        return self._some_unknown and any(kind_of(o) is None for o in self.under_way(step))
 
     @cached_property
     def _some_unknown(self) -> bool:
@@ -65,7 +72,7 @@ class Responsible:
         made = [o.op for o in self.makers(step)]
         if made:
             return tuple(dict.fromkeys(made))
-        quiet = (o for o in self.chain.under_way(step) if (k := kind_of(o)) is None or (k.commits and not k.writes))
+        quiet = (o for o in self.under_way(step) if (k := kind_of(o)) is None or (k.commits and not k.writes))
         return tuple(dict.fromkeys((*self.chain.makers(step.after), *(o.op for o in quiet))))[: explain.MOST]
 
     def made_by(self, m: Metadata) -> str:
@@ -86,7 +93,7 @@ class Responsible:
         if makers := self.makers(step):
             return f"{explain.listing(explain.operation(o) for o in makers)}, which made it, {does} no such thing."
         end = explain.ms(step.latest) if step.latest < FOREVER else "the end of the run"
-        under_way = explain.listing(o.op for o in self.chain.under_way(step)) or "none"
+        under_way = explain.listing(o.op for o in self.under_way(step)) or "none"
         return (
             f"No operation that {does} such a thing was under way between {explain.ms(step.earliest)} and {end}; under way were "
             f"{under_way}."

@@ -32,12 +32,13 @@ STAGED = "wap.id"
 class Snapshots(Judging):
     """The lists of snapshots of one table."""
 
-    def step(self, step: Step) -> None:
-        """Judge one version."""
+    def step(self, step: Step, longer: bool) -> None:
+        """Judge one version; ``longer``: it lists what its predecessor lists, and perhaps more."""
         self._missing_versions(step)
-        self._unknown_snapshots(step)
+        self._unknown_snapshots(step, longer)
         if step.before is not None:
-            self._vanished_snapshots(step, step.before)
+            if not longer:
+                self._vanished_snapshots(step, step.before)
             self._main_moved(step, step.before)
 
     # --- what the log lacks
@@ -51,12 +52,10 @@ class Snapshots(Judging):
                 "what it showed first, was not judged"
             )
 
-    def _unknown_snapshots(self, step: Step) -> None:
-        m, before = step.after, step.before
-        old = (
-            before.snapshots if before is not None and m.snapshots[: len(before.snapshots)] == before.snapshots else ()
-        )
-        unknown = [s for s in m.snapshots[len(old) :] if s not in self.chain.snapshots]
+    def _unknown_snapshots(self, step: Step, longer: bool) -> None:
+        m = step.after
+        known = len(step.before.snapshots) if longer and step.before is not None else 0
+        unknown = [s for s in m.snapshots[known:] if s not in self.chain.snapshots]
         if unknown:
             self.seen.doubt(
                 f"version {m.n} ({m.location}) lists {_words(unknown)}, of which the log has no commit: what it changed was not judged"
@@ -69,8 +68,6 @@ class Snapshots(Judging):
 
     def _vanished_snapshots(self, step: Step, before: Metadata) -> None:
         m = step.after
-        if m.snapshots[: len(before.snapshots)] == before.snapshots:
-            return
         listed = set(m.snapshots)
         gone = tuple(s for s in before.snapshots if s not in listed)
         if not gone:

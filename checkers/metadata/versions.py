@@ -26,13 +26,15 @@ def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
     """All rules about versions; ``torn``: the history may lack its end, and with it the explanation of a change."""
     seen = VersionSeen()
     check = _Versions(chain, seen, torn)
-    snapshots, contents, logs = (part(chain, seen, torn) for part in (Snapshots, Contents, Logs))
+    snapshots, contents, logs = Snapshots(chain, seen, torn), Contents(chain, seen, torn), Logs(chain, seen, torn)
     for step in chain.steps:
         check.step(step)
         if not step.again:
-            snapshots.step(step)
+            old, new = () if step.before is None else step.before.snapshots, step.after.snapshots
+            longer = new[: len(old)] == old
+            snapshots.step(step, longer)
             contents.step(step)
-            logs.step(step)
+            logs.step(step, longer)
     check.log_problems()
     Acknowledged(chain, seen, torn).acknowledged_changes()
     numbers = Numbers(chain, seen, torn)

@@ -56,8 +56,8 @@ def _exchanged(fields: Fields) -> Fields:
     return [fields[0], {**a, "id": b["id"]}, fields[2], {**b, "id": a["id"]}, *fields[4:]]
 
 
-def _renumbered(fields: Fields, id: int) -> Fields:
-    return [*fields[:-1], {**fields[-1], "id": id}]
+def _with_column(fields: Fields, id: int) -> Fields:
+    return [*fields, {"id": id, "name": "more", "required": False, "type": "int"}]
 
 
 IN_PLACE: tuple[tuple[str, str, Callable[[Fields], Fields]], ...] = (
@@ -85,10 +85,10 @@ IN_PLACE: tuple[tuple[str, str, Callable[[Fields], Fields]], ...] = (
     (
         "column-added-in-place",
         "The schema gets a column more, under the same schema id.",
-        lambda f: [*f, {"id": len(f), "name": "more", "required": False, "type": "int"}],
+        lambda f: _with_column(f, len(f) + 1),
     ),
-    ("field-id-given-twice", "Two columns have the same field id.", lambda f: _renumbered(f, f[0]["id"])),
-    ("field-id-too-high", "A column has a field id above last-column-id.", lambda f: _renumbered(f, 900)),
+    ("field-id-given-twice", "Two columns have the same field id.", lambda f: _with_column(f, f[0]["id"])),
+    ("field-id-too-high", "A column has a field id above last-column-id.", lambda f: _with_column(f, 900)),
 )
 
 
@@ -100,7 +100,7 @@ def _schemas(change: Callable[[Fields], Fields]) -> Change:
 
 
 SCHEMAS = tuple(
-    mutation(name, "metadata", "schema-changed", "field-id", "vanished-schema", seen=STALE)(
+    mutation(name, "metadata", "schema-changed", "field-id", seen=STALE)(
         _plant(does, lambda w, c=change: _schemas(c), _has("schemas"))  # type: ignore[misc]
     )
     for name, does, change in IN_PLACE

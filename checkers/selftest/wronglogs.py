@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Metadata, TableLog
 from checkers.selftest.mutation import Mutation, Plant, mutation
 from checkers.selftest.world import Planted, Table, World
@@ -198,16 +199,17 @@ def expired_too_young(w: World) -> Planted | None:
             replace(e, extra={**e.extra, "older_than": said}) if e.op in mine and e.type == "invoke" else e
             for e in w.events
         ]
-        culprit = next((o.op for o in expiries if _can_have_made(t, o.invoked.time, n)), None)
-        if culprit is not None:
-            return w.planted(culprit, events=events)
+        culprits = [o.op for o in expiries if _can_have_made(t, o, n)]
+        if len(culprits) == 1:
+            return w.planted(culprits[0], events=events)
     return None
 
 
-def _can_have_made(t: Table, start: int, n: int) -> bool:
-    """Whether an operation that was invoked then can have made the version: before the next one that shows a snapshot was acknowledged."""
-    later = [t.op(k).end for k in t.positions if t.at(k) > n]
-    return all(end is None or start <= end for end in later[:1])
+def _can_have_made(t: Table, o: Operation, n: int) -> bool:
+    """Whether an operation was under way when the version can have been made: between the commits before and after it."""
+    before = max((t.op(k).start for k in t.positions if t.at(k) < n), default=0)
+    after = [t.op(k).end for k in t.positions if t.at(k) > n]
+    return (o.type != "ok" or o.end is None or o.end >= before) and all(end is None or o.start <= end for end in after)
 
 
 # --- evidence that is gone --------------------------------------------------------------------------------------------------
