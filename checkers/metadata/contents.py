@@ -327,7 +327,7 @@ class Contents(Judging):
         m, before = step.after, step.before
         if m.format_version < 3 or m.next_row_id is not None or before is None:
             return
-        if before.format_version < 3 or before.next_row_id is not None:
+        if before.next_row_id is not None:  # a release before 1.9 writes none at all
             self.found(
                 "next-row-id",
                 f"version {m.n} ({m.location}), {self.by.made_by(m)}, is of format version {m.format_version} and has no next-row-id: the "
