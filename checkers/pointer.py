@@ -193,7 +193,7 @@ class _TableSwaps:
                 continue
             if normalise(s.new) not in self._chain:
                 continue  # told as lost
-            yield self._anomaly(
+            yield self._make(
                 "unknown-base",
                 f"the catalog accepted {self._who(s)} in place of {_file(s.base)}: it answered {s.answer} at {explain.ms(s.end)}. Yet none of "
                 f"the {len(self._log.metadata)} versions that the pointer had is {_file(s.base)}, and no accepted swap put it there: what "
@@ -211,7 +211,7 @@ class _TableSwaps:
         for n, s in reversed(placed):
             if first is not None and first[1].end < s.time and first[0] > n:
                 m, early = first
-                yield self._anomaly(
+                yield self._make(
                     "swap-order",
                     f"the catalog accepted {self._who(early)}, version {m} of the pointer's history, and answered {early.answer} at "
                     f"{explain.ms(early.end)}. Only then, at {explain.ms(s.time)}, it was asked for {self._who(s)}, and accepted it. Yet that "
@@ -229,11 +229,11 @@ class _TableSwaps:
                 continue
             asked = f"the catalog was asked for {self._who(s)} at {explain.ms(s.time)}, and accepted it (it answered {s.answer})"
             if s.end < o.start or (s.time < o.start and s.writer is not None):
-                yield self._anomaly(
+                yield self._make(
                     "swap-time", f"{asked}. Yet the operation was invoked only at {explain.ms(o.start)}.", (s,)
                 )
             elif o.type == "ok" and o.end is not None and s.time > o.end:
-                yield self._anomaly(
+                yield self._make(
                     "swap-time",
                     f"{asked}. Yet the operation had been {explain.outcome(o)}: that was no acknowledgement of this commit.",
                     (s,),
@@ -251,7 +251,7 @@ class _TableSwaps:
             if self.gap or not known or s.op in makers or normalise(s.new) in self._told:
                 continue
             whose = explain.listing(explain.operation(self._operations[op]) for op in makers if op is not None)
-            yield self._anomaly(
+            yield self._make(
                 "foreign-swap",
                 f"the catalog accepted {self._who(s)}: it answered {s.answer} at {explain.ms(s.end)}. Yet that file, metadata version {n}, "
                 f"adds the snapshot of {whose}: one commit, and two operations that made it.",
@@ -259,7 +259,7 @@ class _TableSwaps:
                 tuple(op for op in makers if op is not None),
             )
 
-    def _anomaly(self, name: str, text: str, swaps: tuple[PointerSwap, ...], others: tuple[str, ...] = ()) -> Anomaly:
+    def _make(self, name: str, text: str, swaps: tuple[PointerSwap, ...], others: tuple[str, ...] = ()) -> Anomaly:
         ops = tuple(dict.fromkeys((*(s.op for s in swaps if s.op is not None), *others)))
         files = tuple(dict.fromkeys(f for s in swaps for f in (s.base, s.new) if f is not None))
         return Anomaly(name, self._checker, self._log.table, text, ops=ops, events=self._events(ops), files=files)

@@ -265,9 +265,9 @@ def _quiet(w: World) -> list[tuple[Table, int]]:
 def tag_moved(w: World) -> Planted | None:
     """A tag points to another snapshot than before."""
     for t, k in _quiet(w):
-        first, n = t.at(1), t.at(k)
+        n = t.at(k)
         a, b = t.main[0].snapshot_id, t.main[1].snapshot_id
-        log = with_versions(t, first, n - 1, lambda m: replace(m, refs={**m.refs, "keep": a}))  # noqa: B023
+        log = with_versions(t, 0, n - 1, lambda m: replace(m, refs={**m.refs, "keep": a}))  # noqa: B023
         log = with_versions(
             Table(t.spec, log, t.operations),
             n,
