@@ -3,19 +3,29 @@ version?
 
 An Iceberg commit is a compare-and-swap of one pointer. The proxies in front of the catalog see each swap: the metadata file that it
 replaces, the new metadata file, and the catalog's answer. The table log is the pointer's history according to the metadata files (or
-the catalog's own log). Two anomalies follow, independent of the workload:
+the catalog's own log). These anomalies follow, independent of the workload:
 
 * **lost-update**: two swaps that replaced the same metadata file were both accepted. One of the two is lost, although its writer
   got an acknowledgement: the catalog does not compare, or not atomically with the swap. (Lost update, P4 in Berenson et al., "A
   Critique of ANSI SQL Isolation Levels", 1995: here of the pointer.) If writers compete for the new file's name (a rename to the next
   version, the Hadoop catalog): two writers that both wrote that file.
 * **lost-swap**: an accepted swap, answered before the history was read last, is not in it.
+* **unknown-base**: a swap was accepted that replaced a file which the pointer never named: neither its history has it, nor did another
+  accepted swap put it there. (A pointer moves only from its current file: spec, "Metastore Tables".)
+* **swap-order**: a swap had been answered before the one to an earlier version was asked for. A compare-and-swap takes effect between
+  request and answer, so swaps whose times do not overlap are in the history in that order (linearizability, Herlihy and Wing 1990).
+* **swap-time**: a swap was asked for before its operation was invoked, or only after the operation was acknowledged. What is
+  acknowledged is committed; so such an acknowledgement was given before there was anything to acknowledge.
+* **foreign-swap**: the version that a swap put in place shows the snapshot of another operation than the one that asked for it.
+
+All times are of one clock, the orchestrator's. A request that was sent twice, or sent on late, has the time when it first came.
 
 A run without proxies has no swaps and so no verdict on them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
@@ -53,10 +63,13 @@ class Pointer(Checker):
 
     name = "pointer"
     stats_type = PointerStats
-    names = frozenset({"lost-update", "lost-swap"})
+    names = frozenset({"lost-update", "lost-swap", "unknown-base", "swap-order", "swap-time", "foreign-swap"})
 
     def check(self, evidence: Evidence) -> Verdict:
-        """Anomalies ``lost-update``, ``lost-swap``. ``stats``: :class:`PointerStats`."""
+        """Anomalies ``lost-update``, ``lost-swap``, ``unknown-base``, ``swap-order``, ``swap-time``, ``foreign-swap``.
+
+        ``stats``: :class:`PointerStats`.
+        """
         anomalies: list[Anomaly] = []
         notes: list[str] = []
         stats: PointerStats = {"tables": {}}
@@ -66,7 +79,14 @@ class Pointer(Checker):
             compared = sum(s.base is not None or s.names_place for s in swaps)
             stats["tables"][table] = {"swaps": len(swaps), "compared": compared}
             judge = _TableSwaps(self.name, log, swaps, operations)
-            found = [*judge.lost_updates(), *judge.lost_swaps()]
+            found = [
+                *judge.lost_updates(),
+                *judge.lost_swaps(),
+                *judge.unknown_bases(),
+                *judge.out_of_order(),
+                *judge.out_of_time(),
+                *judge.foreign(),
+            ]
             anomalies += found[:MOST]
             if len(found) > MOST:
                 notes.append(f"{table}: {len(found) - MOST} more anomalies are not shown")
@@ -85,6 +105,9 @@ class _TableSwaps:
         self._swaps = swaps
         self._operations = operations
         self._chain = {normalise(m.location): m.n for m in log.metadata}
+        places = Counter(normalise(m.location) for m in log.metadata)
+        self._once = {place: n for place, n in self._chain.items() if places[place] == 1}
+        """Location → version, of those that the pointer named only once."""
         self._told: set[str] = set()
         said = [*log.problems, *(p for m in log.metadata for p in m.problems)]
         self.gap = not log.complete or any(p.code in METADATA for p in said)
@@ -159,6 +182,87 @@ class _TableSwaps:
                 events=self._events(ops),
                 files=(s.new,) if s.base is None else (s.base, s.new),
             )
+
+    def unknown_bases(self) -> Iterator[Anomaly]:
+        """Accepted swaps that replaced what the pointer never named."""
+        if self.gap:
+            return
+        put = {normalise(s.new) for s in self._swaps}
+        for s in self._swaps:
+            if s.base is None or normalise(s.base) in self._chain or normalise(s.base) in put:
+                continue
+            if normalise(s.new) not in self._chain:
+                continue  # told as lost
+            yield self._make(
+                "unknown-base",
+                f"the catalog accepted {self._who(s)} in place of {_file(s.base)}: it answered {s.answer} at {explain.ms(s.end)}. Yet none of "
+                f"the {len(self._log.metadata)} versions that the pointer had is {_file(s.base)}, and no accepted swap put it there: what "
+                "was replaced is not what the swap was based on.",
+                (s,),
+            )
+
+    def out_of_order(self) -> Iterator[Anomaly]:
+        """Swaps to later versions that were answered before the swap to an earlier version was asked for."""
+        placed = sorted(
+            ((n, s) for s in self._swaps if (n := self._once.get(normalise(s.new))) is not None and not s.names_place),
+            key=lambda p: p[0],
+        )
+        first: tuple[int, PointerSwap] | None = None  # of the later versions' swaps, the one that was answered first
+        for n, s in reversed(placed):
+            if first is not None and first[1].end < s.time and first[0] > n:
+                m, early = first
+                yield self._make(
+                    "swap-order",
+                    f"the catalog accepted {self._who(early)}, version {m} of the pointer's history, and answered {early.answer} at "
+                    f"{explain.ms(early.end)}. Only then, at {explain.ms(s.time)}, it was asked for {self._who(s)}, and accepted it. Yet that "
+                    f"is version {n}, so the pointer was there before.",
+                    (s, early),
+                )
+            if first is None or s.end < first[1].end:
+                first = n, s
+
+    def out_of_time(self) -> Iterator[Anomaly]:
+        """Swaps that were asked for while their operation was not under way."""
+        for s in self._swaps:
+            o = self._operations.get(s.op or "")
+            if o is None:
+                continue
+            asked = f"the catalog was asked for {self._who(s)} at {explain.ms(s.time)}, and accepted it (it answered {s.answer})"
+            if s.end < o.start or (s.time < o.start and s.writer is not None):
+                yield self._make(
+                    "swap-time", f"{asked}. Yet the operation was invoked only at {explain.ms(o.start)}.", (s,)
+                )
+            elif o.type == "ok" and o.end is not None and s.time > o.end:
+                yield self._make(
+                    "swap-time",
+                    f"{asked}. Yet the operation had been {explain.outcome(o)}: that was no acknowledgement of this commit.",
+                    (s,),
+                )
+
+    def foreign(self) -> Iterator[Anomaly]:
+        """Swaps to a version that shows another operation's snapshot."""
+        shown: dict[int, list[str | None]] = {}
+        for c in self._log.commits:
+            shown.setdefault(c.metadata, []).append(c.op)
+        for s in self._swaps:
+            n = self._once.get(normalise(s.new))
+            makers = [] if n is None else shown.get(n, [])
+            known = s.op in self._operations and bool(makers) and all(op in self._operations for op in makers)
+            if self.gap or not known or s.op in makers or normalise(s.new) in self._told:
+                continue
+            whose = explain.listing(explain.operation(self._operations[op]) for op in makers if op is not None)
+            yield self._make(
+                "foreign-swap",
+                f"the catalog accepted {self._who(s)}: it answered {s.answer} at {explain.ms(s.end)}. Yet that file, metadata version {n}, "
+                f"adds the snapshot of {whose}: one commit, and two operations that made it.",
+                (s,),
+                tuple(op for op in makers if op is not None),
+            )
+
+    def _make(self, name: str, text: str, swaps: tuple[PointerSwap, ...], others: tuple[str, ...] = ()) -> Anomaly:
+        ops = tuple(dict.fromkeys((*(s.op for s in swaps if s.op is not None), *others)))
+        files = tuple(dict.fromkeys(f for s in swaps for f in (s.base, s.new) if f is not None))
+        return Anomaly(name, self._checker, self._log.table, text, ops=ops, events=self._events(ops), files=files)
 
     def _who(self, s: PointerSwap) -> str:
         o = self._operations.get(s.op or "")

@@ -17,7 +17,8 @@ from typing import TypedDict, cast
 from checkers.evidence.evidence import Evidence
 from checkers.metadata.files import check_files
 from checkers.metadata.rules import RULES, BrokenRule
-from checkers.metadata.versions import MetadataCounts, check_versions
+from checkers.metadata.seen import MetadataCounts
+from checkers.metadata.versions import check_versions
 from checkers.timeline import two_tables
 from checkers.timeline.version_order import Chain
 from checkers.verdict import Anomaly, Checker, Validity, Verdict

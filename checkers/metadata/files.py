@@ -24,7 +24,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.problem import FILES, Problem
 from checkers.evidence.tablelog import Commit, FileEntry
 from checkers.metadata.rules import RULES, BrokenRule
-from checkers.metadata.versions import VersionSeen
+from checkers.metadata.seen import VersionSeen
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
 from checkers.timeline.version_order import Chain

@@ -90,6 +90,68 @@ RULES: Mapping[str, Rule] = {
         "Snapshots", "snapshots", "a snapshot is the state of a table at some time; files and snapshots are immutable"
     ),
     "unknown-parent": Rule("Snapshots", "snapshots", "parent-snapshot-id is the snapshot id of the snapshot's parent"),
+    "main-not-moved": Rule(
+        "SnapshotProducer.commit",
+        "",
+        "a commit that is not staged adds its snapshot and moves its branch to it in one version",
+    ),
+    # --- what changed
+    "schema-changed": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "schemas are found by schema-id, current-schema-id is the table's current one: only a schema change adds one and moves it",
+    ),
+    "partition-spec-changed": Rule(
+        "Partition Evolution",
+        "partition-evolution",
+        "when evolving a spec, changes produce a new spec identified by a unique spec-id that is added to the table's list of specs "
+        "and may be set as the table's default spec",
+    ),
+    "sort-order-changed": Rule(
+        "Sorting", "sorting", "a table's sort orders are found by order-id, and only a change of the order adds one"
+    ),
+    "property-changed": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "properties is a string map of table properties; who did not set one must not change it",
+    ),
+    "ref-changed": Rule(
+        "Snapshot References",
+        "snapshot-references",
+        "a tag stays at its snapshot, and a branch moves only with a commit to it",
+    ),
+    "location-changed": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "location is the table's base location: writers put data and metadata files there",
+    ),
+    "format-version-changed": Rule(
+        "TableMetadata.upgradeFormatVersion", "", "a table's format version is raised only on request"
+    ),
+    "statistics-changed": Rule(
+        "Table Statistics",
+        "table-statistics",
+        "statistics belong to a snapshot, and readers trust what is listed for it",
+    ),
+    "missing-field": Rule(
+        "Table Metadata Fields", "table-metadata-fields", "the field is required in format versions 2 and 3"
+    ),
+    "dangling-id": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "current-schema-id, default-spec-id, default-sort-order-id and a snapshot's schema-id are ids in the table's lists",
+    ),
+    "field-id": Rule(
+        "Schemas and Data Types",
+        "schemas-and-data-types",
+        "field ids are unique in a table's schema, and last-column-id is the highest that was assigned",
+    ),
+    "snapshot-log": Rule(
+        "Table Metadata Fields",
+        "table-metadata-fields",
+        "each time current-snapshot-id is changed, a new entry is added to snapshot-log; when snapshots are expired, all entries before "
+        "an expired one are removed",
+    ),
     # --- what vanished
     "vanished-snapshot": Rule(
         "Snapshot Retention Policy",

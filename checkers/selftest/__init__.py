@@ -13,9 +13,12 @@ from checkers.selftest import (
     lostswaps,
     neverends,
     wronganswers,
+    wrongcontents,
+    wronglogs,
     wrongmetadata,
     wrongreads,
     wrongrows,
+    wrongswaps,
     wrongtravel,
 )
 from checkers.selftest.mutation import Mutation
@@ -27,8 +30,11 @@ ALL: tuple[Mutation, ...] = (
     *wrongreads.MUTATIONS,
     *wrongtravel.MUTATIONS,
     *wrongmetadata.MUTATIONS,
+    *wrongcontents.MUTATIONS,
+    *wronglogs.MUTATIONS,
     *neverends.MUTATIONS,
     *halftransactions.MUTATIONS,
     *lostswaps.MUTATIONS,
+    *wrongswaps.MUTATIONS,
 )
 """Every mutation, in the order of the checkers."""

@@ -1,7 +1,7 @@
 """Bugs that the ``pointer`` checker must find: swaps that a catalog accepted and did not keep.
 
 A recorded run has no proxy log. What proxies would have seen, one accepted swap from each metadata version to the next, follows from
-the table logs (:func:`as_seen`).
+the table logs (:func:`as_seen`): as early as the operations that made the versions so far allow.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ def as_seen(e: Evidence) -> Evidence:
     for table, log in e.logs.items():
         made = {c.metadata: c.op for c in log.commits if c.op is not None}
         found = []
+        time = 0
         for before, m in pairwise(log.metadata):
             o = operations.get(made.get(m.n, ""))
-            time = 0 if o is None else o.start
+            time = time if o is None else max(time, o.start)
             found.append(PointerSwap(time, time, None, made.get(m.n), before.location, m.location, "200"))
         swaps[table] = tuple(found)
     return replace(e, swaps=swaps)

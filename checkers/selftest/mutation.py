@@ -19,7 +19,8 @@ class Mutation:
     Attributes:
         name: the bug, in hyphenated words.
         checker: the checker that must find it.
-        finds: names of anomalies that count as found; each is right for some placement.
+        finds: names of anomalies that count as found; each is right for some placement. None: evidence is gone, and a verdict other than
+            valid counts.
         seen: where such a bug occurred, or who describes it.
         plant: plants it at a random place.
     """

@@ -17,6 +17,8 @@ from checkers.selftest.mutation import Mutation
 from checkers.selftest.world import Planted, World
 from checkers.verdict import Anomaly, Checker, Verdict
 
+UNKNOWN = "unknown"
+"""What is counted among the names where the evidence is gone and the verdict says so."""
 MISSES_KEPT = 5
 """Misses of a mutation that are described, at most."""
 
@@ -70,7 +72,12 @@ class Report:
 
 
 def detects(mutation: Mutation, planted: Planted, verdict: Verdict) -> frozenset[str]:
-    """The names under which a verdict reports the planted bug; empty when it does not."""
+    """The names under which a verdict reports the planted bug; empty when it does not.
+
+    A bug without names to find takes evidence away: ``unknown`` is right, and stands for a name.
+    """
+    if not mutation.finds:
+        return frozenset() if verdict.valid is True else frozenset({UNKNOWN})
     return frozenset(a.name for a in _reports(mutation, planted, verdict))
 
 

@@ -307,11 +307,10 @@ def tag_lost(w: World) -> Planted | None:
     """A tag is missing, and nobody dropped it."""
     for t in undisturbed(w):
         if len(t.log.metadata) > 4:
-            a = w.rng.randrange(1, len(t.log.metadata) - 2)
-            b = w.rng.randrange(a, len(t.log.metadata) - 1)
-            target = t.log.metadata[a].snapshots[0]
+            b = w.rng.randrange(1, len(t.log.metadata) - 1)
+            target = t.main[0].snapshot_id
             change = lambda m, target=target: replace(m, refs={**m.refs, "keep": target})  # noqa: E731
-            return w.planted(log=with_versions(t, a, b, change))
+            return w.planted(log=with_versions(t, 0, b, change))
     return None
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,13 @@ from hypothesis import strategies as st
 
 from checkers.evidence import proxylog
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import Operation
 from checkers.evidence.problem import problem_of
 from checkers.evidence.proxylog import PointerSwap
 from checkers.evidence.tablelog import TableLog
 from checkers.judge.check import check
 from checkers.pointer import Pointer
+from checkers.selftest.lostswaps import as_seen
 from checkers.verdict import Anomaly, Checker, Verdict
 from nemesis.faults.fault import Fault
 from tests.support.peers import Rig, Want
@@ -31,14 +32,7 @@ SPECS = [TableSpec(name="t", format_version=2, mode="merge-on-read", isolation="
 
 def clean(seed: int = 0) -> Evidence:
     """A simulated run, and the swaps that led from each version to the next."""
-    evidence = simulate(seed, SPECS).evidence()
-    log = evidence.logs["t"]
-    made = {c.metadata: c.op for c in log.commits}
-    accepted = tuple(
-        PointerSwap(m.n, m.n, 0, made.get(m.n), before.location, m.location, "200")
-        for before, m in pairwise(log.metadata)
-    )
-    return replace(evidence, swaps={"t": accepted})
+    return as_seen(simulate(seed, SPECS).evidence())
 
 
 def with_swaps(e: Evidence, accepted: Sequence[PointerSwap]) -> Evidence:
@@ -94,18 +88,18 @@ def test_an_accepted_swap_that_the_history_does_not_have_is_lost() -> None:
     e = clean()
     log = e.logs["t"]
     lost = PointerSwap(
-        5, 6, 1, "w1-1", "s3://elsewhere/v.metadata.json", log.location + "/metadata/lost.metadata.json", "ok"
+        5, 6, 1, "x1-1", "s3://elsewhere/v.metadata.json", log.location + "/metadata/lost.metadata.json", "ok"
     )
     verdict = Pointer().check(with_swaps(e, [*e.swaps["t"], lost]))
     (a,) = verdict.anomalies
-    assert a.name == "lost-swap" and a.ops == ("w1-1",) and "lost.metadata.json" in a.explanation
+    assert a.name == "lost-swap" and a.ops == ("x1-1",) and "lost.metadata.json" in a.explanation
 
 
 def test_a_swap_that_was_answered_after_the_last_capture_is_not_missed() -> None:
     e = clean()
     log = e.logs["t"]
     assert log.captured_until is not None
-    late = PointerSwap(0, log.captured_until, 1, "w1-1", None, log.location + "/metadata/late.metadata.json", "ok")
+    late = PointerSwap(0, log.captured_until, 1, "x1-1", None, log.location + "/metadata/late.metadata.json", "ok")
     assert names(with_swaps(e, [*e.swaps["t"], late])) == []
     assert names(with_swaps(e, [*e.swaps["t"], replace(late, end=late.end - 1)])) == ["lost-swap"]
 
@@ -127,20 +121,68 @@ def test_a_swap_that_was_answered_after_the_last_capture_is_not_missed() -> None
 def test_a_history_with_gaps_proves_no_loss(change: Any) -> None:
     e = clean()
     log: TableLog = change(e.logs["t"])
-    lost = PointerSwap(5, 6, 1, "w1-1", None, log.location + "/metadata/lost.metadata.json", "ok")
+    lost = PointerSwap(5, 6, 1, "x1-1", None, log.location + "/metadata/lost.metadata.json", "ok")
     assert names(replace(with_swaps(e, [lost]), logs={"t": log})) == []
 
 
 def test_two_writers_who_wrote_the_same_version_file() -> None:
     e = clean()
     place = e.logs["t"].metadata[3].location
-    both = [PointerSwap(1, 2, n, f"w{n}-0", None, place, "200", names_place=True) for n in (0, 1)]
+    both = [PointerSwap(1, 2, n, f"x{n}-0", None, place, "200", names_place=True) for n in (0, 1)]
     assert names(with_swaps(e, both)) == ["lost-update"]
     both[0] = replace(both[0], end=9)
     (a,) = Pointer().check(with_swaps(e, both)).anomalies
-    assert a.evidence["lost"] == ["w1-0"], "the one that was answered first, whichever was sent first"
-    again = [replace(s, op="w0-0") for s in both]
+    assert a.evidence["lost"] == ["x1-0"], "the one that was answered first, whichever was sent first"
+    again = [replace(s, op="x0-0") for s in both]
     assert names(with_swaps(e, again)) == [], "a copy that the same operation sent twice"
+
+
+def test_a_swap_of_a_file_that_the_pointer_never_named() -> None:
+    e = clean()
+    swaps = list(e.swaps["t"])
+    swaps[3] = replace(swaps[3], base=e.logs["t"].location + "/metadata/never.metadata.json")
+    (a,) = Pointer().check(with_swaps(e, swaps)).anomalies
+    assert a.name == "unknown-base" and a.ops[:1] == (swaps[3].op,) and "never.metadata.json" in a.explanation
+    put = replace(swaps[2], op="x", base=None, new=str(swaps[3].base), end=1 << 62)
+    assert "unknown-base" not in names(with_swaps(e, [*swaps, put])), "an accepted swap, though lost, put it there"
+
+
+def of_operations(e: Evidence, f: Callable[[PointerSwap, Operation], PointerSwap]) -> list[PointerSwap]:
+    operations = {o.op: o for o in e.history.operations()}
+    return [f(s, operations[s.op]) if s.op in operations else s for s in e.swaps["t"]]
+
+
+def test_a_swap_takes_as_long_as_its_operation_at_most() -> None:
+    e = clean()
+    whole = of_operations(e, lambda s, o: replace(s, time=o.start, end=s.end if o.end is None else max(s.end, o.end)))
+    assert names(with_swaps(e, whole)) == []
+    for n, s in enumerate(whole):
+        o = next((o for o in e.history.operations() if o.op == s.op and o.type == "ok"), None)
+        if o is None or o.end is None:
+            continue
+        for moved in (replace(s, time=o.end + 1, end=o.end + 2), replace(s, time=o.start - 2, end=o.start - 1)):
+            found = Pointer().check(with_swaps(e, [*whole[:n], moved, *whole[n + 1 :]])).anomalies
+            assert [a.ops for a in found if a.name == "swap-time"] == [(o.op,)]
+
+
+def test_swaps_in_another_order_than_the_versions() -> None:
+    e = clean()
+    swaps = [replace(s, op=None, time=10 * n, end=10 * n + 5) for n, s in enumerate(e.swaps["t"])]
+    assert names(with_swaps(e, swaps)) == []
+    swaps[4], swaps[5] = (replace(a, time=b.time, end=b.end) for a, b in ((swaps[4], swaps[5]), (swaps[5], swaps[4])))
+    (a,) = Pointer().check(with_swaps(e, swaps)).anomalies
+    assert a.name == "swap-order" and swaps[4].new in a.files and swaps[5].new in a.files
+    swaps[4] = replace(swaps[4], time=swaps[5].end)
+    assert names(with_swaps(e, swaps)) == [], "they overlap"
+
+
+def test_a_swap_by_another_operation_than_its_snapshots() -> None:
+    e = clean()
+    made = [n for n, s in enumerate(e.swaps["t"]) if s.op is not None]
+    n, other = made[2], e.swaps["t"][made[5]].op
+    swaps = [replace(s, op=other, time=0, end=1 << 62) if k == n else s for k, s in enumerate(e.swaps["t"])]
+    found = [a for a in Pointer().check(with_swaps(e, swaps)).anomalies if a.name == "foreign-swap"]
+    assert [a.ops for a in found] == [(other, e.swaps["t"][n].op)]
 
 
 @given(st.integers(0, 30), st.data())

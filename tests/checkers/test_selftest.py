@@ -90,7 +90,7 @@ def test_every_anomaly_that_a_checker_promises_is_planted_and_found(checker: Che
     for m in MINE:
         if m.checker == checker.name:
             found |= set(trial.try_mutation(m, checker, worlds, placements=4, seed=2).names)
-    assert found == promised(checker)
+    assert found - {trial.UNKNOWN} == promised(checker)
 
 
 def test_a_placement_is_the_same_whatever_else_is_tried(worlds: list[World]) -> None:

@@ -396,6 +396,10 @@ class Table:
         """What a version says that the log keeps as it is: like the version before it, but for the logs."""
         previous = {"timestamp-ms": last.last_updated_ms, "metadata-file": last.location}
         snapshots = last.raw["snapshot-log"]
+        gone = set(last.snapshots).difference(self.listed)
+        expired = [n for n, entry in enumerate(snapshots) if entry["snapshot-id"] in gone]
+        if expired:  # what was before the last expired one goes too
+            snapshots = snapshots[expired[-1] + 1 :]
         if last.current != self.current:
             snapshots = [*snapshots, {"timestamp-ms": now_ms, "snapshot-id": self.current}]
         return {**self.raw, "metadata-log": [*last.raw["metadata-log"], previous], "snapshot-log": snapshots}

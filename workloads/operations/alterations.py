@@ -35,6 +35,7 @@ class AddColumn(_Alter):
     """
 
     name = "add-column"
+    may_change = frozenset({"schema"})
     options = ("columns",)
 
     def arguments(self, draw: Draw) -> Arguments:
@@ -57,6 +58,7 @@ class SetProperty(_Alter):
     """``ALTER TABLE … SET TBLPROPERTIES``: sets one of a few unused properties to the operation's id."""
 
     name = "set-property"
+    may_change = frozenset({"property"})
     options = ("properties",)
 
     def arguments(self, draw: Draw) -> Arguments:
@@ -70,6 +72,7 @@ class Upgrade(_Alter):
     """``ALTER TABLE … SET TBLPROPERTIES ('format-version' = '3')``; no effect the second time."""
 
     name = "upgrade"
+    may_change = frozenset({"format-version"})
 
     def arguments(self, draw: Draw) -> Arguments:
         return {}

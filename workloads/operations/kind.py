@@ -42,6 +42,10 @@ VERBS: tuple[Verb, ...] = get_args(Verb)
 Column = Literal["val", "cnt", "log"]
 Lost = Literal["snapshot", "ref", "schema", "spec", "property"]
 """What an operation may remove from the table's metadata; ``ref``: a branch or tag other than main."""
+Part = Literal["schema", "spec", "sort-order", "property", "ref", "location", "format-version", "statistics", "logs"]
+"""A part of the table's metadata. ``ref``: branches and tags other than main; ``logs``: the entries that ``metadata-log`` and
+``snapshot-log`` have from the version before."""
+PARTS: frozenset[Part] = frozenset(get_args(Part))
 
 
 class Touches(NamedTuple):
@@ -206,6 +210,9 @@ class Kind(ABC):
     """Whether every row that it changes or makes has the operation's id in ``val`` or ``log`` afterwards, and it removes no row."""
     takes_away: ClassVar[frozenset[Lost]] = frozenset()
     """What it may remove from the table's metadata. Anything else that disappears is reported as lost."""
+    may_change: ClassVar[frozenset[Part] | None] = None
+    """What it may change in the table's metadata besides what it takes away and what its snapshot brings (the snapshot itself, main, the
+    counters, a line of each log). None: nothing, or anything if its verb is ``alter``. A change by anybody else is reported."""
     deletes_files: ClassVar[bool] = False
     """Whether its Spark job deletes files, so that an error of that job does not mean that it had no effect."""
     needs_captured_log: ClassVar[bool] = False
@@ -229,6 +236,13 @@ class Kind(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.told = vars(cls).get("told", False)
+
+    @property
+    def changes(self) -> frozenset[Part]:
+        """What it may change in the table's metadata: :attr:`may_change`, or by its verb."""
+        if self.may_change is not None:
+            return self.may_change
+        return PARTS if self.verb == "alter" else frozenset()
 
     @abstractmethod
     def arguments(self, draw: Draw) -> Arguments:

@@ -8,6 +8,7 @@ from workloads.ddl import definition
 from workloads.operations.kind import (
     EVERYTHING,
     NOTHING,
+    PARTS,
     Arguments,
     Claims,
     Draw,
@@ -152,6 +153,7 @@ class ReplaceTable(_Maintenance):
     name = "replace-table"
     told = True
     replaces = True
+    may_change = PARTS
 
     def touches(self, value: Arguments, table: TableSpec) -> Touches:
         return EVERYTHING

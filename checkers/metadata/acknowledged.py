@@ -1,0 +1,129 @@
+"""What was acknowledged of the changes of schema, property and format version is in the last version of a table's metadata.
+
+No kind takes away what ``add-column``, ``widen-column``, ``set-property`` and ``upgrade`` did (``Kind.takes_away``); a property is as
+somebody set it since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from checkers.evidence.history import Operation
+from checkers.evidence.tablelog import Metadata
+from checkers.metadata.seen import Judging
+from checkers.timeline import explain
+from checkers.timeline.timeline import kind_of
+from checkers.timeline.version_order import place, predecessor
+
+
+def _may_undo_changes(o: Operation) -> bool:
+    """Whether it may take away what others did to schema or properties, or nobody knows."""
+    kind = kind_of(o)
+    return kind is None or not kind.takes_away.isdisjoint({"schema", "property"})
+
+
+class Acknowledged(Judging):
+    """The changes of one table that were acknowledged."""
+
+    def acknowledged_changes(self) -> None:
+        """The last version has every acknowledged change of schema, property or format version, if it must show it.
+
+        A change already reported as vanished or passed over by a fork is not reported again.
+        """
+        chain = self.chain
+        versions = chain.log.metadata
+        told = {f.name for f in self.seen.findings} & {
+            "vanished-schema",
+            "vanished-property",
+            "format-version-decreased",
+        }
+        read = {place(m.location) for m in versions}
+        until = max((c.time for c in chain.log.captures if c.metadata and place(c.metadata) in read), default=-1)
+        if self.torn or not versions or any(map(_may_undo_changes, chain.of_table)):
+            return
+        whole = predecessor(versions[0]) is None and not any(s.gap for s in chain.steps[1:])
+        for o in chain.of_table:
+            if o.type != "ok" or o.end is None or o.end >= until or not isinstance(o.value, Mapping):
+                continue
+            check = {
+                "add-column": self._added_column,
+                "widen-column": self._widened_column,
+                "set-property": self._set_property,
+                "upgrade": self._upgraded,
+            }.get(o.f)
+            lost = check(o, versions, whole) if check is not None else None
+            if lost is None or told:
+                continue
+            what, has = lost
+            had = [m for m in versions if has(m)]
+            self.seen.count("lost_changes")
+            self.found(
+                "lost-metadata-change",
+                f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, yet "
+                + (
+                    f"none of the {len(versions)} versions of the log has {what}."
+                    if not had
+                    else f"version {versions[-1].n} ({versions[-1].location}), the last, lacks {what}; version {had[-1].n} "
+                    f"({had[-1].location}) was the last one with it."
+                ),
+                ops=(o.op,),
+                files=(*(m.location for m in had[-1:]), versions[-1].location),
+            )
+
+    def _added_column(
+        self, o: Operation, versions: Sequence[Metadata], whole: bool
+    ) -> tuple[str, Callable[[Metadata], bool]] | None:
+        name = o.value.get("column")
+
+        def has(m: Metadata) -> bool:
+            field = _field(m.raw, name)
+            return field is not None and field.get("doc", o.op) == o.op
+
+        there = _field(versions[-1].raw, name) is not None and (not whole or any(map(has, versions)))
+        return None if there else (f"the column {name} that it added", has)
+
+    def _widened_column(
+        self, o: Operation, versions: Sequence[Metadata], whole: bool
+    ) -> tuple[str, Callable[[Metadata], bool]] | None:
+        name = o.value.get("column")
+
+        def has(m: Metadata) -> bool:
+            field = _field(m.raw, name)
+            return field is not None and field.get("type") == "long"
+
+        return None if has(versions[-1]) else (f"the column {name} as long", has)
+
+    def _set_property(
+        self, o: Operation, versions: Sequence[Metadata], whole: bool
+    ) -> tuple[str, Callable[[Metadata], bool]] | None:
+        key = o.value.get("property")
+
+        def value(m: Metadata) -> Any:
+            return (m.raw.get("properties") or {}).get(key)
+
+        last = self.chain.by_op.get(value(versions[-1]))
+        before = last is None or (
+            last.type == "ok" and last.completed is not None and last.completed.index < o.invoked.index
+        )
+        there = any(value(m) == o.op for m in versions) or not whole
+        lost = not there or (before and value(versions[-1]) != o.op)
+        return (f"{key} = {o.op}", lambda m: value(m) == o.op) if lost and key is not None else None
+
+    def _upgraded(
+        self, o: Operation, versions: Sequence[Metadata], whole: bool
+    ) -> tuple[str, Callable[[Metadata], bool]] | None:
+        def has(m: Metadata) -> bool:
+            return m.format_version >= 3
+
+        return None if has(versions[-1]) else ("format version 3", has)
+
+
+def _field(raw: Mapping[str, Any], name: Any) -> Mapping[str, Any] | None:
+    """The current schema's column of that name."""
+    for schema in raw.get("schemas") or ():
+        if isinstance(schema, Mapping) and schema.get("schema-id") == raw.get("current-schema-id"):
+            for f in schema.get("fields") or ():
+                if isinstance(f, Mapping) and f.get("name") == name:
+                    return f
+    return None

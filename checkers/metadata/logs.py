@@ -1,0 +1,137 @@
+"""A table's ``metadata-log`` and ``snapshot-log``: each version has its predecessor's, and one line more.
+
+* **metadata-log** (``TableMetadata.addPreviousFile``): the predecessor's entries and the predecessor. The oldest are left out, but only as
+  many as ``write.metadata.previous-versions-max`` (100 if it is not set) demands.
+* **snapshot-log** (``TableMetadata.Builder.setRef``, ``updateSnapshotLog``): the predecessor's entries, and one for main if it moved.
+  A snapshot that was main's only within one commit leaves no entry. When snapshots are expired, the entries up to the last one of an
+  expired snapshot are left out; other writers leave out only the entries of expired snapshots, which is accepted too.
+
+A table whose writers keep no such log is not judged, nor is a version that a replacement can have made, because it begins anew.
+After a wrong version, the next one may go on with either log: with the wrong one, or with the one that was due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from checkers.evidence.tablelog import Metadata
+from checkers.metadata.seen import Judging
+from checkers.timeline import explain
+from checkers.timeline.version_order import Step, place
+
+PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
+PREVIOUS_VERSIONS_DEFAULT = 100
+
+
+class Logs(Judging):
+    """The two logs of one table."""
+
+    @cached_property
+    def _due(self) -> dict[tuple[str, int], list[Any]]:
+        """(log, version) → the entries that were due, of versions that have others."""
+        return {}
+
+    @cached_property
+    def _kept(self) -> frozenset[str]:
+        """The logs that the table's writers keep."""
+        return frozenset(
+            k for k in ("metadata-log", "snapshot-log") if any(m.raw.get(k) for m in self.chain.log.metadata)
+        )
+
+    def step(self, step: Step, longer: bool) -> None:
+        """Judge one version; ``longer``: it lists the snapshots that its predecessor lists, and perhaps more."""
+        if step.before is None or step.gap:
+            return
+        if "metadata-log" in self._kept and not step.after.problems:
+            self._metadata_log(step, step.before)
+        if "snapshot-log" in self._kept and not self._lists_one:
+            self._snapshot_log(step, step.before, longer)
+
+    @cached_property
+    def _lists_one(self) -> bool:
+        """Whether the catalog shows only the current snapshot, and the log of that one."""
+        return all(len(m.snapshots) <= 1 for m in self.chain.log.metadata)
+
+    def _metadata_log(self, step: Step, before: Metadata) -> None:
+        m, log = step.after, "metadata-log"
+        due = self._due.get((log, before.n))
+        old, new = _entries(before, log), _entries(m, log)
+        most = max(1, _number(m, PREVIOUS_VERSIONS, PREVIOUS_VERSIONS_DEFAULT))
+        usual = due is None and 0 < len(new) <= len(old) + 1 and len(new) >= min(most, len(old) + 1)
+        if usual and new[:-1] == old[len(old) + 1 - len(new) :] and _place(new[-1]) == place(before.location):
+            return  # without a look into the older entries
+        has = [_place(x) for x in new]
+        meant = [[*map(_place, old), place(before.location)]]
+        if due is not None:
+            meant.append([*due, place(before.location)])
+        if any(_is_end_of(has, whole, min(most, len(whole))) for whole in meant):
+            return
+        self._wrong("metadata-log-mismatch", log, step, before, has, meant[-1][-most:])
+
+    def _snapshot_log(self, step: Step, before: Metadata, longer: bool) -> None:
+        m, log = step.after, "snapshot-log"
+        due = self._due.get((log, before.n))
+        old, new = _entries(before, log), _entries(m, log)
+        moved = [m.current] if m.current is not None and m.current != before.current else []
+        if longer and due is None and new[: len(old)] == old and [_snapshot(x) for x in new[len(old) :]] == moved:
+            return
+        has = [_snapshot(x) for x in new]
+        gone = set(before.snapshots) - set(m.snapshots)
+        meant: list[list[Any]] = []
+        for known in ([_snapshot(x) for x in old], due):
+            if known is None:
+                continue
+            cut = max((n for n, s in enumerate(known) if s in gone), default=-1) + 1
+            meant += [[s for s in known if s not in gone] + moved, known[cut:] + moved]
+        # Setting main to where it is writes an entry as well, if anything else of the branch changes.
+        if has in meant or (not moved and has[-1:] == [m.current] and has[:-1] in meant):
+            return
+        self._wrong("snapshot-log", log, step, before, has, meant[-1])
+
+    def _wrong(self, name: str, log: str, step: Step, before: Metadata, has: list[Any], due: list[Any]) -> None:
+        m = step.after
+        if self.by.explained(step, "logs"):
+            return
+        self._due[log, m.n] = due
+        at = next((k for k, (a, b) in enumerate(zip(has, due, strict=False)) if a != b), min(len(has), len(due)))
+        here = f"has {has[at]}" if at < len(has) else "ends"
+        there = f"{due[at]} is due" if at < len(due) else "it should end"
+        self.found(
+            name,
+            f"version {m.n} ({m.location}), {self.by.made_by(m)}, has {len(has)} entries in its {log}; {len(due)} are due, which are those of "
+            f"version {before.n} ({before.location}), from which it was made, and what it changed itself. At entry {at} (from 0) it {here}, "
+            f"where {there}.",
+            ops=self.by.accused(step),
+            snapshots=tuple(c.snapshot_id for c in self.chain.commits_of.get(m.n, ()))[: explain.MOST],
+            files=(before.location, m.location),
+        )
+
+
+def _entries(m: Metadata, log: str) -> list[Any]:
+    """A log's entries; empty for a log that is not there."""
+    entries = m.raw.get(log)
+    return entries if isinstance(entries, list) else []
+
+
+def _place(entry: Any) -> str:
+    return place(str(entry.get("metadata-file"))) if isinstance(entry, Mapping) else "?"
+
+
+def _snapshot(entry: Any) -> Any:
+    return entry.get("snapshot-id") if isinstance(entry, Mapping) else None
+
+
+def _number(m: Metadata, key: str, otherwise: int) -> int:
+    properties = m.raw.get("properties")
+    said = properties.get(key) if isinstance(properties, Mapping) else None
+    try:
+        return otherwise if said is None else int(said)
+    except (TypeError, ValueError):
+        return otherwise
+
+
+def _is_end_of(some: list[Any], whole: list[Any], least: int) -> bool:
+    """Whether ``some`` are the last entries of ``whole``, and at least so many."""
+    return least <= len(some) <= len(whole) and whole[len(whole) - len(some) :] == some

@@ -1,0 +1,177 @@
+"""The numbers that a table assigns: sequence numbers, row ids, and the parents of its snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from checkers.evidence.tablelog import Commit, Metadata
+from checkers.metadata.seen import Judging
+from checkers.timeline import explain
+
+
+class Numbers(Judging):
+    """The snapshots of one table."""
+
+    def sequence_numbers(self) -> None:
+        """Sequence numbers increase along every parent chain, and snapshots that are listed together have different ones."""
+        known = self.chain.snapshots
+        taken: dict[int, list[Commit]] = {}
+        for c in self.chain.log.commits:
+            parent = known.get(c.parent_id) if c.parent_id is not None else None
+            if c.snapshot_id == c.parent_id:
+                self.found("unknown-parent", f"{explain.snapshot(c)} is its own parent.", snapshots=(c.snapshot_id,))
+            elif (
+                parent is not None
+                and c.sequence_number <= parent.sequence_number
+                and (c.sequence_number or self._v2(c))
+            ):
+                self.found(
+                    "sequence-number-order",
+                    f"{explain.snapshot(c)}{self.by.of(c)} has the parent {explain.snapshot(parent)}{self.by.of(parent)}, whose sequence "
+                    "number is not less: delete files of the one can apply to data files of the other that they were never meant for.",
+                    ops=tuple(x.op for x in (c, parent) if x.op is not None),
+                    snapshots=(parent.snapshot_id, c.snapshot_id),
+                )
+            if c.sequence_number:
+                taken.setdefault(c.sequence_number, []).append(c)
+        for number, commits in sorted(taken.items()):
+            rooted = [c for c in commits if c.parent_id is not None]
+            self.seen.count("reused_by_replace", len(commits) - len(rooted) if rooted and len(commits) > 1 else 0)
+            clash = self._listed_together(rooted)
+            if clash is None:
+                self.seen.count("reused_after_drop", max(0, len(rooted) - 1))
+                continue
+            m, pair = clash
+            self.found(
+                "duplicate-sequence-number",
+                f"version {m.n} ({m.location}) lists {' and '.join(f'snapshot {c.snapshot_id}{self.by.of(c)}' for c in pair)}, both with "
+                f"sequence number {number}: neither is older than the other.",
+                ops=tuple(c.op for c in pair if c.op is not None),
+                snapshots=tuple(c.snapshot_id for c in pair),
+                files=(m.location,),
+            )
+
+    def _v2(self, c: Commit) -> bool:
+        versions = self.chain.log.metadata
+        return not 0 <= c.metadata < len(versions) or versions[c.metadata].format_version > 1
+
+    def _listed_together(self, commits: Sequence[Commit]) -> tuple[Metadata, tuple[Commit, Commit]] | None:
+        """Two of the commits that one version lists, and that version."""
+        for k, b in enumerate(commits):
+            for a in commits[:k]:
+                n = max(a.metadata, b.metadata)
+                if 0 <= n < len(self.chain.log.metadata):
+                    m = self.chain.log.metadata[n]
+                    if a.snapshot_id in m.snapshots and b.snapshot_id in m.snapshots:
+                        return m, (a, b)
+        return None
+
+    def row_ids(self) -> None:
+        """Version 3: each snapshot's range of row ids begins at the table's next id, is above its parent's, and overlaps no other."""
+        steps = {s.after.n: s for s in self.chain.steps if not s.again}
+        ranges: list[tuple[int, int, Commit]] = []
+        for c in self.chain.log.commits:
+            step = steps.get(c.metadata)
+            if step is None or step.after.format_version < 3:
+                continue
+            m, before = step.after, step.before
+            alone = len(self.chain.commits_of[c.metadata]) == 1
+            if c.first_row_id is None or c.added_rows is None:
+                lineage = before is not None and before.format_version >= 3 and before.next_row_id is not None
+                if lineage and alone and not step.gap:
+                    self.found(
+                        "first-row-id",
+                        f"{explain.snapshot(c)}{self.by.of(c)} was added to a table of version {m.format_version} and has no "
+                        f"{'first-row-id' if c.first_row_id is None else 'added-rows'}.",
+                        **self.by.one(c, m),
+                    )
+                continue
+            end = c.first_row_id + c.added_rows
+            if before is not None and before.next_row_id is not None and c.first_row_id < before.next_row_id:
+                self.found(
+                    "first-row-id",
+                    f"{explain.snapshot(c)}{self.by.of(c)} begins at first-row-id {c.first_row_id}, but the version that it was committed "
+                    f"on (version {before.n}) had already assigned all below next-row-id {before.next_row_id}.",
+                    **self.by.one(c, m),
+                )
+            if m.next_row_id is not None and end > m.next_row_id:
+                self.found(
+                    "next-row-id",
+                    f"{explain.snapshot(c)}{self.by.of(c)} assigns the row ids {c.first_row_id} to {end - 1}, but version {m.n} "
+                    f"({m.location}), which adds it, says next-row-id {m.next_row_id}: the next snapshot assigns some of them again.",
+                    **self.by.one(c, m),
+                )
+            if c.added_rows:
+                ranges.append((c.first_row_id, end, c))
+            for f in c.added_files:
+                if f.content != "data" or f.first_row_id is None or f.snapshot_id != c.snapshot_id:
+                    continue
+                last = f.first_row_id + f.records
+                if not c.first_row_id <= f.first_row_id <= last <= end:
+                    self.found(
+                        "file-row-id",
+                        f"{explain.snapshot(c)}{self.by.of(c)} assigns the row ids from {c.first_row_id} up to {end}, but gives the file "
+                        f"{f.path} that it adds those from {f.first_row_id} up to {last}.",
+                        ops=() if c.op is None else (c.op,),
+                        snapshots=(c.snapshot_id,),
+                        files=(f.path,),
+                    )
+        ranges.sort(key=lambda r: (r[0], r[1], r[2].sequence_number))
+        for (_, end, a), (first, _, b) in pairwise(ranges):
+            if first < end and (clash := self._listed_together((a, b))) is not None:
+                m = clash[0]
+                self.found(
+                    "row-id-overlap",
+                    f"version {m.n} ({m.location}) lists {explain.snapshot(a)}{self.by.of(a)} with the row ids {a.first_row_id} to {end - 1}, "
+                    f"and {explain.snapshot(b)}{self.by.of(b)} whose row ids begin at {first}: rows of both have the same _row_id.",
+                    ops=tuple(c.op for c in (a, b) if c.op is not None),
+                    snapshots=(a.snapshot_id, b.snapshot_id),
+                    files=(m.location,),
+                )
+
+    def position_deletes(self) -> None:
+        """A version 3 table gets no new position delete files; those from before its upgrade may stay."""
+        steps = {s.after.n: s for s in self.chain.steps if not s.again}
+        for c in self.chain.log.commits:
+            step = steps.get(c.metadata)
+            if step is None or step.gap or step.before is None or step.before.format_version < 3:
+                continue
+            new = [f.path for f in c.added_files if f.content == "position-deletes" and f.snapshot_id == c.snapshot_id]
+            if new:
+                self.found(
+                    "position-deletes-in-v3",
+                    f"{explain.snapshot(c)}{self.by.of(c)} adds {explain.listing(sorted(new))}, position deletes, to a table that was of "
+                    f"format version {step.before.format_version} already (metadata version {step.before.n}, {step.before.location}).",
+                    ops=() if c.op is None else (c.op,),
+                    snapshots=(c.snapshot_id,),
+                    files=tuple(sorted(new)),
+                )
+
+    def parents(self) -> None:
+        """A snapshot's parent was in some earlier version, or is older than the first version that could be read."""
+        steps = {s.after.n: s for s in self.chain.steps if not s.again}
+        for c in self.chain.log.commits:
+            step = steps.get(c.metadata)
+            outside = next((p.why for p in c.problems if p.code == "outside-chain"), None)
+            lost = c.parent_id is not None and c.parent_id not in self.chain.snapshots
+            if outside is None and not lost:
+                continue
+            several = len(self.chain.commits_of[c.metadata]) > 1
+            if step is None or step.gap or step.before is None or (outside is None and several):
+                self.seen.count("parents_before_the_log")
+                continue
+            m = step.after
+            text = (
+                f"version {m.n} ({m.location}) adds {explain.snapshot(c)}{self.by.of(c)}, whose parent {c.parent_id} was in no version "
+                "before it, not even in the one that it was made from."
+                if outside is None
+                else f"{outside}: the catalog's pointer never led to it, and yet version {m.n} ({m.location}) builds on it."
+            )
+            self.found(
+                "unknown-parent",
+                text,
+                ops=() if c.op is None else (c.op,),
+                snapshots=tuple(s for s in (c.parent_id, c.snapshot_id) if s is not None),
+                files=(m.location,),
+            )

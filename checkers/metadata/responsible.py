@@ -1,0 +1,105 @@
+"""Who made a version of a table's metadata, and whether that explains what changed in it.
+
+**What explains what.** A version that is the first to show a snapshot was made by the operation that made the snapshot: a commit is one
+change of the pointer. Any other version can have been made by each operation of the table that was under way (``Chain.under_way``).
+What an operation may change or take away is a fact of its kind (``Kind.changes``, ``Kind.takes_away``). An operation of an unknown kind
+explains whatever changed: that can hide a change by nobody, but is never a false alarm. Nor is a change on a table to which others write,
+whose operations the history does not have: it cannot be decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from checkers.evidence.history import Operation
+from checkers.evidence.tablelog import Commit, Metadata
+from checkers.timeline import explain
+from checkers.timeline.timeline import kind_of
+from checkers.timeline.version_order import FOREVER, Chain, Step
+from workloads.operations.kind import Lost, Part
+
+
+@dataclass
+class Responsible:
+    """The operations that can have made the versions of one table."""
+
+    chain: Chain
+    _last: tuple[Step, list[Operation]] | None = field(default=None, init=False, repr=False)
+
+    @cached_property
+    def strangers(self) -> bool:
+        """Whether others wrote to the table as well: a snapshot names no operation of the history."""
+        return any(c.op not in self.chain.by_op for c in self.chain.log.commits)
+
+    def makers(self, step: Step) -> list[Operation]:
+        """The operations whose snapshots the version is the first to show; none if versions before it may be missing."""
+        if step.gap:
+            return []
+        return [self.chain.by_op[o] for o in self.chain.makers(step.after) if o in self.chain.by_op]
+
+    def candidates(self, step: Step) -> list[Operation]:
+        """The operations that can have made the version."""
+        return self.makers(step) or self.under_way(step)
+
+    def under_way(self, step: Step) -> list[Operation]:
+        """As ``Chain.under_way``; the answer for the last version is kept."""
+        if self._last is None or self._last[0] is not step:
+            self._last = step, self.chain.under_way(step)
+        return self._last[1]
+
+    def explained(self, step: Step, part: Part) -> bool:
+        """Whether an operation that can have made the version may change a part, or nobody knows what it changes."""
+        return self.unknown_kind(step) or any(
+            (k := kind_of(o)) is not None and part in k.changes for o in self.candidates(step)
+        )
+
+    def taken_away(self, step: Step, lost: Lost | None) -> bool:
+        """Whether an operation under way when the version was made explains a loss. None: what no known kind takes away."""
+        return any((k := kind_of(o)) is None or lost in k.takes_away for o in self.under_way(step))
+
+    def unknown_kind(self, step: Step) -> bool:
+        """Whether an operation of an unknown kind was under way when the version was made."""
+        return self._some_unknown and any(kind_of(o) is None for o in self.under_way(step))
+
+    @cached_property
+    def _some_unknown(self) -> bool:
+        return any(kind_of(o) is None for o in self.chain.of_table)
+
+    def accused(self, step: Step) -> tuple[str, ...]:
+        """The operations that made the version; without a snapshot, those under way that change metadata and leave none."""
+        made = [o.op for o in self.makers(step)]
+        if made:
+            return tuple(dict.fromkeys(made))
+        quiet = (o for o in self.under_way(step) if (k := kind_of(o)) is None or (k.commits and not k.writes))
+        return tuple(dict.fromkeys((*self.chain.makers(step.after), *(o.op for o in quiet))))[: explain.MOST]
+
+    def made_by(self, m: Metadata) -> str:
+        """``the commit of insert of id 7 (w1-3, process 1)``."""
+        makers = self.chain.makers(m)
+        if not makers:
+            return "a commit that added no snapshot"
+        return "the commit of " + explain.listing(
+            explain.operation(self.chain.by_op[o]) if o in self.chain.by_op else f"operation {o}" for o in makers
+        )
+
+    def of(self, c: Commit) -> str:
+        """`` of the insert of id 7 (w1-3, process 1)``; empty for a snapshot that names no operation."""
+        return "" if c.op is None else f" of {explain.maker(c, self.chain.by_op)}"
+
+    def around(self, step: Step, does: Literal["changes", "removes"]) -> str:
+        """A sentence on who cannot have done it."""
+        if makers := self.makers(step):
+            return f"{explain.listing(explain.operation(o) for o in makers)}, which made it, {does} no such thing."
+        end = explain.ms(step.latest) if step.latest < FOREVER else "the end of the run"
+        under_way = explain.listing(o.op for o in self.under_way(step)) or "none"
+        return (
+            f"No operation that {does} such a thing was under way between {explain.ms(step.earliest)} and {end}; under way were "
+            f"{under_way}."
+        )
+
+    @staticmethod
+    def one(c: Commit, m: Metadata) -> dict[str, Any]:
+        """What an anomaly names: a snapshot, its operation and a version."""
+        return {"ops": () if c.op is None else (c.op,), "snapshots": (c.snapshot_id,), "files": (m.location,)}

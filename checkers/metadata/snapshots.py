@@ -1,0 +1,187 @@
+"""Which snapshots a version lists, and whether main moved to those that it adds.
+
+What is listed stays listed unless an operation of the history can have removed it. An expiry removes only what its arguments let it:
+``RemoveSnapshots.computeBranchSnapshotsToRetain`` walks main from its end and keeps a snapshot while it has fewer than ``retain_last``, or
+if it is not older than ``older_than``; the first that is neither ends the walk. Of the snapshots on no branch and no tag it keeps those that
+are not older (``unreferencedSnapshotsToRetain``). So a clock that is behind can make a young snapshot expire with its older child: that is no
+anomaly.
+
+A commit moves its branch to its snapshot in the same version that adds it (``SnapshotProducer.commit``: ``setBranchSnapshot``, unless it is
+only staged, which ``wap.id`` in its summary says). So a snapshot that neither main nor another ref reaches in that version was
+acknowledged and is in no reader's table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from checkers.evidence.history import Operation
+from checkers.evidence.problem import METADATA
+from checkers.evidence.tablelog import Metadata
+from checkers.metadata.seen import Judging
+from checkers.timeline import explain
+from checkers.timeline.timeline import kind_of
+from checkers.timeline.version_order import Step, predecessor
+
+STAGED = "wap.id"
+"""The key of a staged snapshot's summary (``SnapshotSummary.STAGED_WAP_ID_PROP``)."""
+
+
+class Snapshots(Judging):
+    """The lists of snapshots of one table."""
+
+    def step(self, step: Step, longer: bool) -> None:
+        """Judge one version; ``longer``: it lists what its predecessor lists, and perhaps more."""
+        self._missing_versions(step)
+        self._unknown_snapshots(step, longer)
+        if step.before is not None:
+            if not longer:
+                self._vanished_snapshots(step, step.before)
+            self._main_moved(step, step.before)
+
+    # --- what the log lacks
+
+    def _missing_versions(self, step: Step) -> None:
+        m, said = step.after, predecessor(step.after)
+        told = any(p.code in METADATA or p.code in ("metadata-log", "fork") for p in m.problems)
+        if step.gap and step.before is not None and said is not None and not told:
+            self.seen.doubt(
+                f"version {m.n} ({m.location}) says that it follows {said}, which the log does not have: what that version changed, and "
+                "what it showed first, was not judged"
+            )
+
+    def _unknown_snapshots(self, step: Step, longer: bool) -> None:
+        m = step.after
+        known = len(step.before.snapshots) if longer and step.before is not None else 0
+        unknown = [s for s in m.snapshots[known:] if s not in self.chain.snapshots]
+        if unknown:
+            self.seen.doubt(
+                f"version {m.n} ({m.location}) lists {_words(unknown)}, of which the log has no commit: what it changed was not judged"
+            )
+
+    # --- what is gone
+
+    def _only_current(self) -> bool:
+        return len(self.chain.log.commits) > 1 and all(len(m.snapshots) <= 1 for m in self.chain.log.metadata)
+
+    def _vanished_snapshots(self, step: Step, before: Metadata) -> None:
+        m = step.after
+        listed = set(m.snapshots)
+        gone = tuple(s for s in before.snapshots if s not in listed)
+        if not gone:
+            return
+        self.seen.count("dropped_snapshots", len(gone))
+        if self._only_current():
+            if not any("only the current" in n for n in self.seen.notes):
+                self.seen.notes.append(
+                    "the catalog's metadata lists only the current snapshot, so missing older ones were not judged"
+                )
+            return
+        if not self.by.taken_away(step, "snapshot"):
+            self.vanished("vanished-snapshot", step, before, _words(gone), gone)
+            return
+        expiries = [
+            o for o in self.chain.under_way(step) if (k := kind_of(o)) is not None and "snapshot" in k.takes_away
+        ]
+        if expiries and not self.by.taken_away(step, None):
+            self._retention(step, before, gone, expiries)
+
+    def _retention(self, step: Step, before: Metadata, gone: tuple[int, ...], expiries: Sequence[Operation]) -> None:
+        m = step.after
+        asked = [o.value.get("retain_last") if isinstance(o.value, Mapping) else None for o in expiries]
+        numbers = [n for n in asked if isinstance(n, int)]
+        if len(numbers) != len(asked):
+            return
+        retain = max(1, min(numbers))
+        who = explain.listing(explain.operation(o) for o in expiries)
+        more: dict[str, Any] = {"ops": tuple(o.op for o in expiries), "files": (before.location, m.location)}
+        listed = set(m.snapshots)
+        had = sum(1 for _ in self.chain.ancestors(m.current, listed.union(before.snapshots)))
+        kept = sum(1 for _ in self.chain.ancestors(m.current, listed))
+        if kept < min(retain, had):
+            self.found(
+                "retention",
+                f"version {before.n} lists {had} snapshots of main's ancestry, version {m.n} ({m.location}) only {kept}, though "
+                f"{who} asked to retain the last {retain}; gone: {explain.listing(gone)}.",
+                snapshots=gone,
+                **more,
+            )
+            return
+        ages = [older_than(o) for o in expiries]
+        known = [ms for ms in ages if ms is not None]
+        if len(known) != len(ages):
+            return
+        age = max(known)
+        due = self._retained(before, retain, age)
+        young = tuple(s for s in gone if s in due)
+        if young:
+            at = ", ".join(f"{s} is of {_utc(self.chain.snapshots[s].timestamp_ms)}" for s in young[: explain.MOST])
+            self.found(
+                "retention",
+                f"version {before.n} lists {_words(young)}, version {m.n} ({m.location}) no longer, though {who} asked to expire only what is "
+                f"older than {_utc(age)}, and not the last {retain}; {at}.",
+                snapshots=young,
+                **more,
+            )
+
+    def _retained(self, base: Metadata, retain: int, age: int) -> set[int]:
+        """What an expiry on this version must keep; nothing that hangs on a branch or tag other than main is judged."""
+        known = self.chain.snapshots
+        kept: set[int] = set()
+        for s in self.chain.ancestors(base.current, base.snapshots):
+            if len(kept) >= retain and known[s].timestamp_ms < age:
+                break
+            kept.add(s)
+        reached = {s for at in (base.current, *base.refs.values()) for s in self.chain.ancestors(at)}
+        reached |= set(base.refs.values())
+        kept |= {s for s in base.snapshots if s not in reached and s in known and known[s].timestamp_ms >= age}
+        return kept
+
+    # --- main
+
+    def _main_moved(self, step: Step, before: Metadata) -> None:
+        m = step.after
+        if step.gap or (m.current is not None and m.current not in m.snapshots):
+            return  # the latter is told as a ref to nowhere
+        reached: set[int] | None = None
+        for c in self.chain.commits_of.get(m.n, ()):
+            o = self.chain.by_op.get(c.op or "")
+            kind = None if o is None else kind_of(o)
+            if o is None or kind is None or not kind.writes or c.snapshot_id == m.current or STAGED in c.summary:
+                continue
+            if any(p.code == "outside-chain" for p in c.problems):
+                continue
+            if reached is None:
+                reached = {s for at in (m.current, *m.refs.values()) for s in self.chain.ancestors(at)}
+            if c.snapshot_id not in reached:
+                stayed = "stayed" if m.current == before.current else "is"
+                self.found(
+                    "main-not-moved",
+                    f"version {m.n} ({m.location}) adds {explain.snapshot(c)} of the {explain.operation(o)}, {explain.outcome(o)}, and main "
+                    f"{stayed} at {'no snapshot' if m.current is None else f'snapshot {m.current}'}: whoever reads this version does "
+                    "not see the commit.",
+                    ops=(o.op,),
+                    snapshots=tuple(s for s in (c.snapshot_id, m.current) if s is not None),
+                    files=(m.location,),
+                )
+
+
+def older_than(o: Operation) -> int | None:
+    """The age that an expiry was given (``older_than`` of its invocation), ms since 1970; None when it is not said."""
+    said = o.invoked.extra.get("older_than")
+    if not isinstance(said, str):
+        return None
+    try:
+        return int(datetime.fromisoformat(said).replace(tzinfo=UTC).timestamp() * 1000 + 0.5)
+    except ValueError:
+        return None
+
+
+def _utc(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def _words(ids: Sequence[int]) -> str:
+    return f"snapshot{'s' if len(ids) > 1 else ''} {explain.listing(ids)}"
