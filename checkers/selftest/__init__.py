@@ -7,7 +7,16 @@ them, ``icequake selftest`` prints the score.
 
 from __future__ import annotations
 
-from checkers.selftest import halftransactions, lostcommits, lostswaps, neverends, wrongmetadata, wrongreads, wrongrows
+from checkers.selftest import (
+    halftransactions,
+    lostcommits,
+    lostswaps,
+    neverends,
+    wrongfiles,
+    wrongmetadata,
+    wrongreads,
+    wrongrows,
+)
 from checkers.selftest.mutation import Mutation
 
 ALL: tuple[Mutation, ...] = (
@@ -15,6 +24,7 @@ ALL: tuple[Mutation, ...] = (
     *wrongrows.MUTATIONS,
     *wrongreads.MUTATIONS,
     *wrongmetadata.MUTATIONS,
+    *wrongfiles.MUTATIONS,
     *neverends.MUTATIONS,
     *halftransactions.MUTATIONS,
     *lostswaps.MUTATIONS,

@@ -496,6 +496,7 @@ class TableReader:
             first_row_id=e.first_row_id,
             file_sequence_number=e.file_sequence_number,
             snapshot_id=e.snapshot_id,
+            spec_id=e.spec_id,
         )
 
     def _missing_files(self) -> tuple[MissingFile, ...]:
