@@ -422,6 +422,11 @@ def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
 
     Walks the chain from its end with the earliest acknowledgement so far: the operation at position k must not have been invoked after
     an operation at a later position was acknowledged.
+
+    One of the two is named first: the one that contradicts more of the others. If an acknowledgement came too early, every commit of an
+    operation that was invoked after it and comes before it on main shows that; if a commit came before its operation was invoked, all that
+    were acknowledged by then and come after it do. If they are equally many, the snapshots' timestamps decide: they ascend along main,
+    unless a commit was put before others that were there already.
     """
     earliest: tuple[int, Commit, Operation] | None = None
     pairs: dict[str, tuple[Commit, Operation, Commit, Operation, int]] = {}
@@ -437,6 +442,9 @@ def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
         if o.type == "ok" and o.completed is not None and (earliest is None or o.completed.index < earliest[0]):
             earliest = o.completed.index, c, o
     for early, second, late, first, count in sorted(pairs.values(), key=lambda p: t.position[p[0].snapshot_id]):
+        behind = sum(1 for _ in _acknowledged_behind(t, early, second, count + 1))
+        inserted = behind > count or (behind == count and early.timestamp_ms > late.timestamp_ms)
+        both = (second, first) if inserted else (first, second)
         more = f" The same holds of {count - 1} more operations between the two." if count > 1 else ""
         yield Anomaly(
             "commit-order",
@@ -445,8 +453,22 @@ def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
             f"the {explain.operation(first)} was {explain.outcome(first)}, before the {explain.operation(second)} was invoked at "
             f"{explain.ms(second.start)}, so its snapshot must come first; yet main has {explain.snapshot(early)} of the second "
             f"before {explain.snapshot(late)} of the first.{more}",
-            ops=(first.op, second.op),
-            events=(*first.indices, *second.indices),
+            ops=tuple(o.op for o in both),
+            events=tuple(i for o in both for i in o.indices),
             snapshots=(early.snapshot_id, late.snapshot_id),
             evidence={"pairs": count},
         )
+
+
+def _acknowledged_behind(t: Timeline, c: Commit, o: Operation, most: int) -> Iterator[Operation]:
+    """Operations, at most so many, whose commits come after ``c`` of ``o`` though they were acknowledged before ``o`` was invoked."""
+    found: set[str] = set()
+    for later in t.main[t.position[c.snapshot_id] :]:
+        x = t.everything.get(later.op) if later.op is not None else None
+        if x is None or x.table != t.name or x.op in found or x.type != "ok" or x.completed is None:
+            continue
+        if x.completed.index < o.invoked.index and later in t.at_acknowledgement(x):
+            found.add(x.op)
+            yield x
+            if len(found) == most:
+                return

@@ -161,7 +161,7 @@ class FileWalk:
                 continue
             self._said |= {("removed-not-live", f.path) for f in files}
             text = f"{explain.snapshot(c)} of {explain.maker(c, self._chain.by_op)} removed {explain.listing(f.path for f in files)}, "
-            ops = () if c.op is None else (c.op,)
+            ops: tuple[str, ...] = () if c.op is None else (c.op,)
             if unseen:
                 who = self._lost_rewrite(c, {})
                 makers = explain.listing(dict.fromkeys(f"snapshot {f.snapshot_id}" for f in files))

@@ -6,11 +6,11 @@ of the file are all that can show it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from checkers.evidence.tablelog import Commit, FileEntry, TableLog
+from checkers.evidence.tablelog import Commit, FileEntry, RowChange, TableLog
 from checkers.selftest.mutation import Mutation, Plant, mutation
 from checkers.selftest.world import Planted, Table, World
 from checkers.selftest.wrongmetadata import positions, with_commit
@@ -133,13 +133,12 @@ def vector_in_version_2(w: World) -> Planted | None:
         log = _bend(t, k, f, vector)
         old = f.path
 
-        def renamed(c: Commit, old: str = old, path: str = path) -> Commit:
-            rows = {
-                side: tuple(replace(r, by=path) if r.by == old else r for r in getattr(c, side) or ())
-                for side in ("added", "removed")
-            }
+        def hidden(rows: Iterable[RowChange] | None, old: str = old, path: str = path) -> tuple[RowChange, ...]:
+            return tuple(replace(r, by=path) if r.by == old else r for r in rows or ())
+
+        def renamed(c: Commit, old: str = old) -> Commit:
             gone = tuple(vector(x) if x.path == old else x for x in c.removed_files)
-            return replace(c, **rows, removed_files=gone)
+            return replace(c, added=hidden(c.added), removed=hidden(c.removed), removed_files=gone)
 
         return w.planted(t.op(k).op, log=replace(log, commits=tuple(map(renamed, log.commits))))
     return None
@@ -225,7 +224,7 @@ def _counting(log: TableLog, k: int, f: FileEntry, chain: tuple[Commit, ...]) ->
 def removed_twice(w: World) -> Planted | None:
     """A snapshot removes a data file that was removed before, and its summary counts it."""
     for t, k in positions(w, lambda t, c: c.operation != "append"):
-        there = live(t.main[:k])
+        there = {path for path, _ in live(t.main[:k])}
         gone = [f for c in t.main[: k - 1] for f in c.removed_files if f.content == "data" and f.path not in there]
         gone = [f for f in gone if f.path not in {x.path for x in t.main[k - 1].removed_files}]
         f = w.choose(gone)
