@@ -423,10 +423,9 @@ def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
     Walks the chain from its end with the earliest acknowledgement so far: the operation at position k must not have been invoked after
     an operation at a later position was acknowledged.
 
-    One of the two is named first: the one that contradicts more of the others. If an acknowledgement came too early, every commit of an
-    operation that was invoked after it and comes before it on main shows that; if a commit came before its operation was invoked, all that
-    were acknowledged by then and come after it do. If they are equally many, the snapshots' timestamps decide: they ascend along main,
-    unless a commit was put before others that were there already.
+    One of the two is named first. The snapshots' timestamps ascend along main, unless a commit was put before others that were there
+    already: then it is that commit, else the acknowledgement that came too early. If they are equal, it is the one that contradicts more of
+    the others.
     """
     earliest: tuple[int, Commit, Operation] | None = None
     pairs: dict[str, tuple[Commit, Operation, Commit, Operation, int]] = {}
@@ -443,7 +442,7 @@ def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
             earliest = o.completed.index, c, o
     for early, second, late, first, count in sorted(pairs.values(), key=lambda p: t.position[p[0].snapshot_id]):
         behind = sum(1 for _ in _acknowledged_behind(t, early, second, count + 1))
-        inserted = behind > count or (behind == count and early.timestamp_ms > late.timestamp_ms)
+        inserted = (early.timestamp_ms, behind) > (late.timestamp_ms, count)
         both = (second, first) if inserted else (first, second)
         more = f" The same holds of {count - 1} more operations between the two." if count > 1 else ""
         yield Anomaly(
