@@ -159,6 +159,7 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
         "rolled_back": 0,
     }
     doubtful: set[str] = set()
+    unlabelled: list[str] = []
     for o in t.ops:
         if not _writes(o):
             continue
@@ -186,6 +187,8 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
                 continue
             counts["lost"] += 1
             f.anomalies.append(_dropped(t, o, dropped, checker))
+        elif not on_main and o.op in t.labels.perhaps:
+            unlabelled.append(o.op)
         elif not on_main and _is_dml(o):
             if not _must_be_seen(t, o):
                 counts["undecided"] += 1
@@ -194,6 +197,7 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
             else:
                 counts["lost"] += 1
                 f.anomalies.append(_never_seen(t, o, checker))
+    _unnamed(t, unlabelled, f)
     if doubtful:
         f.undecided = True
         f.notes.append(
@@ -385,10 +389,6 @@ def _never_seen(t: Timeline, o: Operation, checker: str) -> Anomaly:
 
 def _foreign(t: Timeline, checker: str, f: _Findings) -> Iterator[Anomaly]:
     """Snapshots on main that no operation of the history can have made."""
-    unnamed = [c for c in t.main if c.op is None]
-    if unnamed:
-        f.undecided = True
-        f.notes.append(f"snapshots on main that name no operation: {explain.listing(c.snapshot_id for c in unnamed)}")
     for c in t.main:
         if c.op is None:
             continue
@@ -415,6 +415,21 @@ def _foreign(t: Timeline, checker: str, f: _Findings) -> Iterator[Anomaly]:
             snapshots=(c.snapshot_id,),
             keys=_keys(t, [c]),
         )
+
+
+def _unnamed(t: Timeline, perhaps: list[str], f: _Findings) -> None:
+    """Say of snapshots on main that name no operation whose they are, or (``perhaps``) may be."""
+    for snapshot, op in t.labels.made.items():
+        f.notes.append(
+            f"snapshot {snapshot} names no operation; by its rows only {op} can have made it, and nothing else"
+        )
+    unnamed = [c for c in t.main if c.op is None]
+    if unnamed:
+        f.undecided = True
+        note = f"snapshots on main that name no operation: {explain.listing(c.snapshot_id for c in unnamed)}"
+        if perhaps:
+            note += f"; {explain.listing(perhaps)}, acknowledged without a snapshot, may have made them"
+        f.notes.append(note)
 
 
 def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
