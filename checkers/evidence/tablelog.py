@@ -107,8 +107,8 @@ class Commit:
             first read: ``duplicate-path``, ``several-dvs``, ``dangling-dv``, ``foreign-file`` (live, not in the
             parent, and not added by this snapshot), ``manifest-count``, ``min-sequence-number``, ``sequence-number``,
             ``null-sequence-number``, ``record-count``, ``delete-position`` (beyond the end of the data file),
-            ``delete-partition`` (not that of the data file), ``removed-not-live``, ``entry-changed`` (a removed file is told
-            differently than it was live).
+            ``file-partition`` (not that of its rows), ``delete-partition`` (not that of the data file),
+            ``removed-not-live``, ``entry-changed`` (a removed file is told differently than it was live).
     """
 
     snapshot_id: int

@@ -17,7 +17,7 @@ reported again when the file is removed: who removes it says what is true.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -57,13 +57,20 @@ def own(c: Commit) -> Iterator[FileEntry]:
 class Entries:
     """The entries of a table's log, each judged where a snapshot adds its file.
 
+    Args:
+        found: called with each finding.
+        told: what the reader said already: names of rules and snapshots.
+
     Attributes:
         wrong: files of which an entry was found wrong.
     """
 
-    def __init__(self, chain: Chain, found: Callable[[BrokenRule], None]) -> None:
+    def __init__(
+        self, chain: Chain, found: Callable[[BrokenRule], None], told: Container[tuple[str, int]] = frozenset()
+    ) -> None:
         self._chain = chain
         self._found = found
+        self._told = told
         self._partitions = Partitions(chain.log)
         self.wrong: set[File] = set()
         self.added = Added()
@@ -88,6 +95,8 @@ class Entries:
     def _report(self, name: str, c: Commit, words: str, files: Iterable[FileEntry | str]) -> None:
         told = list(files)
         self.wrong |= {of(f) for f in told if isinstance(f, FileEntry)}
+        if (name, c.snapshot_id) in self._told:
+            return
         self._found(
             BrokenRule(
                 name,

@@ -34,7 +34,7 @@ def check_files(chain: Chain, *, complete: bool) -> VersionSeen:
     _unreadable(chain, seen, complete)
     told = _violations(chain, seen)
     _entries(chain, seen)
-    entries = Entries(chain, seen.findings.append)
+    entries = Entries(chain, seen.findings.append, told)
     entries.judge()
     miscounted = check_summaries(chain, seen, entries)
     FileWalk(chain, seen, told, entries, miscounted).run()

@@ -155,6 +155,8 @@ class FileWalk:
     def _removed(self, c: Commit, removed: list[tuple[FileEntry, FileEntry | None]]) -> None:
         """The files that a snapshot removed were live in its parent, and are told as they were there."""
         absent = [f for f, was in removed if was is None and ("removed-not-live", f.path) not in self._said]
+        if ("removed-not-live", c.snapshot_id) in self._told:
+            absent = []
         strange = [f for f in absent if f.snapshot_id in self._unseen]
         for files, unseen in (([f for f in absent if f not in strange], False), (strange, True)):
             if not files:
@@ -188,7 +190,7 @@ class FileWalk:
             if was is None or of(f) in self._entries.wrong or ("entry-changed", f.path) in self._said:
                 continue
             wrong = changed(was, f)
-            if not wrong or was.snapshot_id in self._miscounted:
+            if not wrong or was.snapshot_id in self._miscounted or ("entry-changed", c.snapshot_id) in self._told:
                 continue
             self._said.add(("entry-changed", f.path))
             self._seen.findings.append(
