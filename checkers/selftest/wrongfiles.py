@@ -316,7 +316,7 @@ def without_a_trace(w: World) -> Planted | None:
         c, o = t.main[k - 1], t.op(k)
         new = {f.path for f in c.added_files}
         used = any(f.path in new for x in t.main[k:] for f in x.removed_files)
-        if k == len(t.main) or not o.f.startswith("rewrite-") or not c.removed_files or not used:
+        if k == len(t.main) or not o.f.startswith("rewrite-") or not o.result or not c.removed_files or not used:
             continue
         n, gone = t.at(k), t.log.metadata[t.at(k)].location
 
