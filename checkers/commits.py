@@ -170,6 +170,7 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
         "rolled_back": 0,
     }
     doubtful: set[str] = set()
+    unlabelled: list[str] = []
     for o in t.ops:
         wrong = contradictions(t, o)
         if wrong:
@@ -200,6 +201,8 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
                 continue
             counts["lost"] += 1
             f.anomalies.append(_dropped(t, o, dropped, checker))
+        elif not on_main and o.op in t.labels.perhaps:
+            unlabelled.append(o.op)
         elif not on_main and _is_dml(o):
             if not _must_be_seen(t, o):
                 counts["undecided"] += 1
@@ -214,6 +217,7 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
             else:
                 counts["lost"] += 1
                 f.anomalies.append(_never_seen(t, o, checker))
+    _unnamed(t, unlabelled, f)
     if doubtful:
         f.undecided = True
         f.notes.append(
@@ -468,10 +472,6 @@ def _without_table(
 
 def _foreign(t: Timeline, checker: str, f: _Findings) -> Iterator[Anomaly]:
     """Snapshots on main that no operation of the history can have made."""
-    unnamed = [c for c in t.main if c.op is None]
-    if unnamed:
-        f.undecided = True
-        f.notes.append(f"snapshots on main that name no operation: {explain.listing(c.snapshot_id for c in unnamed)}")
     for c in t.main:
         if c.op is None:
             continue
@@ -500,11 +500,30 @@ def _foreign(t: Timeline, checker: str, f: _Findings) -> Iterator[Anomaly]:
         )
 
 
+def _unnamed(t: Timeline, perhaps: list[str], f: _Findings) -> None:
+    """Say of snapshots on main that name no operation whose they are, or (``perhaps``) may be."""
+    for snapshot, op in t.labels.made.items():
+        f.notes.append(
+            f"snapshot {snapshot} names no operation; by its rows only {op} can have made it, and nothing else"
+        )
+    unnamed = [c for c in t.main if c.op is None]
+    if unnamed:
+        f.undecided = True
+        note = f"snapshots on main that name no operation: {explain.listing(c.snapshot_id for c in unnamed)}"
+        if perhaps:
+            note += f"; {explain.listing(perhaps)}, acknowledged without a snapshot, may have made them"
+        f.notes.append(note)
+
+
 def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
     """Pairs of operations whose order on main contradicts real time; one anomaly per late commit, with its first victim.
 
     Walks the chain from its end with the earliest acknowledgement so far: the operation at position k must not have been invoked after
     an operation at a later position was acknowledged.
+
+    One of the two is named first. The snapshots' timestamps ascend along main, unless a commit was put before others that were there
+    already: then it is that commit, else the acknowledgement that came too early. If they are equal, it is the one that contradicts more of
+    the others.
     """
     earliest: tuple[int, Commit, Operation] | None = None
     pairs: dict[str, tuple[Commit, Operation, Commit, Operation, int]] = {}
@@ -520,6 +539,9 @@ def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
         if o.type == "ok" and o.completed is not None and (earliest is None or o.completed.index < earliest[0]):
             earliest = o.completed.index, c, o
     for early, second, late, first, count in sorted(pairs.values(), key=lambda p: t.position[p[0].snapshot_id]):
+        behind = sum(1 for _ in _acknowledged_behind(t, early, second, count + 1))
+        inserted = (early.timestamp_ms, behind) > (late.timestamp_ms, count)
+        both = (second, first) if inserted else (first, second)
         more = f" The same holds of {count - 1} more operations between the two." if count > 1 else ""
         yield Anomaly(
             "commit-order",
@@ -528,8 +550,22 @@ def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
             f"the {explain.operation(first)} was {explain.outcome(first)}, before the {explain.operation(second)} was invoked at "
             f"{explain.ms(second.start)}, so its snapshot must come first; yet main has {explain.snapshot(early)} of the second "
             f"before {explain.snapshot(late)} of the first.{more}",
-            ops=(first.op, second.op),
-            events=(*first.indices, *second.indices),
+            ops=tuple(o.op for o in both),
+            events=tuple(i for o in both for i in o.indices),
             snapshots=(early.snapshot_id, late.snapshot_id),
             evidence={"pairs": count},
         )
+
+
+def _acknowledged_behind(t: Timeline, c: Commit, o: Operation, most: int) -> Iterator[Operation]:
+    """Operations, at most so many, whose commits come after ``c`` of ``o`` though they were acknowledged before ``o`` was invoked."""
+    found: set[str] = set()
+    for later in t.main[t.position[c.snapshot_id] :]:
+        x = t.everything.get(later.op) if later.op is not None else None
+        if x is None or x.table != t.name or x.op in found or x.type != "ok" or x.completed is None:
+            continue
+        if x.completed.index < o.invoked.index and later in t.at_acknowledgement(x):
+            found.add(x.op)
+            yield x
+            if len(found) == most:
+                return

@@ -331,6 +331,8 @@ def _demand_ordinary(t: Timeline) -> None:
         raise Unordinary("the log was read at a pointer that it should not have had")
     if t.log.missing_files or t.log.problems:
         raise Unordinary("the log lacks files or has problems")
+    if t.labels.made:
+        raise Unordinary("a snapshot names no operation, and its maker is known by its rows")
     for c in t.log.commits:
         if c.snapshot_id not in t.position:
             raise Unordinary(f"snapshot {c.snapshot_id} is not on main")

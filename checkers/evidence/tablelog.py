@@ -61,6 +61,7 @@ class FileEntry:
     vector's blob. Sequence numbers and ``first_row_id`` include what the manifest entry inherits;
     ``snapshot_id`` is the snapshot that the manifest says added the file (of a removed file: as its parent's
     manifests said). A file from before version 3 gets its row ids at a later commit, which does not list it.
+    ``spec_id`` is the partition spec of ``partition``; logs of earlier releases do not have it.
     """
 
     path: str
@@ -76,6 +77,7 @@ class FileEntry:
     first_row_id: int | None = None
     file_sequence_number: int | None = None
     snapshot_id: int | None = None
+    spec_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,9 @@ class Commit:
         violations: what was read and breaks the spec, as ``code: words``, seen where the snapshot's manifests were
             first read: ``duplicate-path``, ``several-dvs``, ``dangling-dv``, ``foreign-file`` (live, not in the
             parent, and not added by this snapshot), ``manifest-count``, ``min-sequence-number``, ``sequence-number``,
-            ``null-sequence-number``, ``record-count``, ``delete-position`` (beyond the end of the data file).
+            ``null-sequence-number``, ``record-count``, ``delete-position`` (beyond the end of the data file),
+            ``file-partition`` (not that of its rows), ``delete-partition`` (not that of the data file),
+            ``removed-not-live``, ``entry-changed`` (a removed file is told differently than it was live).
     """
 
     snapshot_id: int
@@ -249,14 +253,21 @@ def _change_from_json(v: Sequence[Any]) -> RowChange:
     return RowChange(tuple(v[0]), v[1], v[2], v[3] if len(v) > 3 else None)
 
 
+def _file_to_json(f: FileEntry) -> dict[str, Any]:
+    out = asdict(f)
+    if f.spec_id is None:
+        del out["spec_id"]
+    return out
+
+
 def commit_to_json(c: Commit) -> dict[str, Any]:
     """A ``commit`` record."""
     out = {k: getattr(c, k) for k in Commit.__slots__ if k not in ("added", "removed", "added_files", "removed_files")}
     for k in ("added", "removed"):
         rows: tuple[RowChange, ...] | None = getattr(c, k)
         out[k] = None if rows is None else [_change_to_json(r) for r in rows]
-    out["added_files"] = [asdict(f) for f in c.added_files]
-    out["removed_files"] = [asdict(f) for f in c.removed_files]
+    out["added_files"] = [_file_to_json(f) for f in c.added_files]
+    out["removed_files"] = [_file_to_json(f) for f in c.removed_files]
     out["problems"] = [p.to_json() for p in c.problems]
     return {"type": "commit", **out}
 

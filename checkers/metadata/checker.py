@@ -27,7 +27,7 @@ MOST = 25
 """Anomalies of one name reported for one table; a note counts the rest."""
 
 
-OF_A_PARENT = frozenset({"foreign-file", "summary-count", "wrong-operation"})
+OF_A_PARENT = frozenset({"foreign-file", "summary-count", "wrong-operation", "removed-not-live", "entry-changed"})
 """Rules about what a snapshot adds to its parent; they say nothing if the parent is unknown."""
 
 

@@ -17,12 +17,14 @@ class Numbers(Judging):
         """Sequence numbers increase along every parent chain, and snapshots that are listed together have different ones."""
         known = self.chain.snapshots
         taken: dict[int, list[Commit]] = {}
+        looped = self._cycles()
         for c in self.chain.log.commits:
             parent = known.get(c.parent_id) if c.parent_id is not None else None
             if c.snapshot_id == c.parent_id:
                 self.found("unknown-parent", f"{explain.snapshot(c)} is its own parent.", snapshots=(c.snapshot_id,))
             elif (
                 parent is not None
+                and c.snapshot_id not in looped
                 and c.sequence_number <= parent.sequence_number
                 and (c.sequence_number or self._v2(c))
             ):
@@ -47,10 +49,44 @@ class Numbers(Judging):
                 "duplicate-sequence-number",
                 f"version {m.n} ({m.location}) lists {' and '.join(f'snapshot {c.snapshot_id}{self.by.of(c)}' for c in pair)}, both with "
                 f"sequence number {number}: neither is older than the other.",
-                ops=tuple(c.op for c in pair if c.op is not None),
+                ops=_newest_first(pair),
                 snapshots=tuple(c.snapshot_id for c in pair),
                 files=(m.location,),
             )
+
+    def _cycles(self) -> set[int]:
+        """Snapshots that are their own ancestors by way of others; each cycle is told once.
+
+        A parent exists before its child, so the link that is wrong is the one to a parent that a later version shows first.
+        """
+        known = self.chain.snapshots
+        done: set[int] = set()
+        looped: set[int] = set()
+        for start in known:
+            line: dict[int, None] = {}
+            at: int | None = start
+            while at is not None and at in known and at not in done and at not in line:
+                line[at] = None
+                at = known[at].parent_id
+            done |= line.keys()
+            if at not in line:
+                continue
+            path = list(line)
+            cycle = [known[s] for s in path[path.index(at) :]]
+            if len(cycle) < 2:
+                continue
+            looped |= {c.snapshot_id for c in cycle}
+            c = max(cycle, key=lambda c: (known[c.parent_id or 0].metadata - c.metadata, -c.sequence_number))
+            parent = known[c.parent_id or 0]
+            self.found(
+                "unknown-parent",
+                f"{explain.snapshot(c)}{self.by.of(c)} has the parent {explain.snapshot(parent)}{self.by.of(parent)}, which descends from it, "
+                f"over {len(cycle)} snapshots: none of them has a first ancestor, and version {parent.metadata} is the first to show that parent, "
+                f"version {c.metadata} its child.",
+                ops=tuple(x.op for x in (c, parent) if x.op is not None),
+                snapshots=(c.snapshot_id, parent.snapshot_id),
+            )
+        return looped
 
     def _v2(self, c: Commit) -> bool:
         versions = self.chain.log.metadata
@@ -125,7 +161,7 @@ class Numbers(Judging):
                     "row-id-overlap",
                     f"version {m.n} ({m.location}) lists {explain.snapshot(a)}{self.by.of(a)} with the row ids {a.first_row_id} to {end - 1}, "
                     f"and {explain.snapshot(b)}{self.by.of(b)} whose row ids begin at {first}: rows of both have the same _row_id.",
-                    ops=tuple(c.op for c in (a, b) if c.op is not None),
+                    ops=_newest_first((a, b)),
                     snapshots=(a.snapshot_id, b.snapshot_id),
                     files=(m.location,),
                 )
@@ -175,3 +211,8 @@ class Numbers(Judging):
                 snapshots=tuple(s for s in (c.parent_id, c.snapshot_id) if s is not None),
                 files=(m.location,),
             )
+
+
+def _newest_first(pair: Sequence[Commit]) -> tuple[str, ...]:
+    """The makers of two snapshots: who came later took what the other had."""
+    return tuple(c.op for c in sorted(pair, key=lambda c: -c.metadata) if c.op is not None)

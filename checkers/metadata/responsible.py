@@ -49,6 +49,10 @@ class Responsible:
             self._last = step, self.chain.under_way(step)
         return self._last[1]
 
+    def at_work(self, step: Step) -> list[Operation]:
+        """Those under way that had not failed before. A failed request may still arrive and so explains a change, but accuses nobody."""
+        return [o for o in self.under_way(step) if o.type != "fail" or o.end is None or o.end >= step.earliest]
+
     def explained(self, step: Step, part: Part) -> bool:
         """Whether an operation that can have made the version may change a part, or nobody knows what it changes."""
         return self.unknown_kind(step) or any(
@@ -72,7 +76,7 @@ class Responsible:
         made = [o.op for o in self.makers(step)]
         if made:
             return tuple(dict.fromkeys(made))
-        quiet = (o for o in self.under_way(step) if (k := kind_of(o)) is None or (k.commits and not k.writes))
+        quiet = (o for o in self.at_work(step) if (k := kind_of(o)) is None or (k.commits and not k.writes))
         return tuple(dict.fromkeys((*self.chain.makers(step.after), *(o.op for o in quiet))))[: explain.MOST]
 
     def made_by(self, m: Metadata) -> str:
@@ -93,7 +97,7 @@ class Responsible:
         if makers := self.makers(step):
             return f"{explain.listing(explain.operation(o) for o in makers)}, which made it, {does} no such thing."
         end = explain.ms(step.latest) if step.latest < FOREVER else "the end of the run"
-        under_way = explain.listing(o.op for o in self.under_way(step)) or "none"
+        under_way = explain.listing(o.op for o in self.at_work(step)) or "none"
         return (
             f"No operation that {does} such a thing was under way between {explain.ms(step.earliest)} and {end}; under way were "
             f"{under_way}."

@@ -89,7 +89,11 @@ RULES: Mapping[str, Rule] = {
     "snapshot-changed": Rule(
         "Snapshots", "snapshots", "a snapshot is the state of a table at some time; files and snapshots are immutable"
     ),
-    "unknown-parent": Rule("Snapshots", "snapshots", "parent-snapshot-id is the snapshot id of the snapshot's parent"),
+    "unknown-parent": Rule(
+        "Snapshots",
+        "snapshots",
+        "parent-snapshot-id is the snapshot id of the snapshot's parent, which was there before it",
+    ),
     "main-not-moved": Rule(
         "SnapshotProducer.commit",
         "",
@@ -250,11 +254,49 @@ RULES: Mapping[str, Rule] = {
         "position-delete-files",
         "a deleted position is that of a row in the data file, starting at 0",
     ),
+    "data-sequence-number": Rule(
+        "Sequence Number Inheritance",
+        "sequence-number-inheritance",
+        "a new file inherits the sequence number of its snapshot as its data sequence number; only a rewrite may give an older one "
+        "(RewriteFiles.dataSequenceNumber)",
+    ),
+    "file-partition": Rule(
+        "Partitioning",
+        "partitioning",
+        "the partition values of a data file are those of all its records: scans decide by them whether they read the file",
+    ),
+    "delete-partition": Rule(
+        "Scan Planning",
+        "scan-planning",
+        "a delete file applies to a data file only if the partitions of both are equal, by spec and values",
+    ),
+    "referenced-file": Rule(
+        "Data File Fields",
+        "data-file-fields",
+        "referenced_data_file is the location of the data file that all deletes of a delete file reference",
+    ),
+    "dv-in-v2": Rule(
+        "Deletion Vectors",
+        "deletion-vectors",
+        "deletion vectors are supported from version 3 on and are not in tables of version 2",
+    ),
+    "removed-not-live": Rule(
+        "Manifest Entry Fields",
+        "manifest-entry-fields",
+        "an entry is DELETED in the snapshot that removes a file from the table, so the file was live in its parent",
+    ),
+    "entry-changed": Rule(
+        "Manifest Entry Fields",
+        "manifest-entry-fields",
+        "a file's entry is copied when the file is kept or removed: what it says of the file, and the sequence numbers of when it was "
+        "added, never change",
+    ),
     "wrong-operation": Rule(
         "Snapshots",
         "snapshots",
-        "append says that only data files were added and no files were removed, delete that no data files were added; validation "
-        "of concurrent commits trusts it (MergingSnapshotProducer)",
+        "append says that only data files were added and no files were removed, delete that no data files were added, replace that files "
+        "were exchanged without changing the table's data, and there is no other but overwrite; validation of concurrent commits trusts it "
+        "(MergingSnapshotProducer)",
     ),
     "summary-count": Rule(
         "Optional Snapshot Summary Fields",
@@ -270,13 +312,13 @@ RULES: Mapping[str, Rule] = {
     "row-id-overlap": Rule(
         "Row Lineage",
         "row-lineage",
-        "_row_id is unique in the table: the ranges that snapshots assign are disjoint and ordered",
+        "_row_id is unique in the table: the ranges that snapshots assign are disjoint and ordered, and so are those of their files",
     ),
     "next-row-id": Rule("Row Lineage", "row-lineage", "next-row-id is higher than all assigned row ids"),
     "file-row-id": Rule(
         "First Row ID Assignment",
         "first-row-id-assignment",
-        "files that a snapshot adds get their first_row_id from the range that the snapshot assigns",
+        "every data file that a snapshot adds gets its first_row_id from the range that the snapshot assigns",
     ),
     "kept-row-id": Rule(
         "First Row ID Inheritance",

@@ -404,7 +404,7 @@ def swapped(w: World) -> Planted | None:
             replace(versions[a], commit=t.main[k]),
             replace(versions[b], commit=t.main[k - 1]),
         )
-        return w.planted(t.op(k).op, t.op(k + 1).op, log=t.rebuilt(versions))
+        return w.planted(t.op(k + 1).op, t.op(k).op, log=t.rebuilt(versions))
     return None
 
 
@@ -445,7 +445,7 @@ def out_of_order(w: World) -> Planted | None:
         events = [e for e in alone(w.events, a.op) if e.op != a.op]
         at = later - sum(i < later for i in a.indices)
         mine = [e for e in alone(w.events, a.op) if e.op == a.op]
-        return w.planted(a.op, b.op, events=inserted(events, at, mine))
+        return w.planted(b.op, a.op, events=inserted(events, at, mine))
     return None
 
 

@@ -31,6 +31,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
 from checkers.timeline import two_tables
+from checkers.timeline.labels import NONE, Labels, labelled, labels
 from checkers.timeline.version_order import Chain, predecessor
 from workloads.operations.kind import Kind, WriteSet
 from workloads.operations.kinds import KINDS
@@ -88,6 +89,7 @@ class Timeline:
             (``checkers.timeline.two_tables``).
         ops: this table's operations in invocation order.
         complete: whether the run reached its end.
+        labels: whose the snapshots are that name no operation; ``log`` has those names already.
     """
 
     spec: TableSpec
@@ -95,6 +97,7 @@ class Timeline:
     everything: Mapping[str, Operation]
     ops: tuple[Operation, ...]
     complete: bool
+    labels: Labels = NONE
 
     @property
     def name(self) -> str:
@@ -474,8 +477,17 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
         else:
             ops = tuple(by_table.get(name, ()))
             seen = everything | {o.op: o for o in ops} if shared else everything
-            found.append(Timeline(spec, _joined(_whole(log), seen), seen, ops, evidence.complete))
+            t = Timeline(spec, _joined(_whole(log), seen), seen, ops, evidence.complete)
+            found.append(_named(t))
     return found, notes
+
+
+def _named(t: Timeline) -> Timeline:
+    """A timeline whose snapshots name the operations that alone can have made them."""
+    if all(c.op is not None for c in t.main):
+        return t
+    found = labels(t, meaning)
+    return replace(t, log=labelled(t.log, found.made), labels=found)
 
 
 def _whole(log: TableLog) -> TableLog:

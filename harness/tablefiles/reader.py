@@ -141,7 +141,12 @@ class TableReader:
         self._written = (0, 0)  # captures and problems that are in the file
         self._fields: dict[int, Column] = {}
         self._files = TableFiles(store, self._relative)
-        self._tree = SnapshotTree(self._files, lambda id: self._fields.get(id, Column(f"field {id}", id)))
+        self._specs: dict[int, Sequence[Mapping[str, Any]]] = {}
+        self._tree = SnapshotTree(
+            self._files,
+            lambda id: self._fields.get(id, Column(f"field {id}", id)),
+            lambda id: self._specs.get(id, ()),
+        )
         self._outside = OutsideTheChain(store)
 
     @property
@@ -367,6 +372,7 @@ class TableReader:
         for schema in _schemas(c):
             names = [f["name"] for f in schema.get("fields", ())]
             self._fields |= {f.id: f for f in projection(schema, names) if f.id is not None}
+        self._specs |= {x["spec-id"]: x.get("fields") or () for x in c.get("partition-specs") or ()}
         last = self._metadata[-1] if self._metadata else None
         raw = {k: x for k, x in c.items() if k not in _SAID}
         if last is not None:  # versions share equal values
@@ -497,6 +503,7 @@ class TableReader:
             first_row_id=e.first_row_id,
             file_sequence_number=e.file_sequence_number,
             snapshot_id=e.snapshot_id,
+            spec_id=e.spec_id,
         )
 
     def _missing_files(self) -> tuple[MissingFile, ...]:

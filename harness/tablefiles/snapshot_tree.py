@@ -32,9 +32,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Row, RowChange
+from checkers.metadata.partitions import UNKNOWN, transformed
 from harness.tablefiles.decoded import TableFiles, Unknown
 from harness.tablefiles.live_files import Delta, Live, LiveFiles, ordered
 from harness.tablefiles.manifests import ADDED, DELETED, EXISTING, Entry, ManifestFile
@@ -74,11 +76,18 @@ class SnapshotTree:
     Args:
         files: the table's files.
         column_of: field id → column, for equality deletes.
+        spec_of: partition spec id → its fields, as metadata.json has them; empty for an unknown one.
     """
 
-    def __init__(self, files: TableFiles, column_of: Callable[[int], Column]) -> None:
+    def __init__(
+        self,
+        files: TableFiles,
+        column_of: Callable[[int], Column],
+        spec_of: Callable[[int], Sequence[Mapping[str, Any]]] = lambda _: (),
+    ) -> None:
         self._files = files
         self._column_of = column_of
+        self._spec_of = spec_of
         self._state = LiveFiles(files)
         self._nodes: dict[int, _Node] = {}
         self._cursor: int | None = None
@@ -137,6 +146,8 @@ class SnapshotTree:
         delta = self._state.delta_to(live)
         out = Change(added_files=delta.added, removed_files=delta.removed)
         live.violations += self._renumbered(live.kept)
+        live.violations += self._removed_wrongly(live)
+        own = {e.path for e in delta.added if e.content == "data" and e.snapshot_id == snapshot_id}
         try:
             affected = self._state.affected(delta)
         except Unknown as e:
@@ -148,7 +159,7 @@ class SnapshotTree:
         before = self._visible(affected, out.problems)
         self._enter(snapshot_id, parent, delta, columns, live)
         try:
-            self._differ(before, self._visible(affected, out.problems), before_columns, columns, out)
+            self._differ(before, self._visible(affected, out.problems), before_columns, columns, out, own)
         except BaseException:  # the store stopped answering: undo, as if the snapshot had never been added
             self._move(parent)
             del self._nodes[snapshot_id]
@@ -239,14 +250,20 @@ class SnapshotTree:
         before_columns: tuple[Column, ...],
         columns: tuple[Column, ...],
         out: Change,
+        own: set[str],
     ) -> None:
-        """The net removed and added rows, into ``out``; what cannot be read goes to ``out.problems``."""
+        """The net removed and added rows, into ``out``; what cannot be read goes to ``out.problems``.
+
+        ``own``: the data files that the snapshot added itself: their rows are compared with their partitions.
+        """
         removed: list[RowChange] = []
         added: list[RowChange] = []
         name = self._files.name
 
         def read(f: Entry, columns: tuple[Column, ...], hidden: Mapping[int, Entry]) -> list[Row]:
             rows = self._files.rows(f, columns)
+            if f.path in own:
+                out.violations += self._of_another_partition(f, columns, rows)
             if f.records != len(rows):
                 out.violations.append(
                     f"record-count: {name(f.path)} has {len(rows)} rows, its manifest entry says {f.records}"
@@ -294,6 +311,45 @@ class SnapshotTree:
                 now = "none" if e.first_row_id is None else f"those from {e.first_row_id} on"
                 yield f"kept-row-id: the rows of {self._files.name(e.path)} had the ids from {was} on, and have {now} here"
 
+    def _of_another_partition(self, f: Entry, columns: tuple[Column, ...], rows: Iterable[Row]) -> Iterator[str]:
+        """The first row of a data file, if any, that does not belong to the file's partition (spec, "Partitioning")."""
+        said = dict(f.partition)
+        for x in self._spec_of(f.spec_id):
+            at = next((n for n, c in enumerate(columns) if c.id is not None and c.id == x.get("source-id")), None)
+            if at is None or x.get("name") not in said:
+                continue
+            seen: set[Any] = set()
+            for n, row in enumerate(rows):
+                if row[at] in seen:
+                    continue
+                seen.add(row[at])
+                due = transformed(str(x.get("transform")), columns[at].type, row[at])
+                if due is not UNKNOWN and due != said[x["name"]]:
+                    yield (
+                        f"file-partition: {self._files.name(f.path)} is at the partition {x['name']}={said[x['name']]}, but its row at "
+                        f"position {n} is of {x['name']}={due}"
+                    )
+                    break
+
+    def _removed_wrongly(self, live: Live) -> Iterator[str]:
+        """Files that a child of the snapshot at the cursor marks as DELETED, and that are not live there, or not as it says."""
+        if self._state.opaque:
+            return
+        for e in live.changed:
+            if e.status != DELETED:
+                continue
+            there = self._state.data.get(e.path, ()) if e.content == "data" else self._state.deletes
+            if e in there:
+                continue
+            was = next((d for d in there if (d.path, d.offset) == (e.path, e.offset)), None)
+            if was is None:
+                yield f"removed-not-live: {self._files.name(e.path)} is DELETED, but was not live in the parent"
+            else:
+                yield (
+                    f"entry-changed: {self._files.name(e.path)} is DELETED with data sequence number {e.data_sequence_number} and partition "
+                    f"{dict(e.partition)}, but was live with {was.data_sequence_number} and {dict(was.partition)}"
+                )
+
     def _violations(self, snapshot_id: int, delta: Delta, affected: set[str]) -> Iterator[str]:
         """Violations of the spec in the state at the cursor, where ``delta`` touched it."""
         name = self._files.name
@@ -306,6 +362,15 @@ class SnapshotTree:
             if vectors and not entries:
                 yield f"dangling-dv: {name(vectors[0].path)} has a deletion vector of {name(path)}, which is not live"
         for e in delta.added:
+            if e.content == "position-deletes" and e.referenced is None:  # with a reference, the entry says it
+                for path in self._state.targets(e) or ():
+                    other = next((f for f in self._state.data.get(path, ()) if f.scope != e.scope), None)
+                    if other is not None:
+                        yield (
+                            f"delete-partition: {name(e.path)} is at the partition {dict(e.partition)} of spec {e.spec_id}, but deletes from "
+                            f"{name(path)}, which is at {dict(other.partition)} of spec {other.spec_id}"
+                        )
+                        break
             if e.snapshot_id != snapshot_id:
                 yield (
                     f"foreign-file: {name(e.path)} is live but was not in the parent, and its entry says that snapshot "

@@ -562,6 +562,55 @@ def test_what_breaks_the_spec_is_told(tmp_path: Path, code: str) -> None:
     assert added(c) == expect
 
 
+def test_a_data_file_at_another_partition_than_its_rows_is_told(tmp_path: Path) -> None:
+    t = HandMadeTable(tmp_path)
+    t.commit(add=[t.data([(1, "a", 0), (2, "b", 0)])])
+    wrong = t.data([(3, "c", 0), (4, "d", 1)])
+    t.commit(add=[wrong])
+    t.commit(add=[t.data([(5, "e", None)], part=None)])
+    told = [c.violations for c in read(t).commits]
+    name = f"data/{Path(wrong.path).name}"
+    assert told == [
+        (),
+        (f"file-partition: {name} is at the partition part=0, but its row at position 1 is of part=1",),
+        (),
+    ]
+
+
+def test_position_deletes_at_another_partition_than_their_data_file_are_told(tmp_path: Path) -> None:
+    t = HandMadeTable(tmp_path)
+    a, b = t.data([(1, "a", 0)]), t.data([(2, "b", 1)])
+    t.commit(add=[a, b])
+    t.commit(add=[t.positions({a: [0]})])
+    t.commit(add=[t.positions({b: [0]}, part=0)])
+    right, wrong = read(t).commits[1:]
+    assert right.violations == () and [v.split(":")[0] for v in wrong.violations] == ["delete-partition"]
+    assert removed(wrong) == [], "such deletes do not apply"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [({"seq": 9}, "entry-changed"), ({"path": "gone"}, "removed-not-live"), ({}, None)],
+    ids=["another-sequence-number", "another-file", "as-it-was"],
+)
+def test_a_removed_file_that_was_not_live_as_told_is_told(
+    tmp_path: Path, change: dict[str, Any], code: str | None
+) -> None:
+    t = HandMadeTable(tmp_path)
+    a, b = t.data([(1, "a", 0)]), t.data([(2, "b", 0)])
+    t.commit(add=[a])
+    t.commit(add=[b])
+    kept = t.manifests[t.metadata["snapshots"][-1]["snapshot-id"]][:1]
+    id = t.metadata["snapshots"][-1]["snapshot-id"] + 2
+    gone = replace(t.files[f"{a.path}@{a.offset}"], snapshot_id=id, **change)
+    line = {"added_snapshot_id": id}
+    t._next = id - 2
+    deleted = t.manifest([(DELETED, gone)], snapshot_id=id, seq=3, deletes=False, line=line)
+    t._next = id - 1
+    assert t.commit(manifests=[*kept, deleted]) == id
+    assert [v.split(":")[0] for v in read(t).commits[-1].violations] == ([] if code is None else [code])
+
+
 @pytest.mark.parametrize(("given", "now"), [(8, 8), (8, 21), (8, None), (None, 21)])
 def test_rows_keep_their_ids_when_manifests_are_merged(tmp_path: Path, given: int | None, now: int | None) -> None:
     """A file that had none, of format version 2, may get some."""

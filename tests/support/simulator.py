@@ -276,14 +276,15 @@ class Table:
                 removed_files += [] if old is None else [old]
                 records = gone + (0 if old is None else old.records)
                 vector = self._entry(puffin, "deletion-vector", records, taken[0][1].part, sequence, snapshot)
-                vectors[path] = replace(vector, referenced=path, offset=4 + 40 * n, length=40)
+                at = files[path].partition
+                vectors[path] = replace(vector, referenced=path, partition=at, offset=4 + 40 * n, length=40)
                 added_files.append(vectors[path])
                 hidden_by[path] = puffin
         elif taken:
             for path, gone in sorted(Counter(f for f, _ in remove).items()):
                 hidden_by[path] = self._name("deletes.parquet")
                 entry = self._entry(hidden_by[path], "position-deletes", gone, taken[0][1].part, sequence, snapshot)
-                added_files.append(replace(entry, referenced=path))
+                added_files.append(replace(entry, referenced=path, partition=files[path].partition))
         changes: list[tuple[Row, Place, Place | None]] = []
         by_part: dict[int, list[tuple[Row, Place | None]]] = {}
         for row, came_from in incoming:

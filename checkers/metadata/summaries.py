@@ -1,0 +1,126 @@
+"""The rules about a snapshot's summary: what it counts, and the operation that it names.
+
+A summary's metrics are optional; those that are there are compared with the files that the log has. ``changed-partition-count`` and
+counts of manifests are not compared. Totals need the live files: ``checkers.metadata.walk`` compares them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from checkers.evidence.tablelog import Commit, FileEntry
+from checkers.metadata.entries import MOST_FILES, Entries, of, own
+from checkers.metadata.rules import BrokenRule
+from checkers.metadata.seen import VersionSeen
+from checkers.timeline import explain
+from checkers.timeline.timeline import kind_of
+from checkers.timeline.version_order import Chain
+
+OPERATIONS = frozenset({"append", "replace", "overwrite", "delete"})
+"""The operations that a snapshot's summary can name (spec, "Snapshots")."""
+
+
+def _size(f: FileEntry) -> int:
+    """The size that the summary counts (``ScanTaskUtil.contentSizeInBytes``): for a deletion vector only its blob."""
+    return f.length if f.content == "deletion-vector" and f.length is not None else f.size
+
+
+def measures(files: tuple[FileEntry, ...]) -> dict[str, int]:
+    """Numbers of files, records and bytes, named as in the summary's metrics."""
+    data = [f for f in files if f.content == "data"]
+    deletes = [f for f in files if f.content != "data"]
+    by = Counter(f.content for f in files)
+    return {
+        "data-files": len(data),
+        "delete-files": len(deletes),
+        "records": sum(f.records for f in data),
+        "files-size": sum(map(_size, files)),
+        "dvs": by["deletion-vector"],
+        "position-delete-files": by["position-deletes"],
+        "equality-delete-files": by["equality-deletes"],
+        "position-deletes": sum(f.records for f in deletes if f.content != "equality-deletes"),
+        "equality-deletes": sum(f.records for f in deletes if f.content == "equality-deletes"),
+    }
+
+
+_REMOVED = {"data-files": "deleted-data-files", "records": "deleted-records"}
+"""Metrics whose removals are called ``deleted-…``; all others ``removed-…``."""
+
+TOTALS = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
+"""Metrics that have a ``total-…``."""
+
+
+def number(summary: Mapping[str, str], key: str) -> int | None:
+    text = summary.get(key)
+    return int(text) if isinstance(text, str) and re.fullmatch(r"-?\d{1,18}", text) else None
+
+
+def check_summaries(chain: Chain, seen: VersionSeen, entries: Entries) -> set[int]:
+    """What summaries say that a snapshot added and removed; returns the snapshots that say it wrong.
+
+    Who removes a file whose entry was wrong from the beginning may count what is right.
+    """
+    compared = 0
+    miscounted: set[int] = set()
+    for c in chain.log.commits:
+        if not c.readable or c.problems:
+            continue
+        added, removed = measures(c.added_files), measures(c.removed_files)
+        wrong: list[str] = []
+        doubtful = any(of(f) in entries.wrong or (f.path, None) in entries.wrong for f in c.removed_files)
+        for metric in added:
+            gone = () if doubtful else ((_REMOVED.get(metric, f"removed-{metric}"), removed[metric]),)
+            for key, real in ((f"added-{metric}", added[metric]), *gone):
+                said = number(c.summary, key)
+                compared += said is not None
+                if said is not None and said != real:
+                    wrong.append(f"{key} is {said}, its manifests have {real}")
+        if wrong:
+            miscounted.add(c.snapshot_id)
+            seen.findings.append(wrong_summary(chain, c, wrong))
+        operation = _contradiction(chain, c, added, removed)
+        if operation:
+            seen.findings.append(
+                BrokenRule(
+                    "wrong-operation",
+                    f"{explain.snapshot(c)} of {explain.maker(c, chain.by_op)} calls itself {c.operation or 'nothing'}, {operation}.",
+                    ops=() if c.op is None else (c.op,),
+                    snapshots=(c.snapshot_id,),
+                    files=tuple(f.path for f in (*c.added_files, *c.removed_files))[:MOST_FILES],
+                )
+            )
+    seen.count("summary_metrics_compared", compared)
+    return miscounted
+
+
+def wrong_summary(chain: Chain, c: Commit, wrong: list[str]) -> BrokenRule:
+    return BrokenRule(
+        "summary-count",
+        f"the summary of {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} does not match what the snapshot did: {'; '.join(wrong)}.",
+        ops=() if c.op is None else (c.op,),
+        snapshots=(c.snapshot_id,),
+    )
+
+
+def _contradiction(chain: Chain, c: Commit, added: Mapping[str, int], removed: Mapping[str, int]) -> str | None:
+    """What a snapshot did that its operation excludes.
+
+    Rows that maintenance changed are left to the ``replay`` checker: they are what is wrong then, not the operation.
+    """
+    if c.operation == "append" and (removed["data-files"] or added["delete-files"]):
+        return f"yet it removed {removed['data-files']} data files and added {added['delete-files']} delete files"
+    data = sum(f.content == "data" for f in own(c))
+    if c.operation == "delete" and data:
+        return f"yet it added {data} data files"
+    if c.operation == "replace" and (c.added or c.removed):
+        o = chain.by_op.get(c.op or "")
+        kind = kind_of(o) if o is not None else None
+        if o is None or kind is None or kind.changes_rows:
+            return f"yet it removed {len(c.removed or ())} rows and added {len(c.added or ())}"
+    versions = chain.log.metadata
+    dated = 0 <= c.metadata < len(versions) and versions[c.metadata].format_version >= 2
+    if c.operation not in OPERATIONS and (c.operation or dated):
+        return f"and an operation is one of {', '.join(sorted(OPERATIONS))}"
+    return None
