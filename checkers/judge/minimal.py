@@ -316,7 +316,7 @@ def _same(a: Metadata, b: Metadata) -> bool:
 def _descends(m: Metadata, n: int, moved: Mapping[str, str]) -> Metadata:
     """The version with number ``n``; the predecessor that it names is one that stays."""
     before = predecessor(m)
-    if before not in moved:
+    if before is None or before not in moved:
         return replace(m, n=n)
     entries = [*m.raw["metadata-log"][:-1], {**m.raw["metadata-log"][-1], "metadata-file": moved[before]}]
     return replace(m, n=n, raw={**m.raw, "metadata-log": entries})

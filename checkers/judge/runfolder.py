@@ -15,7 +15,7 @@ from checkers.judge.known import Ran
 from checkers.judge.stories import NOTHING_TOLD, Told
 from checkers.verdict import Validity, Verdict
 
-State = Literal["reproduced", "fixed", "later", "not reproduced", "not run"]
+State = Literal["reproduced", "fixed", "later", "back", "not reproduced", "not run"]
 """What came of a scenario."""
 
 
