@@ -37,7 +37,11 @@ def class_file(*names: str) -> bytes:
 def a_jar(path: Path, build: str = BUILD, *, uses: tuple[str, ...] = (), manifest: str = "", without: str = "") -> Path:
     """A jar with the parts of a runtime that are looked at."""
     with zipfile.ZipFile(path, "w") as jar:
-        content = {MODULE: class_file(*uses), CORE: class_file(), "iceberg-build.properties": build}
+        content: dict[str, bytes | str] = {
+            MODULE: class_file(*uses),
+            CORE: class_file(),
+            "iceberg-build.properties": build,
+        }
         content["META-INF/MANIFEST.MF"] = manifest or "Manifest-Version: 1.0\r\n\r\n"
         for name, text in content.items():
             if name != without and text:
