@@ -35,8 +35,10 @@ def no_trace(w: World) -> Planted | None:
 def lost_snapshot(w: World) -> Planted | None:
     """The snapshot of an acknowledged procedure is not in the table."""
     for t, k in w.each(lambda t: t.maintenance):
-        if t.op(k).f in DONE and sum(t.op(j).op == t.op(k).op for j in t.positions) == 1:
-            return w.planted(t.op(k).op, log=without(t, k))
+        o = t.op(k)
+        says = o.f in DONE and isinstance(o.result, list) and len(o.result) == 1 and any(o.result[0][:2])
+        if says and sum(t.op(j).op == o.op for j in t.positions) == 1:
+            return w.planted(o.op, log=without(t, k))
     return None
 
 
