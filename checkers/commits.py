@@ -100,8 +100,8 @@ class Commits(Checker):
     )
 
     def check(self, evidence: Evidence) -> Verdict:
-        """Anomalies ``lost-commit``, ``duplicate-commit``, ``false-failure``, ``unknown-commit``, ``commit-order``, ``lost-table``,
-        ``lost-rollback``.
+        """Anomalies ``lost-commit``, ``duplicate-commit``, ``false-failure``, ``unknown-commit``, ``commit-order``, ``stale-pointer``,
+        ``wrong-result``, ``lost-table``, ``lost-rollback``.
 
         ``stats``: :class:`CommitsStats`.
         """

@@ -36,9 +36,9 @@ def lost_snapshot(w: World) -> Planted | None:
     """The snapshot of an acknowledged procedure is not in the table."""
     for t, k in w.each(lambda t: t.maintenance):
         o = t.op(k)
-        did = isinstance(o.result, list) and any(o.result[0])
-        if o.f in DONE and did and sum(t.op(j).op == o.op for j in t.positions) == 1:
-            return w.planted(t.op(k).op, log=without(t, k))
+        says = o.f in DONE and isinstance(o.result, list) and len(o.result) == 1 and any(o.result[0][:2])
+        if says and sum(t.op(j).op == o.op for j in t.positions) == 1:
+            return w.planted(o.op, log=without(t, k))
     return None
 
 

@@ -84,14 +84,10 @@ def _deletes(files: Iterable[FileEntry]) -> list[FileEntry]:
 
 def _of_expiry(t: Timeline, o: Operation, said: Claims) -> list[str]:
     """An expiry's answer, compared with the snapshots that disappeared while it ran."""
-    steps = t.chain.steps
     end = o.start if o.end is None else o.end
     gone: set[int] = set()
-    for s in steps:
-        dropped = set() if s.before is None else set(s.before.snapshots) - set(s.after.snapshots)
-        if not dropped:
-            continue
-        if not any((k := kind_of(x)) is not None and "snapshot" in k.takes_away for x in t.chain.under_way(s)):
+    for s, dropped, able in t.drops:
+        if not able:
             return []  # nobody can have dropped them then: an acknowledgement that came too early makes the times wrong
         if s.earliest <= end and s.latest >= o.start:
             gone |= dropped

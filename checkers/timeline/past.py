@@ -9,12 +9,13 @@ A metadata file may lack the log; then the ancestors that it still lists are wha
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import islice, pairwise
 from typing import Any
 
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import METADATA
 from checkers.evidence.tablelog import Metadata
-from checkers.timeline.timeline import Timeline, kind_of
+from checkers.timeline.timeline import Timeline
 
 
 class Past:
@@ -29,6 +30,9 @@ class Past:
 
         None if the version's history is not known. Empty for an empty table.
         """
+        plain = self._plain(self._t.log.metadata[n], back)
+        if plain is not None:
+            return frozenset((plain,))
         if n not in self._entries:
             self._entries[n] = self._history(self._t.log.metadata[n])
         entries = self._entries[n]
@@ -38,6 +42,23 @@ class Past:
             return frozenset()
         time = entries[min(back, len(entries) - 1)][0]
         return frozenset(s for at, s in entries if at == time)
+
+    def _plain(self, m: Metadata, back: int) -> int | None:
+        """The answer where the newest entries are main's newest snapshots, one after the other; None where more must be looked at."""
+        log: Any = m.raw.get("snapshot-log")
+        if m.problems or not isinstance(log, list) or len(log) <= back + 1:
+            return None
+        try:
+            newest = log[: -back - 2 : -1]
+            times = [e["timestamp-ms"] for e in newest]
+            older = max(e["timestamp-ms"] for e in log[: -back - 1])
+            ids = [e["snapshot-id"] for e in newest]
+            if not all(b < a for a, b in pairwise([*times, older])):
+                return None
+        except (TypeError, KeyError):
+            return None
+        line = [c.snapshot_id for c in islice(self._t.ancestors(m.current), back + 1)]
+        return ids[-1] if ids == line and set(line) <= set(m.snapshots) else None
 
     def _history(self, m: Metadata) -> list[tuple[int, int]] | None:
         """Time and snapshot of each entry, newest first."""
@@ -87,14 +108,9 @@ class Past:
         out: list[tuple[int, int, Operation]] = []
         if self._t.out_of_order:
             return out  # then the times of the versions are not certain
-        if not any((k := kind_of(o)) is not None and "snapshot" in k.takes_away for o in self._t.ops):
-            return out
-        for s in self._t.chain.steps:
-            if s.before is None or s.again or s.gap or set(s.before.snapshots) <= set(s.after.snapshots):
+        for s, _, able in self._t.drops:
+            if s.again or s.gap:
                 continue
-            able = [
-                o for o in self._t.chain.under_way(s) if (k := kind_of(o)) is not None and "snapshot" in k.takes_away
-            ]
             if able and all(o.type == "ok" and o.completed is not None for o in able):
                 last = max(able, key=lambda o: o.indices[-1])
                 out.append((s.after.n, last.indices[-1], last))

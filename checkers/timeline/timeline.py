@@ -32,7 +32,7 @@ from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
 from checkers.timeline import two_tables
 from checkers.timeline.labels import NONE, Labels, labelled, labels
-from checkers.timeline.version_order import Chain, predecessor
+from checkers.timeline.version_order import Chain, Step, predecessor
 from workloads.operations.kind import Kind, WriteSet
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, Row, State, TableSpec
@@ -371,6 +371,19 @@ class Timeline:
         """Whether the log has all metadata versions from the table's first to its last."""
         return not any(self.gap_before(n) for n in range(len(self.log.metadata)))
 
+    @cached_property
+    def drops(self) -> tuple[tuple[Step, frozenset[int], tuple[Operation, ...]], ...]:
+        """The versions that list snapshots no more: those snapshots, and the operations that can have dropped them then."""
+        able = [o for o in self.everything.values() if o.table == self.name and _drops(o)]
+        out = []
+        for s in self.chain.steps:
+            if s.before is None or s.after.snapshots[: len(s.before.snapshots)] == s.before.snapshots:
+                continue
+            gone = frozenset(s.before.snapshots) - frozenset(s.after.snapshots)
+            if gone:
+                out.append((s, gone, tuple(self.chain.under_way(s, able))))
+        return tuple(out)
+
     def rolled_back(self, snapshot: int) -> SetBack | None:
         """The rollback that removed a snapshot from main for good; None when main has it, or lost it otherwise."""
         moved = self.dropped_at(snapshot) if self.set_backs else None
@@ -426,6 +439,11 @@ def _prefix_max(values: Iterable[int]) -> list[int]:
     for v in values:
         out.append(max(v, out[-1]) if out else v)
     return out
+
+
+def _drops(o: Operation) -> bool:
+    kind = kind_of(o)
+    return kind is not None and "snapshot" in kind.takes_away
 
 
 def set_back_to(o: Operation) -> int | None:

@@ -157,14 +157,14 @@ class Chain:
             ends[n] = min(ends[n], ends[n + 1])
         return starts, ends
 
-    def under_way(self, step: Step) -> list[Operation]:
-        """The table's operations that can have made the version: under way at some time when it can have been made.
+    def under_way(self, step: Step, among: Iterable[Operation] | None = None) -> list[Operation]:
+        """The table's operations (or those of them in ``among``) that can have made the version: under way when it can have been made.
 
         A failed operation counts until the end of the run, like one of unknown outcome: its request may still be on its way.
         """
         return [
             o
-            for o in self.of_table
+            for o in (self.of_table if among is None else among)
             if o.start <= step.latest and (o.type != "ok" or o.end is None or o.end >= step.earliest)
         ]
 

@@ -135,13 +135,13 @@ def test_a_history_that_contradicts_itself_is_unknown_and_said_once() -> None:
         for _ in range(50):
             n = rng.choice([x.index for x in e.history.events if x.type == "ok" and x.index > 40])
             x, before = e.history.events[n], e.history.events[n - 1]
-            other: dict[str, Any] = {
+            others: dict[str, dict[str, Any]] = {
                 "1 ms": {"time": before.time - 1_000_000},
                 "3 s": {"time": before.time - 3_000_000_000},
                 "table": {"table": "orders" if x.table != "orders" else "events"},
                 "kind": {"f": "read" if x.f != "read" else "insert"},
-            }[change]
-            events = (*e.history.events[:n], replace(x, **other), *e.history.events[n + 1 :])
+            }
+            events = (*e.history.events[:n], replace(x, **others[change]), *e.history.events[n + 1 :])
             results = check(replace(e, history=replace(e.history, events=events)), [saying()])
             (said,) = [v for v in results.verdicts if v.checker == "history"]
             assert results.valid == "unknown" and len(said.notes) == 1, change

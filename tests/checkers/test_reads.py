@@ -696,7 +696,8 @@ def test_a_snapshot_that_the_log_may_lack_is_undecided() -> None:
 def of_both(first: int, again: int, rows: list[Row], *later: str) -> Evidence:
     """A read of the table t and one without a log, after inserts; then more inserts."""
     d = inserts("a", "b")
-    d.invoke("r", "read-both", **{"and": "u"})
+    both: dict[str, Any] = {"and": "u"}
+    d.invoke("r", "read-both", **both)
     for op in later:
         d.did(op, "insert", ids=[3], add=[C])
     d.ok("r", {"first": first, "second": 5, "again": again, "rows": [[0, *r] for r in rows]})

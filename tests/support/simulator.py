@@ -900,7 +900,7 @@ class _Run:
             return made
         if table.current is None or self.chance(0.3):
             return False
-        table.commit(
+        c = table.commit(
             op=op,
             parent=table.current,
             remove=[],
@@ -910,6 +910,9 @@ class _Run:
             copy_on_write=False,
             operation="replace",
         )
+        if kind.name == "rewrite-manifests":
+            manifests = {"manifests-created": "1", "manifests-replaced": "2", "manifests-kept": "0"}
+            table.commits[c.snapshot_id] = replace(c, summary=c.summary | manifests)
         return True
 
     def _rewrite(self, op: str, table: Table, scanned: Contents, places: Sequence[Place]) -> None:
