@@ -30,7 +30,11 @@ from tests.support.icebergtable import COLUMNS, HandMadeTable
 from tests.support.simulator import ALTERING, Defects, simulate
 from workloads.tables import TableSpec
 
-SCHEMA = {"schema-id": 0, "type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
+SCHEMA: dict[str, Any] = {
+    "schema-id": 0,
+    "type": "struct",
+    "fields": [{"id": 1, "name": "id", "type": "long", "required": False}],
+}
 S = 1_000_000_000
 
 

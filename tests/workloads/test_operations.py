@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from workloads.operations.inserts import Insert
 from workloads.operations.keys import Keys, part_of
-from workloads.operations.kind import Arguments, Draw, Kind, WriteSet, net, new_row
+from workloads.operations.kind import PARTS, Arguments, Draw, Kind, WriteSet, net, new_row
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
 
@@ -214,3 +214,22 @@ def test_a_kind_derived_from_another_does_not_inherit_that_its_facts_tell_all() 
         name = "twice"
 
     assert Insert.told and not Twice.told and Twice.signs
+
+
+def test_a_kind_says_what_it_may_change_in_the_metadata() -> None:
+    changing = {name: kind.changes for name, kind in KINDS.items() if kind.changes}
+    assert changing == {
+        "add-column": {"schema"},
+        "widen-column": {"schema"},
+        "set-property": {"property"},
+        "upgrade": {"format-version"},
+        "replace-table": PARTS,
+    }
+
+
+def test_a_kind_that_alters_and_does_not_say_what_may_change_anything() -> None:
+    class Alters(type(KINDS["add-column"])):  # type: ignore[misc]
+        name = "alters"
+        may_change = None
+
+    assert Alters().changes == PARTS
