@@ -285,8 +285,8 @@ class LiveEntries:
                 absent.append(f)
             else:
                 removed.append((f, was))
-        for f in absent:  # the same file may be told with another offset
-            other = next((k for k in self._live if k[0] == f.path), None)
+        for f in absent:  # the same delete file may be told with another offset
+            other = None if f.content == "data" else next((k for k in self._live if k[0] == f.path), None)
             removed.append((f, None if other is None else self._take(other, undo)))
         for f in c.added_files:
             self._live.setdefault(of(f), []).append(f)

@@ -64,6 +64,15 @@ def test_the_bug_is_found_in_recorded_runs(mutation: Mutation, worlds: list[Worl
     assert score.planted == PLACEMENTS
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", ["commits", "replay", "metadata"])
+def test_the_culprit_is_named_first(checker: str, worlds: list[World]) -> None:
+    mine = [m for m in MINE if m.checker == checker]
+    scores = [trial.try_mutation(m, BY_NAME[checker], worlds, placements=6, seed=4) for m in mine]
+    rest = {s.mutation.name: f"{s.accused} of {s.guilty}" for s in scores if s.accused < s.guilty}
+    assert sum(s.accused for s in scores) >= 0.95 * sum(s.guilty for s in scores) > 0, rest
+
+
 @pytest.mark.parametrize("mutation", MINE, ids=lambda m: m.name)
 def test_the_bug_is_found_in_simulated_runs(mutation: Mutation, simulated: list[World]) -> None:
     score = trial.try_mutation(mutation, BY_NAME[mutation.checker], simulated, placements=PLACEMENTS, seed=1)
