@@ -100,6 +100,7 @@ _SCENARIOS = {
     "reproduced": "Reproduced",
     "fixed": "Fixed in this version, not reproduced",
     "later": "Not reproduced, this version is too old",
+    "back": "Reproduced, although it was fixed before",
     "not reproduced": "Not reproduced",
 }
 """The state of a scenario → the first word of its headline."""
