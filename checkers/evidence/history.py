@@ -28,6 +28,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -145,7 +146,7 @@ class Operation:
         return (self.invoked.index,) if self.completed is None else (self.invoked.index, self.completed.index)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class History:
     """A whole history: header, events in index order, and problems of the file (empty when there are none)."""
 
@@ -160,7 +161,11 @@ class History:
             HistoryError: a completion without an invocation, a second completion, an op id used twice, or a process that
                 invokes while an operation of its own is still open.
         """
-        return list(pair(self.events))
+        return list(self._paired)
+
+    @cached_property
+    def _paired(self) -> tuple[Operation, ...]:
+        return tuple(pair(self.events))
 
 
 def contradictions(events: Sequence[Event]) -> tuple[str, ...]:

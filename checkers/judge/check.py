@@ -21,7 +21,7 @@ from checkers.judge.minimal import with_minimal
 from checkers.judge.registry import find
 from checkers.judge.runfolder import NO_PROMISES, Promises, Results
 from checkers.judge.stories import tell
-from checkers.judge.trail import trail
+from checkers.judge.trail import Trails
 from checkers.pointer import Pointer
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
@@ -158,8 +158,9 @@ def _explained(verdict: Verdict, checker: Checker | None, evidence: Evidence) ->
     try:
         if checker is not None:
             verdict = with_minimal(verdict, checker, evidence)
+        trails = Trails(evidence)
         told = tuple(
-            replace(a, trail=trail(evidence, a)) if n < TRAILS and a.ops else a for n, a in enumerate(verdict.anomalies)
+            replace(a, trail=trails.of(a)) if n < TRAILS and a.ops else a for n, a in enumerate(verdict.anomalies)
         )
     except Exception as e:  # keep the verdict even if explaining it fails
         return replace(verdict, notes=(*verdict.notes, f"not explained further: {type(e).__name__}: {e}"))

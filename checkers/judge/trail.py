@@ -24,14 +24,27 @@ MOST_ROWS = 6
 
 def trail(evidence: Evidence, anomaly: Anomaly) -> tuple[TrailStep, ...]:
     """One step per operation of the anomaly, the offender first; rows are limited to the anomaly's ids if it names any."""
-    by_id = {o.op: o for o in evidence.history.operations()}
-    ops = [by_id[op] for op in anomaly.ops if op in by_id][:MOST_OPERATIONS]
-    known: dict[str, _Known] = {}
-    for name in {anomaly.table or "", *(t for o in ops for t in tables_of(o))} & evidence.logs.keys():
-        log = evidence.logs[name]
-        known[name] = _Known(log, log.by_op(), frozenset(c.snapshot_id for c in log.main()))
-    keys = frozenset(anomaly.keys)
-    return tuple(_step(o, [known[t] for t in _tables(o, anomaly) if t in known], keys) for o in ops)
+    return Trails(evidence).of(anomaly)
+
+
+class Trails:
+    """The trails of one run's anomalies; what they need of the run is looked up once."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._by_id = {o.op: o for o in evidence.history.operations()}
+        self._known: dict[str, _Known] = {}
+
+    def of(self, anomaly: Anomaly) -> tuple[TrailStep, ...]:
+        """As :func:`trail`."""
+        ops = [self._by_id[op] for op in anomaly.ops if op in self._by_id][:MOST_OPERATIONS]
+        keys = frozenset(anomaly.keys)
+        return tuple(_step(o, [k for t in _tables(o, anomaly) if (k := self._of_table(t))], keys) for o in ops)
+
+    def _of_table(self, name: str) -> _Known | None:
+        if name not in self._known and (log := self._evidence.logs.get(name)) is not None:
+            self._known[name] = _Known(log, log.by_op(), frozenset(c.snapshot_id for c in log.main()))
+        return self._known.get(name)
 
 
 class _Known(NamedTuple):
