@@ -126,6 +126,11 @@ class Timeline:
         """Operation id → its commits, on main or not."""
         return self.log.by_op()
 
+    @cached_property
+    def unnamed(self) -> bool:
+        """Whether the log has a snapshot that names no operation, so that an operation may have made more than its commits."""
+        return any(c.op is None for c in self.log.commits)
+
     def on_main(self, op: str) -> list[Commit]:
         """The commits of an operation that main has, in chain order."""
         found = [c for c in self.commits.get(op, ()) if c.snapshot_id in self.position]

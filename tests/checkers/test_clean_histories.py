@@ -140,11 +140,15 @@ def rootless(log: TableLog, rng: Random) -> TableLog:
     )
 
 
+ENOUGH = tuple(c for c in ALL if c.name != "load")
+"""All checkers but ``load``: in so short a run all writes on a table may be refused, and then it says rightly that nothing was tested."""
+
+
 @pytest.mark.parametrize("batch", range(BATCHES))
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_clean_run_is_valid(level: Level, batch: int) -> None:
     for seed in range(batch * RUNS // BATCHES, (batch + 1) * RUNS // BATCHES):
-        results = check(clean(seed, level), ALL)
+        results = check(clean(seed, level), ENOUGH)
         assert results.valid is True, (seed, level, told(results))
 
 

@@ -75,6 +75,9 @@ class Heard:
     def progress(self, done: int, total: int | None) -> None:
         """Nothing."""
 
+    def lasts(self, seconds: float | None) -> None:
+        """Nothing."""
+
 
 def context(folder: Path, stop_when: str, heard: Heard) -> RunContext:
     """A run of 40 operations on one table by two writers."""
@@ -109,7 +112,7 @@ def executed(folder: Path, stop_when: str, good: int = 3) -> tuple[list[Operatio
     watchdog = Watchdog(run.run_id, remove=[])
     with slots(folder, good) as writers, Recorder(run.folder.history, {}) as recorder:
         follower = Follower({}, lambda table: None, recorder.now, None)
-        phases = Phases(run, recorder, follower, writers, None, watchdog, Progress(heard, None))
+        phases = Phases(run, recorder, follower, writers, None, watchdog, Progress(heard, run.workload))
         try:
             for phase in run.workload.resolved_phases():
                 phases.phase(phase)
