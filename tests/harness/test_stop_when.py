@@ -75,6 +75,9 @@ class Heard:
     def progress(self, done: int, total: int | None) -> None:
         """Nothing."""
 
+    def lasts(self, seconds: float | None) -> None:
+        """Nothing."""
+
 
 def context(folder: Path, stop_when: str, heard: Heard) -> RunContext:
     """A run of 40 operations on one table by two writers."""
@@ -109,7 +112,7 @@ def executed(folder: Path, stop_when: str, good: int = 3) -> tuple[list[Operatio
     watchdog = Watchdog(run.run_id, remove=[])
     with slots(folder, good) as writers, Recorder(run.folder.history, {}) as recorder:
         follower = Follower({}, lambda table: None, recorder.now, None)
-        phases = Phases(run, recorder, follower, writers, None, watchdog, Progress(heard, None))
+        phases = Phases(run, recorder, follower, writers, None, watchdog, Progress(heard, run.workload))
         try:
             for phase in run.workload.resolved_phases():
                 phases.phase(phase)
@@ -129,7 +132,7 @@ def test_the_load_ends_when_two_writers_cannot_read_a_table_and_the_final_reads_
     assert of_phase(operations, "final-reads") == 2
     assert ended is not None and ended.startswith("t: unreadable since ") and "a file that no error names" in ended
     assert [x for x in heard.said if x.startswith("t: unreadable")] == [ended], "it is said once"
-    assert heard.said[-1] == "stop_when: unreadable: the load ends here"
+    assert heard.said[-2:] == ["stop_when: unreadable: the load ends here", "reading every table"]
 
 
 @pytest.mark.parametrize(("stop_when", "good"), [("", 3), ("stop_when: unreadable\n", 99)])
