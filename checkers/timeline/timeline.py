@@ -356,6 +356,11 @@ class Timeline:
         """The metadata versions, with the times when they can have been made."""
         return Chain(self.log, tuple(self.everything.values()))
 
+    @cached_property
+    def nameless(self) -> bool:
+        """Whether the log has a snapshot of which nobody knows whose it is."""
+        return any(c.op is None for c in self.log.commits)
+
     def gap_before(self, n: int) -> bool:
         """Whether the log may lack versions between version n - 1 and version n; for 0: whether the table had versions before the log."""
         if n:

@@ -77,7 +77,10 @@ def column_renamed_and_replaced() -> Drawing:
     d = drawn(2, by("identity"))
     d.commit(1, add=[at("data/a", 5)], added=(row(5, "data/a"),))
     fields = [{**LONG, "name": "old"}, {**LONG, "id": 2}]
-    d.version(schemas=[*d.versions[-1].raw["schemas"], {"schema-id": 1, "type": "struct", "fields": fields}])
+    schemas = [*d.versions[-1].raw["schemas"], {"schema-id": 1, "type": "struct", "fields": fields}]
+    d.event("invoke", "add-column", "x", value={"column": "id"})
+    d.version(schemas=schemas, current_schema_id=1, last_column_id=2)
+    d.event("ok", "add-column", "x")
     d.commit(2, remove=[at("data/a", 5)], removed=(row(77, "data/a"),), operation="delete")
     return d
 
@@ -108,7 +111,9 @@ def upgraded_after_position_deletes() -> Drawing:
     d.commit(1, add=[A])
     d.commit(2, add=[old], removed=(row(1, A.path, old.path),))
     d.format_version = 3
+    d.event("invoke", "upgrade", "u", value={})
     d.version(format_version=3, next_row_id=0)
+    d.event("ok", "upgrade", "u")
     d.commit(
         3, add=[vector("data/v", A.path)], remove=[old], operation="replace", added_rows=2, change={"next_row_id": 2}
     )
