@@ -177,7 +177,8 @@ def _idle(missed: Mapping[str, Sequence[Operation]]) -> str:
     ends: Counter[str] = Counter(o.type for o in ops)
     words = {"fail": "failed", "info": "of unknown outcome", "ok": "acknowledged without a change"}
     how = ", ".join(f"{ends[end]} {said}" for end, said in words.items() if ends[end])
-    text = f"{explain.listing(missed)}: none of {explain.count(len(ops), 'write')} changed anything ({how}), so nothing was tested there"
+    which = "the only write changed nothing" if len(ops) == 1 else f"none of {len(ops)} writes changed anything"
+    text = f"{explain.listing(missed)}: {which} ({how}), so nothing was tested there"
     if ends["ok"] == len(ops):
         return text
     error, count = commonest(o.error for o in ops if o.type != "ok")

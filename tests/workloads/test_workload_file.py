@@ -95,7 +95,7 @@ def test_what_is_not_said_has_a_default() -> None:
         (
             ("length:", "stop_when: unreadble\nlength:"),
             5,
-            "stop_when: 'unreadble' is not allowed; allowed: 'unreadable'",
+            "stop_when: 'unreadble' is not allowed (did you mean unreadable?); allowed: unreadable",
         ),
         (
             ("{ops: 10}", "{ops: 10"),
