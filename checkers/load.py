@@ -117,7 +117,7 @@ class Load(Checker):
         if not ops and evidence.tables:
             undecided.append("the workload invoked no operation, so nothing was tested")
         notes = [
-            f"{kind}: none of {explain.count(n['operations'], 'operation')} succeeded; {_commonest(n)}"
+            f"{kind}: {_none_succeeded(n['operations'])}; {_commonest(n)}"
             for kind, n in never.items()
         ]
         notes += [_idle({t: ops}) for t, ops in idle.items() if t not in broken]
@@ -183,6 +183,10 @@ def _idle(missed: Mapping[str, Sequence[Operation]]) -> str:
         return text
     error, count = commonest(o.error for o in ops if o.type != "ok")
     return f"{text}; the commonest error, {_times(count)}: {error}"
+
+
+def _none_succeeded(operations: int) -> str:
+    return "the only operation did not succeed" if operations == 1 else f"none of {operations} operations succeeded"
 
 
 def _commonest(n: NeverSucceeded) -> str:
