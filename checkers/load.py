@@ -116,10 +116,7 @@ class Load(Checker):
             undecided.append(_idle(broken))
         if not ops and evidence.tables:
             undecided.append("the workload invoked no operation, so nothing was tested")
-        notes = [
-            f"{kind}: {_none_succeeded(n['operations'])}; {_commonest(n)}"
-            for kind, n in never.items()
-        ]
+        notes = [f"{kind}: {_none_succeeded(n['operations'])}; {_commonest(n)}" for kind, n in never.items()]
         notes += [_idle({t: ops}) for t, ops in idle.items() if t not in broken]
         unwritten = [t for t in tables if not tables[t]["writes"]]
         if ops and unwritten:

@@ -283,7 +283,7 @@ def test_down_without_up_has_nothing_to_do(tmp_path: Path) -> None:
     ],
 )
 def test_bad_arguments_point_to_the_help_of_their_command(arguments: list[str], shows: str, tmp_path: Path) -> None:
-    done = inside(*arguments, cwd=tmp_path, ICEQUAKE_COMMAND="icequake")
+    done = inside(*arguments, cwd=tmp_path)
     assert done.returncode == 254
     assert last_line(done.stderr).endswith(f"see `{shows}`")
 
