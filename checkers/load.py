@@ -116,10 +116,7 @@ class Load(Checker):
             undecided.append(_idle(broken))
         if not ops and evidence.tables:
             undecided.append("the workload invoked no operation, so nothing was tested")
-        notes = [
-            f"{kind}: none of {_count(n['operations'], 'operation')} succeeded; {_commonest(n)}"
-            for kind, n in never.items()
-        ]
+        notes = [f"{kind}: {_none_succeeded(n['operations'])}; {_commonest(n)}" for kind, n in never.items()]
         notes += [_idle({t: ops}) for t, ops in idle.items() if t not in broken]
         unwritten = [t for t in tables if not tables[t]["writes"]]
         if ops and unwritten:
@@ -177,19 +174,20 @@ def _idle(missed: Mapping[str, Sequence[Operation]]) -> str:
     ends: Counter[str] = Counter(o.type for o in ops)
     words = {"fail": "failed", "info": "of unknown outcome", "ok": "acknowledged without a change"}
     how = ", ".join(f"{ends[end]} {said}" for end, said in words.items() if ends[end])
-    text = f"{explain.listing(missed)}: none of {_count(len(ops), 'write')} changed anything ({how}), so nothing was tested there"
+    which = "the only write changed nothing" if len(ops) == 1 else f"none of {len(ops)} writes changed anything"
+    text = f"{explain.listing(missed)}: {which} ({how}), so nothing was tested there"
     if ends["ok"] == len(ops):
         return text
     error, count = commonest(o.error for o in ops if o.type != "ok")
     return f"{text}; the commonest error, {_times(count)}: {error}"
 
 
+def _none_succeeded(operations: int) -> str:
+    return "the only operation did not succeed" if operations == 1 else f"none of {operations} operations succeeded"
+
+
 def _commonest(n: NeverSucceeded) -> str:
     return f"the commonest error, {_times(n['count'])}: {n['error']}"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def _times(n: int) -> str:

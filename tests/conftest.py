@@ -35,7 +35,11 @@ settings.load_profile("default" if os.environ.get("ICEQUAKE_EXPLORE") else "stea
 
 
 def pytest_configure() -> None:
-    """A program started in the background of a shell ignores Ctrl-C, and so do its children; the tests send it to theirs."""
+    """A program started in the background of a shell ignores Ctrl-C, and so do its children; the tests send it to theirs.
+
+    The bootstrap script says how the user called it, for messages; here nobody called anything, whichever way the tests were started.
+    """
+    os.environ.pop("ICEQUAKE_COMMAND", None)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     store.forbid()
 

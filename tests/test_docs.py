@@ -1,4 +1,4 @@
-"""Every link in the documents points at something that exists, and README.md stays short enough to be read."""
+"""Every link in the documents points at something that exists, README.md stays short enough to be read, and numbers and names are true."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+
+from checkers.judge.check import ALL as CHECKERS
+from checkers.selftest import ALL
 
 ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())
 TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -74,6 +77,29 @@ def test_the_readme_states_no_number_of_checkers() -> None:
     """It differs from run to run, because not every checker applies to every run, and it grows."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert re.findall(r"(?:\b\d+|\b(?:eight|nine|ten|eleven|twelve)) checkers\b", text) == []
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/checkers.md"])
+def test_documents_state_the_number_of_planted_bugs(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    assert re.findall(r"plants (\d+) known bugs", text) == [str(len(ALL))]
+
+
+def test_the_readme_states_the_number_of_placements() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"each fifty times at random places. The right checker finds all\s+([\d,]*\d)", text) == [
+        f"{50 * len(ALL):,}"
+    ]
+
+
+def test_the_documents_name_every_checker_and_what_it_finds() -> None:
+    """Of those whose names need no suffix."""
+    text = (ROOT / "docs/checkers.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| \[`([a-z]+)`\]", text, re.MULTILINE) == [c.name for c in CHECKERS]
+    found = dict(re.findall(r"^\| `([a-z]+)` \| (.*) \|$", text, re.MULTILINE))
+    for c in CHECKERS:
+        if c.name in ("commits", "linearizable", "metadata", "liveness", "atomicity", "pointer"):
+            assert {*re.findall(r"`([a-z0-9-]+)`", found[c.name])} == c.names, c.name
 
 
 def test_the_readme_begins_with_a_demonstration() -> None:

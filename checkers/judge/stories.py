@@ -275,10 +275,10 @@ def _step(
     if name == "false-failure":
         text = f"{who}: reported as failed, but the commit is on main"
     elif name == "missing-file" and ops and {*ops} <= {*failed} and not cleaned:
-        text = f"{who}: the client that believed this failure deleted {_count(files, 'file')} that main needs"
+        text = f"{who}: the client that believed this failure deleted {explain.count(files, 'file')} that main needs"
     elif name == "missing-file":
         by = f" of {who}" if ops else ""
-        text = f"{_count(files, 'file')}{by} that main needs {'is' if files == 1 else 'are'} not in the store"
+        text = f"{explain.count(files, 'file')}{by} that main needs {'is' if files == 1 else 'are'} not in the store"
     elif name == "lost-commit":
         victims = explain.listing(_named([v for a in found if (v := facts.victim(a)) is not None], operations))
         movers = explain.listing(_named(sorted({op for a in found for op in facts.at_fault(a)}), operations))
@@ -286,7 +286,7 @@ def _step(
     elif name == "duplicate-commit":
         text = f"{who}: committed more than once"
     else:
-        text = f"{_count(len(found), 'anomaly', 'anomalies')}" + (f" of {who}" if who else "")
+        text = f"{explain.count(len(found), 'anomaly', 'anomalies')}" + (f" of {who}" if who else "")
     return Step(name, tuple(dict.fromkeys(a.checker for a in found)), len(found), ops[: explain.MOST], text)
 
 
@@ -298,7 +298,3 @@ def _first(a: Anomaly, facts: _Facts) -> str | None:
 def _named(ops: Iterable[str], operations: Mapping[str, Operation]) -> Iterator[str]:
     for op in dict.fromkeys(ops):
         yield f"{operations[op].f} {op}" if op in operations else op
-
-
-def _count(n: int, one: str, many: str | None = None) -> str:
-    return f"{n} {one if n == 1 else many or one + 's'}"

@@ -3,10 +3,10 @@
 Other checkers ask what clients saw. This one reads the table's own files: *every* metadata.json that the catalog's pointer named, not
 only the last. A version that was wrong for a second misled whoever read it then, and later versions may show no trace of it.
 
-Three parts judge a table's log, each on its own subject: ``checkers.metadata.versions`` (versions, and what vanished from one to the
+Two parts judge a table's log, each on its own subject: ``checkers.metadata.versions`` (versions, and what changed from one to the
 next) and ``checkers.metadata.files`` (files, manifests, summaries), on the chain of versions that ``checkers.timeline.version_order``
-builds. ``checkers.metadata.rules`` is the table of rules, each with its section of the specification. The checker ignores the
-workload's meanings, so it also judges tables that other engines wrote.
+builds. ``checkers.metadata.rules`` is the table of rules, each with its section of the specification. Of an operation the checker knows
+only what its kind may change or take away (``checkers.metadata.responsible``), so it also judges tables that other engines wrote.
 """
 
 from __future__ import annotations

@@ -80,9 +80,9 @@ class Numbers(Judging):
             parent = known[c.parent_id or 0]
             self.found(
                 "unknown-parent",
-                f"{explain.snapshot(c)}{self.by.of(c)} has the parent {explain.snapshot(parent)}{self.by.of(parent)}, which descends from it, "
-                f"over {len(cycle)} snapshots: none of them has a first ancestor, and version {parent.metadata} is the first to show "
-                f"that parent, version {c.metadata} its child.",
+                f"{explain.snapshot(c)}{self.by.of(c)} has the parent {explain.snapshot(parent)}{self.by.of(parent)}, which descends from it "
+                f"over {len(cycle)} snapshots, so none of them has a first ancestor. Version {parent.metadata} is the first to show that "
+                f"parent, version {c.metadata} its child.",
                 ops=tuple(x.op for x in (c, parent) if x.op is not None),
                 snapshots=(c.snapshot_id, parent.snapshot_id),
             )

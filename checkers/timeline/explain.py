@@ -32,6 +32,11 @@ def after(k: int) -> str:
     return f"after commit {k} of main" if k else "before the first commit of main"
 
 
+def count(n: int, one: str, many: str | None = None) -> str:
+    """``1 file``, ``2 files``, ``2 anomalies`` (``many`` if it is not ``one`` with an s)."""
+    return f"{n} {one if n == 1 else many or one + 's'}"
+
+
 def listing(items: Iterable[object], most: int = MOST) -> str:
     """``a, b, c and 7 more``."""
     words = [str(i) for i in items]

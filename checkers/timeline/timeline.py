@@ -126,11 +126,6 @@ class Timeline:
         """Operation id → its commits, on main or not."""
         return self.log.by_op()
 
-    @cached_property
-    def unnamed(self) -> bool:
-        """Whether the log has a snapshot that names no operation, so that an operation may have made more than its commits."""
-        return any(c.op is None for c in self.log.commits)
-
     def on_main(self, op: str) -> list[Commit]:
         """The commits of an operation that main has, in chain order."""
         found = [c for c in self.commits.get(op, ()) if c.snapshot_id in self.position]
@@ -360,6 +355,11 @@ class Timeline:
     def chain(self) -> Chain:
         """The metadata versions, with the times when they can have been made."""
         return Chain(self.log, tuple(self.everything.values()))
+
+    @cached_property
+    def nameless(self) -> bool:
+        """Whether the log has a snapshot of which nobody knows whose it is."""
+        return any(c.op is None for c in self.log.commits)
 
     def gap_before(self, n: int) -> bool:
         """Whether the log may lack versions between version n - 1 and version n; for 0: whether the table had versions before the log."""

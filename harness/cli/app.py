@@ -73,10 +73,7 @@ def main() -> None:
 
 
 def _main() -> int:
-    options = {}
-    if not sys.stdout.isatty():  # a log has no width, and boxes are drawn for eyes
-        app.rich_markup_mode = None
-        options = {"terminal_width": WITHOUT_END}
+    options = {} if sys.stdout.isatty() else {"terminal_width": WITHOUT_END}  # a log has no width
     try:
         code = app(standalone_mode=False, **options)
         if code == TYPER_INTERRUPTED:

@@ -84,7 +84,7 @@ def prove(
             left = [_typed(p) for p, s in zip(paths, scenarios, strict=True) if ran[s.scenario] < times]
             words = [again, *left] if len(left) < len(scenarios) or names else [again]
             words += ["--times", str(times)] if times > 1 else []
-            words += ["--store", shlex.quote(str(store))] if store != Path("store") else []
+            words += ["--store", shlex.quote(os.path.abspath(store))] if store != Path("store") else []
             done = f"{len(finished)} of {times * len(scenarios)} scenarios are done, their runs are in {store}"
             raise stopping.Stopped(f"{done}; run the others with: {' '.join(words)}") from e
     if output is not None:
@@ -119,10 +119,10 @@ def _table_of(scenarios: Sequence[Scenario], proofs: Sequence[Proof]) -> Table:
 
 
 def _typed(path: Path) -> str:
-    """A scenario as it is typed: one of the library by its name, another by its file."""
+    """A scenario as it is typed in any folder: one of the library by its name, another by the absolute path of its file."""
     from workloads.file import scenario
 
-    return path.stem if path.parent == scenario.LIBRARY else shlex.quote(str(path))
+    return path.stem if path.parent == scenario.LIBRARY else shlex.quote(os.path.abspath(path))
 
 
 def matrix(
@@ -151,11 +151,12 @@ def matrix(
     cells = list(predicted.cells(tuple(k for k in predicted.KINDS if not only or k in only)))[:limit]
     other = None if against is None else _other_matrix(against)
     release = release_of(iceberg)
-    words = ["matrix", *(w for k in only or () for w in ("--only", k)), "--into", str(into), "--catalog", catalog]
-    words += [
-        w for o, v in (("--limit", limit), ("--iceberg", iceberg), ("--against", against)) if v for w in (o, str(v))
-    ]
-    goes_on = f"the same command continues: {anywhere()} {shlex.join(words)}"
+    words = ["matrix", *(w for k in only or () for w in ("--only", k)), "--into", os.path.abspath(into)]
+    words += ["--catalog", catalog]
+    words += ["--limit", str(limit)] if limit else []
+    words += ["--iceberg", path_anywhere(iceberg)] if iceberg else []
+    words += ["--against", os.path.abspath(against)] if against else []
+    goes_on = f"the same command continues: {shlex.join([anywhere(), *words])}"
     stopping.current().way_on = lambda: goes_on
     with Voice(quiet=quiet, unit="cells") as voice, details_in(into):
         installation = setup.ensure_release(release)

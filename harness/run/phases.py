@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from checkers.evidence import error_chain
-from checkers.evidence.history import Recorder
+from checkers.evidence.history import ErrorChain, Recorder
 from checkers.timeline.unreadable import Watch, file_words
 from compose.processes.watchdog import Watchdog
 from harness.run.context import RunContext
@@ -282,18 +282,22 @@ class Phases:
                 self._follower.committed(name)
         self._progress.one_more(phase)
         if phase == "setup" and result != "ok" and not self._stop.is_set():
-            name, said = error_chain.most_specific(answer["error"])
-            why = f"{error_chain.short_class(name)}: {' '.join(said.split())[:MOST_QUOTED]}"
-            raise RunError(
-                f"table {table} could not be filled ({op}): {why}; look at the table's properties in the workload file; "
-                f"the writers' logs are in {self._run.folder.logs}"
-            )
+            raise self._not_filled(table, op, error)
         if result == "info":
             self._processes[n] += len(self._processes)
         if died is not None and not self._stop.is_set():
             self._run.say(f"writer w{n}: {type(died).__name__}; replaced")
             self._replace(slot)
         return result
+
+    def _not_filled(self, table: str, op: str, error: ErrorChain | None) -> RunError:
+        """What ends a run whose table could not be filled."""
+        name, said = error_chain.most_specific(error)
+        why = f"{error_chain.short_class(name)}: {' '.join(said.split())[:MOST_QUOTED]}"
+        return RunError(
+            f"table {table} could not be filled ({op}): {why}; look at the table's properties in the workload file; "
+            f"the writers' logs are in {self._run.folder.logs}"
+        )
 
     def _became_unreadable(self, table: str) -> None:
         """Say it once for each table; end the load if the workload wants that."""

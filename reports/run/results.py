@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from checkers.judge.known import Known
+from checkers.judge.proof import WORDS
 from checkers.judge.stories import Step, Story, Told
 from checkers.timeline.unreadable import Unreadable
 from checkers.verdict import Anomaly, MinimalHistory, TrailRow, TrailSnapshot, TrailStep, Verdict
@@ -90,11 +91,12 @@ def _known(value: object) -> tuple[Known, ...]:
 
 
 def verdict_words(results: Mapping[str, Any]) -> str:
-    """The verdict of a ``results.json`` in a few words, for a list of runs: ``valid, undelete ×3 allowed``."""
+    """The verdict of a ``results.json`` in a few words, for a list of runs: ``valid, undelete ×3 allowed``; of a scenario its result."""
     found = [a for v in map(verdict_from_json, _mappings(results.get("checkers"))) for a in v.anomalies]
     unmet = unmet_expectations(found)
-    if mapping(results.get("scenario")).get("state") == "reproduced":
-        return "reproduced"
+    state = mapping(results.get("scenario")).get("state")
+    if state in WORDS and results.get("complete", True) is True:
+        return WORDS[state]
     valid = results.get("valid")
     if valid is True:
         allowed = [a.name for a in found if a.same_as is None and a.name in strings(results.get("allowed"))]

@@ -109,13 +109,8 @@ def scenario_facts(run: Stored) -> list[tuple[str, str, str | None]]:
     out += [("this release", f"Iceberg {ran}", None)] if ran else []
     if isinstance(told.get("link"), str):
         out += [("discussion", words.link_label(told["link"]), link(told["link"]))]
-    out += [
-        (
-            "remedy",
-            str(told.get("remedy") or "none known" if told.get("anomalies") else told.get("remedy") or "none needed"),
-            None,
-        )
-    ]
+    without = "none known" if told.get("anomalies") else "none needed"
+    out += [("remedy", str(told.get("remedy") or without), None)]
     return [(name, words.shorten(text, 400), href) for name, text, href in out]
 
 

@@ -77,11 +77,10 @@ def column_renamed_and_replaced() -> Drawing:
     d = drawn(2, by("identity"))
     d.commit(1, add=[at("data/a", 5)], added=(row(5, "data/a"),))
     fields = [{**LONG, "name": "old"}, {**LONG, "id": 2}]
-    d.event("invoke", "add-column", "c", value={})
-    d.version(
-        schemas=[*d.versions[-1].raw["schemas"], {"schema-id": 1, "type": "struct", "fields": fields}], last_column_id=2
-    )
-    d.event("info", "add-column", "c")
+    schemas = [*d.versions[-1].raw["schemas"], {"schema-id": 1, "type": "struct", "fields": fields}]
+    d.event("invoke", "add-column", "x", value={"column": "id"})
+    d.version(schemas=schemas, current_schema_id=1, last_column_id=2)
+    d.event("ok", "add-column", "x")
     d.commit(2, remove=[at("data/a", 5)], removed=(row(77, "data/a"),), operation="delete")
     return d
 

@@ -75,7 +75,7 @@ def test_a_table_on_which_every_write_failed_is_unknown_and_the_reason_quotes_th
 def test_a_healthy_table_does_not_vouch_for_the_one_beside_it() -> None:
     ops = [op("w0-0"), op("w0-1", "fail", table="u", error=CODEC)]
     v = judged(*ops, commits={"t": [commit("w0-0")], "u": []})
-    assert v.valid == "unknown" and v.notes[0].startswith("u: none of 1 write changed anything")
+    assert v.valid == "unknown" and v.notes[0].startswith("u: the only write changed nothing")
 
 
 def test_the_commit_of_the_set_up_is_none_of_the_workloads() -> None:
@@ -96,7 +96,7 @@ def test_writes_that_found_nothing_to_change_are_told_and_not_unknown() -> None:
     v = judged(op("w0-0", f="update-register"), commits={"t": [commit("w0-0", files=False)]})
     assert v.valid is True
     assert v.notes[0] == (
-        "t: none of 1 write changed anything (1 acknowledged without a change), so nothing was tested there"
+        "t: the only write changed nothing (1 acknowledged without a change), so nothing was tested there"
     )
 
 
@@ -152,7 +152,7 @@ def test_half_a_transfer_is_no_lack_of_load() -> None:
     ops = [op("w0-0", "info", f="transfer", value={"ids": [0], "into": "u", "amount": 1}, error=CODEC)]
     assert judged(*ops, commits={"t": [commit("w0-0")], "u": []}).valid is True
     neither = judged(*ops, commits={"t": [], "u": []})
-    assert neither.valid == "unknown" and neither.notes[0].startswith("t, u: none of 1 write changed anything")
+    assert neither.valid == "unknown" and neither.notes[0].startswith("t, u: the only write changed nothing")
 
 
 def test_a_table_without_a_log_goes_by_what_writers_were_told() -> None:

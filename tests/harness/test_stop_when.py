@@ -132,7 +132,7 @@ def test_the_load_ends_when_two_writers_cannot_read_a_table_and_the_final_reads_
     assert of_phase(operations, "final-reads") == 2
     assert ended is not None and ended.startswith("t: unreadable since ") and "a file that no error names" in ended
     assert [x for x in heard.said if x.startswith("t: unreadable")] == [ended], "it is said once"
-    assert heard.said[-1] == "stop_when: unreadable: the load ends here"
+    assert heard.said[-2:] == ["stop_when: unreadable: the load ends here", "reading every table"]
 
 
 @pytest.mark.parametrize(("stop_when", "good"), [("", 3), ("stop_when: unreadable\n", 99)])

@@ -158,12 +158,12 @@ def test_a_stopped_prove_shows_what_is_done_and_names_the_scenarios_that_are_lef
     monkeypatch.setattr(prove, "prove", stopped)
     own = tmp_path / "my own.yaml"
     shutil.copy(scenario.LIBRARY / "rest-503-alone.yaml", own)
-    done = inside("prove", "undelete", "rest-503-lost-commit", own, "--store", tmp_path / "store", cwd=tmp_path)
+    done = inside("prove", "undelete", "rest-503-lost-commit", own.name, "--store", "runs", cwd=tmp_path)
     assert done.returncode == 130
     assert done.stdout.splitlines()[1].startswith("undelete") and len(done.stdout.splitlines()) == 2
     assert done.stderr.splitlines()[-1] == (
-        f"icequake: stopped by Ctrl-C; 1 of 3 scenarios are done, their runs are in {tmp_path}/store; run the others with: "
-        f"icequake prove rest-503-lost-commit '{own}' --store {tmp_path}/store"
+        "icequake: stopped by Ctrl-C; 1 of 3 scenarios are done, their runs are in runs; run the others with: "
+        f"icequake prove rest-503-lost-commit '{own}' --store {tmp_path}/runs"
     )
 
 
@@ -173,7 +173,7 @@ def test_a_stopped_matrix_names_the_command_that_continues_it(tmp_path: Path, mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Matrix, "measure", stopped)
-    done = inside("matrix", "--only", "delete", "--limit", "5", "--into", tmp_path / "m", cwd=tmp_path)
+    done = inside("matrix", "--only", "delete", "--limit", "5", "--into", "m", cwd=tmp_path)
     assert done.returncode == 130
     assert done.stderr.splitlines()[-1] == (
         "icequake: stopped by Ctrl-C; 0 of 5 cells are measured; the same command continues: "

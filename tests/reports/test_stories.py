@@ -102,6 +102,10 @@ def test_an_unmet_expectation_is_the_headline_and_no_anomaly(tmp_path: Path) -> 
         ({"valid": False}, "anomalies found"),
         ({"valid": "unknown"}, "unknown"),
         ({"valid": "unknown", "scenario": {"state": "reproduced"}}, "reproduced"),
+        ({"valid": True, "scenario": {"state": "back"}}, "reproduced, although it was fixed before"),
+        ({"valid": False, "scenario": {"state": "fixed"}}, "not reproduced (fixed in this version)"),
+        ({"valid": False, "scenario": {"state": "not reproduced"}}, "not reproduced"),
+        ({"valid": "unknown", "complete": False, "scenario": {"state": "not reproduced"}}, "unknown"),
         ({}, "not checked"),
     ],
 )
@@ -236,6 +240,13 @@ def test_a_reproduced_scenario_is_headed_by_what_it_shows(tmp_path: Path) -> Non
             False,
             "valid",
             "Fixed in this version, not reproduced: an acknowledged INSERT lost its manifest list",
+        ),
+        (
+            "jdbc-no-rival",
+            Outcome("back", ("it is fixed since 1.11.0, and this 1.12.0 shows it",)),
+            True,
+            "invalid",
+            "Reproduced, although it was fixed before: an acknowledged INSERT lost its manifest list",
         ),
         (
             "undelete",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.judge.proof import newer
+from checkers.judge.releases import newer
 from compose.install.installation import Installation
 from harness.cli.check import publish
 from harness.experiments.prove import GROUPS, alone, prove

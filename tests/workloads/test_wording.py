@@ -286,7 +286,9 @@ def test_a_value_that_iceberg_refuses_is_an_error_of_the_file(name: str, value: 
 
 def test_a_scenario_s_properties_are_checked_too() -> None:
     text = scenario.LIBRARY.joinpath("upgrade-two-dvs.yaml").read_text()
-    with pytest.raises(WorkloadError, match=r":7: write.delete.granularity: 'partitoin' is not allowed \(did you mean"):
+    line = 1 + text[: text.index("granularity: partition")].count("\n")
+    said = rf":{line}: write.delete.granularity: 'partitoin' is not allowed \(did you mean"
+    with pytest.raises(WorkloadError, match=said):
         scenario.parse(text.replace("granularity: partition", "granularity: partitoin"), "s.yaml")
 
 

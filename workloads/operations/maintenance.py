@@ -167,7 +167,7 @@ class ReplaceTable(_Maintenance):
 
 
 class RemoveOrphanFiles(_Maintenance):
-    """Deletes files that no snapshot needs and that are older than ``older_than`` seconds (0 … ; a minute).
+    """Deletes files that no snapshot needs and that are older than ``older_than`` (a minute if it is not given).
 
     Uses Iceberg's Java action, because the procedure refuses less than a day. With a short age it deletes, by design, files that a running
     operation has written but not committed; the commit then leaves a table whose files are missing.
