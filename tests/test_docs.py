@@ -9,6 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from checkers.selftest import ALL as PLANTED
+from harness.cli.lists import WHAT
+
 ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())
 TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 DOCUMENTS = [ROOT / name for name in TOP] + sorted((ROOT / "docs").rglob("*.md"))
@@ -79,6 +82,18 @@ def test_the_readme_states_no_number_of_checkers() -> None:
 def test_the_readme_begins_with_a_demonstration() -> None:
     first = re.search(r"^\$ (.*)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert first is not None and first[1] == "./icequake prove undelete"
+
+
+def test_the_readme_lists_what_can_be_listed() -> None:
+    (line,) = re.findall(
+        r"^\./icequake list \[WHAT\] +(.*)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert tuple(line.split(", ")) == WHAT
+
+
+def test_the_readme_counts_the_planted_bugs() -> None:
+    (count,) = re.findall(r"plants more than (\d+) known bugs", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert int(count) < len(PLANTED) <= int(count) + 100
 
 
 def test_every_document_is_reachable_from_the_readme() -> None:
