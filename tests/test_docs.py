@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from checkers.selftest import ALL as PLANTED
+from compose.servers import minio
 from harness.cli.lists import WHAT
 
 ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())
@@ -89,6 +90,12 @@ def test_the_readme_lists_what_can_be_listed() -> None:
         r"^\./icequake list \[WHAT\] +(.*)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
     )
     assert tuple(line.split(", ")) == WHAT
+
+
+def test_the_servers_of_up_have_the_keys_and_the_bucket_of_the_page() -> None:
+    text = (ROOT / "docs" / "own-catalog.md").read_text(encoding="utf-8")
+    assert f"AWS_ACCESS_KEY_ID={minio.ACCESS_KEY} AWS_SECRET_ACCESS_KEY={minio.SECRET_KEY}\n" in text
+    assert f"the bucket `{minio.BUCKET}`" in text
 
 
 def test_the_readme_counts_the_planted_bugs() -> None:

@@ -44,6 +44,8 @@ def last_line(stderr: str) -> str:
     [
         (["run"], "Missing argument"),
         (["run", "quik"], "did you mean quick?"),
+        (["run", "undelete"], "undelete is a scenario, not a workload; `icequake prove undelete` runs it"),
+        (["prove", "quick"], "quick is a workload, not a scenario; `icequake run quick` runs it"),
         (["run", "quick", "--ops", "none"], "Invalid value for '--ops': must be a whole number; see"),
         (["run", "quick", "--ops", "3", "--time", "3s"], "give one of them"),
         (["run", "quick", "--time", "soon"], "must be a length of time"),

@@ -407,6 +407,8 @@ def find(name: str) -> Path:
     for candidate in (LIBRARY / f"{name}.yaml", LIBRARY / path.name):
         if candidate.is_file() and (path.parent == Path() or path.parent.name == "workloads"):
             return candidate
+    if (LIBRARY / "scenarios" / f"{name}.yaml").is_file():
+        raise WorkloadError(f"{name} is a scenario, not a workload; `icequake prove {name}` runs it")
     library = sorted(p.stem for p in LIBRARY.glob("*.yaml"))
     raise WorkloadError(f"{name}: no such workload file{suggest(name, library)}; in the library: {', '.join(library)}")
 
