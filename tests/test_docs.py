@@ -99,8 +99,16 @@ def test_the_servers_of_up_have_the_keys_and_the_bucket_of_the_page() -> None:
 
 
 def test_the_readme_counts_the_planted_bugs() -> None:
-    (count,) = re.findall(r"plants more than (\d+) known bugs", (ROOT / "README.md").read_text(encoding="utf-8"))
-    assert int(count) < len(PLANTED) <= int(count) + 100
+    for name in ("README.md", "docs/checkers.md"):
+        (count,) = re.findall(r"plants more than (\d+) known bugs", (ROOT / name).read_text(encoding="utf-8"))
+        assert int(count) < len(PLANTED) <= int(count) + 100
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: str(d.relative_to(ROOT)))
+def test_a_table_ends_with_an_empty_line(document: Path) -> None:
+    """Markdown takes the line below a table for its next row."""
+    text = FENCE.sub("", document.read_text(encoding="utf-8"))
+    assert re.findall(r"^\|.*\|[ \t]*\n(?!\|)(.*\S.*)$", text, re.MULTILINE) == []
 
 
 def test_every_document_is_reachable_from_the_readme() -> None:
