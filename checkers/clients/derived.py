@@ -29,6 +29,7 @@ history, because Elle takes the writes of unknown outcome from completions."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -67,7 +68,7 @@ class Derived:
         history: with dense indices; times are those of the run.
         keys: the names of its keys.
         operations: how many of the run's operations it shows, and of how many.
-        left_out: sentences about tables and keys that it does not show.
+        left_out: sentences about tables, keys and operations that it does not show.
         level: the weakest promise of its tables, by Elle's name.
     """
 
@@ -214,9 +215,9 @@ def derive(evidence: Evidence, form: str, key: str | None = None) -> Derived:
     unexplained = {k for t in tables for k in t.unexplained}
     if unexplained:
         which = ", ".join(sorted(map(str, unexplained))[:3])
-        left_out.append(
-            f"{len(unexplained)} keys show copies, or values that no commit explains ({which}{', …' if len(unexplained) > 3 else ''})"
-        )
+        which += ", …" if len(unexplained) > 3 else ""
+        show = "1 key shows" if len(unexplained) == 1 else f"{len(unexplained)} keys show"
+        left_out.append(f"{show} copies, or values that no commit explains ({which})")
     steps: dict[str, list[_Step]] = {}
     for t in tables:
         for op, mine in t.steps.items():
@@ -235,6 +236,10 @@ def derive(evidence: Evidence, form: str, key: str | None = None) -> Derived:
         raise DerivedError(
             f"the run shows nothing of {form}: it needs operations that write {'log' if form == LIST_APPEND else 'val'}{why}"
         )
+    hidden = Counter(o.f for o in operations if not steps.get(o.op))
+    if hidden and key is None:
+        what = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items(), key=lambda x: (-x[1], x[0])))
+        left_out.append(f"operations that show nothing of {form}: {what}")
     serializable = all(t.timeline.spec.isolation == "serializable" for t in tables)
     level = "strict-serializable" if serializable else "strong-session-snapshot-isolation"
     return Derived(History({}, _numbered(events)), keys, (shown, len(operations)), tuple(left_out), level)

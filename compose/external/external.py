@@ -72,9 +72,13 @@ def store(url: str, spark: Mapping[str, str], environment: Mapping[str, str] | N
         raise ExternalError(Redaction(()).text(text))
     access = spark.get("s3.access-key-id") or known.get("AWS_ACCESS_KEY_ID")
     secret = spark.get("s3.secret-access-key") or known.get("AWS_SECRET_ACCESS_KEY")
-    for name, value in (("AWS_ACCESS_KEY_ID", access), ("AWS_SECRET_ACCESS_KEY", secret)):
+    for name, key, value in (
+        ("AWS_ACCESS_KEY_ID", "s3.access-key-id", access),
+        ("AWS_SECRET_ACCESS_KEY", "s3.secret-access-key", secret),
+    ):
         if not value:
-            raise ExternalError(f"--s3 {url}: the environment variable {name} is not set; export {name}=…")
+            text = f"the environment variable {name} is not set; export {name}=…, or give {key} under spark: of your catalog file"
+            raise ExternalError(f"the store {url}: {text}")
     region = spark.get("client.region") or known.get("AWS_REGION") or known.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
     host = parts.netloc if port is not None else parts.hostname
     return Store(f"{parts.scheme}://{host}", bucket, prefix.strip("/"), access or "", secret or "", region)

@@ -6,6 +6,7 @@ failed.
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated
 
@@ -85,12 +86,26 @@ def _main() -> int:
         return stopping.current().report()
     except Exception as e:
         if isinstance(e, _TyperError):
-            text = str(e.format_message()).rstrip(".")  # type: ignore[attr-defined]
+            text = plain_words(str(e.format_message()).rstrip("."))  # type: ignore[attr-defined]
             if text.startswith("Usage:"):  # no command: the message is the help
                 typer.echo(e.format_message())  # type: ignore[attr-defined]
                 return BAD_INPUT
             return report_failure(f"{text}; see `{_help()}`", BAD_INPUT)
         return explain(e if isinstance(e, Crash) else Crash(e), _help())
+
+
+_PLAIN = (
+    (r"Input should be a valid integer\b.*", "must be a whole number"),
+    (r"Input should be greater than or equal to (\S+)", r"must be at least \1"),
+    (r"Input should be less than or equal to (\S+)", r"must be at most \1"),
+)
+
+
+def plain_words(message: str) -> str:
+    """Typer's message, in which Pydantic's words of a wrong number are ours."""
+    for pattern, words in _PLAIN:
+        message = re.sub(pattern, words, message)
+    return message
 
 
 def _help() -> str:

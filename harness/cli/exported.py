@@ -9,6 +9,7 @@ from checkers.clients.models import TABLES
 from checkers.evidence import history
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.runfolder import load_evidence
+from reports.drawing.words import plural
 
 
 def exported(folder: RunFolder, form: str | None, key: str | None, say: Callable[[str], object]) -> str:
@@ -33,7 +34,8 @@ def exported(folder: RunFolder, form: str | None, key: str | None, say: Callable
         raise derived.DerivedError(f"--as {form}: unknown; allowed: {', '.join(derived.FORMS)}")
     found = derived.derive(load_evidence(folder.path), form, key)
     shown, of = found.operations
-    say(f"{shown} of {of} operations, {len(found.keys) if key is None else 1} keys")
+    keys = len(found.keys) if key is None else 1
+    say(f"{shown} of {of} operations, {plural(keys, 'key')}")
     for text in found.left_out:
         say(f"left out: {text}")
     if form == derived.REGISTER:
@@ -42,5 +44,5 @@ def exported(folder: RunFolder, form: str | None, key: str | None, say: Callable
             + ("; values are [key value]: one key alone with --key" if key is None else "")
         )
     else:
-        say(f"Elle's consistency model: {found.level}")
+        say(f"Elle's consistency model: {found.level}; for icequake check: --level {found.level}")
     return jepsen.to_edn(found.history, header=False)

@@ -117,7 +117,8 @@ class Voice:
         """What begins now takes so many seconds; None: it is not limited by time."""
         self._since, self._lasts = time.monotonic(), seconds
         if self._bar is not None:
-            self._bar.update(self._task, completed=0, total=None)
+            self._bar.update(self._task, completed=0)
+            self._bar.tasks[0].total = None  # update() takes None as unchanged: what ended would begin again from 0
 
     def _far(self) -> tuple[float, float | None]:
         """Seconds since what now goes on began, and how many it takes."""

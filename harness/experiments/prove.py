@@ -271,6 +271,8 @@ def _on_one(
             stops.add(stop)
             if stopped.is_set():
                 return
+            count = f" ({n + 1} of {times})" if times > 1 else ""
+            watcher.say(f"{scenario.scenario}{count}: runs")
             again = f"{command} {shlex.quote(named.get(scenario.scenario, scenario.scenario))}"
             proof = prove_once(bench, scenario, runs, again, publish, group=group, stop=stop)
             stops.discard(stop)
@@ -278,7 +280,6 @@ def _on_one(
                 return
             found[scenario.scenario, n] = proof
             finished(proof)
-            count = f" ({n + 1} of {times})" if times > 1 else ""
             watcher.say(f"{scenario.scenario}{count}: {WORDS[proof.state]}, {proof.seconds:.0f} s")
             for reason in proof.why:
                 watcher.say(f"  {reason}")

@@ -286,7 +286,8 @@ def _minimal_note(a: Anomaly) -> str:
     if a.minimal is None or not a.minimal.ops:
         return ""
     ops, ids, complete = a.minimal.ops, a.minimal.ids, a.minimal.complete
-    rows = f", considering only the rows of {', '.join(map(str, ids[:MOST_ROWS]))}" if ids else ""
+    which = f"{'id' if len(ids) == 1 else 'ids'} {', '.join(map(str, ids[:MOST_ROWS]))}"
+    rows = f", considering only the rows of {which}" if ids else ""
     more = f" (the first {MOST_OPS})" if len(ops) > MOST_OPS else ""
     why = "without any one of them it is gone" if complete else "the search was cut short, so fewer may suffice"
     return f"{words.plural(len(ops), 'operation')} show{'s' if len(ops) == 1 else ''} it{rows}{more}; {why}."

@@ -83,9 +83,11 @@ def _banner(run: Stored) -> Banner:
         return Banner("incomplete", "Not checked", f"There is no results.json yet; {scope} are recorded.")
     if run.valid == "unknown":
         open_ = [v for v in run.verdicts if v.valid == "unknown"]
-        why = f" {open_[0].checker}: {words.shorten(open_[0].notes[0], 240)}" if open_ and open_[0].notes else ""
-        which = ", ".join(v.checker for v in open_) or "the checkers"
-        return Banner("unknown", "Unknown", f"No anomaly was proven, but {which} could not decide.{why}")
+        which = ", ".join(v.checker for v in open_)
+        which = f"the checker{'s' if len(open_) > 1 else ''} {which}" if open_ else "the checkers"
+        lead = ": " if len(open_) == 1 else f". {open_[0].checker}: " if open_ else ""
+        why = f"{lead}{words.shorten(open_[0].notes[0], 240)}" if open_ and open_[0].notes else "."
+        return Banner("unknown", "Unknown", f"No anomaly was proven, but {which} could not decide{why}")
     if found:
         marks = {run.mark(a) for a in found}
         what = {

@@ -38,8 +38,8 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
 
     Args:
         run_folder: the summary reports missing files instead of raising.
-        width: columns to wrap explanations at; the terminal's (at most 110) when None. Commands and paths are never
-        wrapped. colour: whether to use terminal colours; decided by standard output and the environment when None.
+        width: columns to wrap explanations at; the terminal's (at most 110) when None. Commands and paths are never wrapped.
+        colour: whether to use terminal colours; decided by standard output and the environment when None.
 
     Raises:
         FileNotFoundError: there is no such folder.
@@ -123,7 +123,7 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
                     "show it, and no fewer" if complete and len(ops) > 1 else "show it" if len(ops) > 1 else "shows it"
                 )
                 out += wrap(f"{count} {show}: {', '.join(words.shorten(o, 40) for o in ops[:MOST_OPS])}", "    ")
-    unknown = [v for v in run.verdicts if v.valid == "unknown"]
+    unknown = [v for v in run.verdicts if v.valid == "unknown" and not (v.notes and v.notes[0] in verdict.sentence)]
     if unknown:
         out.append("")
         for v in unknown[:6]:

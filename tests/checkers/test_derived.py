@@ -180,6 +180,20 @@ def test_a_copied_row_is_left_out_and_named() -> None:
                 assert f != "r" or all((key, x) in elements for x in value), "each element that is read was appended"
 
 
+@pytest.mark.parametrize("form", derived.FORMS)
+def test_the_operations_that_are_not_shown_are_counted_by_kind(form: str) -> None:
+    evidence = simulated(1)
+    d = derived.derive(evidence, form)
+    (text,) = [text.partition(": ")[2] for text in d.left_out if text.startswith("operations that show nothing")]
+    counts = {kind: int(count) for count, kind in (part.split(" ") for part in text.split(", "))}
+    shown, of = d.operations
+    assert sum(counts.values()) == of - shown > 0
+    kinds = [o.f for o in evidence.history.operations()]
+    assert all(count <= kinds.count(kind) for kind, count in counts.items()) and counts["delete"] == kinds.count(
+        "delete"
+    )
+
+
 def test_one_register_alone_is_what_knossos_reads() -> None:
     evidence = simulated(1)
     everything = derived.derive(evidence, "register")

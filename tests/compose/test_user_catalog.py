@@ -239,7 +239,8 @@ def test_a_store_is_an_address_and_the_environments_credentials() -> None:
         ("s3://bucket", KEYS, "give http://host:9000/bucket"),
         ("http://h:port/b", KEYS, "give http://host:9000/bucket"),
         ("http://me:pw@h/b", KEYS, "not in the address"),
-        ("http://h/b", {}, "the environment variable AWS_ACCESS_KEY_ID is not set; export AWS_ACCESS_KEY_ID=…"),
+        ("http://h/b", {}, "the store http://h/b: the environment variable AWS_ACCESS_KEY_ID is not set; export "),
+        ("http://h/b", {}, "AWS_ACCESS_KEY_ID=…, or give s3.access-key-id under spark: of your catalog file"),
         ("http://h/b", {"AWS_ACCESS_KEY_ID": "x"}, "AWS_SECRET_ACCESS_KEY is not set"),
     ],
 )

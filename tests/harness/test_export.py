@@ -51,7 +51,9 @@ def test_a_form_of_other_tools_is_written_and_can_be_checked(form: str, recorded
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(file) and " keys" in done.stderr
     assert ("strict-serializable" in done.stderr) == (form != "register")
-    checked = inside("check", file, cwd=tmp_path)
+    level = done.stderr.partition("for icequake check: ")[2].split()
+    assert (level[:1] == ["--level"]) == (form != "register")
+    checked = inside("check", file, *level, cwd=tmp_path)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert form in checked.stdout and "Valid" in checked.stdout
 

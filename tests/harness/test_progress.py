@@ -117,9 +117,16 @@ def test_on_a_terminal_the_run_s_name_stays_and_no_total_is_a_question_mark(monk
         voice.progress(51, None)
         assert voice._bar is not None
         voice._bar.refresh()
+        voice.lasts(None)
+        voice.progress(51, 200)
+        voice._bar.refresh()
+        before = len(screen.getvalue())
+        voice.lasts(None)
+        voice._bar.refresh()
+        assert " of " not in screen.getvalue()[before:], "what ended does not begin again from 0"
     shown = screen.getvalue()
     assert f"quick, seed 7: {path}\n" in shown, "it is not cut at the terminal's width"
-    assert "0:00 of 1:30" in shown
+    assert "0:00 of 1:30" in shown and "51 of 200" in shown
     assert "/?" not in shown
 
 

@@ -42,9 +42,15 @@ def test_a_misspelt_anomaly_is_an_error_beside_the_others(tmp_path: Path) -> Non
         resolve.read_workload(file)
     first, second = str(error.value).splitlines()
     assert first.startswith(f"{file}:5: unknown operation 'insrt'")
-    assert second.startswith(
-        f"{file}:6: expect: unknown anomaly 'undelte' (did you mean undelete?); allowed: G-nonadjacent"
-    )
+    assert second == f"{file}:6: expect: unknown anomaly 'undelte' (did you mean undelete?)", "not all 140 names"
+
+
+def test_where_nothing_similar_is_known_all_anomalies_are_named(tmp_path: Path) -> None:
+    file = written(tmp_path, FILE.replace("undelete", "qqqqq"))
+    with pytest.raises(
+        WorkloadError, match=r":6: expect: unknown anomaly 'qqqqq'; allowed: G-nonadjacent, .*wrong-time-travel"
+    ):
+        resolve.read_workload(file)
 
 
 def test_a_misspelt_anomaly_that_is_allowed_is_an_error_too(tmp_path: Path) -> None:

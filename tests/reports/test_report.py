@@ -18,7 +18,7 @@ from checkers.evidence import error_chain, tablelog
 from checkers.evidence.history import Event, Operation, Recorder
 from checkers.evidence.plan import Plan
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
-from checkers.verdict import Anomaly, Validity, Verdict
+from checkers.verdict import Anomaly, MinimalHistory, Validity, Verdict
 from reports.drawing import words
 from reports.run import anomalies, page, plots, stored, timeline
 from reports.run import bands as measure
@@ -757,3 +757,8 @@ def test_a_transfer_is_an_update_and_a_kind_of_another_system_is_maintenance() -
         "maintenance",
     ]
     assert measure.is_write("vacuum") and not measure.is_write("read-foreign")
+
+
+@pytest.mark.parametrize(("ids", "says"), [((7,), "the rows of id 7;"), ((7, 9), "the rows of ids 7, 9;")])
+def test_the_note_of_a_minimal_history_says_that_its_numbers_are_ids(ids: tuple[int, ...], says: str) -> None:
+    assert says in anomalies._minimal_note(undelete(minimal=MinimalHistory(("w1-0", "w0-0"), ids, complete=True)))

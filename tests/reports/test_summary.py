@@ -342,3 +342,15 @@ def test_hostile_text_is_still_xml(tmp_path: Path) -> None:
     written = junit.write(run).read_text(encoding="utf-8")
     assert list(cases(written).values()) == ["passed", "failure", "skipped"]
     assert len(written) < 200_000
+
+
+def test_why_nothing_could_be_decided_is_said_once(tmp_path: Path) -> None:
+    why = "orders: none of 12 writes changed anything, so nothing was tested there"
+    one = [Verdict("load", "unknown", notes=(why,))]
+    text = " ".join("\n".join(summary.lines(write_run(tmp_path / "1", "unknown", one), colour=False, width=90)).split())
+    assert f"No anomaly was proven, but the checker load could not decide: {why}" in text
+    assert text.count(why) == 1
+    two = [*one, Verdict("liveness", "unknown", notes=("no fault-free window",))]
+    text = " ".join("\n".join(summary.lines(write_run(tmp_path / "2", "unknown", two), colour=False, width=90)).split())
+    assert f"the checkers load, liveness could not decide. load: {why}" in text
+    assert text.count(why) == 1 and "liveness: unknown: no fault-free window" in text

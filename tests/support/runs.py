@@ -77,6 +77,7 @@ def inside(*arguments: str | Path, cwd: Path, **env: str) -> subprocess.Complete
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["icequake", *map(str, arguments)])
         patch.chdir(cwd)
+        patch.delenv("ICEQUAKE_COMMAND", raising=False)  # bootstrap.py, which may have started the tests, sets it
         for name, value in env.items():
             patch.setenv(name, value)
         code = app._main()

@@ -153,6 +153,19 @@ def test_a_word_of_another_tool_means_one_that_is_there(other: str) -> None:
         assert meant.nearest(other, [word]) == word
 
 
+@pytest.mark.parametrize(
+    ("word", "allowed", "says"),
+    [
+        ("rw", ("list-append", "rw-register", "rows"), " (did you mean rw-register?)"),
+        ("merge", ("merge-insert", "read", "merge-delete"), " (did you mean merge-insert or merge-delete?)"),
+        ("snapshto-isolation", ("snapshot-isolation", "serializable"), " (did you mean snapshot-isolation?)"),
+        ("x", ("list-append", "rw-register"), ""),
+    ],
+)
+def test_the_beginning_of_a_word_means_that_word(word: str, allowed: tuple[str, ...], says: str) -> None:
+    assert meant.suggest(word, allowed) == says
+
+
 # --- times and shares -------------------------------------------------------------------------------------------------
 
 
@@ -286,9 +299,9 @@ def test_a_value_that_iceberg_refuses_is_an_error_of_the_file(name: str, value: 
 
 def test_a_scenario_s_properties_are_checked_too() -> None:
     text = scenario.LIBRARY.joinpath("upgrade-two-dvs.yaml").read_text()
-    line = 1 + text[: text.index("granularity: partition")].count("\n")
-    said = rf":{line}: write.delete.granularity: 'partitoin' is not allowed \(did you mean"
-    with pytest.raises(WorkloadError, match=said):
+    (line,) = [n for n, said in enumerate(text.splitlines(), 1) if "granularity: partition" in said]
+    says = rf":{line}: write.delete.granularity: 'partitoin' is not allowed \(did you mean"
+    with pytest.raises(WorkloadError, match=says):
         scenario.parse(text.replace("granularity: partition", "granularity: partitoin"), "s.yaml")
 
 

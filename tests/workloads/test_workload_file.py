@@ -118,6 +118,16 @@ def test_an_error_names_line_key_and_remedy(change: tuple[str, str], line: int, 
     assert "\n" not in message
 
 
+def test_a_misspelt_option_is_found_beside_a_wrong_value() -> None:
+    with pytest.raises(WorkloadError) as error:
+        parse(GOOD.replace("weight: 1, keys: own", "wieght: 1, keys: mine"), "w.yaml")
+    lines = str(error.value).splitlines()
+    assert [line.partition(";")[0] for line in sorted(lines)] == [
+        "w.yaml:8: keys: 'mine' is not allowed",
+        "w.yaml:8: wieght: delete has no such option (did you mean weight?)",
+    ]
+
+
 THREE = GOOD.replace("format_version: 3", "format_version: 4").replace("length:", "writers: 0\nlength:")
 
 

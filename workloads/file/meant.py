@@ -101,14 +101,22 @@ def beginning(word: object, allowed: Iterable[str]) -> list[str]:
 
 
 def suggest(word: object, allowed: Iterable[str]) -> str:
-    """`` (did you mean …?)`` when an allowed word has the same meaning or is similar; else an empty string."""
-    near = nearest(word, allowed)
+    """`` (did you mean …?)`` when allowed words begin with ``word``, or one has the same meaning or is similar; else an empty string."""
+    names = list(allowed)
+    if longer := beginning(word, names):
+        return f" (did you mean {' or '.join(longer)}?)"
+    near = nearest(word, names)
     return "" if near is None else f" (did you mean {near}?)"
+
+
+MOST_NAMES = 60
+"""Of more names than these, a message that knows what was probably meant does not list all."""
 
 
 def unknown(what: str, word: object, allowed: Iterable[str]) -> str:
     """That ``word`` is no ``what``, what it was probably meant to be, and what is allowed."""
     names = list(allowed)
-    longer = beginning(word, names)
-    meant = f" (did you mean {' or '.join(longer)}?)" if longer else suggest(word, names)
+    meant = suggest(word, names)
+    if meant and len(names) > MOST_NAMES:
+        return f"unknown {what} {word!r}{meant}"
     return f"unknown {what} {word!r}{meant}; allowed: {', '.join(names)}"

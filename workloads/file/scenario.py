@@ -305,6 +305,8 @@ def paths(names: list[str]) -> list[Path]:
     for name in names or list(library):
         path = library.get(name, Path(name))
         if not path.is_file():
+            if (schema.LIBRARY / f"{name}.yaml").is_file():
+                raise WorkloadError(f"{name} is a workload, not a scenario; `icequake run {name}` runs it")
             raise WorkloadError(
                 f"{name}: no such scenario{suggest(name, list(library))}; in the library: {', '.join(library)}"
             )

@@ -9,7 +9,7 @@ one: whoever runs a file reads it by ``harness.run.resolve``, which looks these 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -186,11 +186,22 @@ class Workload(_Model):
         return self
 
 
+def _option_problems(kind: str, options: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each of ``options`` that operations of this kind do not take, and the message."""
+    takes = ["weight", "keys", "tables", *KINDS[kind].options]
+    for option in options:
+        if option not in takes:
+            yield option, f"{option}: {kind} has no such option{suggest(option, takes)}; allowed: {', '.join(takes)}"
+
+
 def names_in(data: Any) -> Iterator[Problem]:
     """Names in the plain data of a workload file that mean nothing, whatever else is wrong with it."""
     for at, mix in (*entries(data, "operations"), *entries(data, "phases", "*", "operations")):
-        for kind in mix if isinstance(mix, dict) else ():
-            if kind not in KINDS and own_kinds.SEPARATOR not in kind:
+        for kind, spec in mix.items() if isinstance(mix, dict) else ():
+            if kind in KINDS:
+                for option, problem in _option_problems(kind, spec if isinstance(spec, dict) else ()):
+                    yield ((*at, kind, option), problem)
+            elif own_kinds.SEPARATOR not in kind:
                 yield ((*at, kind), unknown("operation", kind, KINDS))
     for at, name in entries(data, "nemesis", "packages", "*"):
         if isinstance(name, str) and name not in PACKAGES:
@@ -306,15 +317,8 @@ def problems(w: Workload) -> Iterator[Problem]:
                 and (problem := _two_tables(w, kind, spec.tables or of_phase or tuple(names)))
             ):
                 yield ((*at, kind), problem)
-            for option in spec.options():
-                allowed = KINDS[kind].options
-                if option not in allowed:
-                    takes = ["weight", "keys", "tables", *allowed]
-                    near = suggest(option, takes)
-                    yield (
-                        (*at, kind, option),
-                        f"{option}: {kind} has no such option{near}; allowed: {', '.join(takes)}",
-                    )
+            for option, problem in _option_problems(kind, spec.options()):
+                yield ((*at, kind, option), problem)
             if not spec.tables and spec.tables is not None:
                 yield ((*at, kind, "tables"), "tables: names no table; leave the key out for all tables")
             for i, t in enumerate(spec.tables or ()):
@@ -403,6 +407,8 @@ def find(name: str) -> Path:
     for candidate in (LIBRARY / f"{name}.yaml", LIBRARY / path.name):
         if candidate.is_file() and (path.parent == Path() or path.parent.name == "workloads"):
             return candidate
+    if (LIBRARY / "scenarios" / f"{name}.yaml").is_file():
+        raise WorkloadError(f"{name} is a scenario, not a workload; `icequake prove {name}` runs it")
     library = sorted(p.stem for p in LIBRARY.glob("*.yaml"))
     raise WorkloadError(f"{name}: no such workload file{suggest(name, library)}; in the library: {', '.join(library)}")
 
