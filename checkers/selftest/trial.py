@@ -89,20 +89,26 @@ def detects(mutation: Mutation, planted: Planted, verdict: Verdict) -> frozenset
 def accuses(mutation: Mutation, planted: Planted, verdict: Verdict) -> bool:
     """Whether the first anomaly that reports the planted bug names the culprit first, in ``ops`` and in its explanation."""
     first = next(iter(_reports(mutation, planted, verdict)), None)
-    return first is not None and first.ops[:1] == (planted.culprit,) == (said_first(first),)
+    return first is not None and first.ops[:1] == (planted.culprit,) == (said_first(first, _ids(planted)),)
 
 
-def said_first(a: Anomaly) -> str | None:
-    """The first of an anomaly's operations in its explanation; None if it names none of them.
+def _ids(planted: Planted) -> set[str]:
+    return {e.op for e in planted.evidence.history.events if e.op is not None}
+
+
+def said_first(a: Anomaly, operations: Iterable[str]) -> str | None:
+    """The first operation in an anomaly's explanation; None if it names none.
 
     ``(w1-3, process 1)`` names an operation; a bare ``w1-3`` does if there is no such name: rows have ids as their values.
+
+    Args:
+        operations: ids of the run's operations.
     """
-    for form in (r"\({}, process ", r"(?<![\w-]){}(?![\w-])"):
-        found = [
-            (m.start(), op) for op in a.ops if (m := re.search(form.format(re.escape(op)), a.explanation)) is not None
-        ]
-        if found:
-            return min(found)[1]
+    ids = {*operations, *a.ops}
+    for form in (r"\(([\w-]+), process ", r"[\w-]+"):
+        found = next((word for word in re.findall(form, a.explanation) if word in ids), None)
+        if found is not None:
+            return found
     return None
 
 

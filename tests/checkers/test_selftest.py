@@ -82,11 +82,13 @@ def test_a_culprit_that_is_named_second_does_not_count(worlds: list[World]) -> N
     bug = m.plant(worlds[0].again(Random(0)))
     assert bug is not None and bug.culprit is not None
     verdict = BY_NAME[m.checker].check(bug.evidence)
-    (found,) = (a for a in verdict.anomalies if a.name == "false-failure")
+    found = next(a for a in verdict.anomalies if a.name == "false-failure")
     assert trial.accuses(m, bug, verdict)
     behind = replace(found, ops=("w9-9", *found.ops))
     assert not trial.accuses(m, bug, replace(verdict, anomalies=(behind,)))
-    innocent = replace(found, ops=(*found.ops, "w9-9"), explanation=f"w9-9 came before. {found.explanation}")
+    innocent = replace(
+        found, ops=(*found.ops, "w9-9"), explanation=f"the read (w9-9, process 9) came first; {found.explanation}"
+    )
     assert not trial.accuses(m, bug, replace(verdict, anomalies=(innocent,)))
     another = replace(found, ops=("w9-9", bug.culprit), explanation=f"w9-9 and {bug.culprit}")
     assert not trial.accuses(m, bug, replace(verdict, anomalies=(another, found))), "the first report counts"
