@@ -453,11 +453,9 @@ def _stale(t: Timeline, s: Stale, checker: str) -> Anomaly:
 def _without_table(
     t: Timeline, capture: Capture, found: Capture | None, proof: Operation | None, checker: str
 ) -> Anomaly:
-    if found is not None:
-        why = f"it had pointed at {found.metadata} before"
-    else:
-        assert proof is not None
-        why = f"the {explain.operation(proof)} had been {explain.outcome(proof)}"
+    reasons = [f"the {explain.operation(proof)} had been {explain.outcome(proof)}"] if proof is not None else []
+    reasons += [f"it had pointed at {found.metadata} before"] if found is not None else []
+    why = " and ".join(reasons)
     return Anomaly(
         "lost-table",
         checker,
@@ -542,14 +540,21 @@ def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:
         behind = sum(1 for _ in _acknowledged_behind(t, early, second, count + 1))
         inserted = (early.timestamp_ms, behind) > (late.timestamp_ms, count)
         both = (second, first) if inserted else (first, second)
+        told = (
+            f"main has {explain.snapshot(early)} of the {explain.operation(second)} before {explain.snapshot(late)} of the "
+            f"{explain.operation(first)}; yet the latter was {explain.outcome(first)}, before the former was invoked at "
+            f"{explain.ms(second.start)}, so its snapshot must come first."
+            if inserted
+            else f"the {explain.operation(first)} was {explain.outcome(first)}, before the {explain.operation(second)} was invoked at "
+            f"{explain.ms(second.start)}, so its snapshot must come first; yet main has {explain.snapshot(early)} of the second "
+            f"before {explain.snapshot(late)} of the first."
+        )
         more = f" The same holds of {count - 1} more operations between the two." if count > 1 else ""
         yield Anomaly(
             "commit-order",
             checker,
             t.name,
-            f"the {explain.operation(first)} was {explain.outcome(first)}, before the {explain.operation(second)} was invoked at "
-            f"{explain.ms(second.start)}, so its snapshot must come first; yet main has {explain.snapshot(early)} of the second "
-            f"before {explain.snapshot(late)} of the first.{more}",
+            f"{told}{more}",
             ops=tuple(o.op for o in both),
             events=tuple(i for o in both for i in o.indices),
             snapshots=(early.snapshot_id, late.snapshot_id),

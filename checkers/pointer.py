@@ -216,7 +216,7 @@ class _TableSwaps:
                     f"the catalog accepted {self._who(early)}, version {m} of the pointer's history, and answered {early.answer} at "
                     f"{explain.ms(early.end)}. Only then, at {explain.ms(s.time)}, it was asked for {self._who(s)}, and accepted it. Yet that "
                     f"is version {n}, so the pointer was there before.",
-                    (s, early),
+                    (early, s),
                 )
             if first is None or s.end < first[1].end:
                 first = n, s

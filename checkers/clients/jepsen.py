@@ -56,6 +56,7 @@ from checkers.clients import edn
 from checkers.clients.edn import EdnError, Keyword
 from checkers.evidence import history
 from checkers.evidence.history import FORMAT, NEMESIS, ErrorChain, Event, EventType, History, HistoryError
+from checkers.evidence.record import RecordError, decoded, shown
 
 HEADER = "; icequake "
 """The start of the comment with the header."""
@@ -233,10 +234,10 @@ def from_edn(text: str, file: str = "<edn>") -> History:
     if own:
         line = text[len(HEADER) :].partition("\n")[0]
         try:
-            said = json.loads(line)
-        except (ValueError, RecursionError) as e:
-            raise HistoryError(f"{file}:1:{len(HEADER) + 1}: the header is not JSON: {e}") from None
-        if not isinstance(said, dict) or said.get("format") != FORMAT:
+            said = decoded(line.encode("utf-8", "replace"))
+        except RecordError as e:
+            raise HistoryError(f"{file}:1:{len(HEADER) + 1}: the header: {e}") from None
+        if said.get("format") != FORMAT:
             raise HistoryError(f"{file}:1:{len(HEADER) + 1}: expected a header of format {FORMAT}, found {line[:60]}")
         header = said
 
@@ -345,7 +346,7 @@ def _cut(v: Any) -> str:
     try:
         text = edn.write(v)
     except EdnError:
-        text = repr(v)
+        text = shown(v)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
@@ -421,7 +422,7 @@ def load(path: Path) -> History:
     except OSError as e:
         raise HistoryError(f"{path}: cannot be read: {e.strerror}") from None
     except UnicodeDecodeError as e:
-        raise HistoryError(f"{path}: not UTF-8 text: byte {e.start} is no part of a character") from None
+        raise HistoryError(f"{path}: not UTF-8 text: byte {e.start + 1} is no part of a character") from None
     first = text.lstrip()
     if first.startswith("{") and re.match(r'\{\s*"', first):
         return history.read(path)

@@ -32,8 +32,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from checkers.evidence.record import RecordError, decoded, must, needs, shown
+
 FORMAT = 1
 NEMESIS = "nemesis"
+PLACES = 3
+"""Events without a partner that a message names."""
 
 EventType = Literal["invoke", "ok", "fail", "info"]
 Process = int | str
@@ -43,6 +47,18 @@ ErrorChain = list[list[str]]
 
 class HistoryError(ValueError):
     """A history file cannot be read; the message names the file, the line and the problem."""
+
+
+class UnpairedError(HistoryError):
+    """Invocations and completions do not pair; the message has the number of such events and the first places."""
+
+    def __init__(self, places: Sequence[str]) -> None:
+        many = len(places) > 1
+        more = f"; and {len(places) - PLACES} more" if len(places) > PLACES else ""
+        super().__init__(
+            f"{len(places)} {'events of the history do' if many else 'event of the history does'} not pair: "
+            f"{'; '.join(places[:PLACES])}{more}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,32 +100,26 @@ class Event:
         Raises:
             HistoryError: a key is missing or has the wrong type.
         """
-        rest = dict(record)
         try:
-            index, at, kind, process, f = (rest.pop(k) for k in ("index", "time", "type", "process", "f"))
-        except KeyError as e:
-            raise HistoryError(f"event without {e.args[0]!r}") from None
-        if isinstance(index, bool) or not isinstance(index, int) or index < 0:
-            raise HistoryError(f"index must be a whole number from 0, not {index!r}")
-        if isinstance(at, bool) or not isinstance(at, int):
-            raise HistoryError(f"time must be whole nanoseconds, not {at!r}")
-        if kind not in ("invoke", "ok", "fail", "info"):
-            raise HistoryError(f"type must be invoke, ok, fail or info, not {kind!r}")
-        if isinstance(process, bool) or not isinstance(process, int | str):
-            raise HistoryError(f"process must be a number or a name, not {process!r}")
-        if not isinstance(f, str):
-            raise HistoryError(f"f must be a string, not {f!r}")
-        op, table = rest.pop("op", None), rest.pop("table", None)
-        if op is not None and not isinstance(op, str):
-            raise HistoryError(f"op must be a string, not {op!r}")
-        if table is not None and not isinstance(table, str):
-            raise HistoryError(f"table must be a string, not {table!r}")
-        error = rest.pop("error", None)
-        if error is not None and not (
-            isinstance(error, list) and all(isinstance(e, list) and all(isinstance(s, str) for s in e) for e in error)
-        ):
-            raise HistoryError(f"error must be [[class, message], ...], not {error!r}")
-        return Event(index, at, kind, process, f, table, rest.pop("value", None), op, error, rest)
+            return _event(record)
+        except RecordError as e:
+            raise HistoryError(str(e)) from None
+
+
+def _event(record: dict[str, Any]) -> Event:
+    needs(record, "an event", "index", "time", "type", "process", "f")
+    rest = dict(record)
+    index, at, kind, process, f = (rest.pop(k) for k in ("index", "time", "type", "process", "f"))
+    must(type(index) is int and index >= 0, "index", "a whole number from 0", index)
+    must(type(at) is int, "time", "whole nanoseconds", at)
+    must(kind in ("invoke", "ok", "fail", "info"), "type", "invoke, ok, fail or info", kind)
+    must(type(process) in (int, str), "process", "a number or a name", process)
+    must(isinstance(f, str), "f", "a string", f)
+    op, table, error = (rest.pop(k, None) for k in ("op", "table", "error"))
+    must(isinstance(op, str | None), "op", "a string", op)
+    must(isinstance(table, str | None), "table", "a string", table)
+    must(error is None or _is_chain(error), "error", "[[class, message], ...]", error)
+    return Event(index, at, kind, process, f, table, rest.pop("value", None), op, error, rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +178,10 @@ class History:
         return tuple(pair(self.events))
 
 
+def _is_chain(error: object) -> bool:
+    return isinstance(error, list) and all(isinstance(e, list) and all(isinstance(s, str) for s in e) for e in error)
+
+
 def contradictions(events: Sequence[Event]) -> tuple[str, ...]:
     """Where the events break what a recorder promises, one sentence for each promise; empty where they do not.
 
@@ -218,29 +232,33 @@ def pair(events: Iterable[Event]) -> Iterator[Operation]:
     invoked: dict[str, Event] = {}
     completed: dict[str, Event] = {}
     busy: dict[Process, str] = {}
+    unpaired: list[str] = []
     for e in events:
         if e.process == NEMESIS or e.op is None:
             continue
         if e.type == "invoke":
             if e.op in invoked:
-                raise HistoryError(f"event {e.index}: op {e.op!r} was invoked before, at event {invoked[e.op].index}")
+                unpaired.append(f"event {e.index}: op {e.op!r} was invoked before, at event {invoked[e.op].index}")
+                continue
             if e.process in busy:
-                raise HistoryError(
+                unpaired.append(
                     f"event {e.index}: process {e.process} invokes {e.op!r} while its {busy[e.process]!r} has not ended in "
                     "ok or fail (after info a writer must go on as a new process)"
                 )
             invoked[e.op] = e
             busy[e.process] = e.op
+        elif e.op not in invoked:
+            unpaired.append(f"event {e.index}: {e.type} of op {e.op!r}, which was never invoked")
+        elif e.op in completed:
+            unpaired.append(f"event {e.index}: op {e.op!r} completed before, at event {completed[e.op].index}")
+        elif e.process != invoked[e.op].process:
+            unpaired.append(f"event {e.index}: op {e.op!r} completed by process {e.process}, not by its own")
         else:
-            if e.op not in invoked:
-                raise HistoryError(f"event {e.index}: {e.type} of op {e.op!r}, which was never invoked")
-            if e.op in completed:
-                raise HistoryError(f"event {e.index}: op {e.op!r} completed before, at event {completed[e.op].index}")
-            if e.process != invoked[e.op].process:
-                raise HistoryError(f"event {e.index}: op {e.op!r} completed by process {e.process}, not by its own")
             completed[e.op] = e
             if e.type != "info":
                 busy.pop(e.process, None)
+    if unpaired:
+        raise UnpairedError(unpaired)
     for op, i in invoked.items():
         c = completed.get(op)
         kind: Literal["ok", "fail", "info"] = "info" if c is None or c.type == "invoke" else c.type
@@ -281,24 +299,21 @@ def read(path: Path) -> History:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
-            if not isinstance(record, dict):
-                raise HistoryError("not an object")
+            record = decoded(line)
             if header is None:
                 if record.get("format") != FORMAT:
-                    raise HistoryError(
-                        f"format {record.get('format')!r} is not known; this version reads format {FORMAT}"
-                    )
+                    found = shown(record.get("format"))
+                    raise RecordError(f"format {found} is not known; this version reads format {FORMAT}")
                 header = record
                 continue
-            event = Event.from_json(record)
+            event = _event(record)
             if event.index != len(events):
-                raise HistoryError(
+                raise RecordError(
                     f"expected index {len(events)}, found {event.index}: events are missing or out of order"
                 )
             events.append(event)
-        except (ValueError, RecursionError) as e:
-            raise HistoryError(f"{path}:{number}: {str(e)[:500]}") from None
+        except RecordError as e:
+            raise HistoryError(f"{path}:{number}: {e}") from None
     if torn:
         problems.append(f"{path.name}: the last line is torn ({len(torn)} bytes); the run was killed while writing it")
     if header is None:

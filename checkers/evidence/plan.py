@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from checkers.evidence.record import shown
 from workloads.tables import TableSpec
 
 FORMAT = 2
@@ -97,6 +98,43 @@ class Plan(_Part):
         order = [f.alias or name for name, f in Plan.model_fields.items()]
         keys = [*(k for k in order if k in said), *(k for k in said if k not in order)]
         return {k: said[k] for k in keys if said[k] or k not in _LEFT_OUT_WHEN_EMPTY}
+
+
+_MUST: Mapping[str, str] = {
+    "int": "a whole number",
+    "float": "a number",
+    "string": "a word",
+    "dict": "a mapping",
+    "tuple": "a list",
+    "list": "a list",
+    "set": "a list",
+    "frozen_set": "a list",
+    "bool": "true or false",
+    "literal_error": "one of {expected}",
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+    "model": "a mapping",
+}
+"""Kind of error, or the type that its name begins with → what the value must be."""
+
+
+def wrong_key(error: ValidationError) -> str:
+    """A sentence on the first wrong value of a plan: its key, what it must be, and what it is."""
+    e = error.errors()[0]
+    kind, key = e["type"], ".".join(str(part) for part in e["loc"])
+    if kind == "missing":
+        where = ".".join(str(part) for part in e["loc"][:-1])
+        return f"{where or 'the plan'} needs {e['loc'][-1]}"
+    if kind == "extra_forbidden":
+        return f"{key}: unknown key"
+    if kind == "value_error":  # of icequake's own validators
+        return f"{key}: {e['ctx']['error']}"
+    words = _MUST.get(kind) or next((w for k, w in _MUST.items() if kind.startswith(f"{k}_")), None)
+    if words is None:
+        return f"{key}: has a value of another form, {shown(e['input'])}"
+    return f"{key}: must be {words.format(**e.get('ctx', {}))}, not {shown(e['input'])}"
 
 
 def readable_part(content: Mapping[str, Any]) -> tuple[Plan, tuple[str, ...]]:

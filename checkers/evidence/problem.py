@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
+
+from checkers.evidence import record
 
 Code = Literal[
     "missing-file",
@@ -73,13 +75,15 @@ def problem_from_json(value: object) -> Problem:
     """The inverse of :meth:`Problem.to_json`; for format 1, which has sentences, the problem that the sentence describes.
 
     Raises:
-        ValueError: it is neither form.
+        RecordError: it is neither form.
     """
     if isinstance(value, str):
         return problem_of(value)
-    if not isinstance(value, Mapping) or value.get("code") not in get_args(Code) or not isinstance(value["why"], str):
-        raise ValueError("a problem must have a known code and why")
-    return Problem(**{k: v for k, v in value.items() if k != "type"})
+    record.must(isinstance(value, Mapping), "a problem", "a word or an object", value)
+    assert isinstance(value, Mapping)
+    fields = {k: v for k, v in value.items() if k != "type"}
+    record.checked(fields, Problem, "a problem")
+    return Problem(**fields)
 
 
 _FILE = re.compile(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.evidence.paths import normalise
+from checkers.evidence.record import RecordError, decoded
 from checkers.evidence.tablelog import TableLog
 
 ACCEPTED = re.compile(r"(UPDATE [1-9]\d*|2\d\d|ok)( \(nemesis: not told\)|, told .*)?")
@@ -82,10 +83,9 @@ def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[PointerSwa
         if '"commit"' not in line:
             continue
         try:
-            record = json.loads(line)
-        except ValueError:
+            swap = _swap(decoded(line.encode()))
+        except RecordError:
             continue
-        swap = _swap(record)
         if swap is None:
             continue
         table = next((name for name, root in roots.items() if normalise(swap.new).startswith(root)), None)
@@ -122,7 +122,7 @@ def _swap(record: Mapping[str, Any]) -> PointerSwap | None:
         return None
     base = record.get("base")
     time, ms = record.get("time"), record.get("ms")
-    if not isinstance(time, int) or not isinstance(ms, int | float):
+    if not isinstance(time, int) or not isinstance(ms, int | float) or not math.isfinite(ms):
         return None
     op = record.get("op")
     return PointerSwap(
@@ -149,7 +149,7 @@ def change_requests(path: Path) -> dict[str, list[ChangeRequest]]:
                 if not any(c in line for c in _CHANGES):
                     continue
                 try:
-                    r = json.loads(line)
+                    r = decoded(line.encode())
                     known = ChangeRequest(
                         int(r["time"]),
                         float(r["ms"]),
@@ -163,7 +163,7 @@ def change_requests(path: Path) -> dict[str, list[ChangeRequest]]:
                         str(r["status"]),
                         tuple(map(str, faults)) if isinstance(faults := r.get("faults"), list) else (),
                     )
-                except (ValueError, KeyError, TypeError, AttributeError):
+                except (ValueError, KeyError, TypeError, OverflowError):
                     continue
                 out.setdefault(known.op, []).append(known)
     except OSError:

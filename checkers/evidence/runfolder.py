@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from checkers.evidence.plan import Plan
+from checkers.evidence.plan import Plan, wrong_key
 from workloads.file import own_kinds
 from workloads.operations.kinds import KindError
 
@@ -137,21 +137,28 @@ class RunFolder:
             StoreError: it is absent or not a plan; names the key.
         """
         try:
-            plan = yaml.safe_load(self.plan.read_text())
+            plan = yaml.safe_load(self.plan.read_text(encoding="utf-8"))
         except OSError as e:
             raise StoreError(
                 f"{self.plan}: cannot be read: {e.strerror}; is {self.path} the folder of a run?"
             ) from None
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as e:
-            raise StoreError(f"{self.plan}: not YAML: {str(e).splitlines()[0]}") from None
+        except yaml.MarkedYAMLError as e:
+            mark = e.problem_mark or e.context_mark
+            raise StoreError(
+                f"{self.plan}{f':{mark.line + 1}' if mark is not None else ''}: not YAML from here on"
+            ) from None
+        except yaml.YAMLError:
+            raise StoreError(f"{self.plan}: not YAML: it has a character that YAML does not allow") from None
+        except UnicodeDecodeError as e:
+            raise StoreError(f"{self.plan}: not UTF-8 text: byte {e.start + 1} is no part of a character") from None
+        except (RecursionError, ValueError):  # such as a date of the 13th month
+            raise StoreError(f"{self.plan}: it has a value that cannot be read") from None
         if not isinstance(plan, dict):
-            raise StoreError(f"{self.plan}: not the plan of a run")
+            raise StoreError(f"{self.plan}: must be a mapping, the plan of a run")
         try:
             return Plan.model_validate(plan)
         except ValidationError as e:
-            first = e.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise StoreError(f"{self.plan}: {key}: invalid value: {first['msg']}") from None
+            raise StoreError(f"{self.plan}: {wrong_key(e)}") from None
 
 
 def save_kinds(run: RunFolder, names: Iterable[str]) -> dict[str, str]:

@@ -35,12 +35,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from checkers.evidence import record
 from checkers.evidence.problem import Problem, problem_from_json
+from checkers.evidence.record import RecordError
 from checkers.evidence.runfolder import replace_file
 
 FORMAT = 2
 READ = (1, 2)
 """Formats that can be read. In format 1 problems are sentences."""
+RECORDS = ("metadata", "commit", "capture", "problem", "end")
+"""Types of the records after the header."""
+DEFAULTED = frozenset({"snapshots", "problems", "violations"})
+"""Keys of records whose values are read apart."""
 
 Row = tuple[Any, ...]
 """A row's values in the order of the header's ``columns``."""
@@ -249,8 +255,15 @@ def _change_to_json(c: RowChange) -> list[Any]:
     return [list(c.row), c.file, c.pos] if c.by is None else [list(c.row), c.file, c.pos, c.by]
 
 
-def _change_from_json(v: Sequence[Any]) -> RowChange:
-    return RowChange(tuple(v[0]), v[1], v[2], v[3] if len(v) > 3 else None)
+def _change_from_json(v: Any, key: str) -> RowChange:
+    if not isinstance(v, list) or not 3 <= len(v) <= 4 or not isinstance(v[0], list):
+        raise RecordError(
+            f"a row of {key} must be [[values], file, position] or [[values], file, position, delete file]"
+        )
+    by = v[3] if len(v) > 3 else None
+    if not isinstance(v[1], str) or type(v[2]) is not int or not isinstance(by, str | None):
+        raise RecordError(f"a row of {key} must be in a file, which is a word, at a position, which is a whole number")
+    return RowChange(tuple(v[0]), v[1], v[2], by)
 
 
 def _file_to_json(f: FileEntry) -> dict[str, Any]:
@@ -273,27 +286,46 @@ def commit_to_json(c: Commit) -> dict[str, Any]:
 
 
 def commit_from_json(r: Mapping[str, Any]) -> Commit:
-    """The inverse of :func:`commit_to_json`."""
+    """The inverse of :func:`commit_to_json`.
+
+    Raises:
+        RecordError: a key is missing, unknown, or has a value of another type.
+    """
     d = {k: v for k, v in r.items() if k != "type"}
+    record.checked(d, Commit, "a commit", but=DEFAULTED)
     for k in ("added", "removed"):
-        d[k] = None if d[k] is None else tuple(_change_from_json(v) for v in d[k])
+        rows = d[k]
+        record.must(isinstance(rows, list | None), f"a commit: {k}", "a list of rows or null", rows)
+        d[k] = None if rows is None else tuple(_change_from_json(v, k) for v in rows)
     for k in ("added_files", "removed_files"):
-        d[k] = tuple(FileEntry(**f) for f in d[k])
-    d["problems"] = tuple(map(problem_from_json, d.get("problems", ())))
-    d["violations"] = tuple(d.get("violations", ()))
+        d[k] = tuple(_file_from_json(f, k) for f in _listed(d, k))
+    d["problems"] = _problems(d)
+    d["violations"] = _violations(d)
     return Commit(**d)
 
 
-def _check_commit(c: Commit) -> None:
-    """Raise ValueError if a field that identifies or orders commits has the wrong type."""
-    for name in ("snapshot_id", "sequence_number", "timestamp_ms", "metadata"):
-        if not isinstance(getattr(c, name), int):
-            raise ValueError(f"{name} must be a whole number, not {getattr(c, name)!r}")
-    for name in ("parent_id", "attempt"):
-        if not isinstance(getattr(c, name), int | None):
-            raise ValueError(f"{name} must be a whole number or null, not {getattr(c, name)!r}")
-    if not isinstance(c.op, str | None):
-        raise ValueError(f"op must be a word or null, not {c.op!r}")
+def _listed(d: Mapping[str, Any], key: str) -> list[Any]:
+    """A field that is a list, empty if absent."""
+    found = d.get(key, [])
+    record.must(isinstance(found, list), key, "a list", found)
+    return list(found)
+
+
+def _violations(d: Mapping[str, Any]) -> tuple[str, ...]:
+    found = _listed(d, "violations")
+    for v in found:
+        record.must(isinstance(v, str), "a violation", "a word", v)
+    return tuple(found)
+
+
+def _problems(d: Mapping[str, Any]) -> tuple[Problem, ...]:
+    return tuple(map(problem_from_json, _listed(d, "problems")))
+
+
+def _file_from_json(f: Any, key: str) -> FileEntry:
+    record.must(isinstance(f, dict), f"an entry of {key}", "an object", f)
+    record.checked(f, FileEntry, f"an entry of {key}")
+    return FileEntry(**f)
 
 
 def _grown(old: Any, new: Any) -> dict[str, Any] | None:
@@ -337,22 +369,52 @@ def metadata_from_json(r: Mapping[str, Any], previous: Metadata | None = None) -
     """The inverse of :func:`metadata_to_json`.
 
     Raises:
-        ValueError: the record is a difference and there is no ``previous``.
+        RecordError: the record is a difference and there is no ``previous``, or that lacks what did not change; or as :func:`commit_from_json`.
     """
     d = {k: v for k, v in r.items() if k not in ("type", "same", "grown")}
-    if previous is None and (isinstance(d["snapshots"], dict) or "same" in r):
-        raise ValueError("a metadata record that is a difference, with none before it")
+    record.checked(d, Metadata, "a metadata record", but=DEFAULTED)
+    snapshots, same, grown = d["snapshots"], r.get("same", []), r.get("grown", {})
+    if previous is None and (isinstance(snapshots, dict) or "same" in r):
+        raise RecordError("a metadata record says only what differs from the record before it, and there is none")
     if previous is not None:
-        if isinstance(d["snapshots"], dict):
-            drop = set(d["snapshots"]["drop"])
-            d["snapshots"] = (*(s for s in previous.snapshots if s not in drop), *d["snapshots"]["add"])
-        d["raw"] = dict(d["raw"])
-        d["raw"] |= {k: previous.raw[k] for k in r.get("same", ())}
-        for k, g in r.get("grown", {}).items():
-            d["raw"][k] = previous.raw[k][g["skip"] :] + g["add"]
-    d["snapshots"] = tuple(d["snapshots"])
-    d["problems"] = tuple(map(problem_from_json, d.get("problems", ())))
+        if isinstance(snapshots, dict):
+            record.needs(snapshots, "a difference of snapshots", "drop", "add")
+            drop = set(_ids(snapshots["drop"]))
+            snapshots = [*(s for s in previous.snapshots if s not in drop), *_ids(snapshots["add"])]
+        record.must(isinstance(same, list) and all(isinstance(k, str) for k in same), "same", "a list of words", same)
+        record.must(isinstance(grown, dict), "grown", "an object", grown)
+        d["raw"] = dict(d["raw"]) | {k: _before(previous, k) for k in same}
+        for k, g in grown.items():
+            d["raw"][k] = _longer(k, _before(previous, k), g)
+    d["snapshots"] = tuple(_ids(snapshots))
+    d["problems"] = _problems(d)
     return Metadata(**d)
+
+
+def _ids(found: Any) -> list[int]:
+    record.must(
+        isinstance(found, list) and all(type(x) is int for x in found), "snapshots", "a list of whole numbers", found
+    )
+    return list(found)
+
+
+def _before(previous: Metadata, key: str) -> Any:
+    """What did not change, or grew."""
+    if key not in previous.raw:
+        raise RecordError(f"{record.shown(key)} is said to be that of the metadata record before it, which has none")
+    return previous.raw[key]
+
+
+def _longer(key: str, old: Any, g: Any) -> list[Any]:
+    """The inverse of :func:`_grown`."""
+    good = (
+        isinstance(g, dict) and type(g.get("skip")) is int and isinstance(g.get("add"), list) and isinstance(old, list)
+    )
+    if not good:
+        raise RecordError(
+            f"grown: {record.shown(key)} must have skip, a whole number, and add, a list, and be a list in the metadata record before it"
+        )
+    return list(old[g["skip"] :] + g["add"])
 
 
 def end_to_json(missing: Iterable[MissingFile]) -> dict[str, Any]:
@@ -430,36 +492,28 @@ def read(path: Path) -> TableLog:
     problems = [Problem("torn", f"{path.name}: the last line is torn ({len(torn)} bytes)")] if torn else []
     for number, line in enumerate(lines, 1):
         try:
-            r = json.loads(line)
+            r = record.decoded(line)
+            record.needs(r, "a record", "type")
             kind = r["type"]
             if header is None:
-                if kind != "header" or r.get("format") not in READ:
-                    raise ValueError(f"not the header of a table log of format {' or '.join(map(str, READ))}")
-                if not all(isinstance(r[k], str) for k in ("table", "identifier", "location")):
-                    raise ValueError("table, identifier and location must be words")
-                if not isinstance(r["columns"], list) or not all(isinstance(c, str) for c in r["columns"]):
-                    raise ValueError("columns must be a list of words")
-                header = r
+                header = _header(r)
             elif kind == "metadata":
-                if not isinstance(r["n"], int) or not isinstance(r["location"], str):
-                    raise ValueError("n must be a whole number, location a word")
                 metadata.append(metadata_from_json(r, metadata[-1] if metadata else None))
             elif kind == "commit":
                 commits.append(commit_from_json(r))
-                _check_commit(commits[-1])
             elif kind == "capture":
-                if not isinstance(r["time"], int) or not isinstance(r["metadata"], str | None):
-                    raise ValueError("time must be whole nanoseconds, metadata a location or null")
-                captures.append(Capture(r["time"], r["metadata"]))
+                at = {k: v for k, v in r.items() if k != "type"}
+                record.checked(at, Capture, "a capture")
+                captures.append(Capture(**at))
             elif kind == "problem":
                 problems.append(problem_from_json(r.get("text", r)))
             elif kind == "end":
                 complete = True
-                missing = tuple(MissingFile(p, tuple(ids)) for p, ids in r.get("missing", ()))
+                missing = tuple(map(_missing_from_json, _listed(r, "missing")))
             else:
-                raise ValueError(f"unknown record type {kind!r}")
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as e:
-            raise TableLogError(f"{path}:{number}: {type(e).__name__}: {str(e)[:500]}") from None
+                record.must(False, "type", f"one of {', '.join(RECORDS)}", kind)
+        except RecordError as e:
+            raise TableLogError(f"{path}:{number}: {e}") from None
     if header is None:
         raise TableLogError(f"{path}: empty: the header is missing")
     return TableLog(
@@ -474,6 +528,28 @@ def read(path: Path) -> TableLog:
         tuple(problems),
         missing,
     )
+
+
+def _header(r: Mapping[str, Any]) -> dict[str, Any]:
+    formats = " or ".join(map(str, READ))
+    record.must(
+        r["type"] == "header", "type", f"header in the first line of a table log of format {formats}", r["type"]
+    )
+    if r.get("format") not in READ:
+        raise RecordError(f"format {record.shown(r.get('format'))} is not known; this version reads format {formats}")
+    record.needs(r, "a header", "table", "identifier", "location", "columns")
+    for k in ("table", "identifier", "location"):
+        record.must(isinstance(r[k], str), f"a header: {k}", "a word", r[k])
+    columns = r["columns"]
+    good = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
+    record.must(good, "a header: columns", "a list of words", columns)
+    return dict(r)
+
+
+def _missing_from_json(v: Any) -> MissingFile:
+    if not isinstance(v, list) or len(v) != 2 or not isinstance(v[0], str):
+        raise RecordError("an entry of missing must be [file, [snapshot ids]]")
+    return MissingFile(v[0], tuple(_ids(v[1])))
 
 
 def read_all(folder: Path) -> dict[str, TableLog]:

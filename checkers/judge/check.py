@@ -14,7 +14,7 @@ from typing import Literal
 from checkers import pointer
 from checkers.columns import check_columns
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import contradictions
+from checkers.evidence.history import UnpairedError, contradictions
 from checkers.judge.assertions import Assertions
 from checkers.judge.known import Ran
 from checkers.judge.minimal import with_minimal
@@ -29,6 +29,9 @@ ALL: tuple[Checker, ...] = find()
 """The checkers that judge every run."""
 ANOMALIES = frozenset[str]().union(Assertions.names, *(c.names for c in ALL))
 """The names of all anomalies that checkers can find; a workload may expect these."""
+
+UNPAIRED = "not judged: the history does not pair (see history)"
+"""What a checker that needs operations says where the history's events do not pair."""
 
 TRAILS = 50
 """Number of anomalies per verdict whose trail is kept."""
@@ -71,6 +74,7 @@ def check(
     verdicts += [v for name, v in proven.items() if name == COLUMNS]
     verdicts = [_explained(v, reducible.get(v.checker), evidence) for v in verdicts]
     problems = (*evidence.history.problems, *contradictions(evidence.history.events))
+    problems += _unpaired(evidence)
     if problems:
         verdicts.append(Verdict("history", "unknown", notes=problems))
     if promises.thresholds:
@@ -180,8 +184,19 @@ def _by_columns(evidence: Evidence) -> dict[str, Verdict]:
         return {COLUMNS: Verdict(COLUMNS, True, notes=(note,))}
 
 
+def _unpaired(evidence: Evidence) -> tuple[str, ...]:
+    """What does not pair in the history; said once, whatever number of checkers needs it."""
+    try:
+        evidence.history.operations()
+    except UnpairedError as e:
+        return (str(e),)
+    return ()
+
+
 def _one(checker: Checker, evidence: Evidence) -> Verdict:
     try:
         return checker.check(evidence)
+    except UnpairedError:
+        return Verdict(checker.name, "unknown", notes=(UNPAIRED,))
     except Exception as e:
         return Verdict(checker.name, "unknown", notes=(f"the checker failed: {type(e).__name__}: {e}",))

@@ -16,14 +16,14 @@ Who wrote a manifest or manifest list, its name says (``SnapshotProducer``: ``<c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from checkers import pointer
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import Operation
+from checkers.evidence.history import Operation, UnpairedError
+from checkers.evidence.paths import commit_uuid
 from checkers.judge.known import Known, Ran, known_defects
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
@@ -35,7 +35,6 @@ UNREADABLE = "unreadable"
 """Name of the last step of a story about a table that nobody can read any more."""
 AT_FAULT = ("false-failure", "duplicate-commit")
 """Anomalies whose first operation is the one at fault."""
-_COMMIT = re.compile(r"(?:/|^)(?:snap-\d+-\d+-(?P<a>[0-9a-f-]{36})\.avro|(?P<b>[0-9a-f-]{36})-m\d+\.avro)$")
 ORDER = ("lost-swap", "lost-update", "false-failure", "duplicate-commit", "lost-commit", "missing-file")
 """What comes first in a story: a cause before its effects. Other names follow."""
 MOST = 20
@@ -121,6 +120,8 @@ def tell(evidence: Evidence, verdicts: Sequence[Verdict], ran: Ran | None) -> To
     """The stories of a run. ``ran``: what it ran on; without it no defect is looked up. Never raises: verdicts are worth more than stories."""
     try:
         return _tell(evidence, verdicts, ran)
+    except UnpairedError:  # said by the verdict of the history
+        return NOTHING_TOLD
     except Exception as e:
         return Told(problem=f"the stories could not be told: {type(e).__name__}: {e}")
 
@@ -159,7 +160,7 @@ class _Facts:
     def of(evidence: Evidence, table: str) -> _Facts:
         log = evidence.logs.get(table)
         made = [(c, c.op) for c in log.commits if c.op is not None] if log is not None else []
-        by_uuid = {uuid: op for c, op in made if (uuid := _commit_uuid(c.manifest_list)) is not None}
+        by_uuid = {uuid: op for c, op in made if (uuid := commit_uuid(c.manifest_list)) is not None}
         return _Facts({c.snapshot_id: op for c, op in made}, by_uuid)
 
     def victim(self, a: Anomaly) -> str | None:
@@ -172,7 +173,7 @@ class _Facts:
         if a.name in AT_FAULT:
             return frozenset(a.ops[:1])
         if a.name == "missing-file":
-            wrote = {self.commits.get(_commit_uuid(f) or "") for f in a.files} - {None}
+            wrote = {self.commits.get(commit_uuid(f) or "") for f in a.files} - {None}
             return frozenset(op for op in wrote if op is not None) or frozenset(a.ops[:1])
         if a.name == "lost-commit":
             return frozenset(a.ops) - {self.victim(a)}
@@ -185,12 +186,6 @@ class _Facts:
         if a.name == "lost-update" and a.checker == pointer.Pointer.name:
             return frozenset(map(str, a.evidence.get(pointer.LOST, ())))
         return frozenset()
-
-
-def _commit_uuid(path: str) -> str | None:
-    """The UUID of the commit that wrote a manifest or manifest list; None for other files."""
-    found = _COMMIT.search(path)
-    return None if found is None else found["a"] or found["b"]
 
 
 def _linked(a: Anomaly, b: Anomaly, facts: _Facts) -> bool:

@@ -16,7 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from checkers.evidence.history import Operation
-from checkers.evidence.problem import FILES
+from checkers.evidence.paths import commit_uuid
+from checkers.evidence.problem import FILES, Problem
 from checkers.evidence.tablelog import Commit
 from checkers.metadata.entries import MOST_FILES, Entries
 from checkers.metadata.rules import RULES, BrokenRule
@@ -58,38 +59,36 @@ def _unreadable(chain: Chain, seen: VersionSeen, complete: bool) -> None:
     added_by = {f.path: c.snapshot_id for c in log.commits for f in c.added_files} | {
         c.manifest_list: c.snapshot_id for c in log.commits
     }
+    writers = {uuid: c.snapshot_id for c in log.commits if (uuid := commit_uuid(c.manifest_list)) is not None}
     lost: dict[int | None, _Lost] = {}
 
     def miss(file: str, snapshots: tuple[int, ...], maker: int | None) -> None:
-        entry = lost.setdefault(added_by.get(file, maker), _Lost())
+        wrote = writers.get(commit_uuid(file) or "", maker)  # a manifest may be older than every snapshot that needs it
+        entry = lost.setdefault(added_by.get(file, wrote), _Lost())
         entry.files[file] = None
         entry.snapshots |= dict.fromkeys(snapshots)
 
     for f in log.missing_files:
-        miss(
-            f.path,
-            f.snapshots,
-            min(f.snapshots, key=lambda s: chain.snapshots[s].metadata if s in chain.snapshots else 0),
-        )
+        miss(f.path, f.snapshots, None)
     for c in log.commits:
         for problem in c.problems:
             if problem.code not in FILES or problem.file is None:
                 continue
-            maker = problem.snapshot if problem.snapshot is not None else c.snapshot_id
+            wrote = writers.get(commit_uuid(problem.file) or "", problem.snapshot)
+            maker = c.snapshot_id if wrote is None else wrote
             if problem.code == "corrupt-file":
                 owner = chain.snapshots.get(maker)
                 seen.findings.append(
                     BrokenRule(
                         "corrupt-file",
-                        f"the {problem.kind} {problem.file}, which {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} needs, "
-                        f"is corrupt: {problem.cause}.",
+                        _corrupt(chain, problem, owner, c),
                         ops=tuple(dict.fromkeys(x.op for x in (owner, c) if x is not None and x.op is not None)),
                         snapshots=tuple(dict.fromkeys((maker, c.snapshot_id))),
                         files=(problem.file,),
                     )
                 )
             elif c.snapshot_id in listed:
-                miss(problem.file, (c.snapshot_id,), maker)
+                miss(problem.file, (c.snapshot_id,), wrote)
             else:
                 seen.count("read_too_late")
         other = [
@@ -107,6 +106,17 @@ def _unreadable(chain: Chain, seen: VersionSeen, complete: bool) -> None:
         seen.doubt("the table log was not read to its end, so missing files may not have been noticed")
 
 
+def _corrupt(chain: Chain, problem: Problem, writer: Commit | None, user: Commit) -> str:
+    """A sentence on a corrupt file, its writer and the snapshot that needs it."""
+    wrote = ""
+    if writer is not None and writer is not user:
+        wrote = f"which {explain.snapshot(writer)} of {explain.maker(writer, chain.by_op)} wrote and "
+    return (
+        f"the {problem.kind} {problem.file}, {wrote or 'which '}{explain.snapshot(user)} of {explain.maker(user, chain.by_op)} needs, "
+        f"is corrupt: {problem.cause}."
+    )
+
+
 def _missing(chain: Chain, maker: int | None, lost: _Lost) -> BrokenRule:
     c = chain.snapshots.get(maker) if maker is not None else None
     files, users = list(lost.files), list(lost.snapshots)
@@ -114,10 +124,12 @@ def _missing(chain: Chain, maker: int | None, lost: _Lost) -> BrokenRule:
     text = f"{explain.listing(files)} {'are' if many else 'is'} not in the store"
     ops: list[str] = []
     if c is not None:
-        text += f", but {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} added {'them' if many else 'it'}"
+        text += f", but {explain.snapshot(c)} of {explain.maker(c, chain.by_op)} wrote {'them' if many else 'it'}"
         ops += [c.op] if c.op is not None else []
     text += f", and {len(users)} listed snapshot{'s' if len(users) > 1 else ''} ({explain.listing(users)}) cannot be read without "
     text += "them." if many else "it."
+    if c is None:
+        text += f" No commit of the log wrote {'them' if many else 'it'}, so no operation is named."
     text += _suspects(chain, c)
     return BrokenRule("missing-file", text, tuple(ops), tuple(users[:MOST_FILES]), tuple(files[:MOST_FILES]))
 

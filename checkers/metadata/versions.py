@@ -51,7 +51,7 @@ class _Versions(Judging):
     def step(self, step: Step) -> None:
         m = step.after
         self._fork(step)
-        self._problems(m)
+        self._problems(m, step)
         if step.again:
             return
         self._one_version(m, step)
@@ -71,7 +71,9 @@ class _Versions(Judging):
             for c in self.chain.commits_of.get(p.n, ())
             if (s := c.snapshot_id) not in m.snapshots
         ]
-        ops = list(self.chain.makers(m))
+        ops = (
+            [] if step.again else list(self.chain.makers(m))
+        )  # the version that it went back to was made right, long before
         ops += [c.op for s in lost if (c := self.chain.snapshots[s]).op is not None]
         last = step.passed[-1]
         if step.again:
@@ -99,18 +101,22 @@ class _Versions(Judging):
             files=(*(p.location for p in step.passed), m.location),
         )
 
-    def _problems(self, m: Metadata) -> None:
+    def _problems(self, m: Metadata, step: Step) -> None:
+        made = {"ops": self.by.accused(step), "files": (m.location,)}
         for p in m.problems:
             if p.code == "fork":
                 continue  # judged by what the versions say themselves
             if p.code == "metadata-log":
-                self.found("metadata-log-mismatch", f"version {m.n}, {m.location}: {p.why}.", files=(m.location,))
+                self.found(
+                    "metadata-log-mismatch", f"version {m.n} ({m.location}), {self.by.made_by(m)}: {p.why}.", **made
+                )
             elif p.code == "snapshot-changed":
                 self.found(
                     "snapshot-changed",
-                    f"version {m.n}, {m.location}, {p.why}: parent, sequence number, manifest list or timestamp are not what they were.",
+                    f"version {m.n} ({m.location}), {self.by.made_by(m)}, {p.why}: parent, sequence number, manifest list or "
+                    "timestamp are not what they were.",
                     snapshots=() if p.snapshot is None else (p.snapshot,),
-                    files=(m.location,),
+                    **made,
                 )
             else:
                 self._metadata_file(p, m)
@@ -141,7 +147,8 @@ class _Versions(Judging):
             twice = sorted({s for s in m.snapshots if m.snapshots.count(s) > 1})
             self.found(
                 "duplicate-snapshot",
-                f"version {m.n} ({m.location}) lists snapshot {explain.listing(twice)} more than once.",
+                f"version {m.n} ({m.location}), {self.by.made_by(m)}, lists snapshot {explain.listing(twice)} more than once.",
+                ops=self.by.accused(step),
                 snapshots=tuple(twice),
                 files=(m.location,),
             )
@@ -150,15 +157,17 @@ class _Versions(Judging):
                 what = "current-snapshot-id" if name == "(current)" else f"ref {name}"
                 self.found(
                     "dangling-ref",
-                    f"in version {m.n} ({m.location}), {what} is snapshot {target}, which the version does not list.",
-                    ops=tuple(self.chain.makers(m)),
+                    f"in version {m.n} ({m.location}), {self.by.made_by(m)}, {what} is snapshot {target}, which the version does not list.",
+                    ops=self.by.accused(step),
                     snapshots=(target,),
                     files=(m.location,),
                 )
         if "main" in m.refs and m.refs["main"] != m.current:
             self.found(
                 "main-ref",
-                f"in version {m.n} ({m.location}), current-snapshot-id is {m.current} and the main branch is at {m.refs['main']}.",
+                f"in version {m.n} ({m.location}), {self.by.made_by(m)}, current-snapshot-id is {m.current} and the main branch is at "
+                f"{m.refs['main']}.",
+                ops=self.by.accused(step),
                 snapshots=tuple(s for s in (m.current, m.refs["main"]) if s is not None),
                 files=(m.location,),
             )
@@ -201,15 +210,16 @@ class _Versions(Judging):
         if isinstance(old, str) and isinstance(new, str) and old.lower() != new.lower():
             self.found(
                 "table-uuid-changed",
-                f"version {m.n} ({m.location}) has table-uuid {new}, but version {before.n}, from which it was made, has {old}.",
+                f"version {m.n} ({m.location}), {self.by.made_by(m)}, has table-uuid {new}, but version {before.n}, from which it was made, "
+                f"has {old}.",
                 ops=self.by.accused(step),
                 files=(before.location, m.location),
             )
         if m.format_version < before.format_version:
             self.found(
                 "format-version-decreased",
-                f"version {m.n} ({m.location}) is of format version {m.format_version}, but version {before.n}, from which it was made, "
-                f"of {before.format_version}.",
+                f"version {m.n} ({m.location}), {self.by.made_by(m)}, is of format version {m.format_version}, but version {before.n}, from "
+                f"which it was made, of {before.format_version}.",
                 ops=self.by.accused(step),
                 files=(before.location, m.location),
             )

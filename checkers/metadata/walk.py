@@ -169,15 +169,16 @@ class FileWalk:
                 makers = explain.listing(dict.fromkeys(f"snapshot {f.snapshot_id}" for f in files))
                 text += f"which {makers} added: no version shows that snapshot."
                 if who is not None:
-                    text += f" The {explain.operation(who)} was {explain.outcome(who)} and left none."
+                    text = f"the {explain.operation(who)} was {explain.outcome(who)} and left no snapshot; {text}"
                 ops = () if who is None else (who.op, *ops)
             else:
                 text += "which its parent did not have."
                 past = self._passed_over(c, files)
                 if past is not None:
-                    text += (
-                        f" {explain.snapshot(past[0])} added {'them' if len(files) > 1 else 'it'}, and {explain.snapshot(past[1])} of "
-                        f"{explain.maker(past[1], self._chain.by_op)}, an ancestor, came after that one and does not descend from it."
+                    text = (
+                        f"{explain.snapshot(past[1])} of {explain.maker(past[1], self._chain.by_op)} came after "
+                        f"{explain.snapshot(past[0])} and "
+                        f"does not descend from that, which added {'files' if len(files) > 1 else 'a file'} that a descendant removed: {text}"
                     )
                     ops = tuple(dict.fromkeys(x.op for x in (past[1], c) if x.op is not None))
             snapshots = (
@@ -262,8 +263,8 @@ class FileWalk:
         if who is not None:
             return replace(
                 found,
-                text=f"{found.text} The {explain.operation(who)} was {explain.outcome(who)} before it, with just these numbers of files, "
-                "and no version has a snapshot of it.",
+                text=f"the {explain.operation(who)} was {explain.outcome(who)}, and no version has a snapshot of it; what came after counts "
+                f"just the files that it said: {found.text}",
                 ops=(who.op, *found.ops),
             )
         if self._unseen:

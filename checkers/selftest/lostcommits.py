@@ -12,6 +12,7 @@ from checkers.evidence.history import Event, Operation
 from checkers.evidence.tablelog import Commit, RowChange, TableLog
 from checkers.selftest.mutation import Mutation, mutation
 from checkers.selftest.world import (
+    CATALOG,
     Planted,
     Table,
     Version,
@@ -461,7 +462,7 @@ def table_lost(w: World) -> Planted | None:
     if t is None or not t.log.captures:
         return None
     captures = (*t.log.captures[:-1], replace(t.log.captures[-1], metadata=None))
-    return w.planted(log=replace(t.log, captures=captures))
+    return w.planted(log=replace(t.log, captures=captures), nobody=CATALOG)
 
 
 @mutation(

@@ -70,7 +70,7 @@ def swap_without_comparison(w: World) -> Planted | None:
             continue
         lost = replace(s, op=rival, new=_beside(s.new))
         swaps = w.evidence.swaps[table]
-        return Planted(_with(w, {table: (*swaps[:n], lost, *swaps[n:])}), frozenset((rival,)))
+        return Planted(_with(w, {table: (*swaps[:n], lost, *swaps[n:])}), frozenset((rival,)), rival)
     return None
 
 
@@ -83,7 +83,7 @@ def two_writers_of_one_version_file(w: World) -> Planted | None:
             continue
         renames = [replace(x, base=None, names_place=True) for x in w.evidence.swaps[table]]
         lost = replace(renames[n], op=rival)
-        return Planted(_with(w, {table: (*renames[:n], lost, *renames[n:])}), frozenset((rival,)))
+        return Planted(_with(w, {table: (*renames[:n], lost, *renames[n:])}), frozenset((rival,)), rival)
     return None
 
 
@@ -96,7 +96,7 @@ def swap_forgotten(w: World) -> Planted | None:
             continue
         lost = replace(s, base=None, new=_beside(s.new))
         swaps = w.evidence.swaps[table]
-        return Planted(_with(w, {table: (*swaps[:n], lost, *swaps[n + 1 :])}), frozenset((str(s.op),)))
+        return Planted(_with(w, {table: (*swaps[:n], lost, *swaps[n + 1 :])}), frozenset((str(s.op),)), str(s.op))
     return None
 
 

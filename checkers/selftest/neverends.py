@@ -119,7 +119,7 @@ def no_progress(w: World) -> Planted | None:
         return None
     since = w.events[at].time
     events = renumbered([replace(e, time=e.time + gap) if e.index >= at else e for e in w.events])
-    bug = w.planted(events=events)
+    bug = w.planted(events=events, nobody="nothing came to an end, whoever was under way")
     logs = {
         name: replace(
             log, captures=tuple(replace(c, time=c.time + gap) if c.time >= since else c for c in log.captures)

@@ -7,6 +7,7 @@ mutations.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +34,9 @@ class Score:
         names: the reported names → how often.
         misses: for the first misses, the placement number and the checker's verdict.
         guilty: how many placements have a culprit and were detected.
-        accused: in how many of these an anomaly that reports the bug names the culprit first.
+        accused: in how many of these the first anomaly that reports the bug names the culprit first (:func:`accuses`).
+        nobody: why a placement has no culprit → how often.
+        innocents: for the first placements in which another is named first, the placement number, the culprit and who is named.
     """
 
     mutation: Mutation
@@ -43,6 +46,8 @@ class Score:
     misses: tuple[str, ...] = ()
     guilty: int = 0
     accused: int = 0
+    nobody: Mapping[str, int] = field(default_factory=dict)
+    innocents: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -82,8 +87,29 @@ def detects(mutation: Mutation, planted: Planted, verdict: Verdict) -> frozenset
 
 
 def accuses(mutation: Mutation, planted: Planted, verdict: Verdict) -> bool:
-    """Whether an anomaly that reports the planted bug names the culprit first."""
-    return any(a.ops[:1] == (planted.culprit,) for a in _reports(mutation, planted, verdict))
+    """Whether the first anomaly that reports the planted bug names the culprit first, in ``ops`` and in its explanation."""
+    first = next(iter(_reports(mutation, planted, verdict)), None)
+    return first is not None and first.ops[:1] == (planted.culprit,) == (said_first(first, _ids(planted)),)
+
+
+def _ids(planted: Planted) -> set[str]:
+    return {e.op for e in planted.evidence.history.events if e.op is not None}
+
+
+def said_first(a: Anomaly, operations: Iterable[str]) -> str | None:
+    """The first operation in an anomaly's explanation; None if it names none.
+
+    ``(w1-3, process 1)`` names an operation; a bare ``w1-3`` does if there is no such name: rows have ids as their values.
+
+    Args:
+        operations: ids of the run's operations.
+    """
+    ids = {*operations, *a.ops}
+    for form in (r"\(([\w-]+), process ", r"[\w-]+"):
+        found = next((word for word in re.findall(form, a.explanation) if word in ids), None)
+        if found is not None:
+            return found
+    return None
 
 
 def _reports(mutation: Mutation, planted: Planted, verdict: Verdict) -> list[Anomaly]:
@@ -95,6 +121,8 @@ def _reports(mutation: Mutation, planted: Planted, verdict: Verdict) -> list[Ano
 def try_mutation(mutation: Mutation, checker: Checker, runs: Sequence[World], *, placements: int, seed: int) -> Score:
     """Plant a bug ``placements`` times, in the runs in turn (in the next one if a run has no place for it)."""
     names: Counter[str] = Counter()
+    nobody: Counter[str] = Counter()
+    innocents = []
     planted = guilty = accused = 0
     misses = []
     for n in range(placements):
@@ -109,7 +137,15 @@ def try_mutation(mutation: Mutation, checker: Checker, runs: Sequence[World], *,
         names.update(found)
         if found and bug.culprit is not None:
             guilty += 1
-            accused += accuses(mutation, bug, verdict)
+            right = accuses(mutation, bug, verdict)
+            accused += right
+            if not right:
+                first = _reports(mutation, bug, verdict)[0]
+                innocents.append(
+                    f"placement {n} ({bug.culprit}): {first.name} of {'/'.join(first.ops)}: {first.explanation}"
+                )
+        if bug.nobody:
+            nobody[bug.nobody] += 1
         if not found:
             said = ", ".join(f"{a.name} of {'/'.join(a.ops)}" for a in verdict.anomalies[:6]) or str(verdict.valid)
             misses.append(f"placement {n} ({', '.join(sorted(bug.ops))}): {said}")
@@ -121,6 +157,8 @@ def try_mutation(mutation: Mutation, checker: Checker, runs: Sequence[World], *,
         tuple(misses[:MISSES_KEPT]),
         guilty,
         accused,
+        dict(sorted(nobody.items())),
+        tuple(innocents[:MISSES_KEPT]),
     )
 
 

@@ -30,6 +30,10 @@ T = TypeVar("T")
 Rows = Sequence[Row]
 Edit = tuple[Rows, Rows]
 """Rows removed and rows added by a commit."""
+NO_SNAPSHOT = "the version shows no new snapshot, so its file does not say who wrote it"
+CATALOG = "the catalog did it, to all operations at once"
+GONE = "evidence is gone, and missing evidence accuses nobody"
+"""Why a planted bug has no culprit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,10 @@ class Table:
                 return p
         return None
 
+    def maker(self, n: int) -> str | None:
+        """The operation whose snapshot a version is the first to show; None if it shows no new one."""
+        return next((c.op for c in self.log.commits if c.metadata == n and c.op in self.operations), None)
+
     # --- as versions
 
     @cached_property
@@ -278,12 +286,19 @@ class Planted:
 
     Attributes:
         ops: the operations of which a checker must name at least one; none: any will do.
-        culprit: the operation that did it, which a checker should name first; None if no operation of the run did it.
+        culprit: the operation whose commit, answer or rows are wrong, which a checker must name first; of a commit or swap that is lost,
+            the one that made it. None if there is no such operation.
+        nobody: why there is none; empty if there is one.
     """
 
     evidence: Evidence
     ops: frozenset[str] = field(default_factory=frozenset)
     culprit: str | None = None
+    nobody: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.culprit is None) != bool(self.nobody):
+            raise ValueError("a planted bug has a culprit, or says why it has none")
 
 
 @dataclass(frozen=True)
@@ -351,15 +366,20 @@ class World:
         *ops: str,
         log: TableLog | None = None,
         events: Sequence[Event] | None = None,
-        nobody: bool = False,
+        nobody: str = "",
     ) -> Planted:
-        """The run with a table's log or the history replaced. The first operation is the culprit, unless ``nobody`` is."""
+        """The run with a table's log or the history replaced. The first operation is the culprit, unless ``nobody`` says why none is."""
         e = self.evidence
         if log is not None:
             e = replace(e, logs={**e.logs, log.table: log})
         if events is not None:
             e = replace(e, history=replace(e.history, events=renumbered(events)))
-        return Planted(e, frozenset(ops), None if nobody or not ops else ops[0])
+        return Planted(e, frozenset(ops), None if nobody or not ops else ops[0], nobody)
+
+    def by_maker(self, t: Table, n: int, log: TableLog) -> Planted:
+        """The run with a table's log in which version ``n`` is wrong: the operation whose snapshot it shows first is the culprit."""
+        op = t.maker(n)
+        return self.planted(log=log, nobody=NO_SNAPSHOT) if op is None else self.planted(op, log=log)
 
     def read_as(self, o: Operation, result: Any, *others: str) -> Planted:
         """The run in which a read returned something else."""

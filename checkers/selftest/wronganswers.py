@@ -8,7 +8,7 @@ from typing import Any
 from checkers.evidence.history import Event, Operation
 from checkers.selftest.lostcommits import without
 from checkers.selftest.mutation import Mutation, mutation
-from checkers.selftest.world import Planted, Table, World, acked, completed, fresh, inserted, returned
+from checkers.selftest.world import CATALOG, Planted, Table, World, acked, completed, fresh, inserted, returned
 
 DONE: dict[str, list[list[int]]] = {
     "rewrite-data-files": [[4, 1, 5996, 0, 0]],
@@ -112,7 +112,7 @@ def nothing_expired(w: World) -> Planted | None:
 def _capture(w: World, t: Table, n: int, metadata: str | None) -> Planted:
     captures = list(t.log.captures)
     captures[n] = replace(captures[n], metadata=metadata)
-    return w.planted(log=replace(t.log, captures=tuple(captures)), nobody=True)
+    return w.planted(log=replace(t.log, captures=tuple(captures)), nobody=CATALOG)
 
 
 @mutation("stale-pointer", "commits", "stale-pointer", seen="a replica of the catalog's database that lags behind")

@@ -7,11 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Metadata, TableLog
 from checkers.selftest.mutation import Mutation, Plant, mutation
-from checkers.selftest.world import Planted, Table, World
-from checkers.selftest.wrongmetadata import positions, with_versions
+from checkers.selftest.world import GONE, Planted, World
+from checkers.selftest.wrongmetadata import can_have_made, positions, with_versions
 
 Entries = list[dict[str, Any]]
 Damage = Callable[[World, Entries], Entries]
@@ -199,17 +198,10 @@ def expired_too_young(w: World) -> Planted | None:
             replace(e, extra={**e.extra, "older_than": said}) if e.op in mine and e.type == "invoke" else e
             for e in w.events
         ]
-        culprits = [o.op for o in expiries if _can_have_made(t, o, n)]
+        culprits = [o.op for o in expiries if can_have_made(t, o, n)]
         if len(culprits) == 1:
             return w.planted(culprits[0], events=events)
     return None
-
-
-def _can_have_made(t: Table, o: Operation, n: int) -> bool:
-    """Whether an operation was under way when the version can have been made: between the commits before and after it."""
-    before = max((t.op(k).start for k in t.positions if t.at(k) < n), default=0)
-    after = [t.op(k).end for k in t.positions if t.at(k) > n]
-    return (o.type != "ok" or o.end is None or o.end >= before) and all(end is None or o.start <= end for end in after)
 
 
 # --- evidence that is gone --------------------------------------------------------------------------------------------------
@@ -222,7 +214,7 @@ def snapshot_without_commit(w: World) -> Planted | None:
         if k == len(t.main):
             nowhere = w.rng.randrange(1, 2**62)
             change = lambda m: replace(m, snapshots=(*m.snapshots, nowhere))  # noqa: B023, E731
-            return w.planted(log=with_versions(t, t.at(k), len(t.log.metadata), change))
+            return w.planted(log=with_versions(t, t.at(k), len(t.log.metadata), change), nobody=GONE)
     return None
 
 
@@ -232,7 +224,7 @@ def version_missing(w: World) -> Planted | None:
     for t, k in positions(w):
         n = t.at(k)
         if 0 < n < len(t.log.metadata) - 1 and t.log.metadata[n + 1].raw.get("metadata-log"):
-            return w.planted(log=_without(t.log, n))
+            return w.planted(log=_without(t.log, n), nobody=GONE)
     return None
 
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from checkers.evidence.history import Event
+from checkers.evidence.history import Event, Operation
 from checkers.evidence.problem import Problem, problem_of
 from checkers.evidence.tablelog import Commit, FileEntry, Metadata, TableLog
 from checkers.selftest.mutation import Mutation, Plant, mutation
-from checkers.selftest.world import Planted, Table, World, fresh, inserted
-from checkers.selftest.wrongrows import DELETED_LIVE, live, plant_missing
+from checkers.selftest.world import CATALOG, NO_SNAPSHOT, Planted, Table, World, fresh, inserted
+from checkers.selftest.wrongrows import DELETED_LIVE, live, manifest_missing, plant_missing
 
 Change = Callable[[Metadata], Metadata]
 
@@ -46,6 +46,18 @@ def undisturbed(w: World) -> Iterator[Table]:
     """Tables without expiry, in random order."""
     busy = {o.table for o in w.operations.values() if o.f == "expire-snapshots"}
     yield from w.rng.sample([t for t in w.tables if t.name not in busy], k=sum(t.name not in busy for t in w.tables))
+
+
+def can_have_made(t: Table, o: Operation, n: int) -> bool:
+    """Whether an operation on the table was under way when the version can have been made: between the commits before and after it."""
+    before = max((t.op(k).start for k in t.positions if t.at(k) < n), default=0)
+    after = [t.op(k).end for k in t.positions if t.at(k) > n]
+    late = o.type == "ok" and o.end is not None and o.end < before
+    return o.table == t.name and not late and all(end is None or o.start <= end for end in after)
+
+
+UNWRITTEN = "the file is in no version, so nothing says who wrote it"
+"""Why a lost metadata file has no culprit."""
 
 
 # --- the chain ------------------------------------------------------------------------------------------------------------
@@ -90,16 +102,17 @@ def pointer_back(w: World) -> Planted | None:
     old = t.log.metadata[w.rng.randrange(1, len(t.log.metadata) - 1)]
     versions = (*t.log.metadata, replace(old, n=len(t.log.metadata)))
     captures = (*t.log.captures[:-1], replace(t.log.captures[-1], metadata=old.location))
-    return w.planted(log=replace(t.log, metadata=versions, captures=captures))
+    return w.planted(log=replace(t.log, metadata=versions, captures=captures), nobody=CATALOG)
 
 
-def _told(w: World, text: str) -> Planted | None:
+def _told(w: World, text: str, nobody: str = "") -> Planted | None:
     t = w.choose(t for t in w.tables if len(t.log.metadata) > 2)
     if t is None:
         return None
     n = w.rng.randrange(1, len(t.log.metadata))
     said = text.format(file=t.log.metadata[n - 1].location + ".gone", snapshot=t.main[0].snapshot_id)
-    return w.planted(log=with_versions(t, n, n, lambda m: replace(m, problems=(*m.problems, problem_of(said)))))
+    log = with_versions(t, n, n, lambda m: replace(m, problems=(*m.problems, problem_of(said))))
+    return w.planted(log=log, nobody=nobody) if nobody else w.by_maker(t, n, log)
 
 
 @mutation(
@@ -110,7 +123,7 @@ def _told(w: World, text: str) -> Planted | None:
 )
 def predecessor_missing(w: World) -> Planted | None:
     """A version descends from a metadata file that is not in the store."""
-    return _told(w, "metadata file {file} is missing")
+    return _told(w, "metadata file {file} is missing", UNWRITTEN)
 
 
 @mutation(
@@ -121,7 +134,7 @@ def predecessor_missing(w: World) -> Planted | None:
 )
 def predecessor_corrupt(w: World) -> Planted | None:
     """A version descends from a metadata file that cannot be read."""
-    return _told(w, "metadata file {file} is corrupt: Expecting value: line 1 column 1 (char 0)")
+    return _told(w, "metadata file {file} is corrupt: Expecting value: line 1 column 1 (char 0)", UNWRITTEN)
 
 
 @mutation(
@@ -149,7 +162,7 @@ def _from(w: World, change: Change, *, needs: str | None = None, until: int = 10
     if t is None:
         return None
     n = w.rng.randrange(2, len(t.log.metadata))
-    return w.planted(log=with_versions(t, n, n + until, change))
+    return w.by_maker(t, n, with_versions(t, n, n + until, change))
 
 
 @mutation(
@@ -269,7 +282,7 @@ def snapshot_lost(w: World) -> Planted | None:
             k = w.rng.randrange(2, len(t.main) - 1)
             gone, n = t.main[k - 2].snapshot_id, t.at(k) + 1
             change = lambda m, gone=gone: replace(m, snapshots=tuple(s for s in m.snapshots if s != gone))  # noqa: E731
-            return w.planted(log=with_versions(t, n, len(t.log.metadata), change))
+            return w.by_maker(t, n, with_versions(t, n, len(t.log.metadata), change))
     return None
 
 
@@ -293,7 +306,9 @@ def expired_too_much(w: World) -> Planted | None:
             if kept and min(kept) > 1 and len(m.snapshots) > 1:
                 gone = set(m.snapshots) - {m.current}
                 change = lambda x, gone=gone: replace(x, snapshots=tuple(s for s in x.snapshots if s not in gone))  # noqa: E731
-                return w.planted(log=with_versions(t, n, len(t.log.metadata), change))
+                log = with_versions(t, n, len(t.log.metadata), change)
+                expiries = [o.op for o in w.operations.values() if o.f == "expire-snapshots" and can_have_made(t, o, n)]
+                return w.planted(*expiries, log=log, nobody="" if len(expiries) == 1 else NO_SNAPSHOT)
     return None
 
 
@@ -310,7 +325,7 @@ def tag_lost(w: World) -> Planted | None:
             b = w.rng.randrange(1, len(t.log.metadata) - 1)
             target = t.main[0].snapshot_id
             change = lambda m, target=target: replace(m, refs={**m.refs, "keep": target})  # noqa: E731
-            return w.planted(log=with_versions(t, 0, b, change))
+            return w.by_maker(t, b + 1, with_versions(t, 0, b, change))
     return None
 
 
@@ -325,7 +340,7 @@ def not_current(w: World) -> Planted | None:
     for t, k in positions(w):
         n, older = t.at(k), t.main[k - 2].snapshot_id
         if older in t.log.metadata[n].snapshots:
-            return w.planted(log=with_versions(t, n, n, lambda m: replace(m, refs={**m.refs, "main": older})))  # noqa: B023
+            return w.by_maker(t, n, with_versions(t, n, n, lambda m: replace(m, refs={**m.refs, "main": older})))  # noqa: B023
     return None
 
 
@@ -396,7 +411,7 @@ def last_sequence(w: World) -> Planted | None:
     for t, k in positions(w):
         n = t.at(k)
         change = lambda m: replace(m, last_sequence_number=m.last_sequence_number - 1)  # noqa: E731
-        return w.planted(log=with_versions(t, n, n, change))
+        return w.by_maker(t, n, with_versions(t, n, n, change))
     return None
 
 
@@ -449,7 +464,7 @@ def next_row_id(w: World) -> Planted | None:
     for t, k in positions(w, lambda t, c: _lineage(t, c) and c.added_rows):
         n = t.at(k)
         change = lambda m: replace(m, next_row_id=(m.next_row_id or 0) - 1)  # noqa: E731
-        return w.planted(log=with_versions(t, n, n, change))
+        return w.by_maker(t, n, with_versions(t, n, n, change))
     return None
 
 
@@ -588,6 +603,9 @@ def orphan_vector(w: World) -> Planted | None:
 def file_missing(w: World) -> Planted | None:
     """A file that a listed snapshot needs is not in the store."""
     return plant_missing(w, w.rng.choice(["data", "deletes"]))
+
+
+listed_manifest_missing = replace(manifest_missing, name="listed-manifest-missing", checker="metadata")
 
 
 @mutation(
@@ -760,6 +778,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     position_deletes_in_v3,
     orphan_vector,
     file_missing,
+    listed_manifest_missing,
     manifest_corrupt,
     wrong_operation,
     summary_added,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from checkers.evidence.history import Event
+from checkers.evidence.paths import commit_uuid
 from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Commit, FileEntry, MissingFile
 from checkers.selftest.lostcommits import statements
@@ -701,9 +702,12 @@ def manifest_missing(w: World) -> Planted | None:
     t = w.choose(w.tables)
     if t is None:
         return None
-    listed = [c.snapshot_id for c in t.main if c.snapshot_id in t.log.metadata[-1].snapshots]
-    needed = tuple(listed[w.rng.randrange(len(listed)) :])
-    return w.planted(log=replace(t.log, missing_files=(MissingFile(f"metadata/{needed[0]}-m0.avro", needed),)))
+    listed = [k for k in t.positions if t.main[k - 1].snapshot_id in t.log.metadata[-1].snapshots]
+    first = w.rng.choice(listed)
+    writer = w.rng.randint(1, first)  # a manifest may be older than the snapshots that still need it
+    needed = tuple(t.main[k - 1].snapshot_id for k in listed if k >= first)
+    file = f"metadata/{commit_uuid(t.main[writer - 1].manifest_list)}-m{w.rng.randrange(3)}.avro"
+    return w.planted(t.op(writer).op, log=replace(t.log, missing_files=(MissingFile(file, needed),)))
 
 
 @mutation(
@@ -720,7 +724,8 @@ def metadata_missing(w: World) -> Planted | None:
     location = f"{t.log.location}/metadata/99999-gone.metadata.json"
     captures = (*t.log.captures[:-1], replace(t.log.captures[-1], metadata=location))
     said = Problem("missing-metadata", f"metadata file {location} is missing", location)
-    return w.planted(log=replace(t.log, captures=captures, problems=(*t.log.problems, said)))
+    log = replace(t.log, captures=captures, problems=(*t.log.problems, said))
+    return w.planted(log=log, nobody="the file is in no version, so nothing says who wrote it")
 
 
 MUTATIONS: tuple[Mutation, ...] = (

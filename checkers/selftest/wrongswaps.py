@@ -20,9 +20,9 @@ def _with(w: World, table: str, at: int, *new: PointerSwap) -> Sequence[PointerS
     return (*swaps[:at], *new, *swaps[at + len(new) :])
 
 
-def _planted(w: World, table: str, swaps: Sequence[PointerSwap], *ops: str, nobody: bool = False) -> Planted:
+def _planted(w: World, table: str, swaps: Sequence[PointerSwap], *ops: str, nobody: str = "") -> Planted:
     e = replace(w.evidence, swaps={**w.evidence.swaps, table: tuple(swaps)})
-    return Planted(e, frozenset(ops), None if nobody else ops[0])
+    return Planted(e, frozenset(ops), None if nobody else ops[0], nobody)
 
 
 def _of_operations(w: World) -> Iterator[tuple[str, int, PointerSwap, Operation]]:
@@ -73,7 +73,14 @@ def swaps_in_another_order(w: World) -> Planted | None:
             time = max(s.time, swaps[n + 1].time)
             second = replace(swaps[n + 1], time=time, end=time + 1)
             first = replace(s, time=time + 2, end=time + 3)
-            return _planted(w, t, _with(w, t, n, first, second), o.op, str(second.op), nobody=True)
+            return _planted(
+                w,
+                t,
+                _with(w, t, n, first, second),
+                o.op,
+                str(second.op),
+                nobody="the catalog took two commits in another order than it says; each of the two did what it was to do",
+            )
     return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -85,6 +86,15 @@ def _rates(report: Report) -> list[tuple[str, str]]:
     return found
 
 
+def _without_culprit(report: Report) -> list[str]:
+    """A line for each checker and reason for which a planted bug has no culprit."""
+    found: Counter[tuple[str, str]] = Counter()
+    for s in report.scores:
+        for why, n in s.nobody.items():
+            found[s.mutation.checker, why] += n
+    return [f"{checker}: no operation is the culprit in {n} placements: {why}" for (checker, why), n in found.items()]
+
+
 def _end(report: Report, *, runs: int, seconds: float) -> list[str]:
     lines = []
     for s in report.scores:
@@ -96,6 +106,7 @@ def _end(report: Report, *, runs: int, seconds: float) -> list[str]:
         lines += [f"  {x.name}: {x.explanation}" for x in a.verdict.anomalies[:3]]
         lines += [f"  {n}" for n in a.verdict.notes[:3]]
     lines += [f"{checker}: the operation named first is the culprit in {rate}" for checker, rate in _rates(report)]
+    lines += _without_culprit(report)
     planted = sum(s.planted for s in report.scores)
     detected = sum(s.detected for s in report.scores)
     lines.append(

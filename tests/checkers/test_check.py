@@ -125,6 +125,11 @@ def test_a_history_that_is_none_is_unknown_to_every_checker() -> None:
     twice = replace(e.history, events=(*e.history.events, replace(e.history.events[0], index=2)))
     results = check(replace(e, history=twice))
     assert [v.valid for v in results.verdicts if v.checker != "history"] == ["unknown"] * len(ALL)
+    notes = [note for v in results.verdicts for note in v.notes]
+    assert sum("was invoked before" in note for note in notes) == 1, "said once"
+    (said,) = (n for v in results.verdicts if v.checker == "history" for n in v.notes if "pair" in n)
+    assert said.startswith("1 event of the history does not pair: event 2: op ")
+    assert not results.told.problem and not any("Error" in note for note in notes)
 
 
 def test_a_history_that_contradicts_itself_is_unknown_and_said_once() -> None:
@@ -406,21 +411,53 @@ def test_a_commit_lost_before_the_kill_is_lost(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "error"),
+    ("file", "content", "error", "says"),
     [
-        ("plan.yaml", "[", StoreError),
-        ("plan.yaml", "tables: [{name: A B}]", StoreError),
-        ("plan.yaml", "tables: 3", StoreError),
-        ("history.jsonl", "", HistoryError),
-        ("tablelog/a.jsonl", "{}\n", TableLogError),
+        ("plan.yaml", "[", StoreError, ":1: not YAML from here on"),
+        ("plan.yaml", "a: 1\nb: {\n", StoreError, ":3: not YAML from here on"),
+        ("plan.yaml", "a: \0", StoreError, ": not YAML: it has a character that YAML does not allow"),
+        ("plan.yaml", "a: 2026-13-01", StoreError, ": it has a value that cannot be read"),
+        ("plan.yaml", "3", StoreError, ": must be a mapping, the plan of a run"),
+        ("plan.yaml", "tables: [{name: A B}]", StoreError, ": tables.0"),
+        ("plan.yaml", "tables: [{}]", StoreError, ": tables.0 needs name"),
+        ("plan.yaml", "tables: 3", StoreError, ": tables: must be a list, not 3"),
+        ("plan.yaml", "writers: 0", StoreError, ": writers: must be at least 1, not 0"),
+        ("plan.yaml", "writers: many", StoreError, ': writers: must be a whole number, not "many"'),
+        ("plan.yaml", "external: [a]", StoreError, ": external: must be a mapping, not a list"),
+        ("history.jsonl", "", HistoryError, ": empty: the header line is missing"),
+        (
+            "history.jsonl",
+            '{"format":1}\n{"index":0,\n',
+            HistoryError,
+            ":2: the line is torn: its JSON ends in column 11, in the middle",
+        ),
+        ("history.jsonl", '{"format":1}}\n', HistoryError, ":1: not JSON: column 13 has }"),
+        ("history.jsonl", '{"format":[]}\n', HistoryError, ":1: format [] is not known; this version reads format 1"),
+        ("tablelog/a.jsonl", "{}\n", TableLogError, ":1: a record needs type"),
+        ("tablelog/a.jsonl", "\n", TableLogError, ":1: the line is empty"),
+        ("tablelog/a.jsonl", "[1]\n", TableLogError, ":1: must be a JSON object, not a list"),
+        ("tablelog/a.jsonl", '{"type":"end"}\n', TableLogError, ":1: type must be header in the first line"),
     ],
 )
 def test_a_folder_that_is_no_runs_says_which_file_is_wrong(
-    tmp_path: Path, file: str, content: str, error: type[Exception]
+    tmp_path: Path, file: str, content: str, error: type[Exception], says: str
 ) -> None:
     folder = stored(simulate(3, SPECS), tmp_path / "run")
     (folder / file).write_text(content)
-    with pytest.raises(error, match=file):
+    with pytest.raises(error) as raised:
+        load_evidence(folder)
+    said = str(raised.value)
+    assert f"{folder / file}{says}" in said and "\n" not in said and "Error" not in said, said
+
+
+def test_a_commit_without_a_key_is_named_with_its_file_and_line(tmp_path: Path) -> None:
+    folder = stored(simulate(3, SPECS), tmp_path / "run")
+    path = folder / "tablelog" / "a.jsonl"
+    lines = [json.loads(x) for x in path.read_text().splitlines()]
+    at = next(n for n, r in enumerate(lines) if r["type"] == "commit")
+    del lines[at]["sequence_number"]
+    path.write_text("".join(json.dumps(r) + "\n" for r in lines))
+    with pytest.raises(TableLogError, match=rf"tablelog/a\.jsonl:{at + 1}: a commit needs sequence_number$"):
         load_evidence(folder)
 
 

@@ -332,7 +332,7 @@ def test_what_is_written_is_what_jepsen_reads() -> None:
         ("{:type :invoke :process 0 :f :a}\n{:type :invoke :process 0 :f :a}", "2:1", "has not ended"),
         ("{:type :invoke :process 0 :f :a}{:type :info :process 0 :f :a}\n{:type :invoke :process 0 :f :a}", "2:1", "ended in info"),
         ("{1 2}", "1:1", "expected keywords as keys"),
-        ("; icequake {\n", "1:12", "the header is not JSON"),
+        ("; icequake {\n", "1:12", "the header: the line is torn"),
         ('; icequake {"format": 9}\n', "1:12", "expected a header of format 1"),
         ('; icequake {"format": 1}\n{:index 1 :type :invoke :process 0 :f :a}', "2:1", "expected :index 0, found 1"),
         ("{:type :invoke, :process 0", "1:1", "never finished"),

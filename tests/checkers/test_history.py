@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.evidence.history import Event, HistoryError, Recorder, read
+from checkers.evidence.history import Event, HistoryError, Recorder, UnpairedError, read
 
 
 def line(index: int, type: str, process: int = 0, op: str = "a", **more: object) -> str:
@@ -81,8 +81,8 @@ def test_an_operation_without_completion_is_unknown(tmp_path: Path) -> None:
     [
         ([line(1, "invoke")], "expected index 0, found 1"),
         (["{"], "h.jsonl:2"),
-        (["[]"], "not an object"),
-        (['{"index": 0}'], "event without 'time'"),
+        (["[]"], "h.jsonl:2: must be a JSON object, not []"),
+        (['{"index": 0}'], "h.jsonl:2: an event needs time and type and process and f$"),
         ([line(0, "maybe")], "type must be"),
         ([line(0, "invoke").replace('"f": "insert"', '"f": 3')], "f must be a string"),
         ([line(0, "invoke", error=[3])], "error must be"),
@@ -107,6 +107,23 @@ def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, lines: list[str]
 def test_what_no_process_can_have_done_is_refused(tmp_path: Path, lines: list[str], says: str) -> None:
     with pytest.raises(HistoryError, match=says):
         read(write(tmp_path / "h.jsonl", *lines)).operations()
+
+
+def test_what_does_not_pair_is_said_once_with_its_first_places(tmp_path: Path) -> None:
+    lines = [
+        line(0, "ok", op="a"),
+        line(1, "invoke", op="b"),
+        line(2, "invoke", op="c"),
+        line(3, "ok", op="d"),
+        line(4, "ok", op="e"),
+    ]
+    with pytest.raises(UnpairedError) as error:
+        read(write(tmp_path / "h.jsonl", *lines)).operations()
+    said = str(error.value)
+    assert said.startswith(
+        "4 events of the history do not pair: event 0: ok of op 'a', which was never invoked; event 2: process "
+    )
+    assert said.endswith("; and 1 more") and "event 3: " in said and "event 4: " not in said
 
 
 @pytest.mark.parametrize("text", ["", '{"format": 99}\n', "nonsense\n", '{"index": 0}\n'])

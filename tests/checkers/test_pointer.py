@@ -232,6 +232,26 @@ def test_a_swap_is_one_that_was_accepted_and_names_a_version(tmp_path: Path) -> 
     assert read(tmp_path, {"new": new, "status": "200", "kind": "load"}) == ()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '["commit"]',
+        '{"kind":"commit","time":1,"ms":NaN}',
+        '{"kind":"commit","time":1,"ms":1e999}',
+        '{"kind":"commit","time":' + "9" * 5000 + "}",
+        '"commit"' + "[" * 100_000,
+    ],
+)
+def test_a_line_that_is_no_request_is_left_out(line: str, tmp_path: Path) -> None:
+    new = f"{ROOT}/metadata/00002-x.metadata.json"
+    read(tmp_path, {"new": new, "status": "200"})
+    path = tmp_path / "proxy.jsonl"
+    whole = line.replace('"kind":"commit",', f'"kind":"commit","new":"{new}","status":"200","service":"catalog",')
+    path.write_text(f"{whole}\n{path.read_text()}")
+    assert len(proxylog.read(path, {"t": log_at(ROOT)})["t"]) == 1
+    assert len(proxylog.change_requests(path).get("w0-1", ())) <= 1
+
+
 def test_the_servers_request_to_its_database_and_the_writers_to_the_server_are_one(tmp_path: Path) -> None:
     new, base = f"{ROOT}/metadata/00002-x.metadata.json", f"{ROOT}/metadata/00001-y.metadata.json"
     records = [

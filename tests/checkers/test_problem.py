@@ -10,6 +10,7 @@ import pytest
 
 from checkers.evidence import tablelog
 from checkers.evidence.problem import Problem, problem_from_json, problem_of
+from checkers.evidence.record import RecordError
 from tests.support.drawing import Drawing, row
 
 SENTENCES = [
@@ -37,9 +38,19 @@ def test_a_sentence_of_format_1_has_its_code(sentence: str, code: str, file: str
     assert problem_from_json(sentence) == found
 
 
-@pytest.mark.parametrize("value", [3, None, {"why": "x"}, {"code": "no-such", "why": "x"}, {"code": "fork", "why": 3}])
-def test_what_is_no_problem_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="a problem must have a known code and why"):
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (3, "a problem must be a word or an object, not 3"),
+        (None, "a problem must be a word or an object, not null"),
+        ({"why": "x"}, "a problem needs code"),
+        ({"code": "no-such", "why": "x"}, 'a problem: code must be one of missing-file, .*, not "no-such"'),
+        ({"code": "fork", "why": 3}, "a problem: why must be a word, not 3"),
+        ({"code": "fork", "why": "x", "who": "y"}, 'a problem has no key "who"'),
+    ],
+)
+def test_what_is_no_problem_is_refused(value: object, says: str) -> None:
+    with pytest.raises(RecordError, match=f"^{says}$"):
         problem_from_json(value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,9 +18,11 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import problem_of
 from checkers.evidence.tablelog import Capture, Commit, MissingFile, RowChange, TableLog
+from checkers.metadata import Metadata
 from checkers.replay.walk import Replay
 from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA
 from checkers.timeline.timeline import timelines
+from checkers.verdict import Anomaly, Checker
 from tests.support.drawing import Drawing, names, row, verdict
 from tests.support.simulator import Defects, Simulation, simulate
 from workloads.operations.kinds import KINDS
@@ -567,6 +570,33 @@ def test_metadata_that_the_catalog_points_at_and_nobody_can_read_is_a_missing_fi
     d.captures.append(Capture(99_000_000, "s3://w/t/metadata/gone.metadata.json"))
     (a,) = verdict(REPLAY, d.evidence(capture=False)).anomalies
     assert (a.name, a.files) == ("missing-file", ("s3://w/t/metadata/gone.metadata.json",))
+
+
+@pytest.mark.parametrize("checker", [REPLAY, Metadata()])
+def test_a_missing_manifest_is_of_the_commit_whose_uuid_its_name_has(checker: Checker) -> None:
+    d, _, _ = seeded()
+    d.did("a", "insert", ids=[7], add=[row(7, "a")])
+    d.did("b", "insert", ids=[8], add=[row(8, "b")])
+    e = d.evidence()
+    log = e.logs["t"]
+    names = {c.snapshot_id: str(uuid.UUID(int=c.snapshot_id)) for c in log.commits}
+    commits = tuple(
+        replace(c, manifest_list=f"metadata/snap-{c.snapshot_id}-1-{names[c.snapshot_id]}.avro") for c in log.commits
+    )
+    early, late = (next(c for c in commits if c.op == op) for op in ("a", "b"))
+
+    def found(file: str) -> Anomaly:
+        """What is said of a file that only the later snapshot still needs."""
+        missing = (MissingFile(file, (late.snapshot_id,)),)
+        said = checker.check(replace(e, logs={"t": replace(log, commits=commits, missing_files=missing)})).anomalies
+        (a,) = (a for a in said if a.name == "missing-file")
+        return a
+
+    written = found(f"metadata/{names[early.snapshot_id]}-m1.avro")
+    assert written.ops == ("a",) and f"{early.snapshot_id}" in written.explanation
+    for file in ("metadata/optimized-m-1.avro", f"metadata/{uuid.UUID(int=99)}-m0.avro"):
+        nobodys = found(file)
+        assert nobodys.ops == () and "No commit of the log wrote it, so no operation is named." in nobodys.explanation
 
 
 # --- an oracle ----------------------------------------------------------------------------------------------------------

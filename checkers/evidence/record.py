@@ -1,0 +1,169 @@
+"""A line of JSON as a record whose fields have the right types; what is wrong is said in one sentence, in words of the format.
+
+A reader puts the file and the line before it: ``tablelog/orders.jsonl:3: a commit needs sequence_number``.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+MOST = 40
+"""Characters of a wrong value that are shown."""
+
+
+class RecordError(ValueError):
+    """A line is no record of its format; one sentence without file and line."""
+
+
+def decoded(line: bytes) -> dict[str, Any]:
+    """The JSON object on a line.
+
+    Raises:
+        RecordError: it is torn, not UTF-8, not JSON, or another value.
+    """
+    try:
+        text = line.decode("utf-8-sig")
+        value = json.loads(text)
+    except UnicodeDecodeError as e:
+        raise RecordError(f"not UTF-8 text: byte {e.start + 1} is no part of a character") from None
+    except json.JSONDecodeError as e:
+        raise RecordError(_not_json(e)) from None
+    except RecursionError:
+        raise RecordError("not a record: its values are nested too deeply") from None
+    except ValueError:
+        raise RecordError("not a record: it has a number of more than 4,300 digits") from None
+    if not isinstance(value, dict):
+        raise RecordError(f"must be a JSON object, not {shown(value)}")
+    return value
+
+
+def _not_json(e: json.JSONDecodeError) -> str:
+    rest = e.doc[e.pos :].strip()
+    if not e.doc.strip():
+        return "the line is empty"
+    if not rest or (rest.startswith('"') and '"' not in rest[1:]):
+        return f"the line is torn: its JSON ends in column {len(e.doc.rstrip())}, in the middle of a value"
+    return f"not JSON: column {e.colno} has {_cut(rest[:1])}"
+
+
+def shown(value: object) -> str:
+    """A value as JSON, shortened."""
+    if isinstance(value, dict | list) and value:
+        return "an object" if isinstance(value, dict) else "a list"
+    try:
+        return _cut(json.dumps(value, ensure_ascii=False))
+    except (TypeError, ValueError, RecursionError):
+        return "a value that is not JSON"
+
+
+def _cut(text: str) -> str:
+    line = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return line if len(line) <= MOST else line[: MOST - 1] + "…"
+
+
+def needs(record: Mapping[str, Any], what: str, *keys: str) -> None:
+    """Refuse a record without one of the keys; ``what`` it is: ``a commit``.
+
+    Raises:
+        RecordError: keys are missing; names all of them.
+    """
+    missing = [k for k in keys if k not in record]
+    if missing:
+        raise RecordError(f"{what} needs {' and '.join(missing)}")
+
+
+def must(good: bool, key: str, words: str, value: object) -> None:
+    """Refuse a value that is not good.
+
+    Raises:
+        RecordError: names key, what it must be, and the value.
+    """
+    if not good:
+        raise RecordError(f"{key} must be {words}, not {shown(value)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field's JSON types; ``items``: those of the values of an object or a list; ``among``: the allowed values; ``words`` for all."""
+
+    kinds: frozenset[type]
+    words: str
+    items: frozenset[type] | None = None
+    among: frozenset[str] | None = None
+
+    def fits(self, v: Any) -> bool:
+        if type(v) not in self.kinds or (self.among is not None and v not in self.among):
+            return False
+        if self.items is None or v is None:
+            return True
+        return all(type(x) in self.items for x in (v.values() if type(v) is dict else v))
+
+
+_WORDS: Mapping[type, str] = {
+    int: "a whole number",
+    str: "a word",
+    dict: "an object",
+    list: "a list",
+    types.NoneType: "null",
+}
+_MANY: Mapping[type, str] = {int: "whole numbers", str: "words"}
+
+
+@cache
+def _shape(cls: type) -> tuple[Mapping[str, _Field], tuple[str, ...]]:
+    """The fields of a dataclass that a record has as they are, and the required keys."""
+    hints = get_type_hints(cls)
+    own = fields(cls)
+    checked = {f.name: x for f in own if (x := _field(hints[f.name])) is not None}
+    return checked, tuple(f.name for f in own if f.default is MISSING and f.default_factory is MISSING)
+
+
+def _field(hint: Any) -> _Field | None:
+    """A field for a type annotation; None if another part reads the field."""
+    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    kinds: set[type] = set()
+    words: list[str] = []
+    items: frozenset[type] | None = None
+    among: frozenset[str] | None = None
+    for option in options:
+        origin, args = get_origin(option), get_args(option)
+        if option in (int, str, types.NoneType):
+            kinds.add(option)
+            words.append(_WORDS[option])
+        elif origin is Literal:
+            kinds.add(str)
+            among = frozenset(args)
+            words.append(f"one of {', '.join(args)}")
+        elif origin in (dict, tuple) and args[1] in (Any, int, str, ...) and (origin is dict or args[0] in _MANY):
+            inner = args[1] if origin is dict else args[0]
+            kind: type = dict if origin is dict else list
+            kinds.add(kind)
+            items = None if inner is Any else frozenset({inner})
+            words.append(_WORDS[kind] if inner is Any else f"{_WORDS[kind]} of {_MANY[inner]}")
+        else:
+            return None
+    return _Field(frozenset(kinds), " or ".join(words), items, among)
+
+
+def checked(record: Mapping[str, Any], cls: type, what: str, *, but: frozenset[str] = frozenset()) -> None:
+    """Refuse a record that does not have just the fields of a dataclass, with their types.
+
+    Args:
+        what: it is: ``a commit``.
+        but: keys whose values another part reads.
+
+    Raises:
+        RecordError: keys are missing, unknown, or have a value of another type.
+    """
+    shape, required = _shape(cls)
+    needs(record, what, *required)
+    if len(unknown := record.keys() - cls.__dataclass_fields__.keys()):  # type: ignore[attr-defined]
+        raise RecordError(f"{what} has no key {' and no key '.join(shown(k) for k in sorted(unknown))}")
+    for key, value in record.items():
+        if key in shape and key not in but and not shape[key].fits(value):
+            must(False, f"{what}: {key}", shape[key].words, value)
