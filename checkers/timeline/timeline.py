@@ -389,16 +389,35 @@ class Timeline:
         moved = self.dropped_at(snapshot) if self.set_backs else None
         return None if moved is None else self.set_backs.get(moved[1].n)
 
+    def perhaps_rolled_back(self, snapshot: int) -> bool:
+        """Whether a rollback may have taken a snapshot out of main and the evidence need not show it.
+
+        Either the log lacks the versions before the first that shows the snapshot, which need not have it on main any more; or the log
+        was read for longer than the incomplete history goes, which need not have the rollback.
+        """
+        c, moved = self.snapshots[snapshot], self.dropped_at(snapshot)
+        if moved is None and c.metadata >= len(self.chain.steps):
+            return False
+        if moved is None:
+            back = [o for o in self.ops if o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back]
+            return self.gap_before(c.metadata) and bool(self.chain.under_way(self.chain.steps[c.metadata], back))
+        if self.complete or (self.log.captured_until or 0) <= self._history_until:
+            return False
+        return self.chain.steps[moved[1].n].latest > self._history_until
+
+    @cached_property
+    def _history_until(self) -> int:
+        """The time of the history's last event, ns."""
+        return max(
+            (e.time for o in self.everything.values() for e in (o.invoked, o.completed) if e is not None), default=0
+        )
+
     def without_effect(self, o: Operation) -> bool:
         """Whether a rollback was acknowledged but the log never shows main at its target, though it would have to."""
         target, rows = set_back_to(o), o.result.get("rows") if isinstance(o.result, dict) else None
         if o.type != "ok" or o.completed is None or target is None or o.completed.time >= self.seen_until:
             return False
-        if (
-            not self.rooted
-            or any(s.gap for s in self.chain.steps[1:])
-            or any(s.by is o for s in self.set_backs.values())
-        ):
+        if not self.rooted or not self.unbroken or any(s.by is o for s in self.set_backs.values()):
             return False
         if rows and list(rows[0]) == [target, target]:
             return False
@@ -502,7 +521,7 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
 
 def _named(t: Timeline) -> Timeline:
     """A timeline whose snapshots name the operations that alone can have made them."""
-    if all(c.op is not None for c in t.main):
+    if all(c.op is not None for c in t.log.commits):
         return t
     found = labels(t, meaning)
     return replace(t, log=labelled(t.log, found.made), labels=found)
