@@ -197,12 +197,12 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
             doubtful |= {b.by.op for b in by if b is not None and not b.certain}
             continue
         if dropped and (not on_main or not _is_dml(o)):
+            if all(t.perhaps_rolled_back(c.snapshot_id) for c in dropped):
+                unseen.append(o.op)
+                continue
             shown = any(c.snapshot_id in t.ever_current for c in dropped)
             if not all(t.is_off_main(c.snapshot_id) for c in dropped) or not (shown or _must_be_seen(t, o)):
                 counts["undecided"] += 1
-                continue
-            if all(t.perhaps_rolled_back(c.snapshot_id) for c in dropped):
-                unseen.append(o.op)
                 continue
             counts["lost"] += 1
             f.anomalies.append(_dropped(t, o, dropped, checker))
@@ -240,7 +240,7 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
         f.undecided = True
         f.notes.append(
             f"{counts['undecided']} acknowledged operations left no snapshot in the log, but the log need not have them: "
-            "it ends before they were acknowledged, or begins after"
+            "it ends before they were acknowledged, or begins after, or a rollback may have been in versions that it lacks"
         )
     if counts["left_none"]:
         f.notes.append(f"{counts['left_none']} acknowledged operations left no snapshot, and had nothing to change")
@@ -267,7 +267,7 @@ def _sets_back(o: Operation) -> bool:
 def _must_be_seen(t: Timeline, o: Operation) -> bool:
     """Whether the log must have the operation's snapshot if it ever was on main."""
     assert o.completed is not None
-    if o.completed.time >= t.seen_until:
+    if o.completed.time >= t.seen_until or t.rollback_in_gap:
         return False
     return t.rooted or t.settled(o.invoked.index) > 0
 

@@ -395,15 +395,24 @@ class Timeline:
         Either the log lacks the versions before the first that shows the snapshot, which need not have it on main any more; or the log
         was read for longer than the incomplete history goes, which need not have the rollback.
         """
-        c, moved = self.snapshots[snapshot], self.dropped_at(snapshot)
-        if moved is None and c.metadata >= len(self.chain.steps):
-            return False
+        n, moved = self.snapshots[snapshot].metadata, self.dropped_at(snapshot)
         if moved is None:
-            back = [o for o in self.ops if o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back]
-            return self.gap_before(c.metadata) and bool(self.chain.under_way(self.chain.steps[c.metadata], back))
+            return n < len(self.log.metadata) and self._rollback_in_gap(n)
         if self.complete or (self.log.captured_until or 0) <= self._history_until:
             return False
         return self.chain.steps[moved[1].n].latest > self._history_until
+
+    @cached_property
+    def rollback_in_gap(self) -> bool:
+        """Whether a rollback may have been in versions that the log lacks: what it took out of main need not be in the log."""
+        return any(self._rollback_in_gap(n) for n in range(len(self.log.metadata)))
+
+    def _rollback_in_gap(self, n: int) -> bool:
+        if not self.gap_before(n):
+            return False
+        after, since = self.chain.steps[n], self.chain.steps[n - 1].earliest if n else 0
+        back = [o for o in self.ops if o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back]
+        return any(o.start <= after.latest and (o.type != "ok" or o.end is None or o.end >= since) for o in back)
 
     @cached_property
     def _history_until(self) -> int:

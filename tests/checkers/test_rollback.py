@@ -131,11 +131,17 @@ def test_a_read_after_a_rollback_must_not_see_what_it_took_out() -> None:
 # --- a rollback that the evidence need not have -------------------------------------------------------------------------
 
 
-def begins_at(e: Evidence, first: int) -> Evidence:
-    """The evidence with a log that lacks the versions before this one: they were deleted before it was read."""
+def begins_at(e: Evidence, first: int, *, expired: frozenset[int] = frozenset()) -> Evidence:
+    """The evidence with a log that lacks the versions before this one: they were deleted before it was read.
+
+    ``expired``: snapshots that its first version no longer lists.
+    """
     log = e.logs["t"]
     before = {"metadata-log": [{"metadata-file": log.metadata[first - 1].location}]}
-    left = [replace(m, n=m.n - first) for m in log.metadata[first:]]
+    left = [
+        replace(m, n=m.n - first, snapshots=tuple(s for s in m.snapshots if s not in expired))
+        for m in log.metadata[first:]
+    ]
     listed = {s for m in left for s in m.snapshots}
     commits = [replace(c, metadata=max(0, c.metadata - first)) for c in log.commits if c.snapshot_id in listed]
     short = replace(log, metadata=(replace(left[0], raw=before), *left[1:]), commits=tuple(commits))
@@ -168,6 +174,27 @@ def test_an_acknowledged_rollback_before_the_log_begins_may_have_had_its_effect(
     e = d.evidence()
     assert verdict(COMMITS, e).valid is True
     assert verdict(COMMITS, begins_at(e, 4)).anomalies == ()
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_what_a_rollback_took_out_and_an_expiry_removed_before_the_log_begins_is_not_lost(captured: bool) -> None:
+    """Captures of versions that the log lacks say nothing of when its first version was made."""
+    e = rolled_back().evidence()
+    if captured:
+        log = e.logs["t"]
+        early = [Capture(n, log.metadata[n].location) for n in (1, 2)]
+        e = replace(e, logs={"t": replace(log, captures=(*early, *log.captures))})
+    assert verdict(COMMITS, begins_at(e, 4)).anomalies == ()
+    said = verdict(COMMITS, begins_at(e, 4, expired=frozenset({2, 3})))
+    assert not said.anomalies and said.valid == "unknown"
+    bare = begins_at(rolled_back("none").evidence(), 4, expired=frozenset({2, 3}))
+    assert names(COMMITS, bare) == ["lost-commit", "lost-commit"]
+
+
+def test_a_read_before_the_log_begins_may_have_seen_what_a_rollback_took_out() -> None:
+    said = verdict(READS, begins_at(rolled_back(read=True).evidence(), 4))
+    assert not said.anomalies and said.valid == "unknown"
+    assert names(READS, begins_at(rolled_back("none", read=True).evidence(), 4)) == ["dirty-read"]
 
 
 @pytest.mark.parametrize("read_on", [True, False])
