@@ -10,13 +10,14 @@ import pytest
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.tablelog import Capture
+from checkers.isolation.checker import Isolation
 from checkers.judge.check import check
 from checkers.reads.judge import Reads
 from tests.support.drawing import Drawing, names, row, verdict
 from tests.support.simulator import ROW_BY_ROW, Defects, simulate
 from workloads.tables import TableSpec
 
-COMMITS, READS = Commits(), Reads()
+COMMITS, READS, ISOLATION = Commits(), Reads(), Isolation()
 
 
 def rolled_back(
@@ -195,6 +196,23 @@ def test_a_read_before_the_log_begins_may_have_seen_what_a_rollback_took_out() -
     said = verdict(READS, begins_at(rolled_back(read=True).evidence(), 4))
     assert not said.anomalies and said.valid == "unknown"
     assert names(READS, begins_at(rolled_back("none", read=True).evidence(), 4)) == ["dirty-read"]
+
+
+def test_a_read_of_what_was_rolled_back_before_the_log_begins_depends_on_nothing_that_is_known() -> None:
+    """It equals no state of main, but each of its keys equals one."""
+    d = Drawing()
+    d.did("a", "insert", ids=[1, 2, 3], add=[row(1, "a"), row(2, "a"), row(3, "a")])
+    d.did("b", "delete", ids=[1], remove=[row(1, "a")])
+    d.read("seen", [row(2, "a"), row(3, "a")])
+    d.invoke("r", "rollback", back=1)
+    d.set_main(1)
+    d.ok("r", {"snapshot": 1, "rows": [[2, 1]]})
+    d.did("e", "delete", ids=[3], remove=[row(3, "a")])
+    d.did("f", "delete", ids=[1], remove=[row(1, "a")])
+    e = d.evidence()
+    assert verdict(ISOLATION, e).valid is True
+    said = verdict(ISOLATION, begins_at(e, 3, expired=frozenset({2})))
+    assert not said.anomalies and said.valid == "unknown"
 
 
 @pytest.mark.parametrize("read_on", [True, False])
