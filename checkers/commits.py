@@ -31,6 +31,7 @@ from checkers.evidence.tablelog import Capture, Commit
 from checkers.timeline import explain
 from checkers.timeline.answers import claims_of, contradictions
 from checkers.timeline.captured import Stale, stale_captures, without_table
+from checkers.timeline.labels import off_main_without_name
 from checkers.timeline.timeline import Timeline, Whole, kind_of, meaning, resolutions, set_back_to, timelines
 from checkers.timeline.touched import ids_named
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
@@ -170,6 +171,7 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
         "rolled_back": 0,
     }
     doubtful: set[str] = set()
+    unseen: list[str] = []
     unlabelled: list[str] = []
     for o in t.ops:
         wrong = contradictions(t, o)
@@ -195,6 +197,9 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
             doubtful |= {b.by.op for b in by if b is not None and not b.certain}
             continue
         if dropped and (not on_main or not _is_dml(o)):
+            if all(t.perhaps_rolled_back(c.snapshot_id) for c in dropped):
+                unseen.append(o.op)
+                continue
             shown = any(c.snapshot_id in t.ever_current for c in dropped)
             if not all(t.is_off_main(c.snapshot_id) for c in dropped) or not (shown or _must_be_seen(t, o)):
                 counts["undecided"] += 1
@@ -224,12 +229,18 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
             f"whether {explain.listing(sorted(doubtful))} set main back, or a commit that was applied twice did, cannot be told apart: "
             "acknowledged commits may be rolled back, or lost"
         )
+    if unseen:
+        f.undecided = True
+        f.notes.append(
+            f"the acknowledged commits of {explain.listing(unseen)} are not on main at the end: a rollback may have taken them out of it, "
+            "in versions that the log lacks or after the history ends"
+        )
     f.anomalies += [_lost_rollback(t, o, checker) for o in t.ops if _sets_back(o) and t.without_effect(o)]
     if counts["undecided"]:
         f.undecided = True
         f.notes.append(
             f"{counts['undecided']} acknowledged operations left no snapshot in the log, but the log need not have them: "
-            "it ends before they were acknowledged, or begins after"
+            "it ends before they were acknowledged, or begins after, or a rollback may have been in versions that it lacks"
         )
     if counts["left_none"]:
         f.notes.append(f"{counts['left_none']} acknowledged operations left no snapshot, and had nothing to change")
@@ -256,7 +267,7 @@ def _sets_back(o: Operation) -> bool:
 def _must_be_seen(t: Timeline, o: Operation) -> bool:
     """Whether the log must have the operation's snapshot if it ever was on main."""
     assert o.completed is not None
-    if o.completed.time >= t.seen_until:
+    if o.completed.time >= t.seen_until or t.rollback_in_gap:
         return False
     return t.rooted or t.settled(o.invoked.index) > 0
 
@@ -499,7 +510,7 @@ def _foreign(t: Timeline, checker: str, f: _Findings) -> Iterator[Anomaly]:
 
 
 def _unnamed(t: Timeline, perhaps: list[str], f: _Findings) -> None:
-    """Say of snapshots on main that name no operation whose they are, or (``perhaps``) may be."""
+    """Say of snapshots that name no operation whose they are, or (``perhaps``) may be; of those off main only if it matters."""
     for snapshot, op in t.labels.made.items():
         f.notes.append(
             f"snapshot {snapshot} names no operation; by its rows only {op} can have made it, and nothing else"
@@ -511,6 +522,13 @@ def _unnamed(t: Timeline, perhaps: list[str], f: _Findings) -> None:
         if perhaps:
             note += f"; {explain.listing(perhaps)}, acknowledged without a snapshot, may have made them"
         f.notes.append(note)
+    off_main = off_main_without_name(t)
+    if off_main and perhaps:
+        f.undecided = True
+        f.notes.append(
+            f"snapshots that are not on main and name no operation: {explain.listing(c.snapshot_id for c in off_main)}; "
+            f"{explain.listing(perhaps)}, acknowledged without a snapshot, may have made them"
+        )
 
 
 def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:

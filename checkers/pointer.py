@@ -36,6 +36,7 @@ from checkers.evidence.problem import METADATA
 from checkers.evidence.proxylog import PointerSwap
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline import explain
+from checkers.timeline.version_order import predecessor
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 LOST = "lost"
@@ -110,7 +111,8 @@ class _TableSwaps:
         """Location → version, of those that the pointer named only once."""
         self._told: set[str] = set()
         said = [*log.problems, *(p for m in log.metadata for p in m.problems)]
-        self.gap = not log.complete or any(p.code in METADATA for p in said)
+        older = bool(log.metadata) and predecessor(log.metadata[0]) is not None
+        self.gap = older or not log.complete or any(p.code in METADATA for p in said)
 
     def lost_updates(self) -> Iterator[Anomaly]:
         """Accepted swaps that replaced the same file."""

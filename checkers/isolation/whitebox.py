@@ -264,12 +264,17 @@ class TableGraph:
         for c in t.main:
             o = t.everything.get(c.op or "")
             invoked.append(max(invoked[-1], o.invoked.index if o is not None else -1))
-        late = 0
+        late = gone = 0
         for o in t.ops:
             if not reads_rows(o) or o.type != "ok" or o.completed is None:
                 continue
             if o.completed.time >= t.seen_until:  # it may have seen commits that the log lacks
                 late += 1
+                continue
+            if (
+                t.rollback_in_gap
+            ):  # it may have seen commits that main no longer has, and that the log shows off main, or lacks
+                gone += 1
                 continue
             rows = _rows(o.result)
             about = touches(o, t.spec)
@@ -298,6 +303,11 @@ class TableGraph:
             scan = min(x[1] for x in found), max(x[2] for x in found)
             self.nodes.append(Node(o, None, -1, scan))
             self._reading += [(n, [thing], oldest, newest) for thing, oldest, newest in found]
+        if gone:
+            self.skipped_reads += gone
+            self.undecided.append(
+                f"a rollback may have been in versions that the log lacks, so what {gone} reads saw is unknown"
+            )
         if late:
             self.skipped_reads += late
             self.undecided.append(f"{late} reads ended after the table log was last read, so what they saw is unknown")

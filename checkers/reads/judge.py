@@ -274,6 +274,8 @@ class TableReads:
             if not self.t.rooted
             else "it ended after the table log was read last"
             if o.completed.time >= self.t.seen_until
+            else "a rollback may have been in versions that the log lacks"
+            if self.t.rollback_in_gap
             else None
         )
         if why is not None:

@@ -34,8 +34,8 @@ def claims_of(o: Operation) -> Claims | None:
 def contradictions(t: Timeline, o: Operation) -> list[str]:
     """Where an answer differs from the log, in words: ``7 replaced data files, but the log has 5``; empty where nothing contradicts it.
 
-    An operation without a snapshot in the log, or with one that main has lost, is not compared, nor is one that a log with gaps may lack.
-    Where a snapshot names no operation, it may be one more of the procedure's (with partial progress it commits several times).
+    An operation without a snapshot in the log, or with one that main has lost, is not compared, nor is one that a log with gaps may lack,
+    nor one that may have made a snapshot that names no operation.
     """
     said = claims_of(o)
     if said is None or o.end is None or o.end >= t.seen_until or not t.rooted or not t.unbroken:
@@ -43,13 +43,22 @@ def contradictions(t: Timeline, o: Operation) -> list[str]:
     if said.dropped_snapshots is not None and not t.out_of_order:
         return _of_expiry(t, o, said)
     commits = [] if said.dropped_snapshots is not None else t.commits.get(o.op, [])
-    if not commits or t.nameless or any(c.snapshot_id not in t.position or not c.readable for c in commits):
+    if not commits or any(c.snapshot_id not in t.position or not c.readable for c in commits):
+        return []
+    if any(_perhaps_of(t, c, o) for c in t.log.commits if c.op is None):
         return []
     return [
         f"{n} {what}, but the log has {there}"
         for what, n, there, exact in _counted(said, commits)
         if n > there or (exact and not said.at_least and n != there)
     ]
+
+
+def _perhaps_of(t: Timeline, c: Commit, o: Operation) -> bool:
+    """Whether a snapshot that names no operation may be one of a procedure's: it changes no row, and the procedure was under way."""
+    if c.added or c.removed or c.metadata >= len(t.chain.steps):
+        return False
+    return bool(t.chain.under_way(t.chain.steps[c.metadata], [o]))
 
 
 def _counted(said: Claims, commits: list[Commit]) -> Iterator[tuple[str, int, int, bool]]:

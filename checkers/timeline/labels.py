@@ -37,11 +37,11 @@ MOST = 20_000
 
 @dataclass(frozen=True)
 class Labels:
-    """What is known of snapshots on main that name no operation.
+    """What is known of snapshots that name no operation.
 
     Attributes:
-        made: snapshot id → the operation that alone can have made it.
-        perhaps: operations that can have made one of the others.
+        made: snapshot id, on main → the operation that alone can have made it.
+        perhaps: operations that can have made one of the others, on main or not: a rollback takes snapshots out of main, too.
     """
 
     made: Mapping[int, str] = field(default_factory=dict)
@@ -52,27 +52,28 @@ NONE = Labels()
 
 
 def labels(t: Timeline, meaning: Meaning) -> Labels:
-    """The makers of a table's snapshots that name none, as far as their rows tell.
+    """The makers of main's snapshots that name none, as far as their rows tell. One that main no longer has is nobody's for certain.
 
     Args:
         meaning: what an operation removes and adds at a state; None where it has no meaning.
     """
     unnamed = {k: c for k, c in enumerate(t.main, 1) if c.op is None}
+    off_main = off_main_without_name(t)
     missing = [
         o
         for o in t.ops
         if o.type != "fail" and o.op not in t.commits and (kind := KINDS.get(o.f)) is not None and kind.writes
     ]
-    if not unnamed or not missing:
+    if not (unnamed or off_main) or not missing:
         return NONE
-    if len(unnamed) * len(missing) > MOST:
+    if (len(unnamed) + len(off_main)) * len(missing) > MOST:
         return Labels(perhaps=frozenset(o.op for o in missing))
     newest = [-1]  # position → the latest invocation of the operations up to it
     for c in t.main:
         o = t.everything.get(c.op) if c.op is not None else None
         newest.append(newest[-1] if o is None else max(newest[-1], o.invoked.index))
     able = {k: [o for o in missing if _in_time(t, k, o, newest[k - 1])] for k in unnamed}
-    fits = _fitting(t, able, meaning)
+    fits = _fitting(t, able, meaning) | _off_main(t, off_main, missing, meaning)
     made: dict[int, str] = {}
     while True:
         users: dict[str, list[int]] = {}
@@ -87,6 +88,11 @@ def labels(t: Timeline, meaning: Meaning) -> Labels:
         taken = {*new.values()}
         fits = {k: {op: x for op, x in ops.items() if op not in taken} for k, ops in fits.items() if k not in new}
     return Labels(made, frozenset(op for ops in fits.values() for op in ops))
+
+
+def off_main_without_name(t: Timeline) -> list[Commit]:
+    """Snapshots that name no operation and that main does not have at the end."""
+    return [c for c in t.log.commits if c.op is None and c.snapshot_id not in t.position]
 
 
 def labelled(log: TableLog, made: Mapping[int, str]) -> TableLog:
@@ -121,6 +127,17 @@ def _fitting(t: Timeline, able: Mapping[int, list[Operation]], meaning: Meaning)
                 state = None if changes is None else _after(state, changes)
             except KeyError:  # the log contradicts itself
                 state = None
+    return out
+
+
+def _off_main(
+    t: Timeline, commits: list[Commit], missing: list[Operation], meaning: Meaning
+) -> dict[int, dict[str, bool]]:
+    """A number below 0 for each snapshot off main → the operations that may have made it; none of them certainly."""
+    out: dict[int, dict[str, bool]] = {}
+    for n, c in enumerate(commits, 1):
+        able = t.chain.under_way(t.chain.steps[c.metadata], missing) if c.metadata < len(t.chain.steps) else missing
+        out[-n] = {o.op: False for o in able if _fits(t, c, o, t.changes(c), None, meaning) is not None}
     return out
 
 

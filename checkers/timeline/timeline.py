@@ -356,11 +356,6 @@ class Timeline:
         """The metadata versions, with the times when they can have been made."""
         return Chain(self.log, tuple(self.everything.values()))
 
-    @cached_property
-    def nameless(self) -> bool:
-        """Whether the log has a snapshot of which nobody knows whose it is."""
-        return any(c.op is None for c in self.log.commits)
-
     def gap_before(self, n: int) -> bool:
         """Whether the log may lack versions between version n - 1 and version n; for 0: whether the table had versions before the log."""
         if n:
@@ -394,16 +389,44 @@ class Timeline:
         moved = self.dropped_at(snapshot) if self.set_backs else None
         return None if moved is None else self.set_backs.get(moved[1].n)
 
+    def perhaps_rolled_back(self, snapshot: int) -> bool:
+        """Whether a rollback may have taken a snapshot out of main and the evidence need not show it.
+
+        Either the log lacks the versions before the first that shows the snapshot, which need not have it on main any more; or the log
+        was read for longer than the incomplete history goes, which need not have the rollback.
+        """
+        n, moved = self.snapshots[snapshot].metadata, self.dropped_at(snapshot)
+        if moved is None:
+            return n < len(self.log.metadata) and self._rollback_in_gap(n)
+        if self.complete or (self.log.captured_until or 0) <= self._history_until:
+            return False
+        return self.chain.steps[moved[1].n].latest > self._history_until
+
+    @cached_property
+    def rollback_in_gap(self) -> bool:
+        """Whether a rollback may have been in versions that the log lacks: what it took out of main need not be in the log."""
+        return any(self._rollback_in_gap(n) for n in range(len(self.log.metadata)))
+
+    def _rollback_in_gap(self, n: int) -> bool:
+        if not self.gap_before(n):
+            return False
+        after, since = self.chain.steps[n], self.chain.steps[n - 1].earliest if n else 0
+        back = [o for o in self.ops if o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back]
+        return any(o.start <= after.latest and (o.type != "ok" or o.end is None or o.end >= since) for o in back)
+
+    @cached_property
+    def _history_until(self) -> int:
+        """The time of the history's last event, ns."""
+        return max(
+            (e.time for o in self.everything.values() for e in (o.invoked, o.completed) if e is not None), default=0
+        )
+
     def without_effect(self, o: Operation) -> bool:
         """Whether a rollback was acknowledged but the log never shows main at its target, though it would have to."""
         target, rows = set_back_to(o), o.result.get("rows") if isinstance(o.result, dict) else None
         if o.type != "ok" or o.completed is None or target is None or o.completed.time >= self.seen_until:
             return False
-        if (
-            not self.rooted
-            or any(s.gap for s in self.chain.steps[1:])
-            or any(s.by is o for s in self.set_backs.values())
-        ):
+        if not self.rooted or not self.unbroken or any(s.by is o for s in self.set_backs.values()):
             return False
         if rows and list(rows[0]) == [target, target]:
             return False
@@ -507,7 +530,7 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
 
 def _named(t: Timeline) -> Timeline:
     """A timeline whose snapshots name the operations that alone can have made them."""
-    if all(c.op is not None for c in t.main):
+    if all(c.op is not None for c in t.log.commits):
         return t
     found = labels(t, meaning)
     return replace(t, log=labelled(t.log, found.made), labels=found)

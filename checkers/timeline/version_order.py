@@ -142,7 +142,11 @@ class Chain:
         captures = [c for c in self.log.captures if c.metadata is not None]
         locations = [place(m.location) for m in self.log.metadata]
         seen: list[int] = []
-        for capture in captures:
+        whole = {*locations}
+        captures = captures[
+            next((j for j, c in enumerate(captures) if place(c.metadata or "") in whole), len(captures)) :
+        ]
+        for capture in captures:  # the first of a version that the log has
             where = place(capture.metadata or "")
             at = next((n for n in range(at, size) if locations[n] == where), at)
             seen.append(at)

@@ -16,6 +16,7 @@ from checkers.judge.check import ALL as CHECKERS
 from checkers.selftest import lostcommits, recorded
 from checkers.selftest.world import World
 from checkers.timeline.timeline import timelines
+from tests.support.drawing import Drawing, row
 from tests.support.simulator import ROW_BY_ROW, simulate
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
@@ -115,3 +116,51 @@ def test_two_statements_that_fit_one_snapshot_leave_it_unknown() -> None:
         assert any("twin" in n and o.op in n for n in v.notes)
         return
     raise AssertionError("no run has such a delete")
+
+
+def test_a_snapshot_without_a_label_that_a_rollback_took_out_accuses_nobody() -> None:
+    """A compaction is acknowledged, its snapshot has no label, and a rollback takes it out of main."""
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.invoke("c", "rewrite-data-files")
+    gone = d.commit("c", rewrites=["data/1.parquet", "data/2.parquet"], operation="replace")
+    d.ok("c", [[2, 1, 1000, 0, 0]])
+    d.invoke("r", "rollback", back=2)
+    d.set_main(a)
+    d.ok("r", {"snapshot": a, "rows": [[gone, a]]})
+    d.did("d", "insert", ids=[4], add=[row(4, "d")])
+    e = d.evidence()
+    assert Commits().check(e).valid is True
+    said = Commits().check(without_label(e, [gone]))
+    assert said.anomalies == () and said.valid == "unknown"
+    assert any(str(gone) in n and "c, acknowledged without a snapshot" in n for n in said.notes)
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_procedure_that_may_have_made_a_snapshot_without_a_label_is_not_said_to_answer_wrongly(lost: int) -> None:
+    """With partial progress a compaction makes a snapshot for each group of files; one of them, or another one's, lost its label."""
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.capture()
+    d.invoke("c", "rewrite-data-files", partial_progress=True)
+    first = d.commit("c", rewrites=["data/1.parquet"], operation="replace", added_files=())
+    second = d.commit("c", rewrites=["data/2.parquet"], operation="replace", added_files=())
+    d.ok("c", [[2, 0, 1000, 0, 0]])
+    d.did("d", "insert", ids=[4], add=[row(4, "d")])
+    e = d.evidence()
+    assert Commits().check(e).valid is True
+    said = Commits().check(without_label(e, [first, second][:lost]))
+    assert said.anomalies == () and said.valid is (True if not lost else "unknown")
+
+
+def test_a_procedure_that_answers_wrongly_does_so_whoever_made_a_snapshot_that_changes_rows() -> None:
+    d = Drawing()
+    nobodys = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("c", "rewrite-data-files")
+    d.commit("c", rewrites=["data/1.parquet"], operation="replace", added_files=())
+    d.ok("c", [[2, 0, 1000, 0, 0]])
+    d.did("d", "insert", ids=[4], add=[row(4, "d")])
+    assert [a.name for a in Commits().check(d.evidence()).anomalies] == ["wrong-result"]
+    assert "wrong-result" in [a.name for a in Commits().check(without_label(d.evidence(), [nobodys])).anomalies]

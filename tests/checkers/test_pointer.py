@@ -109,6 +109,7 @@ def test_a_swap_that_was_answered_after_the_last_capture_is_not_missed() -> None
     [
         lambda log: replace(log, complete=False),
         lambda log: replace(log, problems=(problem_of("metadata file x is missing"),)),
+        lambda log: replace(log, metadata=log.metadata[3:]),
         lambda log: replace(
             log,
             metadata=(

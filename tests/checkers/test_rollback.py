@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import pytest
 
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.tablelog import Capture
+from checkers.isolation.checker import Isolation
 from checkers.judge.check import check
 from checkers.reads.judge import Reads
 from tests.support.drawing import Drawing, names, row, verdict
 from tests.support.simulator import ROW_BY_ROW, Defects, simulate
 from workloads.tables import TableSpec
 
-COMMITS, READS = Commits(), Reads()
+COMMITS, READS, ISOLATION = Commits(), Reads(), Isolation()
 
 
 def rolled_back(
@@ -124,6 +127,109 @@ def test_a_read_after_a_rollback_must_not_see_what_it_took_out() -> None:
     d = rolled_back()
     d.read("late", [row(1, "a"), row(2, "b"), row(3, "c")])
     assert names(READS, d.evidence()) == ["stale-read"]
+
+
+# --- a rollback that the evidence need not have -------------------------------------------------------------------------
+
+
+def begins_at(e: Evidence, first: int, *, expired: frozenset[int] = frozenset()) -> Evidence:
+    """The evidence with a log that lacks the versions before this one: they were deleted before it was read.
+
+    ``expired``: snapshots that its first version no longer lists.
+    """
+    log = e.logs["t"]
+    before = {"metadata-log": [{"metadata-file": log.metadata[first - 1].location}]}
+    left = [
+        replace(m, n=m.n - first, snapshots=tuple(s for s in m.snapshots if s not in expired))
+        for m in log.metadata[first:]
+    ]
+    listed = {s for m in left for s in m.snapshots}
+    commits = [replace(c, metadata=max(0, c.metadata - first)) for c in log.commits if c.snapshot_id in listed]
+    short = replace(log, metadata=(replace(left[0], raw=before), *left[1:]), commits=tuple(commits))
+    return replace(e, logs={"t": short})
+
+
+def test_what_a_rollback_took_out_before_the_log_begins_is_not_lost() -> None:
+    e = rolled_back().evidence()
+    versions = e.logs["t"].metadata
+    after = next(n for n, m in enumerate(versions[1:], 1) if m.current == 1 and versions[n - 1].current == 3)
+    said = verdict(COMMITS, begins_at(e, after))
+    assert not said.anomalies and said.valid == "unknown" and "of b, c are not on main" in " ".join(said.notes)
+    kept = verdict(COMMITS, begins_at(e, after - 1))
+    assert not kept.anomalies, "b is below c, which the first version has on main"
+
+
+def test_what_was_off_main_before_the_log_begins_is_lost_if_nothing_was_rolled_back() -> None:
+    e = rolled_back("none").evidence()
+    assert names(COMMITS, begins_at(e, 4)) == ["lost-commit", "lost-commit"]
+
+
+def test_an_acknowledged_rollback_before_the_log_begins_may_have_had_its_effect() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    b = d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.invoke("r", "rollback", back=1)
+    d.set_main(a)
+    d.ok("r", {"snapshot": a, "rows": [[b, a]]})
+    d.did("c", "insert", ids=[3], add=[row(3, "c")])
+    e = d.evidence()
+    assert verdict(COMMITS, e).valid is True
+    assert verdict(COMMITS, begins_at(e, 4)).anomalies == ()
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_what_a_rollback_took_out_and_an_expiry_removed_before_the_log_begins_is_not_lost(captured: bool) -> None:
+    """Captures of versions that the log lacks say nothing of when its first version was made."""
+    e = rolled_back().evidence()
+    if captured:
+        log = e.logs["t"]
+        early = [Capture(n, log.metadata[n].location) for n in (1, 2)]
+        e = replace(e, logs={"t": replace(log, captures=(*early, *log.captures))})
+    assert verdict(COMMITS, begins_at(e, 4)).anomalies == ()
+    said = verdict(COMMITS, begins_at(e, 4, expired=frozenset({2, 3})))
+    assert not said.anomalies and said.valid == "unknown"
+    bare = begins_at(rolled_back("none").evidence(), 4, expired=frozenset({2, 3}))
+    assert names(COMMITS, bare) == ["lost-commit", "lost-commit"]
+
+
+def test_a_read_before_the_log_begins_may_have_seen_what_a_rollback_took_out() -> None:
+    said = verdict(READS, begins_at(rolled_back(read=True).evidence(), 4))
+    assert not said.anomalies and said.valid == "unknown"
+    assert names(READS, begins_at(rolled_back("none", read=True).evidence(), 4)) == ["dirty-read"]
+
+
+def test_a_read_of_what_was_rolled_back_before_the_log_begins_depends_on_nothing_that_is_known() -> None:
+    """It equals no state of main, but each of its keys equals one."""
+    d = Drawing()
+    d.did("a", "insert", ids=[1, 2, 3], add=[row(1, "a"), row(2, "a"), row(3, "a")])
+    d.did("b", "delete", ids=[1], remove=[row(1, "a")])
+    d.read("seen", [row(2, "a"), row(3, "a")])
+    d.invoke("r", "rollback", back=1)
+    d.set_main(1)
+    d.ok("r", {"snapshot": 1, "rows": [[2, 1]]})
+    d.did("e", "delete", ids=[3], remove=[row(3, "a")])
+    d.did("f", "delete", ids=[1], remove=[row(1, "a")])
+    e = d.evidence()
+    assert verdict(ISOLATION, e).valid is True
+    said = verdict(ISOLATION, begins_at(e, 3, expired=frozenset({2})))
+    assert not said.anomalies and said.valid == "unknown"
+
+
+@pytest.mark.parametrize("read_on", [True, False])
+def test_a_rollback_after_the_end_of_an_incomplete_history_is_not_a_loss(read_on: bool) -> None:
+    """The log was read for longer than the history goes; if it ends with the history, whoever set main back is in it."""
+    e = rolled_back("none").evidence(complete=False)
+    invoked = next(x for x in e.history.events if x.op == "d")
+    cut = replace(e, history=replace(e.history, events=e.history.events[: invoked.index]))
+    if not read_on:
+        last = cut.history.events[-1].time
+        log = e.logs["t"]
+        at = next(m.location for m in reversed(log.metadata) if m.current == 1)
+        shorter = replace(log, metadata=log.metadata[:-1], commits=log.commits[:-1], captures=(Capture(last, at),))
+        cut = replace(cut, logs={"t": shorter})
+    said = verdict(COMMITS, cut)
+    assert [a.name for a in said.anomalies] == ([] if read_on else ["lost-commit", "lost-commit"])
+    assert said.valid is (False if not read_on else "unknown")
 
 
 # --- a simulated Iceberg ------------------------------------------------------------------------------------------------

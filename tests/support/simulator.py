@@ -742,7 +742,7 @@ class _Run:
                 raise Refused("no snapshot to go back to")
             target = line[min(value["back"], len(line) - 1)]
             yield
-            if not table.is_ancestor(target):
+            if not table.is_ancestor(target) or target not in table.listed:
                 raise Refused("Cannot roll back to snapshot, not an ancestor of the current state")
             previous, table.current = table.current, target
             if previous != target:
