@@ -105,7 +105,8 @@ class Event:
             raise HistoryError(f"table must be a string, not {table!r}")
         error = rest.pop("error", None)
         if error is not None and not (
-            isinstance(error, list) and all(isinstance(e, list) and all(isinstance(s, str) for s in e) for e in error)
+            isinstance(error, list)
+            and all(isinstance(e, list) and len(e) == 2 and all(isinstance(s, str) for s in e) for e in error)
         ):
             raise HistoryError(f"error must be [[class, message], ...], not {error!r}")
         return Event(index, at, kind, process, f, table, rest.pop("value", None), op, error, rest)

@@ -284,8 +284,8 @@ def commit_from_json(r: Mapping[str, Any]) -> Commit:
     return Commit(**d)
 
 
-def _check_commit(c: Commit) -> None:
-    """Raise ValueError if a field that identifies or orders commits has the wrong type."""
+def _check_commit(c: Commit, columns: int) -> None:
+    """Raise ValueError if a field that identifies or orders commits has the wrong type, or a row another number of values than columns."""
     for name in ("snapshot_id", "sequence_number", "timestamp_ms", "metadata"):
         if not isinstance(getattr(c, name), int):
             raise ValueError(f"{name} must be a whole number, not {getattr(c, name)!r}")
@@ -294,6 +294,10 @@ def _check_commit(c: Commit) -> None:
             raise ValueError(f"{name} must be a whole number or null, not {getattr(c, name)!r}")
     if not isinstance(c.op, str | None):
         raise ValueError(f"op must be a word or null, not {c.op!r}")
+    for name in ("added", "removed"):
+        for r in getattr(c, name) or ():
+            if len(r.row) != columns:
+                raise ValueError(f"{name}: a row must have {columns} values, as there are columns, not {list(r.row)!r}")
 
 
 def _grown(old: Any, new: Any) -> dict[str, Any] | None:
@@ -439,6 +443,8 @@ def read(path: Path) -> TableLog:
                     raise ValueError("table, identifier and location must be words")
                 if not isinstance(r["columns"], list) or not all(isinstance(c, str) for c in r["columns"]):
                     raise ValueError("columns must be a list of words")
+                if len(set(r["columns"])) < len(r["columns"]):
+                    raise ValueError(f"columns must have each name once, not {r['columns']!r}")
                 header = r
             elif kind == "metadata":
                 if not isinstance(r["n"], int) or not isinstance(r["location"], str):
@@ -446,7 +452,7 @@ def read(path: Path) -> TableLog:
                 metadata.append(metadata_from_json(r, metadata[-1] if metadata else None))
             elif kind == "commit":
                 commits.append(commit_from_json(r))
-                _check_commit(commits[-1])
+                _check_commit(commits[-1], len(header["columns"]))
             elif kind == "capture":
                 if not isinstance(r["time"], int) or not isinstance(r["metadata"], str | None):
                     raise ValueError("time must be whole nanoseconds, metadata a location or null")
