@@ -48,6 +48,8 @@ _PAIRS = "the history no longer pairs, so no operation is known"
 _NO_LINEAGE = "null in a table of version 2 becomes a number: row lineage exists since version 3, readers of older tables ignore it"
 _OURS = "it only explains; our reader writes it, no table file does, and no verdict rests on it"
 _METRIC = "absent or no number: the specification makes every metric of a summary optional, so nothing is compared"
+_FIRST = "null in the first version that was read: it is missed only where a version before had it"
+_LEFT = "any: the problems that are left still say that a file is missing"
 _TEXT = "free text that names the writer or its engine; no verdict rests on it"
 
 _EVENTS: dict[str, Fate] = {
@@ -68,7 +70,6 @@ _EVENTS: dict[str, Fate] = {
     ),
     "event.process": Fate(
         unknown=f"the process is busy, or did not invoke the operation: {_PAIRS}",
-        harmless="the last invocation of a run gets no answer any more: no promise concerns who asks",
     ),
     "event.f": Fate(
         found="the kind cannot have done what the snapshot of the operation did, as a read that wrote",
@@ -133,7 +134,9 @@ _LOG: dict[str, Fate] = {
         harmless="one of several is lost or doubled: less evidence accuses nobody",
     ),
     "log.complete": Fate(unknown="False: the log has no end, so what is missing may come"),
-    "log.problems": Fate(unknown="any: those of commits and versions are still there"),
+    "log.problems": Fate(
+        found=_LEFT, unknown="any, where no file is missing: those of commits and versions are still there"
+    ),
     "log.missing_files": Fate(
         found="a missing file is told twice, or with another path: it is still missing",
         not_noticed="it is lost: only the reader looks into the store, and nothing else says so",
@@ -200,7 +203,7 @@ _COMMITS: dict[str, Fate] = {
         found="any other in a table of version 3: the files, or the next row id, need others",
         harmless=_NO_LINEAGE,
     ),
-    "commit.problems": Fate(unknown="another or none: the log's other problems still leave rows unknown"),
+    "commit.problems": Fate(found=_LEFT, unknown="any, where no file is missing: rows are unknown"),
     "commit.violations": Fate(found="any: each is an anomaly of the checker metadata"),
 }
 
@@ -296,36 +299,40 @@ _METADATA: dict[str, Fate] = {
         found="any other in a table of version 3: ids are assigned twice, or the counter goes back",
         harmless=_NO_LINEAGE,
     ),
-    "metadata.problems": Fate(unknown="another or none: the log's other problems still say that versions are missing"),
+    "metadata.problems": Fate(found=_LEFT, unknown="any, where no file is missing: versions are unknown"),
 }
 
 _RAW: dict[str, Fate] = {
-    "raw.table-uuid": Fate(found="any: a table keeps its id"),
-    "raw.location": Fate(found="any: nobody was asked to move the table"),
+    "raw.table-uuid": Fate(found="any: a table keeps its id", not_noticed=_FIRST),
+    "raw.location": Fate(found="any: nobody was asked to move the table", not_noticed=_FIRST),
     "raw.last-column-id": Fate(
-        found="any: lower than a field's id, missing, or the counter goes back in the next version"
+        found="any: lower than a field's id, missing, or the counter goes back in the next version",
+        not_noticed=f"{_FIRST}; or too high in the last version: a field that is gone may have had the id",
     ),
-    "raw.current-schema-id": Fate(found="any: no schema has the id, it is missing, or nobody was asked to change it"),
+    "raw.current-schema-id": Fate(
+        found="any: no schema has the id, it is missing, or nobody was asked to change it", not_noticed=_FIRST
+    ),
     "raw.schemas": Fate(
         found="a schema is lost or another under its id, or the list is null",
-        not_noticed="a schema twice, with the same content",
+        not_noticed=f"{_FIRST}; a schema twice, with the same content",
     ),
     "raw.default-spec-id": Fate(
-        found="any: no specification has the id, it is missing, or nobody was asked to change it"
+        found="any: no specification has the id, it is missing, or nobody was asked to change it", not_noticed=_FIRST
     ),
     "raw.partition-specs": Fate(
         found="a specification is lost or another under its id, or the list is null",
-        not_noticed="a specification twice, with the same content",
+        not_noticed=f"{_FIRST}; a specification twice, with the same content",
     ),
     "raw.last-partition-id": Fate(
-        found="any: missing, lower than a field's id, or the counter goes back in the next version"
+        found="any: missing, lower than a field's id, or the counter goes back in the next version",
+        not_noticed=f"{_FIRST}; or too high in the last version: a field that is gone may have had the id",
     ),
     "raw.default-sort-order-id": Fate(
-        found="any: no sort order has the id, it is missing, or nobody was asked to change it"
+        found="any: no sort order has the id, it is missing, or nobody was asked to change it", not_noticed=_FIRST
     ),
     "raw.sort-orders": Fate(
         found="an order is lost or another under its id, or the list is null",
-        not_noticed="an order twice, with the same content",
+        not_noticed=f"{_FIRST}; an order twice, with the same content",
     ),
     "raw.properties": Fate(found="any: a property that no operation may change is gone, back, or another"),
     "raw.statistics": Fate(harmless="null for an empty list: the specification makes it optional"),
@@ -403,7 +410,7 @@ _SWAPS: dict[str, Fate] = {
 }
 
 _PROBLEMS: dict[str, Fate] = {
-    f"problem.{name}": Fate(unknown="any: something could not be read, whatever the sentence says of it")
+    f"problem.{name}": Fate(found=_LEFT, unknown="any, where no file is missing: something could not be read")
     for name in ("code", "why", "file", "snapshot", "kind", "cause")
 }
 _MISSING: dict[str, Fate] = {

@@ -196,8 +196,8 @@ def _places(name: str, e: Evidence) -> _Places:
 
 
 def _has_values(p: _Places, name: str) -> bool:
-    """Whether a record has something there; where all are null, another value can be made up."""
-    return any(s.value is None or s.value not in ((), [], {}) for s in p.by_field.get(name, ()))
+    """Whether a record has something there; for null, and for a key's empty list, another value can be made up."""
+    return any(name.startswith("raw.") or s.value not in ((), [], {}) for s in p.by_field.get(name, ()))
 
 
 _Tried = tuple[str, Outcome, str]
