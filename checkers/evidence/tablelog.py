@@ -328,6 +328,15 @@ def _file_from_json(f: Any, key: str) -> FileEntry:
     return FileEntry(**f)
 
 
+def _check_rows(c: Commit, columns: int) -> None:
+    """Every row has as many values as there are columns."""
+    for name in ("added", "removed"):
+        for r in getattr(c, name) or ():
+            record.must(
+                len(r.row) == columns, f"a row of {name}", f"{columns} values, as there are columns", list(r.row)
+            )
+
+
 def _grown(old: Any, new: Any) -> dict[str, Any] | None:
     """``new`` as ``old`` without its first ``skip`` entries and with ``add`` at the end; None if ``new`` is not of that form."""
     if not isinstance(old, list) or not isinstance(new, list) or not old or not new:
@@ -501,6 +510,7 @@ def read(path: Path) -> TableLog:
                 metadata.append(metadata_from_json(r, metadata[-1] if metadata else None))
             elif kind == "commit":
                 commits.append(commit_from_json(r))
+                _check_rows(commits[-1], len(header["columns"]))
             elif kind == "capture":
                 at = {k: v for k, v in r.items() if k != "type"}
                 record.checked(at, Capture, "a capture")
@@ -543,6 +553,7 @@ def _header(r: Mapping[str, Any]) -> dict[str, Any]:
     columns = r["columns"]
     good = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
     record.must(good, "a header: columns", "a list of words", columns)
+    record.must(len(set(columns)) == len(columns), "a header: columns", "each name once", columns)
     return dict(r)
 
 

@@ -61,14 +61,16 @@ class FileWalk:
             children.setdefault(c.parent_id, []).append(c)
         walked, stack = 0, [(c, False) for c in reversed(children.get(None, []))]
         last = self._chain.log.metadata[-1].current if self._chain.log.metadata else None
+        entered: set[int] = set()  # records, not ids: two may have one id, and then the parents can form a circle
         while stack:
             c, back = stack.pop()
             if back:
                 self._do(c, -1)
                 self._live.undo()
                 continue
-            if not c.readable or any(_of_a_manifest(p) for p in c.problems):
+            if id(c) in entered or not c.readable or any(_of_a_manifest(p) for p in c.problems):
                 continue
+            entered.add(id(c))
             walked += 1
             self._do(c, 1)
             self._removed(c, self._live.do(c))

@@ -164,15 +164,33 @@ def report(run: RunArgument = None, store: StoreOption = Path("store")) -> int:
     return 0
 
 
+PLACEMENTS, FIELD_PLACEMENTS = 50, 3
+"""Placements of each bug, and of each field, unless the user says otherwise."""
+
+
 def selftest(
-    placements: Annotated[int, typer.Option(min=1, help="Times that each bug is planted.")] = 50,
+    placements: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Times that each bug is planted, or places at which each field is changed.",
+            show_default="50; 3 with --fields",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed that picks where bugs are planted.")] = 0,
-    only: Annotated[list[str] | None, typer.Option(help="Name of a bug or a checker; repeatable.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Name of a bug or a checker, or (with --fields) of a field; repeatable.")
+    ] = None,
+    fields: Annotated[
+        bool, typer.Option("--fields", help="Change every field of the records instead, one at a time.")
+    ] = False,
 ) -> int:
     """Plant known bugs in the records of good runs and test whether the checkers find them."""
-    from harness.cli.selftest import show
+    from harness.cli.selftest import show, show_fields
 
     try:
-        return show(placements=placements, seed=seed, only=only or [])
+        if fields:
+            return show_fields(placements=placements or FIELD_PLACEMENTS, seed=seed, only=only or [])
+        return show(placements=placements or PLACEMENTS, seed=seed, only=only or [])
     except LookupError as e:
         raise BadArgument(f"--only {e.args[0]}") from None

@@ -1,7 +1,7 @@
 """What ``icequake selftest`` shows: which planted bug is found by which checker, how often, and under which names.
 
 A table on a terminal, one line per bug elsewhere. Exit code 0 if every bug was detected at every place and the good runs raised no
-alarm, else 1.
+alarm, else 1. With ``--fields``: what came of wrong values in each field; exit code 0 if it was what the field's entry says, else 1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 from checkers.judge.check import ALL as CHECKERS
-from checkers.selftest import ALL, recorded, trial
+from checkers.selftest import ALL, fieldtrial, recorded, trial
+from checkers.selftest.fields import FAILED, FIELDS, OUTCOMES
+from checkers.selftest.fieldtrial import FieldScore
 from checkers.selftest.mutation import Mutation
 from checkers.selftest.trial import Report, Score
 
@@ -55,6 +57,35 @@ def show(*, placements: int, seed: int, only: Sequence[str]) -> int:
     for line in _end(report, runs=len(runs), seconds=time.monotonic() - began):
         print(line)
     return 0 if report.passed else 1
+
+
+def show_fields(*, placements: int, seed: int, only: Sequence[str]) -> int:
+    """Run the trial of the fields and print a line for each, then the figures; return the exit code.
+
+    Raises:
+        LookupError: no field has a name or first word in ``only``.
+    """
+    for name in only:
+        if not any(fieldtrial.named(f, name) for f in FIELDS):
+            raise LookupError(f"{name}: no field has that name")
+    runs = {name: recorded.load(name) for name in recorded.names()}
+    began = time.monotonic()
+    scores = fieldtrial.run(CHECKERS, runs, placements=placements, seed=seed, only=only, done=_field_line)
+    total: Counter[str] = Counter()
+    for s in scores:
+        total.update(s.outcomes)
+        for miss in s.misses:
+            print(f"{s.field}: {miss}")
+    came = ", ".join(f"{total[o]} {o}" for o in OUTCOMES)
+    print(f"{len(scores)} fields, {total.total()} values: {came}; {time.monotonic() - began:.0f} s")
+    return 0 if all(s.passed for s in scores) else 1
+
+
+def _field_line(s: FieldScore) -> None:
+    mark = "ok   " if s.passed else "WRONG" if s.tried else "NONE "
+    came = ", ".join(f"{s.outcomes[o]} {o}" for o in (*OUTCOMES, FAILED) if s.outcomes.get(o))
+    print(f"{mark} {s.field:<36} {s.tried:>3}  {came}")
+    sys.stdout.flush()
 
 
 def _names(s: Score) -> str:

@@ -161,6 +161,8 @@ def unlabelled(e: Evidence, rng: Random) -> Evidence:
         )
         logs[name] = replace(log, commits=commits)
     return replace(e, logs=logs)
+
+
 ENOUGH = tuple(c for c in ALL if c.name != "load")
 """All checkers but ``load``: in so short a run all writes on a table may be refused, and then it says rightly that nothing was tested."""
 

@@ -257,6 +257,14 @@ def circle() -> Drawing:
     return d
 
 
+def test_a_snapshot_whose_id_its_grandparent_has_is_walked_once() -> None:
+    d = Drawing()
+    for id in (1, 2, 3):
+        d.commit(id, add=[data(f"data/{id}")])
+    bend_commit(d, 2, snapshot_id=1)
+    assert d.check().valid is False
+
+
 WRONG: list[tuple[str, str, Callable[[], Drawing]]] = [
     *(("file-partition", f"op-{n + 1}", wrong_transform(n)) for n in range(4)),
     ("delete-partition", "op-2", deletes_at_another_partition),

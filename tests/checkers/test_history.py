@@ -86,6 +86,7 @@ def test_an_operation_without_completion_is_unknown(tmp_path: Path) -> None:
         ([line(0, "maybe")], "type must be"),
         ([line(0, "invoke").replace('"f": "insert"', '"f": 3')], "f must be a string"),
         ([line(0, "invoke", error=[3])], "error must be"),
+        ([line(0, "invoke", error=[["a class without a message"]])], "error must be"),
     ],
 )
 def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, lines: list[str], says: str) -> None:

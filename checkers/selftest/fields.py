@@ -1,0 +1,471 @@
+"""What a wrong value does, field by field: the single source of docs/evidence.md.
+
+``python -m checkers.selftest.fields > docs/evidence.md`` writes the document. :mod:`checkers.selftest.fieldtrial` tries whether it is true.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Outcome = Literal["found", "unknown", "refused", "harmless", "not noticed", "failed"]
+"""What comes of a wrong value.
+
+``found``: a checker says False, with an anomaly. ``unknown``: the worst verdict is unknown. ``refused``: the reader does not read the file, and
+says which line is wrong. ``harmless``: all verdicts are True, and nothing else could be concluded. ``not noticed``: all are True, and more
+could be concluded. ``failed``: a checker raised an exception; no field may have that.
+"""
+OUTCOMES: tuple[Outcome, ...] = ("found", "unknown", "refused", "harmless", "not noticed")
+"""The outcomes that a field's entry can have, as the document shows them."""
+FAILED: Outcome = "failed"
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What wrong values of a field do. Each text says which values, and why; an empty one: no value does that."""
+
+    found: str = ""
+    unknown: str = ""
+    refused: str = ""
+    harmless: str = ""
+    not_noticed: str = ""
+
+    @property
+    def texts(self) -> Mapping[Outcome, str]:
+        """Outcome → text, of the outcomes that are possible."""
+        every = (self.found, self.unknown, self.refused, self.harmless, self.not_noticed)
+        return {o: text for o, text in zip(OUTCOMES, every, strict=True) if text}
+
+    @property
+    def outcomes(self) -> frozenset[Outcome]:
+        """The possible outcomes."""
+        return frozenset(self.texts)
+
+
+_PAIRS = "the history no longer pairs, so no operation is known"
+_NO_LINEAGE = "null in a table of version 2 becomes a number: row lineage exists since version 3, readers of older tables ignore it"
+_OURS = "it only explains; our reader writes it, no table file does, and no verdict rests on it"
+_METRIC = "absent or no number: the specification makes every metric of a summary optional, so nothing is compared"
+_FIRST = "null in the first version that was read: it is missed only where a version before had it"
+_LEFT = "any: the problems that are left still say that a file is missing"
+_TEXT = "free text that names the writer or its engine; no verdict rests on it"
+
+_EVENTS: dict[str, Fate] = {
+    "history.events": Fate(
+        found="all events are gone: the table has commits of operations that nobody invoked",
+        refused="an event is lost, doubled, exchanged or has another index: indices must be dense",
+    ),
+    "event.index": Fate(refused="any: indices are dense, and the reader says which one it expected"),
+    "event.time": Fate(
+        found="it moves the operation past its own swap, or past what it saw or wrote",
+        unknown="earlier than the event before it: one clock stamps all events",
+        harmless="it stays between its neighbours: only the order of the events and what was concurrent are concluded from times",
+    ),
+    "event.type": Fate(
+        found="an acknowledged write becomes a failed one whose rows are there, or a failed one becomes acknowledged",
+        unknown=f"an invocation becomes a completion, or the other way round: {_PAIRS}",
+        harmless="a completion becomes info, or that of a read becomes fail: an operation of unknown outcome proves less, and breaks nothing",
+    ),
+    "event.process": Fate(
+        unknown=f"the process is busy, or did not invoke the operation: {_PAIRS}",
+    ),
+    "event.f": Fate(
+        found="the kind cannot have done what the snapshot of the operation did, as a read that wrote",
+        unknown="the completion's kind is not the invocation's, or nobody knows the kind",
+    ),
+    "event.table": Fate(
+        found="the snapshot of the operation is in another table than the operation was asked to write",
+        unknown="the completion's table is not the invocation's, or the plan does not have it",
+    ),
+    "event.op": Fate(unknown=f"any: {_PAIRS}"),
+    "event.value of invoke": Fate(
+        found="an acknowledged operation with other arguments has changed the wrong rows, or read the wrong ones",
+        unknown="a key that the kind needs is missing, or names a table that is not in the plan",
+        harmless="the operation failed, or does the same with both arguments: it matches no row, or the argument only steers how it works",
+    ),
+    "event.value of ok": Fate(
+        found="a read returned rows, or a procedure counts, that its table did not have",
+        unknown="the result has not the form that the kind returns, or names a snapshot that the log does not have",
+        harmless="rows in another order (a SELECT without ORDER BY has none), or a result of a statement that returns nothing",
+    ),
+    "event.value of fail": Fate(harmless="any: a failed operation returned nothing, and nobody reads a result there"),
+    "event.error": Fate(
+        refused="an entry is not a pair of class and message",
+        harmless="any other: the type of the event says the outcome; the error only explains it, and is counted",
+    ),
+    "event.phase": Fate(harmless="any: it groups operations on the page; no promise concerns phases"),
+    "event.older_than": Fate(
+        found="earlier: the expiry removed snapshots that were younger than it was told",
+        harmless="later, or no time: an expiry may keep more than it must",
+    ),
+}
+
+_LOG: dict[str, Fate] = {
+    "run.complete": Fate(unknown="any: a run that ended early proves less"),
+    "run.swaps": Fate(
+        found="a swap twice: two replaced one version; or one with another value",
+        harmless="a swap is lost or all are, or they are in another order: what proxies did not see accuses nobody, and times give the order",
+    ),
+    "log.table": Fate(
+        found="another table's name: its commits are of operations that wrote elsewhere",
+        unknown="a name that the plan does not have: nothing is known of what the table promises, and the table of that name has no log",
+    ),
+    "log.identifier": Fate(harmless=f"any: {_OURS}"),
+    "log.location": Fate(harmless="any: the versions say the location; this one only shortens paths"),
+    "log.columns": Fate(
+        found="exchanged columns: the rows are not what the operations wrote",
+        unknown="other names: the rows cannot be understood",
+        refused="a name twice, or another number of columns than a row has values",
+    ),
+    "log.metadata": Fate(
+        found="a version is lost, exchanged, or changed: the chain names another predecessor, or the pointer a file without version",
+        harmless="a version twice: it says the same twice",
+    ),
+    "log.commits": Fate(
+        found="a commit is lost, doubled with another number, or changed",
+        unknown="a commit is lost that nothing else needs, or all are: what is listed cannot be judged",
+        harmless="in another order: parents and sequence numbers give the order",
+    ),
+    "log.captures": Fate(
+        found="in another order, or with another value: the pointer went back",
+        unknown="all captures are lost, or the last: what ended later may be missing in the log",
+        harmless="one of several is lost or doubled: less evidence accuses nobody",
+    ),
+    "log.complete": Fate(unknown="False: the log has no end, so what is missing may come"),
+    "log.problems": Fate(
+        found=_LEFT, unknown="any, where no file is missing: those of commits and versions are still there"
+    ),
+    "log.missing_files": Fate(
+        found="a missing file is told twice, or with another path: it is still missing",
+        not_noticed="it is lost: only the reader looks into the store, and nothing else says so",
+    ),
+    "capture.time": Fate(
+        found="it says of an acknowledged commit that the pointer did not have it yet",
+        unknown="the last capture is earlier: what ended later may be missing in the log",
+        harmless="no acknowledgement lies between: only what was acknowledged before a capture is concluded",
+    ),
+    "capture.metadata": Fate(
+        found="an older version than an acknowledged one, none at all, or a file that no version is",
+        harmless="a younger version that was under way",
+    ),
+}
+
+_COMMITS: dict[str, Fate] = {
+    "commit.snapshot_id": Fate(found="any: versions list an id without commit, and children lose their parent"),
+    "commit.parent_id": Fate(found="any: commits leave main, or an id is unknown"),
+    "commit.sequence_number": Fate(found="any: it is not the version's last, not above its parent's, or given twice"),
+    "commit.timestamp_ms": Fate(
+        not_noticed="any: writers stamp snapshots with their own clocks, and only one writer's order could be judged"
+    ),
+    "commit.operation": Fate(
+        found="an operation that the specification does not have, or that the files or the kind contradict",
+        harmless="append for an overwrite that only adds data files, or the other way round: Iceberg writes both",
+    ),
+    "commit.op": Fate(
+        found="an operation that did not make it: unknown, or one that has its own snapshot",
+        unknown="null, and its rows fit several operations",
+        harmless="null, and its rows tell who made it",
+    ),
+    "commit.attempt": Fate(harmless="any: the number of attempts is counted, and no promise concerns it"),
+    "commit.manifest_list": Fate(harmless="any: our reader has read the list; the path only explains"),
+    "commit.schema_id": Fate(
+        found="an id that the version's schemas do not have",
+        harmless="null: the specification makes it optional",
+    ),
+    "commit.metadata": Fate(
+        found="another version: main did not move there, or the version has not the commit's numbers",
+        harmless="a version beside it that lists the snapshot, too, and has the same numbers: our reader writes it, no table file does",
+    ),
+    "commit.added": Fate(
+        found="a row is lost, doubled or another: not what the operation means",
+        unknown="null: the rows are not known",
+        harmless="in another order: rows are a multiset",
+    ),
+    "commit.removed": Fate(
+        found="a row is lost, doubled or another: not what the operation means, or not there",
+        unknown="null: the rows are not known",
+        harmless="in another order: rows are a multiset",
+    ),
+    "commit.added_files": Fate(
+        found="a file is lost, doubled or another: the summary counts others, or later snapshots remove what was not live",
+        harmless="in another order: manifests are sets of entries",
+    ),
+    "commit.removed_files": Fate(
+        found="a file is lost, doubled or another: the summary counts others, or it was not live",
+        harmless="in another order: manifests are sets of entries",
+    ),
+    "commit.first_row_id": Fate(
+        found="any other in a table of version 3: ids overlap, or files have others", harmless=_NO_LINEAGE
+    ),
+    "commit.added_rows": Fate(
+        found="any other in a table of version 3: the files, or the next row id, need others",
+        harmless=_NO_LINEAGE,
+    ),
+    "commit.problems": Fate(found=_LEFT, unknown="any, where no file is missing: rows are unknown"),
+    "commit.violations": Fate(found="any: each is an anomaly of the checker metadata"),
+}
+
+_FILES: dict[str, Fate] = {
+    "file.path": Fate(
+        found="another file's, or that of a file that is removed later or removed here: not live, or live twice",
+        harmless="the new path of a file that no later snapshot removes: a path is only a name",
+    ),
+    "file.content": Fate(
+        found="any: the summary counts another sort of files, or the format version has no such files"
+    ),
+    "file.format": Fate(
+        found="that of a file which one snapshot adds and another removes: an entry never changes",
+        not_noticed="that of a file which is never removed: nothing else in the log says the format",
+    ),
+    "file.records": Fate(found="any: the summary counts others"),
+    "file.size": Fate(found="any: the summary, or the result of the procedure, counts others"),
+    "file.partition": Fate(
+        found="a partition that is not the rows', or not that of the file's other entry",
+        not_noticed="that of a file none of whose rows tells its partition, or in a table without partitions",
+    ),
+    "file.data_sequence_number": Fate(
+        found="not the snapshot's own of a file that is new, or not that of the file's other entry",
+        harmless="null: the number is not known; or another one of a compaction's file, which may keep an old one",
+    ),
+    "file.referenced": Fate(
+        found="of a delete file: a data file that is not live, has a vector already, or does not hold the deleted rows",
+        harmless="of a data file: the field has a meaning for delete files only; null of a position delete file, which may cover several files",
+    ),
+    "file.offset": Fate(
+        found="of a deletion vector that is removed later, or null: the vector is not where it was",
+        not_noticed="of a vector that is never removed: nothing else in the log says where it is",
+        harmless="of another file: only deletion vectors have an offset",
+    ),
+    "file.length": Fate(
+        found="of a deletion vector that is removed later",
+        not_noticed="of a vector that is never removed: nothing else in the log says how long it is",
+        harmless="of another file: only deletion vectors have a length",
+    ),
+    "file.first_row_id": Fate(
+        found="of a data file in version 3: not in its snapshot's range, taken already, missing, or not that of its other entry",
+        harmless="of a delete file, or in a table of version 2: neither has row ids",
+        not_noticed="moved to free ids of its own snapshot",
+    ),
+    "file.file_sequence_number": Fate(
+        found="another number: an added file has its snapshot's",
+        harmless="null: the number is not known",
+    ),
+    "file.snapshot_id": Fate(
+        found="of a file that is removed here, or later",
+        not_noticed="of an added file: our reader reports foreign files itself, and no checker compares the id again",
+    ),
+    "file.spec_id": Fate(
+        harmless="any: null in logs of earlier releases, whose partitions are judged by the default specification"
+    ),
+}
+
+_ROWS: dict[str, Fate] = {
+    "row.row": Fate(
+        found="another value: not what the operation means",
+        refused="another number of values than columns",
+    ),
+    "row.file": Fate(
+        found="a file of another partition than the row's, or whose delete file references another",
+        harmless=f"any other: {_OURS}",
+    ),
+    "row.pos": Fate(harmless=f"any: {_OURS}"),
+    "row.by": Fate(
+        found="a delete file that references another data file",
+        harmless=f"any other: {_OURS}",
+    ),
+}
+
+_METADATA: dict[str, Fate] = {
+    "metadata.n": Fate(
+        found="a number that its commits do not have, or another version's",
+        harmless="the number of a version without commit beside it: our reader numbers the versions, no table file does",
+    ),
+    "metadata.location": Fate(found="any: the next version, or the pointer, names another file"),
+    "metadata.last_updated_ms": Fate(not_noticed="any: writers and catalogs stamp versions with their own clocks"),
+    "metadata.format_version": Fate(found="any: nothing may lower it, and nobody was asked to raise it"),
+    "metadata.current": Fate(found="any: main is elsewhere than its reference, or acknowledged commits are gone"),
+    "metadata.snapshots": Fate(
+        found="a snapshot is lost, twice, or another",
+        harmless="in another order: the specification orders snapshots by their sequence numbers, not in the list",
+    ),
+    "metadata.refs": Fate(found="any: a reference is lost, moved by nobody, or names nothing"),
+    "metadata.last_sequence_number": Fate(
+        found="lower than a snapshot's, or higher than the next version's",
+        not_noticed="one too high where the next version has that number, too",
+    ),
+    "metadata.next_row_id": Fate(
+        found="any other in a table of version 3: ids are assigned twice, or the counter goes back",
+        harmless=_NO_LINEAGE,
+    ),
+    "metadata.problems": Fate(found=_LEFT, unknown="any, where no file is missing: versions are unknown"),
+}
+
+_RAW: dict[str, Fate] = {
+    "raw.table-uuid": Fate(found="any: a table keeps its id", not_noticed=_FIRST),
+    "raw.location": Fate(found="any: nobody was asked to move the table", not_noticed=_FIRST),
+    "raw.last-column-id": Fate(
+        found="any: lower than a field's id, missing, or the counter goes back in the next version",
+        not_noticed=f"{_FIRST}; or too high in the last version: a field that is gone may have had the id",
+    ),
+    "raw.current-schema-id": Fate(
+        found="any: no schema has the id, it is missing, or nobody was asked to change it", not_noticed=_FIRST
+    ),
+    "raw.schemas": Fate(
+        found="a schema is lost or another under its id, or the list is null",
+        not_noticed=f"{_FIRST}; a schema twice, with the same content",
+    ),
+    "raw.default-spec-id": Fate(
+        found="any: no specification has the id, it is missing, or nobody was asked to change it", not_noticed=_FIRST
+    ),
+    "raw.partition-specs": Fate(
+        found="a specification is lost or another under its id, or the list is null",
+        not_noticed=f"{_FIRST}; a specification twice, with the same content",
+    ),
+    "raw.last-partition-id": Fate(
+        found="any: missing, lower than a field's id, or the counter goes back in the next version",
+        not_noticed=f"{_FIRST}; or too high in the last version: a field that is gone may have had the id",
+    ),
+    "raw.default-sort-order-id": Fate(
+        found="any: no sort order has the id, it is missing, or nobody was asked to change it", not_noticed=_FIRST
+    ),
+    "raw.sort-orders": Fate(
+        found="an order is lost or another under its id, or the list is null",
+        not_noticed=f"{_FIRST}; an order twice, with the same content",
+    ),
+    "raw.properties": Fate(found="any: a property that no operation may change is gone, back, or another"),
+    "raw.statistics": Fate(harmless="null for an empty list: the specification makes it optional"),
+    "raw.partition-statistics": Fate(harmless="null for an empty list: the specification makes it optional"),
+    "raw.snapshot-log": Fate(
+        found="an entry is lost, doubled, exchanged or another",
+        harmless="null for an empty list: the specification makes it optional",
+    ),
+    "raw.metadata-log": Fate(
+        found="an entry is lost, doubled, exchanged or another",
+        harmless="null for an empty list: the specification makes it optional",
+    ),
+}
+
+_COUNTED = Fate(found="any other number: the files of the commit, or the live files, are others", not_noticed=_METRIC)
+_TOTAL_METRICS = ("records", "files-size", "data-files", "delete-files", "position-deletes", "equality-deletes")
+_CHANGED_METRICS = (
+    *("added-data-files", "added-delete-files", "added-dvs", "added-files-size", "added-position-delete-files"),
+    *("added-position-deletes", "added-records", "deleted-data-files", "deleted-records", "removed-delete-files"),
+    *("removed-dvs", "removed-files-size", "removed-position-delete-files", "removed-position-deletes"),
+)
+_MERGE_METRICS = (
+    *("copied", "deleted", "inserted", "matched-deleted", "matched-updated"),
+    *("not-matched-by-source-deleted", "not-matched-by-source-updated", "updated"),
+)
+_MANIFESTS = Fate(not_noticed="any: the log does not keep manifests, so their numbers cannot be compared")
+_SUMMARY: dict[str, Fate] = {
+    **{f"summary.{m}": _COUNTED for m in _CHANGED_METRICS},
+    **{f"summary.total-{m}": _COUNTED for m in _TOTAL_METRICS},
+    "summary.changed-partition-count": Fate(
+        not_noticed="any: copy-on-write counts partitions whose rows did not change, too"
+    ),
+    **{f"summary.manifests-{m}": _MANIFESTS for m in ("created", "kept", "replaced")},
+    "summary.entries-processed": _MANIFESTS,
+    **{
+        f"summary.spark.merge-into.num-target-rows-{m}": Fate(
+            not_noticed="any: Spark's own metric; the rows themselves are judged"
+        )
+        for m in _MERGE_METRICS
+    },
+    **{
+        f"summary.{k}": Fate(harmless=f"any: {_TEXT}")
+        for k in ("engine-name", "engine-version", "iceberg-version", "app-id", "app-name", "spark.app.id")
+    },
+    "summary.icequake-op": Fate(harmless="any: our reader has copied it to `commit.op`, which is judged"),
+}
+
+_SWAPS: dict[str, Fate] = {
+    "swap.time": Fate(
+        found="outside its operation, or after a later version's swap was answered",
+        harmless="inside both: only the order of swaps that do not overlap is concluded",
+    ),
+    "swap.end": Fate(
+        found="before its operation was invoked, or before an earlier version's swap was asked for",
+        harmless="inside both: only the order of swaps that do not overlap is concluded",
+    ),
+    "swap.writer": Fate(
+        found="a writer's own request before its operation was invoked",
+        harmless="any other: the operation says who asked",
+    ),
+    "swap.op": Fate(
+        found="an operation that was not under way, or whose snapshot the version does not add",
+        harmless="null or unknown: a swap without operation is still compared by its files",
+    ),
+    "swap.base": Fate(
+        found="a file that was never current, or that another swap replaced",
+        harmless="null: the request did not say what it replaces",
+    ),
+    "swap.new": Fate(found="any: the pointer never had that file, or another swap's"),
+    "swap.answer": Fate(harmless="any: only accepted swaps are in the evidence; the answer explains"),
+    "swap.names_place": Fate(
+        found="True: two swaps that replaced one version each, and put one file in place",
+        harmless="True, where no other swap has the file: nothing competes for its name",
+    ),
+}
+
+_PROBLEMS: dict[str, Fate] = {
+    f"problem.{name}": Fate(found=_LEFT, unknown="any, where no file is missing: something could not be read")
+    for name in ("code", "why", "file", "snapshot", "kind", "cause")
+}
+_MISSING: dict[str, Fate] = {
+    f"missing.{name}": Fate(found="any: a file that a snapshot needs is not in the store")
+    for name in ("path", "snapshots")
+}
+
+PARTS: tuple[tuple[str, str, dict[str, Fate]], ...] = (
+    ("The history", "Events as `history.jsonl` has them ([history](history.md)).", _EVENTS),
+    ("The table log", "What `tablelog/<table>.jsonl` has besides commits and versions.", _LOG),
+    ("Commits", "One snapshot each; its numbers, and lists of rows and files.", _COMMITS),
+    ("File entries", "The files that a commit added or removed.", _FILES),
+    ("Row changes", "The rows that a commit added or removed.", _ROWS),
+    ("Summaries", "The keys of a snapshot's summary.", _SUMMARY),
+    ("Metadata versions", "One `metadata.json` each.", _METADATA),
+    ("Metadata versions: other keys", "The keys of a `metadata.json` that the log keeps as they are.", _RAW),
+    ("Swaps", "Commits that proxies saw a catalog accept (`proxy.jsonl`).", _SWAPS),
+    ("Problems", "What the reader could not read. Tried in a run that has one of each.", _PROBLEMS),
+    ("Missing files", "Tried in a run that has some.", _MISSING),
+)
+"""Headline, sentence, entries."""
+
+FIELDS: Mapping[str, Fate] = {name: fate for _, _, entries in PARTS for name, fate in entries.items()}
+"""Every field of the evidence → what a wrong value does. Arguments and results of events are fields of their own (``event.value of ok``),
+and so are the keys of summaries (``summary.``) and of the rest of a metadata file (``raw.``)."""
+
+INTRODUCTION = """# What a wrong value does
+
+The checkers judge what a run leaves behind: the history, the table logs, and the swaps that proxies saw. This page says of every field
+what a single wrong value in it does. `icequake selftest --fields` tries it: it changes one field of a recorded run to another plausible
+value (that of another record, one more or less, null, an element lost or doubled), and judges the run. A field without an entry here, or
+a value that does something else, fails the tests.
+
+| outcome | meaning |
+|---|---|
+| **found** | a checker says that the run is invalid, and names an anomaly |
+| **unknown** | the verdict is unknown: the value makes evidence useless, and the run says so |
+| **refused** | the reader does not read the file, and says which line is wrong |
+| **harmless** | the verdict stays valid, because nothing else could be concluded |
+| **not noticed** | the verdict stays valid, although more could be concluded |
+
+This page is made from [checkers/selftest/fields.py](../checkers/selftest/fields.py); change it there.
+"""
+
+
+def document() -> str:
+    """The text of docs/evidence.md."""
+    out = [INTRODUCTION]
+    for headline, sentence, entries in PARTS:
+        out.append(f"\n## {headline}\n\n{sentence}\n\n| field | what a wrong value does |\n|---|---|\n")
+        for name, fate in entries.items():
+            does = "<br>".join(f"**{o}**: {text}" for o, text in fate.texts.items())
+            out.append(f"| `{name}` | {does} |\n")
+    return "".join(out)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

@@ -1,0 +1,242 @@
+"""The trial of the fields: does a wrong value in a field come to what :mod:`checkers.selftest.fields` says?
+
+A changed run is written and read again, as a user's would be: what the reader refuses, no checker sees. The rest is judged by all checkers,
+the exact ones, without minimal histories; the first anomaly ends the judgement, because nothing can be worse.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+
+from checkers.evidence import history, tablelog
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import HistoryError, contradictions
+from checkers.evidence.problem import Problem
+from checkers.evidence.tablelog import MissingFile, TableLogError
+from checkers.selftest.fields import FAILED, FIELDS, Fate, Outcome
+from checkers.selftest.mutator import Site, Variant, sites, variants
+from checkers.verdict import Checker
+
+MISSES_KEPT = 5
+"""Values of a field that came to something else, described at most."""
+UNTOLD = Fate()
+"""The fate of a field without an entry: nothing may come of it."""
+
+
+@dataclass(frozen=True)
+class FieldScore:
+    """What came of the wrong values of one field.
+
+    Attributes:
+        outcomes: outcome → number of values. A verdict ``True`` counts as ``not noticed`` if the field's entry has such values at all.
+        misses: the first values with an outcome that the field's entry does not have.
+    """
+
+    field: str
+    outcomes: Mapping[Outcome, int]
+    misses: tuple[str, ...] = ()
+
+    @property
+    def tried(self) -> int:
+        """Number of values."""
+        return sum(self.outcomes.values())
+
+    @property
+    def passed(self) -> bool:
+        """Whether at least one value was tried, and what came of each is what the field's entry says."""
+        return self.tried > 0 and not self.misses
+
+
+@dataclass
+class _Places:
+    """The sites of a run, by field."""
+
+    run: str
+    evidence: Evidence
+    by_field: dict[str, list[Site]] = field(default_factory=dict)
+
+
+def damaged(e: Evidence) -> dict[str, Evidence]:
+    """The evidence with what recorded runs do not have: a problem at each place for one; a missing file; a violation of the specification."""
+    problems, missing, violations = {}, {}, {}
+    for table, log in e.logs.items():
+        c, m = log.commits[-1], log.metadata[-1]
+        path = c.added_files[0].path if c.added_files else c.manifest_list
+        unread = Problem("missing-file", f"manifest {path} is missing", path, c.snapshot_id, "manifest", "no such key")
+        gap = Problem(
+            "missing-metadata", f"metadata file {m.location} is missing", m.location, None, "metadata", "none"
+        )
+        commits = log.commits[:-1]
+        problems[table] = replace(
+            log,
+            commits=(*commits, replace(c, problems=(unread,))),
+            metadata=(*log.metadata[:-1], replace(m, problems=(gap,))),
+            problems=(gap, unread),
+        )
+        missing[table] = replace(log, missing_files=(MissingFile(path, (c.snapshot_id,)),))
+        broken = (f"foreign-file: {path}", f"dangling-dv: {path}")
+        violations[table] = replace(log, commits=(*commits, replace(c, violations=broken)))
+    return {
+        "with problems": replace(e, logs=problems),
+        "with missing files": replace(e, logs=missing),
+        "with violations": replace(e, logs=violations),
+    }
+
+
+def run(
+    checkers: Sequence[Checker],
+    runs: Mapping[str, Evidence],
+    *,
+    placements: int = 3,
+    seed: int = 0,
+    only: Sequence[str] = (),
+    fates: Mapping[str, Fate] = FIELDS,
+    done: Callable[[FieldScore], None] = lambda _: None,
+) -> list[FieldScore]:
+    """The trial of every field that the runs have, in the order of ``fates``; then those without an entry.
+
+    Args:
+        runs: good runs by name.
+        placements: places at which a field is changed, in the runs in turn; a place gets one value of each kind of change.
+        only: first words or names of fields, such as ``swap`` or ``commit.op``; empty for all.
+        done: called with each score.
+    """
+    places = [_places(name, e) for name, e in runs.items()]
+    worse = [_places(f"{p.run} {what}", e) for p in places[:1] for what, e in damaged(p.evidence).items()]
+    known = dict.fromkeys((*fates, *(f for p in (*places, *worse) for f in p.by_field)))
+    scores = []
+    fast = [_unreduced(c) for c in checkers]
+    with tempfile.TemporaryDirectory() as folder:
+        for name in known:
+            if only and not any(named(name, o) for o in only):
+                continue
+            having = [p for p in places if _has_values(p, name)] or [p for p in worse if _has_values(p, name)]
+            tried = _tried(name, having, fast, Path(folder), placements=placements, seed=seed)
+            scores.append(_score(name, fates.get(name, UNTOLD), tried))
+            done(scores[-1])
+    return scores
+
+
+def named(name: str, wanted: str) -> bool:
+    """Whether a field has this name, or begins with these words."""
+    return name == wanted or name.startswith((f"{wanted}.", f"{wanted} "))
+
+
+def outcome(
+    changed: Callable[[], Evidence], good: Evidence, checkers: Sequence[Checker], folder: Path
+) -> tuple[Outcome, str]:
+    """What comes of changed evidence, and who says it: the first anomaly, the reader's sentence, or the first note.
+
+    A checker that raises has not judged (``failed``), unless it says that the history does not pair.
+    """
+    try:
+        e = reread(changed(), good, folder)
+    except (HistoryError, TableLogError) as error:
+        return "refused", str(error).rpartition("/")[2]
+    told = [*e.history.problems, *contradictions(e.history.events)]
+    if not e.complete:
+        told.append("the run ended early")
+    for c in checkers:
+        try:
+            v = c.check(e)
+        except HistoryError as error:
+            told.append(str(error))
+            continue
+        except Exception as error:
+            return FAILED, f"{c.name}: {type(error).__name__}: {error}"
+        if v.valid is False:
+            return "found", v.anomalies[0].name
+        if v.valid == "unknown":
+            told.append(v.notes[0] if v.notes else c.name)
+    return ("unknown", told[0]) if told else ("harmless", "")
+
+
+def reread(changed: Evidence, good: Evidence, folder: Path) -> Evidence:
+    """The changed evidence after its changed files were written and read.
+
+    Raises:
+        HistoryError, TableLogError: the reader refuses them.
+    """
+    told, logs, swaps = changed.history, dict(changed.logs), dict(changed.swaps)
+    if told is not good.history:
+        path = folder / "history.jsonl"
+        lines = [{"format": history.FORMAT, **told.header}, *(e.to_json() for e in told.events)]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        told = history.read(path)
+    for table, log in changed.logs.items():
+        if log is not good.logs[table]:
+            path = folder / "table.jsonl"
+            tablelog.write(log, path)
+            del logs[table]
+            again = tablelog.read(path)
+            logs[again.table] = again
+            if again.table != table:  # swaps are told apart by the logs
+                swaps[again.table] = swaps.pop(table, ())
+    return replace(changed, history=told, logs=logs, swaps=swaps)
+
+
+def _unreduced(checker: Checker) -> Checker:
+    one = copy(checker)
+    object.__setattr__(one, "reducible", False)  # also of a frozen one
+    return one
+
+
+def _places(name: str, e: Evidence) -> _Places:
+    out = _Places(name, e)
+    for s in sites(e):
+        out.by_field.setdefault(s.field, []).append(s)
+    return out
+
+
+def _has_values(p: _Places, name: str) -> bool:
+    """Whether a record has something there; for null, and for a key's empty list, another value can be made up."""
+    return any(name.startswith("raw.") or s.value not in ((), [], {}) for s in p.by_field.get(name, ()))
+
+
+_Tried = tuple[str, Outcome, str]
+"""Where and what was changed, what came of it, who said it."""
+
+
+def _tried(
+    name: str, having: Sequence[_Places], checkers: Sequence[Checker], folder: Path, *, placements: int, seed: int
+) -> Iterator[_Tried]:
+    for n in range(placements if having else 0):
+        rng = Random(f"fields/{seed}/{name}/{n}")
+        start = rng.randrange(len(having))
+        # A record may have no other value, as an empty list: the first that has one counts.
+        for p in (*having[start:], *having[:start]):
+            same = p.by_field[name]
+            found: tuple[Site, list[Variant]] | None = next(
+                ((s, vs) for s in rng.sample(same, min(20, len(same))) if (vs := variants(s, same, rng))), None
+            )
+            if found is None:
+                continue
+            site, values = found
+            for v in values:
+                came, said = outcome(lambda s=site, v=v: s.put(v.value), p.evidence, checkers, folder)  # type: ignore[misc]
+                where = f"{p.run}{f', table {site.table}' if site.table else ''}: {v.change}, {_short(site.value)} → {_short(v.value)}"
+                yield where, came, said
+            break
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _score(name: str, fate: Fate, tried: Iterator[_Tried]) -> FieldScore:
+    outcomes: Counter[Outcome] = Counter()
+    misses = []
+    for where, came, said in tried:
+        shown: Outcome = "not noticed" if came == "harmless" and fate.not_noticed else came
+        outcomes[shown] += 1
+        if shown not in fate.outcomes:
+            misses.append(f"{where}: {shown}{f' ({said})' if said else ''}")
+    return FieldScore(name, dict(outcomes), tuple(misses[:MISSES_KEPT]))

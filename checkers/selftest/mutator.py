@@ -1,0 +1,256 @@
+"""The mutator: one field of a recorded run gets another plausible value, whatever the field is.
+
+Planted bugs are those that somebody thought of. The mutator needs no idea: it walks over every field of every event, commit, file entry,
+row change, metadata version (and each key of its JSON), capture, problem and swap (:func:`sites`), and changes one of them to what a broken
+recorder, reader, catalog or engine could have put there (:func:`variants`). :mod:`checkers.selftest.fields` says of each field what must come
+of it, :mod:`checkers.selftest.fieldtrial` tries it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from random import Random
+from typing import Any, get_args, get_type_hints
+
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import Event, EventType
+from checkers.evidence.problem import Code, Problem
+from checkers.evidence.proxylog import PointerSwap
+from checkers.evidence.tablelog import (
+    Capture,
+    Commit,
+    FileContent,
+    FileEntry,
+    Metadata,
+    MissingFile,
+    RowChange,
+    TableLog,
+)
+
+Put = Callable[[Any], Evidence]
+"""The evidence with another value at a site."""
+
+RECORDS: Mapping[str, type[Any]] = {
+    "event": Event,
+    "log": TableLog,
+    "commit": Commit,
+    "file": FileEntry,
+    "row": RowChange,
+    "metadata": Metadata,
+    "capture": Capture,
+    "missing": MissingFile,
+    "problem": Problem,
+    "swap": PointerSwap,
+}
+"""First word of a field's name → whose field it is."""
+
+PER_KEY: Mapping[str, str] = {"event.extra": "event", "commit.summary": "summary", "metadata.raw": "raw"}
+"""A field that is a mapping → the first word of the names of its keys, which are fields of their own."""
+
+NULLABLE: frozenset[str] = frozenset(
+    f"{word}.{name}"
+    for word, record in RECORDS.items()
+    for name, hint in get_type_hints(record).items()
+    if type(None) in get_args(hint)
+)
+"""Fields that may be null by their type."""
+
+NUMBERS: frozenset[str] = frozenset(
+    f"{word}.{name}"
+    for word, record in RECORDS.items()
+    for name, hint in get_type_hints(record).items()
+    if int in get_args(hint)
+)
+"""Fields that are a number or null."""
+
+ENUMS: Mapping[str, Sequence[str]] = {
+    "event.type": get_args(EventType),
+    "file.content": get_args(FileContent),
+    "problem.code": get_args(Code),
+}
+"""Fields with a fixed set of values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One field of one record of a run.
+
+    Attributes:
+        field: the field's name, such as ``commit.parent_id``.
+        table: the table of the record; None for the history.
+        value: what it holds.
+        put: gives the evidence with another value in its place.
+    """
+
+    field: str
+    table: str | None
+    value: Any
+    put: Put
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Another value for a site.
+
+    Attributes:
+        change: how it was made: ``null``, ``neighbour`` (one more or less), ``other`` (of another record of the run), ``made up``, ``dropped``,
+            ``doubled``, ``exchanged``, ``inside`` (an element has another value), ``empty``, ``negated``.
+        value: the value.
+    """
+
+    change: str
+    value: Any
+
+
+def sites(e: Evidence) -> Iterator[Site]:
+    """Every field of every record, in the order of the records."""
+
+    def with_events(events: tuple[Event, ...]) -> Evidence:
+        return replace(e, history=replace(e.history, events=events))
+
+    def with_swaps(table: str, swaps: tuple[PointerSwap, ...]) -> Evidence:
+        return replace(e, swaps={**e.swaps, table: swaps})
+
+    def with_log(table: str, log: TableLog) -> Evidence:
+        return replace(e, logs={**e.logs, table: log})
+
+    yield Site("history.events", None, e.history.events, with_events)
+    yield Site("run.complete", None, e.complete, lambda v: replace(e, complete=v))
+    for n, event in enumerate(e.history.events):
+        for site in _fields("event", None, event, partial(_at, e.history.events, n, with_events)):
+            # Arguments and results are different things.
+            yield replace(site, field=f"event.value of {event.type}") if site.field == "event.value" else site
+    for table, log in e.logs.items():
+        yield from _log(table, log, partial(with_log, table))
+        swaps = e.swaps.get(table, ())
+        put = partial(with_swaps, table)
+        yield Site("run.swaps", table, swaps, put)
+        for n, swap in enumerate(swaps):
+            yield from _fields("swap", table, swap, partial(_at, swaps, n, put))
+
+
+def variants(site: Site, same: Sequence[Site], rng: Random) -> list[Variant]:
+    """Plausible other values for a site, one of each kind of change.
+
+    Args:
+        same: all sites of the same field in the same run; their values are plausible here, those of the same table first.
+    """
+    near = [s.value for s in same if s.table == site.table]
+    if site.field in ENUMS:
+        found = [Variant("other", v) for v in ENUMS[site.field] if v != site.value]
+        rng.shuffle(found)
+        return found
+    others = _unequal(site.value, near) or _unequal(site.value, [s.value for s in same])
+    null = site.field in NULLABLE or site.field.startswith(("raw.", "summary.", "event.value"))
+    if site.value is None and not others:
+        made: Any = 7 if site.field in NUMBERS else [] if site.field.startswith("event.value") else None
+        return [] if made is None else [Variant("made up", made)]
+    return list(_values(site.value, others, rng, null=null))
+
+
+def _log(table: str, log: TableLog, put: Callable[[TableLog], Evidence]) -> Iterator[Site]:
+    yield from _fields("log", table, log, put)
+    for n, c in enumerate(log.commits):
+        put_c = partial(_at, log.commits, n, partial(_replaced, log, "commits", put))
+        yield from _fields("commit", table, c, put_c)
+        for key in ("added", "removed"):
+            for k, r in enumerate(getattr(c, key) or ()):
+                yield from _fields("row", table, r, partial(_at, getattr(c, key), k, partial(_replaced, c, key, put_c)))
+        for key in ("added_files", "removed_files"):
+            for k, f in enumerate(getattr(c, key)):
+                yield from _fields(
+                    "file", table, f, partial(_at, getattr(c, key), k, partial(_replaced, c, key, put_c))
+                )
+    for name, key in (
+        ("metadata", "metadata"),
+        ("capture", "captures"),
+        ("problem", "problems"),
+        ("missing", "missing_files"),
+    ):
+        records = getattr(log, key)
+        for n, r in enumerate(records):
+            yield from _fields(name, table, r, partial(_at, records, n, partial(_replaced, log, key, put)))
+
+
+def _fields(word: str, table: str | None, record: Any, put: Put) -> Iterator[Site]:
+    """The sites of one record; a mapping of :data:`PER_KEY` has one for each of its keys."""
+    for f in fields(record):
+        name, value = f"{word}.{f.name}", getattr(record, f.name)
+        whole = partial(_replaced, record, f.name, put)
+        if name in PER_KEY:
+            for key in value:
+                yield Site(f"{PER_KEY[name]}.{key}", table, value[key], partial(_with_key, value, key, whole))
+        else:
+            yield Site(name, table, value, whole)
+
+
+class _Absent:
+    """Put in place of a key's value: the key is not there."""
+
+
+ABSENT = _Absent()
+
+
+def _at(records: Sequence[Any], n: int, put: Put, value: Any) -> Evidence:
+    return put((*records[:n], value, *records[n + 1 :]))
+
+
+def _replaced(record: Any, name: str, put: Put, value: Any) -> Evidence:
+    return put(replace(record, **{name: value}))
+
+
+def _with_key(mapping: Mapping[str, Any], key: str, put: Put, value: Any) -> Evidence:
+    return put({k: value if k == key else v for k, v in mapping.items() if k != key or value is not ABSENT})
+
+
+def _unequal(value: Any, others: Sequence[Any]) -> list[Any]:
+    return [v for v in others if v != value and v is not None]
+
+
+def _values(value: Any, others: Sequence[Any], rng: Random, *, null: bool) -> Iterator[Variant]:
+    if others and not isinstance(value, tuple):
+        yield Variant("other", rng.choice(others))
+    if isinstance(value, bool):
+        yield Variant("negated", not value)
+    elif isinstance(value, int):
+        yield Variant("neighbour", value + rng.choice((1, -1)))
+    elif isinstance(value, str):
+        if value.lstrip("-").isdigit():
+            yield Variant("neighbour", str(int(value) + rng.choice((1, -1))))
+        yield Variant("made up", f"{value}-x")
+    elif isinstance(value, list | tuple):
+        yield from _elements(value, others, rng)
+    elif isinstance(value, dict):
+        yield from _entries(value, rng)
+    if null and value is not None:
+        yield Variant("null", None)
+
+
+def _elements(value: list[Any] | tuple[Any, ...], others: Sequence[Any], rng: Random) -> Iterator[Variant]:
+    kind = type(value)
+    if not value:
+        return
+    n = rng.randrange(len(value))
+    yield Variant("dropped", kind((*value[:n], *value[n + 1 :])))
+    yield Variant("doubled", kind((*value[: n + 1], *value[n:])))
+    if len(value) > 1:
+        yield Variant("empty", kind())
+        a = rng.randrange(len(value) - 1)
+        if value[a] != value[a + 1]:
+            yield Variant("exchanged", kind((*value[:a], value[a + 1], value[a], *value[a + 2 :])))
+    elements = [v for o in (value, *others) if isinstance(o, kind) for v in o]
+    inner = list(_values(value[n], _unequal(value[n], elements), rng, null=False))
+    if inner:
+        yield Variant("inside", kind((*value[:n], rng.choice(inner).value, *value[n + 1 :])))
+
+
+def _entries(value: dict[str, Any], rng: Random) -> Iterator[Variant]:
+    if not value:
+        return
+    key = rng.choice(sorted(value))
+    yield Variant("dropped", {k: v for k, v in value.items() if k != key})
+    inner = list(_values(value[key], (), rng, null=False))
+    if inner:
+        yield Variant("inside", {**value, key: rng.choice(inner).value})

@@ -1,0 +1,151 @@
+"""Every field of the records has an entry that says what a wrong value does, and the checkers do it."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from checkers.evidence.evidence import Evidence
+from checkers.judge.check import ALL
+from checkers.pointer import Pointer
+from checkers.selftest import fieldtrial, recorded
+from checkers.selftest.fields import FIELDS, Fate, document
+from checkers.selftest.mutator import PER_KEY, RECORDS, Site, sites, variants
+from checkers.verdict import Checker, Verdict
+from tests.support.runs import icequake
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, Evidence]:
+    return {name: recorded.load(name) for name in recorded.names()}
+
+
+def occurring(runs: dict[str, Evidence]) -> set[str]:
+    every = [*runs.values(), *fieldtrial.damaged(runs["quick-120"]).values()]
+    return {s.field for e in every for s in sites(e)}
+
+
+def test_the_document_is_the_table() -> None:
+    """``icequake`` has no command for it: ``python -m checkers.selftest.fields > docs/evidence.md`` writes it."""
+    assert (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8") == document()
+
+
+def test_every_field_of_every_record_has_an_entry() -> None:
+    told = {f.split(" of ")[0] for f in FIELDS}
+    for word, record in RECORDS.items():
+        names = {f"{word}.{f.name}" for f in fields(record)} - set(PER_KEY)
+        assert names - told == set(), f"{record.__name__} has fields without an entry in checkers/selftest/fields.py"
+        assert {f for f in told if f.startswith(f"{word}.")} - names - {"event.phase", "event.older_than"} == set()
+
+
+def test_every_field_that_occurs_has_an_entry_and_every_entry_occurs(runs: dict[str, Evidence]) -> None:
+    assert occurring(runs) == set(FIELDS)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_an_entry_says_something(name: str) -> None:
+    assert FIELDS[name].outcomes
+    assert all(text == text.strip() and "|" not in text for text in FIELDS[name].texts.values())
+
+
+def test_a_wrong_value_does_what_the_entry_says(runs: dict[str, Evidence]) -> None:
+    scores = fieldtrial.run(ALL, runs, placements=1, seed=1)
+    assert {s.field: s.misses for s in scores if s.misses} == {}
+    assert [s.field for s in scores if not s.tried] == []
+    assert len(scores) == len(FIELDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_a_wrong_value_does_what_the_entry_says_at_many_places(seed: int, runs: dict[str, Evidence]) -> None:
+    scores = fieldtrial.run(ALL, runs, placements=6, seed=seed)
+    assert {s.field: s.misses for s in scores if s.misses} == {}
+
+
+def test_a_field_without_an_entry_fails(runs: dict[str, Evidence]) -> None:
+    fates = {f: fate for f, fate in FIELDS.items() if f != "swap.base"}
+    [score] = fieldtrial.run([Pointer()], runs, placements=2, only=["swap.base"], fates=fates)
+    assert not score.passed and score.tried > 0
+    assert len(score.misses) == min(score.tried, fieldtrial.MISSES_KEPT)
+
+
+class Blind(Checker):
+    """Finds nothing."""
+
+    name = "blind"
+
+    def check(self, evidence: Evidence) -> Verdict:
+        return Verdict(self.name, True)
+
+
+class Broken(Checker):
+    """Judges nothing."""
+
+    name = "broken"
+
+    def check(self, evidence: Evidence) -> Verdict:
+        raise KeyError(1)
+
+
+def test_a_blind_checker_does_not_pass(runs: dict[str, Evidence]) -> None:
+    [score] = fieldtrial.run([Blind()], runs, placements=2, only=["metadata.current"])
+    assert not score.passed and score.outcomes == {"harmless": score.tried}
+
+
+def test_a_checker_that_raises_does_not_pass(runs: dict[str, Evidence]) -> None:
+    [score] = fieldtrial.run([Broken()], runs, placements=1, only=["metadata.current"])
+    assert not score.passed and score.outcomes == {"failed": score.tried}
+    assert "broken: KeyError" in score.misses[0]
+
+
+def test_the_same_seed_tries_the_same_values(runs: dict[str, Evidence]) -> None:
+    once = fieldtrial.run([Pointer()], runs, placements=2, seed=3, only=["swap"])
+    assert fieldtrial.run([Pointer()], runs, placements=2, seed=3, only=["swap"]) == once
+
+
+def test_a_site_changes_its_field_and_nothing_else(runs: dict[str, Evidence]) -> None:
+    e = runs["quick-120"]
+    every: dict[str, list[Site]] = {}
+    for s in sites(e):
+        every.setdefault(s.field, []).append(s)
+    rng = Random(0)
+    for name, same in every.items():
+        site = rng.choice(same)
+        place = same.index(site)
+        for v in variants(site, same, rng):
+            after = [s for s in sites(site.put(v.value)) if s.field == name]
+            assert v.value != site.value
+            if len(after) == len(same):  # the type of an event is in the name of its value
+                assert [n for n, (a, b) in enumerate(zip(same, after, strict=True)) if a.value != b.value] in (
+                    [place],
+                    [],
+                )
+        assert site.put(site.value) == e
+
+
+def test_what_is_not_changed_is_not_written_again(runs: dict[str, Evidence], tmp_path: Path) -> None:
+    e = runs["atomicity-75"]
+    assert fieldtrial.reread(e, e, tmp_path) == e and not list(tmp_path.iterdir())
+    same = replace(e, history=replace(e.history), logs={t: replace(log) for t, log in e.logs.items()})
+    assert fieldtrial.reread(same, e, tmp_path) == e and list(tmp_path.iterdir())
+
+
+def test_a_fate_is_read_from_its_texts() -> None:
+    fate = Fate(found="a", harmless="b")
+    assert fate.outcomes == {"found", "harmless"} and fate.texts == {"found": "a", "harmless": "b"}
+
+
+def test_the_command_prints_the_figures() -> None:
+    done = icequake("selftest", "--fields", "--placements", "2", "--only", "capture", "--only", "swap.new")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 fields, " in done.stdout and " values: " in done.stdout and "ok    swap.new" in done.stdout
+
+
+def test_the_command_knows_its_fields() -> None:
+    done = icequake("selftest", "--fields", "--only", "commit.nothing")
+    assert done.returncode == 254 and "commit.nothing: no field has that name" in done.stderr
