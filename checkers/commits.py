@@ -30,7 +30,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Capture, Commit
 from checkers.timeline import explain
 from checkers.timeline.answers import claims_of, contradictions
-from checkers.timeline.captured import Stale, stale_captures, without_table
+from checkers.timeline.captured import Stale, of_no_version, stale_captures, without_table
 from checkers.timeline.labels import off_main_without_name
 from checkers.timeline.timeline import Timeline, Whole, kind_of, meaning, resolutions, set_back_to, timelines
 from checkers.timeline.touched import ids_named
@@ -144,6 +144,14 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
         f.notes.append("the metadata that the catalog points at could not be read; judged up to the last that could")
     f.anomalies += [_without_table(t, c, found, proof, checker) for c, found, proof in without_table(t)]
     f.anomalies += [_stale(t, stale, checker) for stale in stale_captures(t)]
+    strange = of_no_version(t)
+    if strange:
+        f.undecided = True
+        f.notes.append(
+            f"the catalog's pointer named {strange[0].metadata} at {explain.ms(strange[0].time)}"
+            f"{f' (and {len(strange) - 1} more such files)' if len(strange) > 1 else ''}, which is none of the log's versions: what "
+            "that version showed was not judged"
+        )
     if not t.rooted:
         f.undecided = True
         start = t.main[0].parent_id if t.main else t.log.metadata[-1].current

@@ -30,7 +30,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import Operation
+from checkers.evidence.history import Operation, contradictions
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import METADATA
 from checkers.evidence.proxylog import PointerSwap
@@ -75,6 +75,9 @@ class Pointer(Checker):
         notes: list[str] = []
         stats: PointerStats = {"tables": {}}
         operations = {o.op: o for o in evidence.history.operations()}
+        unclear = bool(contradictions(evidence.history.events))
+        if unclear and evidence.swaps:
+            notes.append("the history contradicts its own clock, so the times of swaps were not compared with it")
         for table, swaps in sorted(evidence.swaps.items()):
             log = evidence.logs[table]
             compared = sum(s.base is not None or s.names_place for s in swaps)
@@ -84,8 +87,9 @@ class Pointer(Checker):
                 *judge.lost_updates(),
                 *judge.lost_swaps(),
                 *judge.unknown_bases(),
-                *judge.out_of_order(),
-                *judge.out_of_time(),
+                *judge.stale_bases(),
+                *([] if unclear else judge.out_of_order()),
+                *([] if unclear else judge.out_of_time()),
                 *judge.foreign(),
             ]
             anomalies += found[:MOST]
@@ -200,6 +204,28 @@ class _TableSwaps:
                 f"the catalog accepted {self._who(s)} in place of {_file(s.base)}: it answered {s.answer} at {explain.ms(s.end)}. Yet none of "
                 f"the {len(self._log.metadata)} versions that the pointer had is {_file(s.base)}, and no accepted swap put it there: what "
                 "was replaced is not what the swap was based on.",
+                (s,),
+            )
+
+    def stale_bases(self) -> Iterator[Anomaly]:
+        """Accepted swaps that replaced a version which was not current any more: the pointer had gone on to another one before."""
+        if self.gap:
+            return
+        for s in self._swaps:
+            n, base = (
+                self._once.get(normalise(s.new)),
+                self._once.get(normalise(s.base)) if s.base is not None else None,
+            )
+            if n is None or base is None or base >= n - 1 or normalise(s.new) in self._told:
+                continue
+            last = self._log.metadata[n - 1]
+            if normalise(last.location) not in self._once:
+                continue
+            yield self._make(
+                "unknown-base",
+                f"the catalog accepted {self._who(s)} in place of {_file(s.base or '')}, version {base}: it answered {s.answer} at "
+                f"{explain.ms(s.end)}. Yet the new file is version {n}, and before it the pointer named version {last.n}, "
+                f"{_file(last.location)}: what the swap replaced was not current any more.",
                 (s,),
             )
 

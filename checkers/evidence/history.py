@@ -179,7 +179,9 @@ class History:
 
 
 def _is_chain(error: object) -> bool:
-    return isinstance(error, list) and all(isinstance(e, list) and all(isinstance(s, str) for s in e) for e in error)
+    return isinstance(error, list) and all(
+        isinstance(e, list) and len(e) == 2 and all(isinstance(s, str) for s in e) for e in error
+    )
 
 
 def contradictions(events: Sequence[Event]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ After a version that nothing explains, the next one may go on with what it says,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ from typing import Any
 from checkers.evidence.tablelog import Metadata
 from checkers.metadata.seen import Judging
 from checkers.timeline import explain
+from checkers.timeline.timeline import kind_of
 from checkers.timeline.version_order import Step, place
 from workloads.operations.kind import Lost, Part
 
@@ -35,6 +37,15 @@ OF_COLUMNS = (
 """Beginnings of properties that a change of the schema rewrites."""
 OF_CATALOGS = ("nessie.",)
 """Beginnings of properties that a catalog writes into each version."""
+SET_PROPERTY = "set-property"
+"""The kind that sets one property, which its argument ``property`` names, and no other."""
+PROMOTED = {
+    "int": ("long",),
+    "float": ("double",),
+    "date": ("timestamp", "timestamp_ns"),
+}
+"""Type → what it may become (spec, "Schema Evolution"); a ``decimal`` may become wider, ``unknown`` anything."""
+DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 REQUIRED = (
     "table-uuid",
     "location",
@@ -170,9 +181,29 @@ class Contents(Judging):
                 words += [f"{x.default} from {in_use} to {now_in_use}"] if moved else []
                 self.changed(x.changed, step, before, explain.listing(words))
                 well = False
+            elif moved and x is SCHEMAS:
+                well &= self._evolved(step, before, old.get(in_use), new.get(now_in_use))
             return well
 
         return judge
+
+    def _evolved(
+        self, step: Step, before: Metadata, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
+    ) -> bool:
+        """Whether a schema change left each column readable: files keep the type with which they were written."""
+        if old is None or new is None or self.by.explained(step, "logs"):
+            return True
+        columns = {f.get("id"): f for f in _dicts(old.get("fields"))}
+        wrong = [
+            f"the column {f.get('name')} from {was} to {now}"
+            for f in _dicts(new.get("fields"))
+            if (had := columns.get(f.get("id"))) is not None
+            for was, now in [(_column(had), _column(f))]
+            if not _readable(had, f)
+        ]
+        if wrong:
+            self.changed("schema-evolution", step, before, explain.listing(wrong))
+        return not wrong
 
     def _lost_columns(self, step: Step, before: Metadata) -> bool:
         columns = _columns(step.after.raw)
@@ -203,11 +234,28 @@ class Contents(Judging):
         other = [k for k in sorted(new) if new[k] != old.get(k) and k not in back]
         if by_schema:
             other = [k for k in other if not k.startswith(OF_COLUMNS)]
-        if other and not self.by.explained(step, "property"):
+        may = self._may_set(step)
+        other = [k for k in other if may is not None and k not in may]
+        if other:
             words = [f"the property {k} from {old.get(k, 'nothing')} to {new[k]}" for k in other]
             self.changed("property-changed", step, before, explain.listing(words))
             well = False
         return well
+
+    def _may_set(self, step: Step) -> frozenset[str] | None:
+        """The properties that the operations that can have made a version may set; None: any."""
+        if self.by.unknown_kind(step):
+            return None
+        names: set[str] = set()
+        for o in self.by.candidates(step):
+            kind = kind_of(o)
+            if kind is None or "property" not in kind.changes:
+                continue
+            name = o.value.get("property") if o.f == SET_PROPERTY and isinstance(o.value, Mapping) else None
+            if not isinstance(name, str):
+                return None
+            names.add(name)
+        return frozenset(names)
 
     def _refs(self, step: Step, before: Metadata) -> bool:
         old, new = before.refs, step.after.refs
@@ -386,6 +434,23 @@ def _difference(old: Any, new: Any) -> str:
                 before, after = next((a, b) for a, b in zip(before, after, strict=True) if a != b)
             break
     return f"{before} became {after}"
+
+
+def _column(f: Mapping[str, Any]) -> str:
+    return f"{'required' if f.get('required') else 'optional'} {f.get('type')}"
+
+
+def _readable(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether values written for one column can be read as the other: only types that are words are compared."""
+    if new.get("required") is True and old.get("required") is False:
+        return False
+    was, now = _meaning(old.get("type")), _meaning(new.get("type"))
+    if not isinstance(was, str) or not isinstance(now, str) or was == now or was == "unknown":
+        return True
+    a, b = DECIMAL.fullmatch(was), DECIMAL.fullmatch(now)
+    if a is not None and b is not None:
+        return int(b[1]) >= int(a[1]) and a[2] == b[2]
+    return now in PROMOTED.get(was, ())
 
 
 def _properties(m: Metadata) -> dict[str, Any]:

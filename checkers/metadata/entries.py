@@ -5,7 +5,8 @@ When it **adds** a file, its entry is compared with the snapshot, with the rows 
 * a data file of a snapshot that is no rewrite has the snapshot's own data sequence number. Entries of new files inherit it; only
   ``RewriteFiles.dataSequenceNumber`` sets an older one, and rewrites are snapshots with the operation ``replace``;
 * in version 3 it has a first row id, and ranges of row ids of a snapshot's files are disjoint;
-* the rows of a data file belong to its partition, and a delete file is in the partition of the data file that it deletes from;
+* the fields of a data file's partition are those of a spec of the table, its rows belong to its partition, and a delete file is in the
+  partition of the data file that it deletes from;
 * a deletion vector deletes from the data file that it references, and a version 2 table has none.
 
 When it **removes** a file, the file was live in its parent, and the entry says what it said when the file was added.
@@ -89,6 +90,7 @@ class Entries:
             if lineage:
                 self._row_ids(c)
             self._vectors_in_version_2(c)
+        self._misfits()
         self._rows()
         self._delete_files()
 
@@ -184,6 +186,17 @@ class Entries:
             yield from c.added or ()
             yield from c.removed or ()
 
+    def _misfits(self) -> None:
+        """Data files at a partition that no spec of the table has."""
+        for c, f in self.added.data.values():
+            if (why := self._partitions.misfit(f)) is not None:
+                self._report(
+                    "file-partition",
+                    c,
+                    f"added {f.path} at the partition {_partition(f)}, but {why}. Scans and delete files find a file by its spec and partition",
+                    (f,),
+                )
+
     def _rows(self) -> None:
         """Rows that are in a data file of another partition."""
         wrong: dict[str, tuple[RowChange, list[str]]] = {}
@@ -191,7 +204,7 @@ class Entries:
             if change.file in wrong or change.file not in self.added.data:
                 continue
             f = self.added.data[change.file][1]
-            if f.partition and (why := self._partitions.contradictions(f, change.row)):
+            if f.partition and of(f) not in self.wrong and (why := self._partitions.contradictions(f, change.row)):
                 wrong[change.file] = change, why
         for path, (change, why) in wrong.items():
             c, f = self.added.data[path]

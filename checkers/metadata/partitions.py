@@ -23,6 +23,7 @@ Field = Mapping[str, Any]
 UNKNOWN = object()
 """A value that cannot be computed here."""
 
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MASK = 0xFFFFFFFF
 _COMPARABLE = frozenset({"int", "long", "string", "boolean"})
 """Types whose values are the same in a log's rows and in its partition values."""
@@ -137,6 +138,22 @@ class Partitions:
             for fields in told
             if {x.get("name") for x in fields} == {*f.partition}
         ]
+
+    def misfit(self, f: FileEntry) -> str | None:
+        """Why a file's partition is one of no spec of the table, in words; None if a spec has its fields, or the specs are not known.
+
+        Names that Avro cannot write as they are (a manifest has others for them) are not compared.
+        """
+        if not self._specs or not all(self._specs.values()):
+            return None
+        told = self._specs.get(f.spec_id, []) if f.spec_id is not None else [x for t in self._specs.values() for x in t]
+        known = [[str(x.get("name")) for x in fields] for fields in told]
+        if any(not _PLAIN.fullmatch(n) for names in known for n in names) or any({*n} == {*f.partition} for n in known):
+            return None
+        if not known:
+            return f"the table has no partition spec {f.spec_id}"
+        fields = " or ".join(", ".join(n) or "no field" for n in known)
+        return f"a partition of {'the table' if f.spec_id is None else f'spec {f.spec_id}'} has {fields}"
 
     def contradictions(self, f: FileEntry, row: Sequence[Any]) -> list[str]:
         """Why a row cannot be in a file of that partition, one sentence part a field: ``part is 3, not 2``; empty if it can be."""

@@ -105,6 +105,12 @@ RULES: Mapping[str, Rule] = {
         "table-metadata-fields",
         "schemas are found by schema-id, current-schema-id is the table's current one: only a schema change adds one and moves it",
     ),
+    "schema-evolution": Rule(
+        "Schema Evolution",
+        "schema-evolution",
+        "a column's type is only promoted: int to long, float to double, a decimal to a wider one, and in version 3 a date to a timestamp; an "
+        "optional column is not made required",
+    ),
     "partition-spec-changed": Rule(
         "Partition Evolution",
         "partition-evolution",
@@ -155,6 +161,17 @@ RULES: Mapping[str, Rule] = {
         "table-metadata-fields",
         "each time current-snapshot-id is changed, a new entry is added to snapshot-log; when snapshots are expired, all entries before "
         "an expired one are removed",
+    ),
+    "timestamp-order": Rule(
+        "TableMetadata",
+        "",
+        "the entries of both logs are copied with their times and sorted by them, and last-updated-ms is not before the last of them; only "
+        "a minute is allowed for clocks that differ",
+    ),
+    "returned-snapshot": Rule(
+        "TableMetadata.Builder.addSnapshot",
+        "",
+        "a snapshot is added once, with a sequence number above the table's last one; what was expired does not come back",
     ),
     # --- what vanished
     "vanished-snapshot": Rule(

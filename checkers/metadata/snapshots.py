@@ -6,6 +6,9 @@ if it is not older than ``older_than``; the first that is neither ends the walk.
 are not older (``unreferencedSnapshotsToRetain``). So a clock that is behind can make a young snapshot expire with its older child: that is no
 anomaly.
 
+A snapshot that a version lists and its predecessor does not is new: whoever adds one must give it a sequence number above the table's last
+(``TableMetadata.Builder.addSnapshot``). So a snapshot that an expiry dropped never comes back, and its files may be deleted.
+
 A commit moves its branch to its snapshot in the same version that adds it (``SnapshotProducer.commit``: ``setBranchSnapshot``, unless it is
 only staged, which ``wap.id`` in its summary says). So a snapshot that neither main nor another ref reaches in that version was
 acknowledged and is in no reader's table.
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from checkers.evidence.history import Operation
@@ -37,6 +41,7 @@ class Snapshots(Judging):
         self._missing_versions(step)
         self._unknown_snapshots(step, longer)
         if step.before is not None:
+            self._returned(step, step.before, longer)
             if not longer:
                 self._vanished_snapshots(step, step.before)
             self._main_moved(step, step.before)
@@ -61,6 +66,41 @@ class Snapshots(Judging):
                 f"version {m.n} ({m.location}) lists {_words(unknown)}, of which the log has no commit: what it changed was not judged"
             )
 
+    # --- what is back
+
+    @cached_property
+    def _back(self) -> set[int]:
+        """Snapshots that came back, told once: whoever drops them again does what is due."""
+        return set()
+
+    def _returned(self, step: Step, before: Metadata, longer: bool) -> None:
+        """Snapshots that are listed again, though the version's predecessor does not list them any more."""
+        m = step.after
+        mine = {c.snapshot_id for c in self.chain.commits_of.get(m.n, ())}
+        if longer and len(m.snapshots) <= len(before.snapshots) + len(mine):
+            return
+        known = self.chain.snapshots
+        listed = mine.union(before.snapshots, self._back)
+        back = tuple(
+            s
+            for s in m.snapshots
+            if s not in listed and s in known and 0 < known[s].sequence_number <= before.last_sequence_number
+        )
+        again = {p.snapshot for p in m.problems if p.code == "snapshot-changed"}  # committed again, as another snapshot
+        back = tuple(s for s in back if s not in again)
+        if not back or step.gap or m.format_version < 2 or self._only_current() or self.by.explained(step, "logs"):
+            return
+        self._back.update(back)
+        self.found(
+            "returned-snapshot",
+            f"version {m.n} ({m.location}), {self.by.made_by(m)}, lists {_words(back)}. Version {before.n} ({before.location}), from which it "
+            f"was made, does not, and its last sequence number is {before.last_sequence_number}; "
+            f"{explain.listing(f'{s} has {known[s].sequence_number}' for s in back)}: no commit can have added that now.",
+            ops=self.by.accused(step),
+            snapshots=back,
+            files=(before.location, m.location),
+        )
+
     # --- what is gone
 
     def _only_current(self) -> bool:
@@ -69,7 +109,7 @@ class Snapshots(Judging):
     def _vanished_snapshots(self, step: Step, before: Metadata) -> None:
         m = step.after
         listed = set(m.snapshots)
-        gone = tuple(s for s in before.snapshots if s not in listed)
+        gone = tuple(s for s in before.snapshots if s not in listed and s not in self._back)
         if not gone:
             return
         self.seen.count("dropped_snapshots", len(gone))

@@ -8,6 +8,7 @@ not with the one before it in the log: after a fork, only the fork is reported, 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from checkers.evidence.problem import METADATA, Problem
@@ -57,6 +58,7 @@ class _Versions(Judging):
         self._one_version(m, step)
         if step.before is not None:
             self._counters(step, step.before)
+            self._too_high(step, step.before)
             self._identity(step, step.before)
         elif m.n and not step.passed:
             self.seen.count("gaps")
@@ -186,6 +188,29 @@ class _Versions(Judging):
                     snapshots=(s,),
                     files=(m.location,),
                 )
+
+    def _too_high(self, step: Step, before: Metadata) -> None:
+        """A last sequence number that no snapshot was given."""
+        m = step.after
+        added = [c.sequence_number for c in self.chain.commits_of.get(m.n, ())]
+        last = max([before.last_sequence_number, *added])
+        due = max(last, before.last_sequence_number + len(added))  # a snapshot with a wrong number is told as such
+        unknown = step.gap or any(s not in self.chain.snapshots for s in m.snapshots[-len(added) - 1 :])
+        if m.last_sequence_number <= due or unknown or self._lists_one or self.by.explained(step, "logs"):
+            return
+        self.found(
+            "last-sequence-number",
+            f"version {m.n} ({m.location}), {self.by.made_by(m)}, says last-sequence-number {m.last_sequence_number}, but version {before.n}, "
+            f"from which it was made, said {before.last_sequence_number}, and the highest that was assigned is {last}.",
+            ops=self.by.accused(step),
+            snapshots=tuple(c.snapshot_id for c in self.chain.commits_of.get(m.n, ())),
+            files=(before.location, m.location),
+        )
+
+    @cached_property
+    def _lists_one(self) -> bool:
+        """Whether the catalog shows only the current snapshot."""
+        return all(len(m.snapshots) <= 1 for m in self.chain.log.metadata)
 
     def _counters(self, step: Step, before: Metadata) -> None:
         m = step.after

@@ -253,6 +253,16 @@ CONTENTS = tuple(
 )
 
 
+@mutation("last-sequence-number-of-nobody", "metadata", "last-sequence-number", seen=SPEC)
+def last_sequence_number(w: World) -> Planted | None:
+    """From a version on, last-sequence-number is higher than any snapshot's number."""
+    for t, k in positions(w):
+        more = w.rng.randrange(1, 9)
+        change = lambda m, n=more: replace(m, last_sequence_number=m.last_sequence_number + n)  # noqa: E731
+        return w.planted(t.op(k).op, log=with_versions(t, t.at(k), len(t.log.metadata), change))
+    return None
+
+
 # --- refs -------------------------------------------------------------------------------------------------------------------
 
 
@@ -288,4 +298,12 @@ def branch_of_nobody(w: World) -> Planted | None:
     return None
 
 
-MUTATIONS: tuple[Mutation, ...] = (*SCHEMAS, *OF_NOTHING, snapshot_schema, *CONTENTS, tag_moved, branch_of_nobody)
+MUTATIONS: tuple[Mutation, ...] = (
+    *SCHEMAS,
+    *OF_NOTHING,
+    snapshot_schema,
+    *CONTENTS,
+    last_sequence_number,
+    tag_moved,
+    branch_of_nobody,
+)

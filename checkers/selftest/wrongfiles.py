@@ -73,6 +73,17 @@ def data_elsewhere(w: World) -> Planted | None:
     return None
 
 
+@mutation("data-file-without-a-partition", "metadata", "file-partition", seen=PRUNED)
+def data_of_no_partition(w: World) -> Planted | None:
+    """A data file of a partitioned table says no partition, as if the table had none: delete files of its rows do not apply to it."""
+    for t, k in positions(w):
+        data = _own(t.main[k - 1], lambda f: f.content == "data" and f.partition)
+        f = w.choose(data)
+        if f is not None:
+            return w.planted(t.op(k).op, log=_bend(t, k, f, _with(partition={})))
+    return None
+
+
 @mutation("delete-file-in-another-partition", "metadata", "delete-partition", seen=PRUNED)
 def deletes_elsewhere(w: World) -> Planted | None:
     """A delete file is in another partition than its data file, so that it deletes nothing."""
@@ -344,6 +355,7 @@ def circle(w: World) -> Planted | None:
 
 MUTATIONS: tuple[Mutation, ...] = (
     data_elsewhere,
+    data_of_no_partition,
     deletes_elsewhere,
     vector_astray,
     vector_in_version_2,

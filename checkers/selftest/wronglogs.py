@@ -204,6 +204,91 @@ def expired_too_young(w: World) -> Planted | None:
     return None
 
 
+def _can_have_made(t: Table, o: Operation, n: int) -> bool:
+    """Whether an operation was under way when the version can have been made: between the commits before and after it."""
+    before = max((t.op(k).start for k in t.positions if t.at(k) < n), default=0)
+    after = [t.op(k).end for k in t.positions if t.at(k) > n]
+    return (o.type != "ok" or o.end is None or o.end >= before) and all(end is None or o.start <= end for end in after)
+
+
+@mutation(
+    "expired-snapshot-is-back",
+    "metadata",
+    "returned-snapshot",
+    seen="a commit from a cached version of the table, after an expiry: https://github.com/apache/iceberg/issues/16232",
+)
+def expired_is_back(w: World) -> Planted | None:
+    """A write lists a snapshot again that an expiry had dropped; often, only in its own version."""
+    for t, k in positions(w):
+        n = t.at(k)
+        gone = [s for v in t.versions[:n] for s in v.dropped]
+        if gone:
+            back = w.rng.choice(gone)
+            last = n if w.rng.random() < 0.5 else len(t.log.metadata)
+            change = lambda m, s=back: replace(m, snapshots=(s, *m.snapshots))  # noqa: E731
+            return w.planted(t.op(k).op, log=with_versions(t, n, last, change))
+    return None
+
+
+# --- times ------------------------------------------------------------------------------------------------------------------
+
+
+def _times(does: str, log: str, damage: Damage) -> Plant:
+    """A log has other times from a version on, or in that version only."""
+
+    def plant(w: World) -> Planted | None:
+        for t, k in positions(w):
+            n = t.at(k)
+            entries = t.log.metadata[n].raw.get(log) or []
+            if len(entries) < 3 or n == len(t.log.metadata) - 1:
+                continue
+            entry = entries[0]
+            (other,) = damage(w, [entry])
+            change = lambda m, a=entry, b=other: replace(  # noqa: E731
+                m, raw={**m.raw, log: [b if x == a else x for x in m.raw[log]]}
+            )
+            last = n if w.rng.random() < 0.5 else len(t.log.metadata)
+            return w.planted(t.op(k).op, log=with_versions(t, n, last, change))
+        return None
+
+    plant.__doc__ = does
+    return plant
+
+
+def _later(w: World, entries: Entries) -> Entries:
+    return [{**x, "timestamp-ms": x["timestamp-ms"] + w.rng.randrange(1, 5000)} for x in entries]
+
+
+SORTED = "TableMetadata: Expected sorted snapshot log entries"
+TIMES: tuple[Mutation, ...] = tuple(
+    mutation(name, "metadata", "timestamp-order", seen=SORTED)(_times(does, log, _later))
+    for name, log, does in (
+        (
+            "snapshot-log-entry-of-another-time",
+            "snapshot-log",
+            "A version says another time for when an old snapshot became current: a query AS OF a time finds another snapshot.",
+        ),
+        (
+            "metadata-log-entry-of-another-time",
+            "metadata-log",
+            "A version says another time for a version before it.",
+        ),
+    )
+)
+
+
+@mutation("version-before-its-time", "metadata", "timestamp-order", seen="TableMetadata: Invalid update timestamp")
+def version_before(w: World) -> Planted | None:
+    """A version is stamped more than a minute before the last entries of its logs: no reader accepts it."""
+    for t, k in positions(w):
+        n = t.at(k)
+        entries = t.log.metadata[n].raw.get("metadata-log") or []
+        if entries:
+            time = entries[-1]["timestamp-ms"] - 60_000 - w.rng.randrange(1, 10**6)
+            return w.planted(t.op(k).op, log=with_versions(t, n, n, lambda m: replace(m, last_updated_ms=time)))  # noqa: B023
+    return None
+
+
 # --- evidence that is gone --------------------------------------------------------------------------------------------------
 
 
@@ -236,4 +321,13 @@ def _without(log: TableLog, n: int) -> TableLog:
     )
 
 
-MUTATIONS: tuple[Mutation, ...] = (*LOGS, main_left, expired_too_young, snapshot_without_commit, version_missing)
+MUTATIONS: tuple[Mutation, ...] = (
+    *LOGS,
+    main_left,
+    expired_too_young,
+    expired_is_back,
+    *TIMES,
+    version_before,
+    snapshot_without_commit,
+    version_missing,
+)

@@ -44,6 +44,18 @@ def base_that_never_was(w: World) -> Planted | None:
     return None
 
 
+@mutation("base-that-was-replaced-before", "pointer", "unknown-base", seen=SPEC)
+def base_of_before(w: World) -> Planted | None:
+    """A swap replaces a version that another one had replaced before, which came from somewhere else."""
+    for t, n, s, o in _of_operations(w):
+        if n:
+            swaps = list(w.evidence.swaps[t])
+            swaps[n] = replace(s, base=swaps[n - 1].base)
+            del swaps[n - 1]
+            return _planted(w, t, swaps, o.op)
+    return None
+
+
 @mutation("swap-after-its-acknowledgement", "pointer", "swap-time", seen=SENT_LATE)
 def swap_after(w: World) -> Planted | None:
     """A commit is asked for and accepted only after its operation was acknowledged."""
@@ -102,6 +114,7 @@ def swap_by_another(w: World) -> Planted | None:
 
 MUTATIONS: tuple[Mutation, ...] = (
     base_that_never_was,
+    base_of_before,
     swap_after,
     swap_before,
     swaps_in_another_order,

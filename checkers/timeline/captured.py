@@ -68,6 +68,16 @@ def stale_captures(t: Timeline) -> Iterator[Stale]:
         newest = max(newest, shown)
 
 
+def of_no_version(t: Timeline) -> list[Capture]:
+    """Captures that named a file which the log does not have as a version, though the log says that it has all."""
+    versions = t.log.metadata
+    problems = [*t.log.problems, *(p for m in versions for p in m.problems)]
+    if not t.log.complete or any(p.code in METADATA for p in problems):
+        return []
+    places = {place(m.location) for m in versions}
+    return [c for c in t.log.captures if c.metadata is not None and place(c.metadata) not in places]
+
+
 def without_table(t: Timeline) -> Iterator[tuple[Capture, Capture | None, Operation | None]]:
     """Captures that found no table between others that did, or although there was one: the capture, and what proves it.
 

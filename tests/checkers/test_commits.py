@@ -475,6 +475,16 @@ def test_a_capture_must_show_what_was_acknowledged_before_it() -> None:
     assert (found.name, found.ops) == ("stale-pointer", ("b",))
 
 
+def test_a_capture_of_no_version_leaves_it_open() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.captures.append(Capture(d.events[-1].time + 1, "s3://w/t/metadata/elsewhere.metadata.json"))
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    said = verdict(COMMITS, d.evidence())
+    assert said.valid == "unknown" and not said.anomalies
+    assert "elsewhere.metadata.json" in said.notes[0] and "none of the log's versions" in said.notes[0]
+
+
 def test_a_table_that_is_gone_for_a_while_is_lost() -> None:
     d = Drawing()
     d.captures.append(Capture(0, None))  # before it was made

@@ -35,6 +35,7 @@ SCHEMA: dict[str, Any] = {
     "type": "struct",
     "fields": [{"id": 1, "name": "id", "type": "long", "required": False}],
 }
+PART = {"name": "part", "transform": "identity", "source-id": 2, "field-id": 1000}
 S = 1_000_000_000
 
 
@@ -74,7 +75,7 @@ class Drawing:
             "last-partition-id": 1000,
             "current-schema-id": 0,
             "schemas": [SCHEMA],
-            "partition-specs": [{"spec-id": 0, "fields": []}],
+            "partition-specs": [{"spec-id": 0, "fields": [PART]}],
             "properties": dict(self.properties),
             "metadata-log": [],
         }
@@ -517,7 +518,7 @@ def releases_differ_in_what_they_write() -> Drawing:
     d = three()
     first = {**SCHEMA, "identifier-field-ids": [], "fields": [{**SCHEMA["fields"][0], "type": "decimal(9, 2)"}]}
     other = {**SCHEMA, "fields": [{**SCHEMA["fields"][0], "type": "decimal(9,2)", "doc": None}]}
-    spec = {"name": "p", "transform": "identity", "field-id": 1000}
+    spec = {"name": "part", "transform": "identity", "field-id": 1000}
     forms: list[tuple[Any, Any]] = [(first, {**spec, "source-id": 1}), (other, {**spec, "source-ids": [1]})]
     for n in range(4):
         schema, field = forms[n % 2]
@@ -1051,7 +1052,7 @@ CONTENTS = [
     bent(
         "a_default_spec_by_nobody",
         "partition-spec-changed",
-        partition_specs=[{"spec-id": 0, "fields": []}, {"spec-id": 1, "fields": [{"name": "x"}]}],
+        partition_specs=[{"spec-id": 0, "fields": [PART]}, {"spec-id": 1, "fields": [{"name": "x"}]}],
         default_spec_id=1,
     ),
     bent("a_sort_order_by_nobody", "sort-order-changed", sort_orders=[{"order-id": 0, "fields": []}]),
@@ -1140,6 +1141,111 @@ LOGS = [
 ]
 
 
+# --- what comes back, evolves, and has a time ----------------------------------------------------------------------------
+
+
+def expired_snapshot_that_is_back() -> Drawing:
+    d = expired()
+    d.commit(5, add=[data("data/e")], change={"snapshots": (1, 3, 4, 5)})
+    d.commit(6, add=[data("data/f")], change={"snapshots": (3, 4, 5, 6)})  # gone again, as is due
+    return d
+
+
+def _altered(f: str, value: Any, **changes: Any) -> Drawing:
+    d = three()
+    d.event("invoke", f, "alter", value=value, process=1)
+    d.version(**changes)
+    d.event("ok", f, "alter", process=1)
+    d.commit(4, add=[data("data/d")])
+    return d
+
+
+def _evolved(type: str, required: bool) -> Drawing:
+    column = {**SCHEMA["fields"][0], "type": type, "required": required}
+    more = {"id": 2, "name": "extra", "type": "int", "required": False, "doc": "alter"}
+    schemas = [SCHEMA, {**SCHEMA, "schema-id": 1, "fields": [column, more]}]
+    return _altered("add-column", {"column": "extra"}, schemas=schemas, current_schema_id=1, last_column_id=2)
+
+
+def column_narrowed() -> Drawing:
+    return _evolved("int", False)
+
+
+def column_required() -> Drawing:
+    return _evolved("long", True)
+
+
+def property_that_it_does_not_set() -> Drawing:
+    properties = {"a": "1", "b": "other", "icequake.p0": "alter"}
+    return _altered("set-property", {"property": "icequake.p0"}, properties=properties)
+
+
+def last_sequence_number_of_nobody() -> Drawing:
+    d = three()
+    d.commit(4, add=[data("data/d")], change={"last_sequence_number": 9})
+    d.commit(5, add=[data("data/e")])
+    return d
+
+
+def partition_of_no_spec() -> Drawing:
+    d = three()
+    d.commit(4, add=[replace(data("data/d"), partition={})])
+    return d
+
+
+def _timed(time: Callable[[int, int], int], updated: Callable[[int], int] = lambda n: 1000 * n) -> Drawing:
+    """Five commits with a snapshot-log; ``time``: (version, entry from 1) → what the version says of the entry, in ms."""
+    d = Drawing()
+    for n in range(1, 6):
+        entries = [{"timestamp-ms": time(n, k), "snapshot-id": k} for k in range(1, n + 1)]
+        d.commit(n, add=[data(f"data/{n}")], change={"snapshot_log": entries, "last_updated_ms": updated(n)})
+    return d
+
+
+def entry_of_another_time() -> Drawing:
+    return _timed(lambda n, k: 1000 * k + (5 if (n, k) == (3, 1) else 0))
+
+
+def version_before_its_log() -> Drawing:
+    return _timed(lambda n, k: 100_000 * k, lambda n: 100_000 * n - (60_001 if n == 3 else 0))
+
+
+def well_timed() -> Drawing:
+    """Clocks that differ by less than a minute."""
+    return _timed(lambda n, k: 100_000 - 59_000 * (k % 2), lambda n: 100_000 - 59_000 * (n % 2))
+
+
+def column_added_well() -> Drawing:
+    return _evolved("long", False)
+
+
+def property_set_well() -> Drawing:
+    return _altered(
+        "set-property", {"property": "icequake.p0"}, properties={"a": "1", "b": "2", "icequake.p0": "alter"}
+    )
+
+
+@pytest.mark.parametrize("drawing", [well_timed, column_added_well, property_set_well])
+def test_what_clocks_schemas_and_properties_may_do_is_silent(drawing: Callable[[], Drawing]) -> None:
+    assert drawing().check().valid is True
+
+
+@pytest.mark.parametrize(
+    ("drawing", "who"),
+    [
+        (expired_snapshot_that_is_back, "op-5"),
+        (column_narrowed, "alter"),
+        (property_that_it_does_not_set, "alter"),
+        (last_sequence_number_of_nobody, "op-4"),
+        (partition_of_no_spec, "op-4"),
+        (entry_of_another_time, "op-3"),
+        (version_before_its_log, "op-3"),
+    ],
+)
+def test_who_broke_it_is_named_and_it_is_told_once(drawing: Callable[[], Drawing], who: str) -> None:
+    assert [a.ops[:1] for a in drawing().check().anomalies] == [(who,)]
+
+
 BROKEN: list[tuple[str, Callable[[], Drawing]]] = [
     ("metadata-fork", fork),
     ("metadata-fork", fork_seen_by_the_reader_only),
@@ -1198,6 +1304,14 @@ BROKEN: list[tuple[str, Callable[[], Drawing]]] = [
     ("retention", retention_by_age),
     ("retention", retention_of_an_unreferenced_one),
     ("main-not-moved", main_left_at_the_parent),
+    ("returned-snapshot", expired_snapshot_that_is_back),
+    ("schema-evolution", column_narrowed),
+    ("schema-evolution", column_required),
+    ("property-changed", property_that_it_does_not_set),
+    ("last-sequence-number", last_sequence_number_of_nobody),
+    ("file-partition", partition_of_no_spec),
+    ("timestamp-order", entry_of_another_time),
+    ("timestamp-order", version_before_its_log),
     *CONTENTS,
     ("format-version-changed", format_version_by_nobody),
     ("next-row-id", no_next_row_id),

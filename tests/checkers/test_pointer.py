@@ -148,6 +148,28 @@ def test_a_swap_of_a_file_that_the_pointer_never_named() -> None:
     assert "unknown-base" not in names(with_swaps(e, [*swaps, put])), "an accepted swap, though lost, put it there"
 
 
+def test_a_swap_of_a_version_that_was_not_current_any_more() -> None:
+    e = clean()
+    swaps = list(e.swaps["t"])
+    swaps[3] = replace(swaps[3], base=swaps[2].base)
+    del swaps[2]  # by nobody whom the proxies saw
+    (a,) = Pointer().check(with_swaps(e, swaps)).anomalies
+    assert a.name == "unknown-base" and a.ops[:1] == (swaps[2].op,) and "not current any more" in a.explanation
+
+
+def test_a_history_that_contradicts_its_clock_is_not_compared_with_swaps() -> None:
+    e = clean()
+    whole = of_operations(e, lambda s, o: replace(s, time=o.start, end=s.end if o.end is None else max(s.end, o.end)))
+    n, o = next((n, o) for n, s in enumerate(whole) for o in e.history.operations() if (o.op, o.type) == (s.op, "ok"))
+    assert o.end is not None and o.completed is not None
+    whole[n] = replace(whole[n], time=o.end + 1, end=o.end + 2)
+    late = with_swaps(e, whole)
+    assert "swap-time" in names(late)
+    events = [replace(x, time=x.time - 10**12) if x.index == o.completed.index else x for x in e.history.events]
+    v = Pointer().check(replace(late, history=replace(e.history, events=tuple(events))))
+    assert v.valid is True and "contradicts its own clock" in v.notes[0]
+
+
 def of_operations(e: Evidence, f: Callable[[PointerSwap, Operation], PointerSwap]) -> list[PointerSwap]:
     operations = {o.op: o for o in e.history.operations()}
     return [f(s, operations[s.op]) if s.op in operations else s for s in e.swaps["t"]]
