@@ -220,7 +220,10 @@ _FILES: dict[str, Fate] = {
         not_noticed="that of a file which is never removed: nothing else in the log says the format",
     ),
     "file.records": Fate(found="any: the summary counts others"),
-    "file.size": Fate(found="any: the summary, or the result of the procedure, counts others"),
+    "file.size": Fate(
+        found="where the summary, or the result of the procedure, counts the file: they say another sum",
+        not_noticed="of a file whose bytes nothing in the log sums up exactly, as of a deletion vector in a shared file",
+    ),
     "file.partition": Fate(
         found="a partition that is not the rows', or not that of the file's other entry",
         not_noticed="that of a file none of whose rows tells its partition, or in a table without partitions",
