@@ -15,12 +15,11 @@ from dataclasses import replace
 from checkers.selftest import wrongreads, wrongrows
 from checkers.selftest.mutation import Mutation
 
-OVERWRITES = ("update-beside-update", "update-of-a-deleted-row", "undelete")
+OVERWRITES = ("update-beside-update", "update-of-a-deleted-row")
 READS = (
     "stale-read",
     "non-monotonic-read",
     "read-your-writes",
-    "future-read",
     "dirty-read",
     "intermediate-read",
     "fractured-read",

@@ -106,9 +106,9 @@ def said_first(a: Anomaly, operations: Iterable[str]) -> str | None:
     """
     ids = {*operations, *a.ops}
     for form in (r"\(([\w-]+), process ", r"[\w-]+"):
-        found = next((word for word in re.findall(form, a.explanation) if word in ids), None)
-        if found is not None:
-            return found
+        named: list[str] = [word for word in re.findall(form, a.explanation) if word in ids]
+        if named:
+            return named[0]
     return None
 
 

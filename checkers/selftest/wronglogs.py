@@ -204,13 +204,6 @@ def expired_too_young(w: World) -> Planted | None:
     return None
 
 
-def _can_have_made(t: Table, o: Operation, n: int) -> bool:
-    """Whether an operation was under way when the version can have been made: between the commits before and after it."""
-    before = max((t.op(k).start for k in t.positions if t.at(k) < n), default=0)
-    after = [t.op(k).end for k in t.positions if t.at(k) > n]
-    return (o.type != "ok" or o.end is None or o.end >= before) and all(end is None or o.start <= end for end in after)
-
-
 @mutation(
     "expired-snapshot-is-back",
     "metadata",

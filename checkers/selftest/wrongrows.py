@@ -705,8 +705,11 @@ def manifest_missing(w: World) -> Planted | None:
     listed = [k for k in t.positions if t.main[k - 1].snapshot_id in t.log.metadata[-1].snapshots]
     first = w.rng.choice(listed)
     writer = w.rng.randint(1, first)  # a manifest may be older than the snapshots that still need it
+    wrote = commit_uuid(t.main[writer - 1].manifest_list)
+    if wrote is None:
+        return None
     needed = tuple(t.main[k - 1].snapshot_id for k in listed if k >= first)
-    file = f"metadata/{commit_uuid(t.main[writer - 1].manifest_list)}-m{w.rng.randrange(3)}.avro"
+    file = f"metadata/{wrote}-m{w.rng.randrange(3)}.avro"
     return w.planted(t.op(writer).op, log=replace(t.log, missing_files=(MissingFile(file, needed),)))
 
 
