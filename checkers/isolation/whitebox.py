@@ -271,9 +271,7 @@ class TableGraph:
             if o.completed.time >= t.seen_until:  # it may have seen commits that the log lacks
                 late += 1
                 continue
-            if (
-                t.rollback_in_gap
-            ):  # it may have seen commits that main no longer has, and that the log shows off main, or lacks
+            if t.rollback_in_gap:  # it may have seen commits that main no longer has, or that the log lacks
                 gone += 1
                 continue
             rows = _rows(o.result)

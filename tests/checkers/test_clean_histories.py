@@ -184,14 +184,21 @@ def test_what_is_left_of_a_clean_run_is_never_false(level: Level) -> None:
             assert results.valid is not False, (seed, level, n, told(results))
 
 
-def test_what_is_left_of_a_clean_serializable_run_with_rollbacks_and_seen_swaps_is_never_false() -> None:
-    level: Level = "serializable"
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_left_of_a_clean_run_with_rollbacks_and_seen_swaps_has_only_documented_anomalies(level: Level) -> None:
+    """At snapshot isolation an INSERT … SELECT may have read rows that a rollback took back: Iceberg validates no append."""
     for seed in range(RUNS // 10):
         rng = Random(f"rolled/{seed}/{level}")
         e = as_seen(clean(seed, level, [ROLLING]))
         for n, evidence in enumerate([e, *cut(e, rng), unlabelled(e, rng)]):
             results = check(evidence, UNREDUCED)
-            assert results.valid is not False, (seed, level, n, told(results))
+            first = [a for v in results.verdicts if v.checker not in SECOND for a in v.anomalies]
+            assert all(a.documented for a in first), (seed, level, n, told(results))
+            assert results.valid is not False or (first and level == "snapshot"), (seed, level, n, told(results))
+
+
+SECOND = frozenset(c.name for c in ALL if c.second_opinion)
+"""Checkers that find by other means what others find."""
 
 
 @pytest.mark.parametrize("level", LEVELS)
