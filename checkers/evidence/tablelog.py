@@ -332,9 +332,8 @@ def _check_rows(c: Commit, columns: int) -> None:
     """Every row has as many values as there are columns."""
     for name in ("added", "removed"):
         for r in getattr(c, name) or ():
-            record.must(
-                len(r.row) == columns, f"a row of {name}", f"{columns} values, as there are columns", list(r.row)
-            )
+            count = f"the number of values in a row of {name}"
+            record.must(len(r.row) == columns, count, f"{columns}, one for each column", len(r.row))
 
 
 def _grown(old: Any, new: Any) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Outcome = Literal["found", "unknown", "refused", "harmless", "not noticed", "failed"]
@@ -47,9 +47,10 @@ class Fate:
 _PAIRS = "the history no longer pairs, so no operation is known"
 _NO_LINEAGE = "null in a table of version 2 becomes a number: row lineage exists since version 3, readers of older tables ignore it"
 _OURS = "it only explains; our reader writes it, no table file does, and no verdict rests on it"
-_METRIC = "absent or no number: the specification makes every metric of a summary optional, so nothing is compared"
+_METRIC = "absent, or a word that is no number: the specification makes every metric of a summary optional, so nothing is compared"
 _FIRST = "null in the first version that was read: it is missed only where a version before had it"
 _LEFT = "any: the problems that are left still say that a file is missing"
+_NO_WORD = "null or no word: a summary's values are words"
 _TEXT = "free text that names the writer or its engine; no verdict rests on it"
 
 _EVENTS: dict[str, Fate] = {
@@ -147,7 +148,8 @@ _LOG: dict[str, Fate] = {
         harmless="no acknowledgement lies between: only what was acknowledged before a capture is concluded",
     ),
     "capture.metadata": Fate(
-        found="an older version than an acknowledged one, none at all, or a file that no version is",
+        found="an older version than an acknowledged one, or none at all",
+        unknown="a file that is none of the log's versions: what that version showed is not known",
         harmless="a younger version that was under way",
     ),
 }
@@ -260,7 +262,8 @@ _FILES: dict[str, Fate] = {
         not_noticed="of an added file: our reader reports foreign files itself, and no checker compares the id again",
     ),
     "file.spec_id": Fate(
-        harmless="any: null in logs of earlier releases, whose partitions are judged by the default specification"
+        found="a specification that the table does not have",
+        harmless="another one whose partition fits as well; null in logs of earlier releases, whose partitions are judged by the default one",
     ),
 }
 
@@ -337,7 +340,10 @@ _RAW: dict[str, Fate] = {
         found="an order is lost or another under its id, or the list is null",
         not_noticed=f"{_FIRST}; an order twice, with the same content",
     ),
-    "raw.properties": Fate(found="any: a property that no operation may change is gone, back, or another"),
+    "raw.properties": Fate(
+        found="a property that no operation may change is gone, back, or another",
+        harmless="those of a neighbouring version, where an operation that sets a property was under way",
+    ),
     "raw.statistics": Fate(harmless="null for an empty list: the specification makes it optional"),
     "raw.partition-statistics": Fate(harmless="null for an empty list: the specification makes it optional"),
     "raw.snapshot-log": Fate(
@@ -427,7 +433,11 @@ PARTS: tuple[tuple[str, str, dict[str, Fate]], ...] = (
     ("Commits", "One snapshot each; its numbers, and lists of rows and files.", _COMMITS),
     ("File entries", "The files that a commit added or removed.", _FILES),
     ("Row changes", "The rows that a commit added or removed.", _ROWS),
-    ("Summaries", "The keys of a snapshot's summary.", _SUMMARY),
+    (
+        "Summaries",
+        "The keys of a snapshot's summary.",
+        {k: replace(fate, refused=_NO_WORD) for k, fate in _SUMMARY.items()},
+    ),
     ("Metadata versions", "One `metadata.json` each.", _METADATA),
     ("Metadata versions: other keys", "The keys of a `metadata.json` that the log keeps as they are.", _RAW),
     ("Swaps", "Commits that proxies saw a catalog accept (`proxy.jsonl`).", _SWAPS),

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from checkers.evidence.history import Event
 from checkers.evidence.tablelog import Metadata
 from checkers.selftest.mutation import Mutation, Plant, mutation
-from checkers.selftest.world import Planted, Table, World
+from checkers.selftest.world import Planted, Table, World, fresh, inserted
 from checkers.selftest.wrongmetadata import Change, positions, raw, undisturbed, with_commit, with_versions
 
 STALE = "https://github.com/apache/iceberg/issues/14093: a stale schema overwrites a newer one"
@@ -253,6 +254,36 @@ CONTENTS = tuple(
 )
 
 
+@mutation("column-narrowed-beside-a-new-one", "metadata", "schema-evolution", seen=STALE)
+def narrowed(w: World) -> Planted | None:
+    """An operation that adds a column, the last to change the table, narrows one that is there: its schema reads long values as int."""
+    op, process = "narrow", fresh(w.events)
+    for t in w.shuffled(w.tables):
+        last = t.log.metadata[-1]
+        old = next(s for s in last.raw["schemas"] if s["schema-id"] == last.raw["current-schema-id"])
+        if not last.raw.get("metadata-log") or not any(f["type"] == "long" for f in old["fields"]):
+            continue
+        column = 1 + last.raw["last-column-id"]
+        new = {**old, "schema-id": 1 + max(s["schema-id"] for s in last.raw["schemas"])}
+        new["fields"] = _with_column(_typed(old["fields"], "long", "int"), column)
+        entry = {"timestamp-ms": last.last_updated_ms, "metadata-file": last.location}
+        changes = {
+            "schemas": [*last.raw["schemas"], new],
+            "current-schema-id": new["schema-id"],
+            "last-column-id": column,
+            "metadata-log": [*last.raw["metadata-log"], entry],
+        }
+        location = f"{last.location.rpartition('/')[0]}/{last.n + 1:05d}-{op}.metadata.json"
+        version = replace(last, n=last.n + 1, location=location, raw={**last.raw, **changes})
+        captures = (*t.log.captures[:-1], replace(t.log.captures[-1], metadata=location))
+        log = replace(t.log, metadata=(*t.log.metadata, version), captures=captures)
+        # nobody knows how it ended: it is under way from here to the end
+        at = w.rng.randrange(t.op(1).invoked.index + 2, len(w.events))
+        asked = Event(0, 0, "invoke", process, "add-column", t.name, {"column": "more"}, op)
+        return w.planted(op, log=log, events=inserted(w.events, at, [asked]))
+    return None
+
+
 @mutation("last-sequence-number-of-nobody", "metadata", "last-sequence-number", seen=SPEC)
 def last_sequence_number(w: World) -> Planted | None:
     """From a version on, last-sequence-number is higher than any snapshot's number."""
@@ -303,6 +334,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     *OF_NOTHING,
     snapshot_schema,
     *CONTENTS,
+    narrowed,
     last_sequence_number,
     tag_moved,
     branch_of_nobody,

@@ -54,6 +54,9 @@ def complaints(value: Any, schema: dict[str, Any], at: str = "") -> Iterator[str
         elif keyword == "items":
             for n, x in enumerate(value if isinstance(value, list) else ()):
                 yield from complaints(x, wanted, f"{at}[{n}]")
+        elif keyword in ("minItems", "maxItems"):
+            if isinstance(value, list) and (len(value) < wanted if keyword == "minItems" else len(value) > wanted):
+                yield f"{at}: it has {len(value)} items, {keyword} is {wanted}"
         elif keyword == "enum":
             if value not in wanted:
                 yield f"{at}: {value!r} is none of {wanted}"

@@ -28,7 +28,11 @@ def written(folder: Path) -> Path:
         ("header", {"identifier": None}, "a header: identifier must be a word, not null$"),
         ("header", {"columns": 3}, "columns must be a list"),
         ("header", {"columns": ["id", "val", "id"]}, "each name once"),
-        ("commit", {"added": [[[1, "a"], "data/1", 0]]}, "added: a row must have 5 values, as there are columns"),
+        (
+            "commit",
+            {"added": [[[1, "a"], "data/1", 0]]},
+            "the number of values in a row of added must be 5, one for each column, not 2",
+        ),
         ("commit", {"snapshot_id": "x"}, "snapshot_id must be a whole number"),
         ("commit", {"sequence_number": None}, "sequence_number must be a whole number"),
         ("commit", {"metadata": None}, "metadata must be a whole number"),

@@ -542,7 +542,7 @@ def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> Non
         (["quick", "--catalog", "rest,rest"], "rest is given twice"),
         (["quick", "--catalog", "rest,,jdbc"], "give names separated by commas"),
         (["quick", "--iceberg", "1.12.0,1.13"], "no Iceberg release '1.13'"),
-        (["quick", "--catalog", "rest,jdbc", "--seeds", "0"], "greater than or equal to 1"),
+        (["quick", "--catalog", "rest,jdbc", "--seeds", "0"], "must be at least 1"),
         (["quick", "--catalog", "rest,jdbc", "--time", "soon"], "must be a length of time"),
         (["nothing", "--catalog", "rest,jdbc"], "nothing"),
         (["quick", "--catalog", "rest,jdbc", "--into", "file"], "cannot be made"),
