@@ -127,7 +127,7 @@ def test_a_table_that_nobody_could_write_is_unknown_though_the_one_beside_it_is_
     checked = icequake("check", folder.path)
     assert checked.returncode == 2, checked.stdout + checked.stderr
     text = " ".join(checked.stdout.split())
-    assert "load: typo: none of" in text and "Unsupported compression codec: zstdd" in text
+    assert "the checker load could not decide: typo: none of" in text and "Unsupported compression codec: zstdd" in text
     verdicts = json.loads(folder.results.read_text())["checkers"]
     assert [c["checker"] for c in verdicts if c["valid"] is not True] == ["load"]
     counted = next(c["stats"]["tables"] for c in verdicts if c["checker"] == "load")

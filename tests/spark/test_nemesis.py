@@ -41,7 +41,7 @@ nemesis:
     - {{verb: partition, request: any, whose: one}}
     - {{verb: delay, request: any, seconds: 200ms, jitter: 200ms}}
     - {{verb: drop-request, request: commit, probability: 0.5}}
-    - {{verb: reject, request: commit, status: 503, retry_after: 1, sqlstate: "40001", probability: 0.5}}
+    - {{verb: reject, request: commit, status: 503, retry_after: 1s, sqlstate: "40001", probability: 0.5}}
     - {{verb: throttle, service: store, request: any, rate: 100000}}
     - {{verb: reject, service: store, request: write, status: 503, probability: 0.3}}
     - {{verb: kill, target: executor}}
