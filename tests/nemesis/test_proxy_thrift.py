@@ -86,6 +86,25 @@ class Server(TServer.TThreadedServer):
             TBinaryProtocol.TBinaryProtocolFactory(),
             daemon=True,
         )
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self.serve, daemon=True)
+        self._thread.start()
+
+    def serve(self) -> None:
+        """Serve until :meth:`stop`; Thrift's own loop goes on for ever, and logs that its listener is closed."""
+        while True:
+            client = self.serverTransport.accept()
+            if self._over.is_set():
+                client.close()
+                return
+            threading.Thread(target=self.handle, args=(client,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Take no more connections; returns when nobody listens."""
+        self._over.set()
+        socket.create_connection(("127.0.0.1", self.port)).close()  # wakes it
+        self._thread.join()
+        self.serverTransport.close()
 
 
 class Rig:
@@ -94,7 +113,6 @@ class Rig:
     def __init__(self, folder: Path) -> None:
         self.handler = Metastore()
         self.server = Server(self.handler)
-        threading.Thread(target=self.server.serve, daemon=True).start()
         self.board = Board()
         self.log_file = folder / "proxy.jsonl"
         self.board.begin(lambda: 0, self.log_file)
@@ -111,7 +129,7 @@ class Rig:
     def __exit__(self, *_: object) -> None:
         self.stop()
         self.board.close()
-        self.server.serverTransport.close()
+        self.server.stop()
 
     def client(self) -> Any:
         assert self.listener is not None
