@@ -244,7 +244,17 @@ class Warm:
         return psutil.Process(int(began.read_text()))
 
     def gone(self, child: psutil.Process) -> bool:
-        return self.process.poll() == -9 and (not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+        """Whether it was killed, with its child: a signal to a group reaches its processes one after the other."""
+        if self.process.wait(ENOUGH) != -9:
+            return False
+        for _ in range(int(ENOUGH * 100)):
+            try:
+                if child.status() == psutil.STATUS_ZOMBIE:
+                    return True
+            except psutil.NoSuchProcess:
+                return True
+            time.sleep(0.01)
+        return False
 
     def end(self) -> None:
         if self.process.poll() is None:
