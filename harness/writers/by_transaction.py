@@ -1,9 +1,10 @@
 """A statement whose commit goes to one table by ``POST /v1/transactions/commit``, on the writer's side.
 
-Iceberg's client commits to one table by that table's own path, and by ``/v1/transactions/commit`` only to several. Other clients, such as
-DuckDB, use it for one table, too. To ask any REST catalog what it does with such a commit, the session gets a second catalog, ``<name>_by_transaction``,
-with the properties of the first. Its client is Iceberg's, wrapped so that commits take the other way (``compose/install/java/TransactionCatalog.java``).
-Nothing is staged: the request has the same requirements and updates as an ordinary commit.
+Iceberg's client commits to one table by that table's own path, and by ``/v1/transactions/commit`` only to several. Other clients, such
+as DuckDB, use it for one table, too. To ask any REST catalog what it does with such a commit, the session gets a second catalog,
+``<name>_by_transaction``, with the properties of the first. Its client is Iceberg's, wrapped so that commits take the other way
+(``compose/install/java/TransactionCatalog.java``). Nothing is staged: the request has the same requirements and updates as an ordinary
+commit.
 
 The class need not be on the class path of Spark: this driver loads it, and no executor uses it. Like ``harness.writers.session``, this
 module imports only the standard library.
