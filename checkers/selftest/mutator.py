@@ -1,9 +1,9 @@
 """The mutator: one field of a recorded run gets another plausible value, whatever the field is.
 
 Planted bugs are those that somebody thought of. The mutator needs no idea: it walks over every field of every event, commit, file entry,
-row change, metadata version (and each key of its JSON), capture, problem, swap and accepted request (:func:`sites`), and changes one of them to what a broken
-recorder, reader, catalog or engine could have put there (:func:`variants`). :mod:`checkers.selftest.fields` says of each field what must come
-of it, :mod:`checkers.selftest.fieldtrial` tries it.
+row change, metadata version (and each key of its JSON), capture, problem, swap and accepted request (:func:`sites`), and changes one of
+them to what a broken recorder, reader, catalog or engine could have put there (:func:`variants`). :mod:`checkers.selftest.fields` says of
+each field what must come of it, :mod:`checkers.selftest.fieldtrial` tries it.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@
     python lost-transaction.py http://localhost:8181         exit code 1 if an acknowledged commit is not in the table
     python lost-transaction.py http://localhost:8181 table   the control: the same commits by the table's own endpoint
 
-Four clients add empty snapshots to one table for five seconds. Each loads the table, then commits one snapshot on the current one, and requires
-that main is still there. A 409 is a conflict: the client loads the table again. At the end, each snapshot that was answered 2xx must be in the table.
+Four clients add empty snapshots to one table for five seconds. Each loads the table, then commits one snapshot on the current one,
+and requires that main is still there. A 409 is a conflict: the client loads the table again. At the end, each snapshot that was
+answered 2xx must be in the table.
 """
 
 import json
@@ -18,7 +19,6 @@ import urllib.request
 
 server, by_table = sys.argv[1].rstrip("/"), "table" in sys.argv[2:]
 namespace = f"lost_{random.randrange(1 << 32):x}"
-table = f"/v1/namespaces/{namespace}/tables/t"
 
 
 def call(method, path, body=None):
@@ -49,7 +49,7 @@ def snapshot_on(metadata):
 def client(acknowledged, refused, until):
     while time.monotonic() < until:
         new, change = snapshot_on(call("GET", table)[1]["metadata"])
-        path, body = (table, change) if by_table else ("/v1/transactions/commit", {"table-changes": [change]})
+        path, body = (table, change) if by_table else (f"{v1}/transactions/commit", {"table-changes": [change]})
         status, answer = call("POST", path, body)
         if status in (200, 204):
             acknowledged.append(new)
@@ -59,10 +59,14 @@ def client(acknowledged, refused, until):
             print("unexpected:", status, answer)
 
 
+config = call("GET", "/v1/config")[1]
+prefix = {**config.get("defaults", {}), **config.get("overrides", {})}.get("prefix")
+v1 = f"/v1/{prefix}" if prefix else "/v1"
+table = f"{v1}/namespaces/{namespace}/tables/t"
 fields = [{"id": 1, "name": "id", "required": False, "type": "long"}]
-print(call("POST", "/v1/namespaces", {"namespace": [namespace]})[0], "namespace")
+print(call("POST", f"{v1}/namespaces", {"namespace": [namespace]})[0], "namespace")
 schema = {"type": "struct", "schema-id": 0, "fields": fields}
-print(call("POST", f"/v1/namespaces/{namespace}/tables", {"name": "t", "schema": schema})[0], "table")
+print(call("POST", f"{v1}/namespaces/{namespace}/tables", {"name": "t", "schema": schema})[0], "table")
 acknowledged, refused, until = [], [], time.monotonic() + 5
 clients = [threading.Thread(target=client, args=(acknowledged, refused, until)) for _ in range(4)]
 for each in clients:
@@ -71,5 +75,7 @@ for each in clients:
     each.join()
 listed = {s["snapshot-id"] for s in call("GET", table)[1]["metadata"]["snapshots"]}
 lost = [s for s in acknowledged if s not in listed]
-print(f"acknowledged {len(acknowledged)}, in the table {len(listed)}, refused with 409 {len(refused)}, LOST {len(lost)}")
+print(
+    f"acknowledged {len(acknowledged)}, in the table {len(listed)}, refused with 409 {len(refused)}, LOST {len(lost)}"
+)
 sys.exit(1 if lost else 0)
