@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -127,3 +129,13 @@ def test_a_commit_by_transaction_is_made_or_says_that_the_catalog_has_no_such_en
     assert [tuple(r) for r in rows] == [(1, 1, "w0-0,w0-2")]
     marks = spark.sql("SELECT summary['icequake-op'] FROM c.bytx.t.snapshots ORDER BY committed_at").collect()
     assert [m[0] for m in marks] == ["w0-0", "w0-1", "w0-2", "w0-3"]
+
+
+@pytest.mark.parametrize(("endpoint", "code"), [([], 1), (["table"], 0)], ids=["by transaction", "by table"])
+def test_the_reproduction_needs_nothing_but_the_server(stack: Stack, endpoint: list[str], code: int) -> None:
+    script = Path(__file__).parents[2] / "docs" / "reproductions" / "lost-transaction.py"
+    command = [sys.executable, "-I", str(script), stack.endpoints.catalog_uri, *endpoint]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stdout + done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("acknowledged ") and last.endswith("LOST 0") is not bool(code), done.stdout
