@@ -138,4 +138,4 @@ def test_the_reproduction_needs_nothing_but_the_server(stack: Stack, endpoint: l
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == code, done.stdout + done.stderr
     last = done.stdout.splitlines()[-1]
-    assert last.startswith("acknowledged ") and last.endswith("LOST 0") is not bool(code), done.stdout
+    assert last.startswith("acknowledged ") and last.endswith("LOST 0") == (code == 0), done.stdout
