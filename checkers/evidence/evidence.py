@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from checkers.evidence.history import History
-from checkers.evidence.proxylog import PointerSwap
+from checkers.evidence.proxylog import AcceptedChange, PointerSwap
 from checkers.evidence.tablelog import TableLog
 from workloads.tables import TableSpec
 
@@ -17,6 +17,7 @@ class Evidence:
 
     ``complete`` is False when the run ended early: the end of the history or of a table log may be missing, so absence
     proves nothing after the last capture. ``swaps``: table → the commits that proxies saw the catalog accept; empty without proxies.
+    ``accepted``: table → what accepted requests asked of it, where the catalog is told snapshots in place of metadata files (REST).
     """
 
     history: History
@@ -24,3 +25,4 @@ class Evidence:
     tables: Mapping[str, TableSpec]
     complete: bool = True
     swaps: Mapping[str, tuple[PointerSwap, ...]] = field(default_factory=dict)
+    accepted: Mapping[str, tuple[AcceptedChange, ...]] = field(default_factory=dict)

@@ -39,9 +39,12 @@ DEFINITE = frozenset(
         "org.apache.spark.sql.catalyst.analysis.NoSuchTableException",
         "org.apache.spark.sql.catalyst.parser.ParseException",
         "org.apache.spark.SparkUnsupportedOperationException",
+        "TransactionCatalog$NoSuchEndpoint",
+        "harness.writers.by_transaction.NotRest",
     }
 )
-"""Thrown before a commit attempt, or because the commit was refused (``CleanableFailure`` and Spark's analysis)."""
+"""Thrown before a commit attempt, or because the commit was refused (``CleanableFailure``, Spark's analysis, and what
+``harness.writers.by_transaction`` raises if the catalog does not have its endpoint)."""
 
 FAILED_JOB = ("org.apache.spark.SparkException", "Job aborted due to stage failure")
 

@@ -6,7 +6,7 @@ A scenario is one operation sequence with a known outcome (``workloads/scenarios
 * the run's Iceberg is in its range (``since``, ``fixed``),
 * every anomaly that it shows is among the anomalies, and
 * what it needs was there: its special operations were invoked on the table, and its fault's verb was among the faults of the
-  same service.
+  same service. Operations by transaction are there if proxies saw an anomaly's commit come by that endpoint, whoever sent it.
 
 It is a hint to a person, not a verdict: the same anomalies can have another cause.
 """
@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from checkers import pointer
 from checkers.evidence import history
 from checkers.evidence.evidence import Evidence
 from checkers.judge.releases import newer, surely_has
@@ -78,13 +79,16 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
     errors = {
         c.rsplit(".", 1)[-1] for a in found for op in a.ops[:1] if op in operations for c in _classes(operations[op])
     }
+    by_endpoint = any(a.evidence.get(pointer.ENDPOINT) == pointer.TRANSACTIONS for a in found)
     fits = []
     for name, s in library.items():
         shown = set(s.get("anomalies") or ())
         if not shown or not shown <= names or not _of_catalog(s, ran.catalog) or not _in_range(s, ran.iceberg):
             continue
         steps = s["operations"]
-        special = {step["do"] for step in steps if not _ordinary(step["do"])}
+        special = {
+            do for step in steps if not _ordinary(do := step["do"]) and not (by_endpoint and _by_transaction(do))
+        }
         faults = {
             (step["fault"].get("verb", "answer"), step.get("service", "catalog")) for step in steps if step.get("fault")
         }
@@ -119,7 +123,14 @@ def _of_catalog(s: Mapping[str, Any], catalog: str) -> bool:
 def _ordinary(kind: str) -> bool:
     """Whether a kind of operation is one of many that can show a defect: a plain write or read of rows."""
     k = KINDS.get(kind)
-    return k is not None and not (k.replaces or k.two_tables or k.blind_append) and (k.changes_rows or not k.commits)
+    if k is None or k.replaces or k.two_tables or k.blind_append or k.by_transaction:
+        return False
+    return k.changes_rows or not k.commits
+
+
+def _by_transaction(kind: str) -> bool:
+    k = KINDS.get(kind)
+    return k is not None and k.by_transaction
 
 
 def _classes(o: history.Operation) -> Iterable[str]:

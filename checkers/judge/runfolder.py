@@ -97,7 +97,7 @@ def load_evidence(folder: Path) -> Evidence:
     told = whole(history.read(run.history), state)
     complete = state.get("state") == "complete" and not told.problems
     logs = tablelog.read_all(run.tablelog)
-    return Evidence(told, logs, tables, complete, proxylog.read(run.proxy, logs))
+    return Evidence(told, logs, tables, complete, proxylog.read(run.proxy, logs), proxylog.accepted(run.proxy, logs))
 
 
 def whole(told: history.History, state: Mapping[str, Any]) -> history.History:

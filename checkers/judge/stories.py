@@ -183,7 +183,7 @@ class _Facts:
         """The operations whose commits are lost."""
         if a.name == "lost-commit":
             return frozenset(op for op in (self.victim(a),) if op is not None)
-        if a.name == "lost-update" and a.checker == pointer.Pointer.name:
+        if a.name in ("lost-update", "lost-swap") and a.checker == pointer.Pointer.name:
             return frozenset(map(str, a.evidence.get(pointer.LOST, ())))
         return frozenset()
 
@@ -274,10 +274,14 @@ def _step(
     elif name == "missing-file":
         by = f" of {who}" if ops else ""
         text = f"{explain.count(files, 'file')}{by} that main needs {'is' if files == 1 else 'are'} not in the store"
+    elif name == "lost-swap" and all(pointer.ANSWER in a.evidence for a in found):
+        answers = explain.listing(dict.fromkeys(str(a.evidence[pointer.ANSWER]) for a in found))
+        text = f"{who}: the catalog server answered {answers} and did not make the commit: no metadata version has it"
     elif name == "lost-commit":
         victims = explain.listing(_named([v for a in found if (v := facts.victim(a)) is not None], operations))
         movers = explain.listing(_named(sorted({op for a in found for op in facts.at_fault(a)}), operations))
-        text = f"{victims}: acknowledged, but no longer on main" + (f", moved off it by {movers}" if movers else "")
+        where = "never" if all(a.evidence.get("seen") is False for a in found) else "no longer"
+        text = f"{victims}: acknowledged, but {where} on main" + (f", moved off it by {movers}" if movers else "")
     elif name == "duplicate-commit":
         text = f"{who}: committed more than once"
     else:

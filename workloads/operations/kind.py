@@ -204,6 +204,8 @@ class Kind(ABC):
     """Whether its effect is the same in every state, because it reads nothing."""
     two_tables: ClassVar[bool] = False
     """Whether it also uses a second table, named by its argument ``into`` or ``and``."""
+    by_transaction: ClassVar[bool] = False
+    """Whether it commits to its one table by ``POST /v1/transactions/commit``, so that it needs a REST catalog that has this endpoint."""
     travels: ClassVar[bool] = False
     """Whether it reads an older snapshot: ``{"snapshot": id, "rows": [...]}`` is its result."""
     signs: ClassVar[bool] = False
