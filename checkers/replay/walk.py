@@ -9,6 +9,8 @@ correct. The question is which state o scanned::
                               │                      └ its parent
                               └ the last commit acknowledged before o was invoked (settled)
 
+Each operation is held to what its own engine promises (:mod:`checkers.timeline.promise`), whatever the others of the table promise:
+
 * **serializable**: Iceberg validates that nothing o's scan could have matched was changed since (``validateNoConflictingDataFiles``,
   ``…DeleteFiles``), so in commit order o ran at k-1, and only there may its meaning be taken.
 * **snapshot**: o may have scanned any of j0 … k-1. First committer wins: a row that o removes must still have been there, which holds
@@ -37,7 +39,7 @@ from checkers.replay.missing import missing_files
 from checkers.replay.naming import Naming
 from checkers.replay.past import FAR, Past, Scan
 from checkers.timeline import explain
-from checkers.timeline.promise import isolation
+from checkers.timeline.promise import isolation, known, not_known
 from checkers.timeline.timeline import Changes, Timeline, kind_of, timelines
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from workloads.operations.kind import Kind
@@ -234,10 +236,12 @@ class TableReplay:
         naming = Naming(self.past, self.checker, k, c, o, kind, real, first, scans, state)
         exact = next((s for s in scans if s.exact and s.j >= first), None)
         overlap = next((s for s in scans if s.j >= first and naming.overlap_of_deletes(s)), None)
-        if not serializable and exact is not None:
+        if not serializable and exact is not None and known(o):
             self.skewed.append(o.op)
-        elif not serializable and overlap is not None:
+        elif not serializable and overlap is not None and known(o):
             self.overlapped.append(o.op)
+        elif not known(o):
+            self._skip(not_known([o.engine]))
         elif self.t.rollback_in_gap:
             self._skip(
                 "the log lacks versions, and a rollback may have been in them: a commit that no known state explains may have scanned "

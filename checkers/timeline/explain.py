@@ -13,6 +13,7 @@ from typing import Any
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange
+from workloads.engines.engines import ENGINES
 from workloads.tables import COLUMNS
 
 MOST = 4
@@ -72,9 +73,15 @@ def _argument(v: Any) -> str:
 
 
 def operation(o: Operation) -> str:
-    """``delete of id 7 (w1-12, process 1)``."""
+    """``delete of id 7 (w1-12, process 1)``; of several engines ``DuckDB delete of id 7 (w1-12, process 1)``."""
     what = arguments(o.value)
-    return f"{o.f}{' ' + what if what else ''} ({o.op}, {process(o)})"
+    by = f"{engine(o)} " if o.mixed else ""
+    return f"{by}{o.f}{' ' + what if what else ''} ({o.op}, {process(o)})"
+
+
+def engine(o: Operation) -> str:
+    """The engine that executed an operation, as in sentences."""
+    return ENGINES[o.engine].title if o.engine in ENGINES else o.engine
 
 
 _OF_A_WRITER = re.compile(r"w(\d+)-\d+")
