@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from checkers.evidence.history import Operation
+from checkers.evidence.makers import named_by
 from checkers.evidence.tablelog import Commit, RowChange
 from workloads.engines.engines import ENGINES
 from workloads.tables import COLUMNS
@@ -110,8 +111,9 @@ def outcome(o: Operation) -> str:
 
 
 def snapshot(c: Commit) -> str:
-    """``snapshot 493602037959022462 (sequence number 11)``."""
-    return f"snapshot {c.snapshot_id} (sequence number {c.sequence_number})"
+    """``snapshot 493602037959022462 (sequence number 11)``, and how its operation is known if it does not name it."""
+    how = {"proxy": "; whose it is, the proxy log says", "rows": "; whose it is, its rows say"}.get(named_by(c) or "", "")
+    return f"snapshot {c.snapshot_id} (sequence number {c.sequence_number}{how})"
 
 
 def maker(c: Commit, ops: Mapping[str, Operation]) -> str:
