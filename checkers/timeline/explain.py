@@ -112,7 +112,9 @@ def outcome(o: Operation) -> str:
 
 def snapshot(c: Commit) -> str:
     """``snapshot 493602037959022462 (sequence number 11)``, and how its operation is known if it does not name it."""
-    how = {"proxy": "; whose it is, the proxy log says", "rows": "; whose it is, its rows say"}.get(named_by(c) or "", "")
+    how = {"proxy": "; whose it is, the proxy log says", "rows": "; whose it is, its rows say"}.get(
+        named_by(c) or "", ""
+    )
     return f"snapshot {c.snapshot_id} (sequence number {c.sequence_number}{how})"
 
 
