@@ -6,7 +6,8 @@ A scenario is one operation sequence with a known outcome (``workloads/scenarios
 * the run's Iceberg is in its range (``since``, ``fixed``),
 * every anomaly that it shows is among the anomalies, and
 * what it needs was there: its special operations, and those of other engines than Spark, were invoked on the table by the same engines,
-  and its fault's verb was among the faults of the same service. Operations by transaction are there if proxies saw an anomaly's commit come by that endpoint, whoever sent it.
+  and its fault's verb was among the faults of the same service. Operations by transaction are there
+  if proxies saw an anomaly's commit come by that endpoint, whoever sent it.
 
 It is a hint to a person, not a verdict: the same anomalies can have another cause.
 """

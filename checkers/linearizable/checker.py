@@ -6,8 +6,8 @@ opinion: a broken log cannot mislead it. It cannot see what no client saw: an up
 
 Left out are reads of older snapshots by name, which promise nothing about time, and groups of ids connected by INSERT … SELECT that are
 too large to judge together. Each operation is held to its own level: its engine's, or the table's. Under ``serializable`` every statement
-and read takes effect at one moment; under ``snapshot`` a statement scans at one moment and commits at a later one. Anomalies that Iceberg documents beyond that
-(the undelete of ``RowDelta``, unvalidated appends: apache/iceberg#12653) are reported and marked as documented.
+and read takes effect at one moment; under ``snapshot`` a statement scans at one moment and commits at a later one. Anomalies that
+Iceberg documents beyond that (the undelete of ``RowDelta``, unvalidated appends: apache/iceberg#12653) are reported and marked as documented.
 """
 
 from __future__ import annotations
