@@ -80,6 +80,26 @@ class AcceptedChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """One request to a REST catalog that asked for new snapshots of one table, whatever came of it.
+
+    Attributes:
+        time: when it came, ns since the start of the run.
+        op: the operation that the writer was executing.
+        adds: the snapshots that it adds.
+        accepted: whether the catalog accepted it.
+        answer: as in the log.
+    """
+
+    time: int
+    writer: int | None
+    op: str
+    adds: tuple[int, ...]
+    accepted: bool
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeRequest:
     """A request that asked a service for a change of a table: a commit, a creation or a drop.
 
@@ -161,6 +181,34 @@ def accepted(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Accept
     except OSError:
         return {}
     return {table: tuple(sorted(changes, key=lambda c: (c.time, c.adds))) for table, changes in found.items()}
+
+
+def carried(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Carried, ...]]:
+    """Table → the requests of operations that carried new snapshots of it, by time; empty without a proxy log. Torn lines are left out."""
+    found: dict[str, list[Carried]] = {}
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if '"changes":' not in line:
+                    continue
+                try:
+                    r = decoded(line.encode())
+                    if r.get("kind") != "commit" or not isinstance(r.get("op"), str):
+                        continue
+                    writer, answer = r.get("writer"), str(r.get("status"))
+                    accepted = ACCEPTED.fullmatch(answer) is not None
+                    for change in r["changes"]:
+                        adds = tuple(int(snapshot) for snapshot in change.get("adds") or ())
+                        if change.get("table") in logs and adds:
+                            one = Carried(
+                                int(r["time"]), None if writer is None else int(writer), r["op"], adds, accepted, answer
+                            )
+                            found.setdefault(change["table"], []).append(one)
+                except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+                    continue
+    except OSError:
+        return {}
+    return {table: tuple(sorted(requests, key=lambda c: (c.time, c.adds))) for table, requests in found.items()}
 
 
 def _accepted(r: Mapping[str, Any], change: Mapping[str, Any]) -> AcceptedChange:

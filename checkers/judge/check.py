@@ -23,6 +23,7 @@ from checkers.judge.runfolder import NO_PROMISES, Promises, Results
 from checkers.judge.stories import tell
 from checkers.judge.trail import Trails
 from checkers.pointer import Pointer
+from checkers.timeline.promise import not_known, unknown_engines
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 ALL: tuple[Checker, ...] = find()
@@ -74,7 +75,7 @@ def check(
     verdicts += [v for name, v in proven.items() if name == COLUMNS]
     verdicts = [_explained(v, reducible.get(v.checker), evidence) for v in verdicts]
     problems = (*evidence.history.problems, *contradictions(evidence.history.events))
-    problems += _unpaired(evidence)
+    problems += (*_unpaired(evidence), *_unknown_engines(evidence))
     if problems:
         verdicts.append(Verdict("history", "unknown", notes=problems))
     if promises.thresholds:
@@ -193,6 +194,15 @@ def _unpaired(evidence: Evidence) -> tuple[str, ...]:
     except UnpairedError as e:
         return (str(e),)
     return ()
+
+
+def _unknown_engines(evidence: Evidence) -> tuple[str, ...]:
+    """Engines of the history that this version does not know: what they promised is unknown."""
+    try:
+        found = unknown_engines(evidence.history.operations())
+    except UnpairedError:
+        return ()
+    return (not_known(found),) if found else ()
 
 
 def _one(checker: Checker, evidence: Evidence) -> Verdict:

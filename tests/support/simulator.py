@@ -12,6 +12,9 @@ a DELETE may find that another DELETE had them (``RowDelta.validateNoConflicting
 insert clause validate nothing; a metadata DELETE and an INSERT OVERWRITE take their meaning at the base. Who is refused fails with a
 ValidationException.
 
+**Engines.** Each writer is one engine's (``workloads.engines``), and its operations are validated as that engine promises: at its own level or the
+table's. Snapshots of an engine that does not name its operations do not either; proxies may have seen the requests that carried them.
+
 **Defects** (:class:`Defects`) break one rule at a time, so that a checker can be asked to name just that.
 """
 
@@ -25,7 +28,10 @@ from typing import Any
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType, History, Process
+from checkers.evidence.proxylog import AcceptedChange, Carried
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
+from workloads.engines.engine import Engine
+from workloads.engines.engines import ENGINES, SPARK
 from workloads.operations.keys import Keys
 from workloads.operations.kind import Arguments, Draw, Kind
 from workloads.operations.kinds import KINDS
@@ -83,6 +89,8 @@ class Defects:
     """An operation is acknowledged that never committed."""
     early: float = 0.0
     """An operation is acknowledged before it commits."""
+    answered: bool = False
+    """A forgotten operation's commit was sent, and the catalog accepted it."""
     double: float = 0.0
     """A commit is applied twice."""
     false_failure: float = 0.0
@@ -130,10 +138,20 @@ class Simulation:
     logs: dict[str, TableLog]
     tables: dict[str, TableSpec]
     injected: tuple[tuple[str, str], ...] = ()
+    carried: dict[str, tuple[Carried, ...]] | None = None
+    """What proxies saw; None without proxies."""
+    accepted: dict[str, tuple[AcceptedChange, ...]] = field(default_factory=dict)
 
     def evidence(self) -> Evidence:
         """For a checker."""
-        return Evidence(self.history, self.logs, self.tables)
+        return Evidence(
+            self.history,
+            self.logs,
+            self.tables,
+            accepted=self.accepted,
+            carried=self.carried or {},
+            proxied=self.carried is not None,
+        )
 
 
 class Refused(Exception):
@@ -493,6 +511,16 @@ class _Run:
     captures: dict[str, list[Capture]] = field(default_factory=dict)
     late: list[Steps] = field(default_factory=list)
     injected: list[tuple[str, str]] = field(default_factory=list)
+    engines: Sequence[str] = ()
+    """Each writer's engine; none: all are Spark's."""
+    faulty: str | None = None
+    """The engine whose operations break rules; None: any."""
+    by: dict[str, str] = field(default_factory=dict)
+    """Operation → engine."""
+    made_by: dict[int, str] = field(default_factory=dict)
+    """Snapshot → operation."""
+    accepted: list[tuple[str, AcceptedChange]] = field(default_factory=list)
+    """Tables and the requests that the catalog accepted of them."""
     doomed: dict[str, list[Sequence[Row]]] = field(default_factory=dict)
     """Table → rows of operations that scanned and will fail: what a dirty read may see."""
     time: int = 0
@@ -522,7 +550,20 @@ class _Run:
         self, type: EventType, process: Process, f: str, table: str, value: Any, op: str, error: Any = None
     ) -> None:
         """Append an event."""
-        self.events.append(Event(len(self.events), self.tick(), type, process, f, table, value, op, error))
+        extra = {"engine": self.engine(op).name} if type == "invoke" and self.engine(op).name != SPARK else {}
+        self.events.append(Event(len(self.events), self.tick(), type, process, f, table, value, op, error, extra))
+
+    def engine(self, op: str) -> Engine:
+        """The engine that executes an operation."""
+        return ENGINES[self.by.get(op, SPARK)]
+
+    def level(self, op: str, kind: Kind, table: Table) -> str:
+        """The level at which an operation is validated."""
+        return self.engine(op).promise(kind.name, table.spec).level or table.spec.isolation
+
+    def breaks(self, op: str, p: float) -> bool:
+        """Whether an operation breaks a rule now."""
+        return self.faulty in (None, self.engine(op).name) and self.chance(p)
 
     def capture(self, name: str) -> None:
         """The follower reads the table log to the pointer."""
@@ -544,13 +585,18 @@ class _Run:
                     kind = KINDS["insert"]
                 elif kind.blind_append and table.overwritten and not self.defects.blind:
                     kind = KINDS["overwrite-where"] if self.rng.random() < 0.2 else KINDS["insert"]
-            own = kind.blind_append and table.spec.isolation == "serializable" and not self.chance(self.defects.blind)
+            op = f"w{writer}-{n}"
+            if self.engines:
+                self.by[op] = self.engines[writer]
+                if not self.engine(op).can(kind.name, table.spec):
+                    able = [k for k in kinds if self.engine(op).can(k, table.spec)]
+                    kind = KINDS[self.rng.choice(able or ["read"])]
+            blind = self.engine(op).promise(kind.name, table.spec).blind_append
+            own = blind and table.spec.isolation == "serializable" and not self.chance(self.defects.blind)
             # Own keys of the process, not of the writer: an operation of unknown outcome may still be under way.
             draw = Draw(self.rng, Keys(self.keys), process, table.spec, own, {"back": 4, "retain_last": 3})
             last = n == ops - 1
-            if (
-                yield from self.operation(process, f"w{writer}-{n}", kind, table, kind.arguments(draw), last=last)
-            ) == "info":
+            if (yield from self.operation(process, op, kind, table, kind.arguments(draw), last=last)) == "info":
                 process += writers
             if self.chance(0.05):
                 self.capture(table.spec.name)
@@ -612,11 +658,13 @@ class _Run:
             return self._complete(
                 "fail", process, kind, table, op, error=[["org.apache.spark.SparkException", "Job aborted"]]
             )
-        if kind.changes_rows and not certain and self.chance(self.defects.forget):
+        if kind.changes_rows and not certain and self.breaks(op, self.defects.forget):
             want = kind.writeset(table.state(table.current), value, op, table.spec)
             yield
             if want.removed or want.added:
                 self.injected.append(("forget", op))
+                if self.defects.answered:
+                    self.sent(op, table, self.rng.randrange(1, 2**63))
             return self._complete("ok", process, kind, table, op, [])
         done = {"rewrite-data-files": [[4, 1, 5996, 0, 0]], "rewrite-manifests": [[7, 1]]}.get(kind.name)
         if done is not None and self.chance(self.defects.idle):
@@ -770,8 +818,9 @@ class _Run:
         if table.current != scanned or self.chance(0.1):
             attempt += 1
             yield
-        at_commit = kind.at_commit(table.spec)
-        blind = kind.blind_append or kind.means_the_same_everywhere
+        promise = self.engine(op).promise(kind.name, table.spec)
+        at_commit = promise.at_commit
+        blind = promise.blind_append or kind.means_the_same_everywhere
         if at_commit and not self.chance(self.defects.stale_overwrite):
             want = kind.writeset(table.state(table.current), value, op, table.spec)
             places = self._find(table.contents[table.current], want.removed)
@@ -783,11 +832,11 @@ class _Run:
             self.injected += [("stale_overwrite", op)] if wrong else []
         elif not blind and table.current != scanned:
             places = self._validate(op, kind, table, value, scanned, want.removed, want.added, places)
-        elif self.defects.blind and kind.blind_append and table.spec.isolation == "serializable":
+        elif self.defects.blind and promise.blind_append and self.level(op, kind, table) == "serializable":
             skewed = kind.writeset(table.state(table.current), value, op, table.spec) != want
             self.injected += [("blind", op)] if skewed else []
         self._commit(op, kind, table, places, want.added, attempt, whole_files=at_commit)
-        if kind.name == "insert" and self.chance(self.defects.double):
+        if kind.name == "insert" and self.breaks(op, self.defects.double):
             yield
             self.injected.append(("double", op))
             self._commit(op, kind, table, [], want.added, attempt)
@@ -814,7 +863,7 @@ class _Run:
             table.deleted.update(places)
         else:
             table.deleted.difference_update(places)
-        table.commit(
+        made = table.commit(
             op=op,
             parent=parent,
             remove=places,
@@ -824,6 +873,14 @@ class _Run:
             copy_on_write=whole_files or table.spec.mode == "copy-on-write",
             operation="append" if not places else "delete" if not rows else "overwrite",
         )
+        self.made_by[made.snapshot_id] = op
+        self.sent(op, table, made.snapshot_id)
+
+    def sent(self, op: str, table: Table, snapshot: int) -> None:
+        """A request for a commit that the catalog accepted."""
+        what, base = "POST /v1/transactions/commit", table.current if table.current != snapshot else None
+        change = AcceptedChange(self.time, self.time, None, op, base, (snapshot,), snapshot, what, "204")
+        self.accepted.append((table.spec.name, change))
 
     @staticmethod
     def _find(contents: Contents, rows: Iterable[Row]) -> list[Place]:
@@ -857,16 +914,17 @@ class _Run:
         here = table.contents[table.current]
         left = [p for p in places if p in here]
         gone = [p for p in places if p not in here]
-        if table.spec.isolation == "serializable":
+        level = self.level(op, kind, table)
+        if level == "serializable":
             now = kind.writeset(table.state(table.current), value, op, table.spec)
             if (now.removed, now.added) != (removed, added):
-                if gone or not self.chance(self.defects.skew):
+                if gone or not self.breaks(op, self.defects.skew):
                     raise Refused("Found conflicting files that can contain records matching the condition")
                 self.injected.append(("skew", op))
         if not gone:
             return left
         is_delete = kind.verb == "delete"
-        if table.spec.isolation == "snapshot" and is_delete:
+        if level == "snapshot" and is_delete:
             if all(p in table.deleted for p in gone):
                 return left
             if self.chance(self.defects.undelete):
@@ -1000,6 +1058,9 @@ def simulate(
     unknown: float = 0.05,
     spurious: float = 0.05,
     defects: Defects = CLEAN,
+    engines: Sequence[str] = (),
+    faulty: str | None = None,
+    proxied: bool = True,
 ) -> Simulation:
     """One run.
 
@@ -1011,12 +1072,34 @@ def simulate(
         unknown: share of writes whose outcome is never known; a third of them never happens, a third did, a third still will.
         spurious: share of operations that fail without a reason in the table.
         defects: rules to break.
+        engines: of each writer; none: all are Spark's.
+        faulty: the only engine whose operations break rules.
+        proxied: whether proxies saw the requests of runs of several engines.
     """
     run = _Run(Random(f"simulation/{seed}"), tables, keys, mix, unknown, spurious, defects)
+    run.engines, run.faulty = engines, faulty
     run.execute(writers, ops)
+    header = {"format": 1, "workload": "simulated", "seed": seed, "writers": writers}
+    logs = {name: t.log(run.captures[name]) for name, t in run.tables.items()}
+    specs, injected = {s.name: s for s in tables}, tuple(run.injected)
+    if not engines:
+        return Simulation(History(header, tuple(run.events)), logs, specs, injected)
+    accepted = {n: tuple(a for table, a in run.accepted if table == n) for n in logs}
+    carried = {
+        n: tuple(Carried(a.time, a.writer, a.op, a.adds, True, a.answer) for a in seen if a.op is not None)
+        for n, seen in accepted.items()
+    }
     return Simulation(
-        History({"format": 1, "workload": "simulated", "seed": seed, "writers": writers}, tuple(run.events)),
-        {name: t.log(run.captures[name]) for name, t in run.tables.items()},
-        {s.name: s for s in tables},
-        tuple(run.injected),
+        History(header | {"engines": list(engines)}, tuple(run.events)),
+        {name: _anonymous(log, run) for name, log in logs.items()},
+        specs,
+        injected,
+        carried if proxied else None,
+        accepted if proxied else {},
     )
+
+
+def _anonymous(log: TableLog, run: _Run) -> TableLog:
+    """The log, in which snapshots of engines that do not name their operations name none."""
+    commits = (c if c.op is None or run.engine(c.op).marks else replace(c, op=None, attempt=None) for c in log.commits)
+    return replace(log, commits=tuple(commits))
