@@ -37,7 +37,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.writers import two_tables
+from harness.writers import equality_deletes, two_tables
 
 SUMMARY_KEY = "icequake-op"
 CATALOGS = "spark.sql.catalog."
@@ -108,7 +108,8 @@ class Session:
         """Perform an action through Java calls.
 
         ``remove-orphan-files`` returns the locations that it deleted, one per row; ``current-snapshot`` the table's current snapshot;
-        ``transfer``, statements on two tables (``harness.writers.two_tables``), how it was committed.
+        ``transfer``, statements on two tables (``harness.writers.two_tables``), how it was committed. ``equality-delete`` returns nothing
+        (``harness.writers.equality_deletes``).
 
         Raises:
             ValueError: the action is unknown.
@@ -118,6 +119,10 @@ class Session:
         if action["name"] == "transfer":
             parts = [(t.format_map(names), sql.format_map(names)) for t, sql in action["parts"]]
             return [(two_tables.transfer(self._spark, names["catalog"], action["op"], parts, action["needs"]),)]
+        if action["name"] == "equality-delete":
+            keys, rows, validate = action["keys"], action["rows"], action["validate"]
+            equality_deletes.equality_delete(self._spark, table, keys, rows, validate=validate)
+            return []
         if action["name"] != "remove-orphan-files":
             raise ValueError(f"unknown action {action['name']!r}")
         iceberg, session = self._spark._jvm.org.apache.iceberg.spark, self._spark._jsparkSession
