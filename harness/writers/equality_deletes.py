@@ -21,13 +21,13 @@ KEY = "id"
 """The column that rows are deleted by, besides those of the partition."""
 
 
-def equality_delete(spark: Any, table: str, keys: Sequence[Values], rows: Sequence[Values], *, validate: bool) -> None:
+def equality_delete(spark: Any, table: str, keys: Sequence[Values], rows: Sequence[Values], *, validated: bool) -> None:
     """Delete all rows that equal one of ``keys``, and add ``rows``, in one commit.
 
     Args:
         keys: values of the column :data:`KEY` and of those that the table is partitioned by.
         rows: new rows. The deletes do not apply to them, because they get the same data sequence number.
-        validate: refuse the commit if another one has added data files or delete files since that may have rows with the same keys.
+        validated: refuse the commit if another one has added data files or delete files since that may have rows with the same keys.
 
     Raises:
         ValueError: the table has format version 1.
@@ -45,7 +45,7 @@ def equality_delete(spark: Any, table: str, keys: Sequence[Values], rows: Sequen
         delta.addDeletes(delete)
     for data in files.data(rows):
         delta.addRows(data)
-    if validate:
+    if validated:
         if base is not None:
             delta.validateFromSnapshot(base.snapshotId())
         ids = spark._jvm.java.util.ArrayList()

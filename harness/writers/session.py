@@ -120,8 +120,8 @@ class Session:
             parts = [(t.format_map(names), sql.format_map(names)) for t, sql in action["parts"]]
             return [(two_tables.transfer(self._spark, names["catalog"], action["op"], parts, action["needs"]),)]
         if action["name"] == "equality-delete":
-            keys, rows, validate = action["keys"], action["rows"], action["validate"]
-            equality_deletes.equality_delete(self._spark, table, keys, rows, validate=validate)
+            keys, rows, validated = action["keys"], action["rows"], action["validated"]
+            equality_deletes.equality_delete(self._spark, table, keys, rows, validated=validated)
             return []
         if action["name"] != "remove-orphan-files":
             raise ValueError(f"unknown action {action['name']!r}")

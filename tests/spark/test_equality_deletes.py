@@ -33,11 +33,11 @@ STEPS: list[tuple[str, Arguments]] = [
     ("update-counter", {"ids": [4]}),
     ("equality-upsert", {"ids": [4, 9]}),  # the updated row, and an absent key
     ("insert", {"ids": [2, 2]}),  # younger than the delete
-    ("equality-delete", {"ids": [2, 5, 99], "validate": True}),
+    ("equality-delete", {"ids": [2, 5, 99], "validated": True}),
     ("insert", {"ids": [2]}),
     ("delete", {"ids": [6]}),
     ("rewrite-position-delete-files", {}),
-    ("equality-upsert", {"ids": [2], "validate": True}),
+    ("equality-upsert", {"ids": [2], "validated": True}),
     ("delete", {"ids": [2]}),  # of a row of an upsert
     ("rewrite-data-files", {"strategy": "binpack", "all": True}),
     ("merge-upsert", {"ids": [1, 2]}),

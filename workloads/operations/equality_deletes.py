@@ -16,17 +16,17 @@ class EqualityDelete(Kind):
     """Deletes all rows of 1 to ``rows`` (option, default 3) keys by equality delete files, one in each of their partitions.
 
     The files delete by the column ``id``, and by ``part`` in a partitioned table. They are committed by ``RowDelta`` without validations, as
-    Flink does. Option ``validate``: with Iceberg's validations for new data files and new delete files of these keys.
+    Flink does. Option ``validated``: with Iceberg's validations for new data files and new delete files of these keys.
     """
 
     name = "equality-delete"
     told = True
     verb = "delete"
     deletes = True
-    options = ("rows", "validate")
+    options = ("rows", "validated")
 
     def arguments(self, draw: Draw) -> Arguments:
-        validated = {"validate": True} if draw.options.get("validate") else {}
+        validated = {"validated": True} if draw.options.get("validated") else {}
         return {"ids": draw.some_ids(), **validated}
 
     def made(self, value: Arguments, op: str, table: TableSpec) -> list[Row]:
@@ -38,7 +38,7 @@ class EqualityDelete(Kind):
             "name": "equality-delete",
             "keys": [{"id": int(i), "part": part_of(int(i), table)} for i in value["ids"]],
             "rows": [r._asdict() for r in self.made(value, op, table)],
-            "validate": bool(value.get("validate")),
+            "validated": bool(value.get("validated")),
         }
         return [Statement("{table}", action=action)]
 
