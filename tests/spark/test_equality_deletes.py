@@ -82,14 +82,17 @@ def test_equality_deletes_with_position_deletes_and_vectors(
         pointer = table_pointer(stack.endpoints, NAMESPACE, table.name)
         reader.capture(pointer, time.monotonic_ns())
         log = reader.finish(pointer, time.monotonic_ns())
-        assert assert_spark_reads_the_log(spark, log) == len(STEPS)
+        assert assert_spark_reads_the_log(spark, log) == len(log.commits)
     finally:
         spark.sql(f"DROP TABLE IF EXISTS {name} PURGE")
-    assert [c.op for c in log.commits] == [f"w0-{n}" for n in range(len(STEPS))]
+    by_op = {c.op: c for c in log.commits}
+    idle = {"rewrite-position-delete-files"} if version == 3 else set()  # each data file has one vector already
+    assert list(by_op) == [f"w0-{n}" for n, (f, _) in enumerate(STEPS) if f not in idle]
     contents = {f.content for c in log.commits for f in c.added_files}
     assert contents == {"data", "equality-deletes", "position-deletes" if version == 2 else "deletion-vector"}
-    for c, (f, _) in zip(log.commits, STEPS, strict=True):
+    for n, (f, _) in enumerate(STEPS):
         if f.startswith("equality"):
+            c = by_op[f"w0-{n}"]
             assert c.removed_files == () and c.operation == ("delete" if f == "equality-delete" else "overwrite")
             assert {x.content for x in c.added_files} - {"data"} == {"equality-deletes"}
             assert all(r.by in {x.path for x in c.added_files} for r in c.removed or ())
