@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
 from checkers.evidence import history
 from checkers.evidence.runfolder import RunFolder
-from checkers.isolation import Isolation, IsolationStats
 from checkers.judge.releases import newer, surely_has
 from checkers.judge.runfolder import Outcome, Results, State
-from checkers.verdict import Anomaly, Verdict
+from checkers.judge.undecided import left_open_by
 from workloads.file.scenario import Scenario
 
 WORDS: dict[State, str] = {
@@ -116,7 +115,7 @@ def _outcomes(scenario: Scenario, told: history.History) -> Iterator[str]:
 
 
 def _found(scenario: Scenario, results: Results) -> Iterator[str]:
-    """Checkers must have decided, except with an unreadable table, and except what an expected anomaly leaves open (:func:`_left_open`)."""
+    """Checkers must have decided, except with an unreadable table, and except what an expected anomaly leaves open (``checkers.judge.undecided``)."""
     expected = frozenset(scenario.anomalies)
     may_be = expected | {*scenario.allow}
     every = [a for v in results.verdicts for a in v.anomalies if v.checker != "expect"]
@@ -127,23 +126,10 @@ def _found(scenario: Scenario, results: Results) -> Iterator[str]:
         yield f"did not find {', '.join(missing)}"
     if "unreadable" not in scenario.final.values():
         for v in results.verdicts:
-            if v.valid == "unknown" and not _left_open(v, [a for a in every if a.name in expected]):
+            if v.valid == "unknown" and not left_open_by(v, [a for a in every if a.name in expected]):
                 yield f"{v.checker} could not decide: {'; '.join(v.notes)}"
     if not results.complete:
         yield "the run did not come to its end"
-
-
-def _left_open(v: Verdict, expected: Sequence[Anomaly]) -> bool:
-    """Whether ``isolation`` is undecided only because of operations that expected anomalies of other checkers name.
-
-    A commit that brings a row back is explained by no state, so its dependencies are unknown.
-    """
-    if v.checker != Isolation.name:
-        return False
-    unexplained = {t: s.get("unexplained_ops", []) for t, s in v.stats_as(IsolationStats).get("tables", {}).items()}
-    named = {(a.table, op) for a in expected for op in a.ops}
-    open_tables = {t for t, ops in unexplained.items() if ops}
-    return len(v.notes) == len(open_tables) and all((t, op) in named for t in open_tables for op in unexplained[t])
 
 
 def _final(scenario: Scenario, told: history.History) -> Iterator[str]:
