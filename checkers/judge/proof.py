@@ -115,7 +115,7 @@ def _outcomes(scenario: Scenario, told: history.History) -> Iterator[str]:
 
 
 def _found(scenario: Scenario, results: Results) -> Iterator[str]:
-    """Checkers must have decided, except with an unreadable table, and except what an expected anomaly leaves open (``checkers.judge.undecided``)."""
+    """Checkers must have decided, except with an unreadable table, and except what an expected anomaly leaves open."""
     expected = frozenset(scenario.anomalies)
     may_be = expected | {*scenario.allow}
     every = [a for v in results.verdicts for a in v.anomalies if v.checker != "expect"]

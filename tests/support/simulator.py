@@ -72,6 +72,16 @@ MIX: Mapping[str, float] = {
 """Every kind of operation that changes rows or files, most of them on hot keys."""
 ROW_BY_ROW: Mapping[str, float] = {f: weight for f, weight in MIX.items() if KINDS[f].verb != "overwrite"}
 """Without what takes many rows away before anybody sees them."""
+UPSERTING: Mapping[str, float] = {
+    "insert": 4,
+    "update-counter": 4,
+    "delete": 3,
+    "equality-delete": 6,
+    "equality-upsert": 6,
+    "rewrite-data-files": 8,
+    "read": 4,
+}
+"""Mostly equality deletes, and compactions beside them."""
 ALTERING: Mapping[str, float] = {**MIX, "add-column": 2, "widen-column": 2, "set-property": 3, "upgrade": 1}
 """These, and changes of the metadata."""
 

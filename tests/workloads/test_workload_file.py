@@ -256,7 +256,10 @@ def test_a_kind_s_options_can_be_given(kind: str, option: str) -> None:
 
 def test_mixed_uses_every_operation_but_those_on_two_tables_and_those_that_can_take_acknowledged_commits_back() -> None:
     others = {"rollback", "remove-orphan-files", "replace-table", "transfer", "read-both"}
-    others |= {"equality-delete", "equality-upsert"}  # a compaction or a copy-on-write statement can bring their rows back
+    others |= {
+        "equality-delete",
+        "equality-upsert",
+    }  # a compaction or a copy-on-write statement can bring their rows back
     assert set(KINDS) - set(load(find("mixed")).operations) == others
 
 
