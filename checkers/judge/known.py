@@ -119,7 +119,9 @@ def _of_catalog(s: Mapping[str, Any], catalog: str) -> bool:
 def _ordinary(kind: str) -> bool:
     """Whether a kind of operation is one of many that can show a defect: a plain write or read of rows."""
     k = KINDS.get(kind)
-    return k is not None and not (k.replaces or k.two_tables or k.blind_append) and (k.changes_rows or not k.commits)
+    if k is None or k.replaces or k.two_tables or k.blind_append or k.equality_deletes:
+        return False
+    return k.changes_rows or not k.commits
 
 
 def _classes(o: history.Operation) -> Iterable[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.isolation import Isolation
+from checkers.judge.known import Ran, known_defects
 from checkers.linearizable import Linearizable
 from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
@@ -123,3 +124,18 @@ def test_a_rewrite_that_brings_its_row_back_is_found(level: Level, f: str) -> No
     d.ok("w")
     (anomaly,) = verdict(Replay(), d.evidence()).anomalies
     assert anomaly.name == "resurrected-row" and set(anomaly.ops) == {"w", "e"} and anomaly.keys == (1,)
+
+
+@pytest.mark.parametrize("f", ["equality-delete", "delete"])
+def test_what_is_known_of_rows_that_come_back_is_named_only_beside_an_equality_delete(f: str) -> None:
+    d = seeded("serializable")
+    d.invoke("w", "rewrite-data-files")
+    d.did("e", f, ids=[1], remove=[SEED[1]])
+    d.commit("w", add=[SEED[1]])
+    d.ok("w")
+    e = d.evidence()
+    found = known_defects(Ran("mine", "rest", "1.12.0"), verdict(Replay(), e).anomalies, e)
+    assert bool(found) == (f == "equality-delete") and {k.scenario for k in found} <= {
+        "equality-delete-compaction",
+        "equality-delete-copy-on-write",
+    }

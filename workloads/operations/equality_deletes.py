@@ -23,6 +23,7 @@ class EqualityDelete(Kind):
     told = True
     verb = "delete"
     deletes = True
+    equality_deletes = True
     options = ("rows", "validated")
 
     def arguments(self, draw: Draw) -> Arguments:
