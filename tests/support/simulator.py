@@ -26,7 +26,6 @@ from typing import Any
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType, History, Process
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
-from workloads.operations.equality_deletes import EqualityDelete
 from workloads.operations.keys import Keys, part_of
 from workloads.operations.kind import Arguments, Draw, Kind
 from workloads.operations.kinds import KINDS
@@ -819,7 +818,7 @@ class _Run:
         elif self.defects.blind and kind.blind_append and table.spec.isolation == "serializable":
             skewed = kind.writeset(table.state(table.current), value, op, table.spec) != want
             self.injected += [("blind", op)] if skewed else []
-        equality = value["ids"] if isinstance(kind, EqualityDelete) else ()
+        equality = value["ids"] if kind.equality_deletes else ()
         self._commit(op, kind, table, places, want.added, attempt, whole_files=at_commit, equality=equality)
         if kind.name == "insert" and self.chance(self.defects.double):
             yield

@@ -12,16 +12,13 @@ from workloads.operations.kind import Arguments, Draw, Kind, Statement, Touches,
 from workloads.tables import Row, State, TableSpec
 
 
-class EqualityDelete(Kind):
-    """Deletes all rows of 1 to ``rows`` (option, default 3) keys by equality delete files, one in each of their partitions.
+class _ByEquality(Kind):
+    """Equality delete files for 1 to ``rows`` (option, default 3) keys, one file in each of their partitions.
 
     The files delete by the column ``id``, and by ``part`` in a partitioned table. They are committed by ``RowDelta`` without validations, as
     Flink does. Option ``validated``: with Iceberg's validations for new data files and new delete files of these keys.
     """
 
-    name = "equality-delete"
-    told = True
-    verb = "delete"
     deletes = True
     equality_deletes = True
     options = ("rows", "validated")
@@ -53,8 +50,16 @@ class EqualityDelete(Kind):
         return True
 
 
-class EqualityUpsert(EqualityDelete):
-    """Replaces all rows of 1 to ``rows`` keys by one new row each: equality delete files and data files in one commit.
+class EqualityDelete(_ByEquality):
+    """Deletes all rows of its keys."""
+
+    name = "equality-delete"
+    told = True
+    verb = "delete"
+
+
+class EqualityUpsert(_ByEquality):
+    """Replaces all rows of its keys by one new row each: equality delete files and data files in one commit.
 
     The deletes do not apply to the data files of the same commit, which have the same data sequence number.
     """
