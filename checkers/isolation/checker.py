@@ -67,6 +67,7 @@ class IsolationTable(TypedDict):
     older_scans_ops: list[str]
     unexplained: int
     """Commits that no scan explains, and reads that equal no state."""
+    unexplained_ops: list[str]
     reads_left_out: int
     """Reads whose state could not be told."""
 
@@ -128,6 +129,7 @@ class Isolation(Checker):
                 "older_scans": len(table.older),
                 "older_scans_ops": table.older,
                 "unexplained": len(table.unexplained),
+                "unexplained_ops": table.unexplained,
                 "reads_left_out": table.skipped_reads,
             }
         valid: Validity = False if anomalies else "unknown" if undecided else True

@@ -133,7 +133,9 @@ def _of_catalog(s: Mapping[str, Any], catalog: str) -> bool:
 def _ordinary(kind: str) -> bool:
     """Whether a kind of operation is one of many that can show a defect: a plain write or read of rows."""
     k = KINDS.get(kind)
-    if k is None or k.replaces or k.two_tables or k.by_transaction or ENGINES[SPARK].promise(kind, _ANY).blind_append:
+    if k is None or k.replaces or k.two_tables or k.by_transaction or k.equality_deletes:
+        return False
+    if ENGINES[SPARK].promise(kind, _ANY).blind_append:
         return False
     return k.changes_rows or not k.commits
 

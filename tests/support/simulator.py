@@ -9,8 +9,8 @@ commit, before the acknowledgement. A seeded scheduler picks who goes on, so ope
 **Commits.** An operation scans a snapshot, works out its meaning there, and commits on whatever is current then, if the table's level
 allows it. Serializable: its meaning at the base must be the same. Snapshot: the rows it removes must still be there, where they were;
 a DELETE may find that another DELETE had them (``RowDelta.validateNoConflictingDeleteFiles``). INSERT … SELECT and MERGE with only an
-insert clause validate nothing; a metadata DELETE and an INSERT OVERWRITE take their meaning at the base. Who is refused fails with a
-ValidationException.
+insert clause validate nothing; a metadata DELETE, an INSERT OVERWRITE and an equality delete take their meaning at the base. Who is refused
+fails with a ValidationException.
 
 **Engines.** Each writer is one engine's (``workloads.engines``), and its operations are validated as that engine promises: at its own level or the
 table's. Snapshots of an engine that does not name its operations do not either; proxies may have seen the requests that carried them.
@@ -32,7 +32,7 @@ from checkers.evidence.proxylog import AcceptedChange, Carried
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
 from workloads.engines.engine import Engine
 from workloads.engines.engines import ENGINES, SPARK
-from workloads.operations.keys import Keys
+from workloads.operations.keys import Keys, part_of
 from workloads.operations.kind import Arguments, Draw, Kind
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, Row, State, TableSpec
@@ -60,6 +60,8 @@ MIX: Mapping[str, float] = {
     "delete-partition": 1,
     "overwrite-partitions": 0.5,
     "overwrite-where": 0.5,
+    "equality-delete": 1.5,
+    "equality-upsert": 1.5,
     "merge-upsert": 6,
     "merge-insert": 3,
     "merge-update": 3,
@@ -75,6 +77,16 @@ MIX: Mapping[str, float] = {
 """Every kind of operation that changes rows or files, most of them on hot keys."""
 ROW_BY_ROW: Mapping[str, float] = {f: weight for f, weight in MIX.items() if KINDS[f].verb != "overwrite"}
 """Without what takes many rows away before anybody sees them."""
+UPSERTING: Mapping[str, float] = {
+    "insert": 4,
+    "update-counter": 4,
+    "delete": 3,
+    "equality-delete": 6,
+    "equality-upsert": 6,
+    "rewrite-data-files": 8,
+    "read": 4,
+}
+"""Mostly equality deletes, and compactions beside them."""
 ALTERING: Mapping[str, float] = {**MIX, "add-column": 2, "widen-column": 2, "set-property": 3, "upgrade": 1}
 """These, and changes of the metadata."""
 
@@ -102,7 +114,12 @@ class Defects:
     skew: float = 0.0
     """A serializable table validates as under snapshot isolation."""
     stale_overwrite: float = 0.0
-    """A DELETE of a whole partition or an INSERT OVERWRITE takes the rows that it had scanned, not those that are there."""
+    """A DELETE of a whole partition, an INSERT OVERWRITE or an equality delete takes the rows that there were at its start, not those that
+    are there."""
+    lose_equality: float = 0.0
+    """A compaction drops an equality delete that came while it ran: the rows are back (apache/iceberg#10312)."""
+    younger: float = 0.0
+    """An equality delete also takes rows that the next INSERT adds."""
     blind: float = 0.0
     """Blind appends draw shared keys."""
     resurrect: float = 0.0
@@ -182,6 +199,10 @@ class Table:
         self.listed: list[int] = []
         self.deleted: set[Place] = set()
         """Places whose row a DELETE took, as opposed to an update, or a compaction that put it elsewhere."""
+        self.by_equality: set[Place] = set()
+        """Those that an equality delete took: a compaction that began before goes on without them."""
+        self.just_deleted: dict[int | None, Sequence[int]] = {}
+        """Snapshot → the ids that its equality deletes name."""
         self._rng = rng
         self._names = 0
         self._sequence = 0
@@ -262,6 +283,7 @@ class Table:
         attempt: int,
         copy_on_write: bool,
         operation: str,
+        equality: Sequence[int] = (),
     ) -> Commit:
         """Make a snapshot and make it current.
 
@@ -269,6 +291,7 @@ class Table:
             remove: rows to take out of the parent.
             add: rows to put in, and where each was before when it is only carried over.
             copy_on_write: rewrite the files of removed rows, instead of writing a delete file.
+            equality: ids whose rows equality delete files remove; then there are no other deletes.
         """
         before = dict(self.contents[parent])
         files, vectors = dict(self.files[parent]), dict(self.vectors[parent])
@@ -281,7 +304,15 @@ class Table:
         added_files: list[FileEntry] = []
         removed_files: list[FileEntry] = []
         hidden_by: dict[str, str] = {}
-        if copy_on_write:
+        if equality:
+            by_value: dict[int, list[int]] = {}
+            for i in equality:
+                by_value.setdefault(part_of(i, self.spec) if self.spec.partitioned else 0, []).append(i)
+            names = {part: self._name("equality.parquet", part) for part in by_value}
+            for part, ids in by_value.items():
+                added_files.append(self._entry(names[part], "equality-deletes", len(ids), part, sequence, snapshot))
+            hidden_by = {place[0]: names[row.part if self.spec.partitioned else 0] for place, row in taken}
+        elif copy_on_write:
             for path in sorted({f for f, _ in remove}):
                 incoming += [(before.pop(p), p) for p in sorted(before) if p[0] == path]
                 removed_files.append(files.pop(path))
@@ -470,8 +501,9 @@ def _measures(files: Iterable[FileEntry]) -> Counter[str]:
         if f.content == "data":
             out += Counter({"data-files": 1, "records": f.records})
         else:
-            kind = "dvs" if f.content == "deletion-vector" else "position-delete-files"
-            out += Counter({"delete-files": 1, kind: 1, "position-deletes": f.records})
+            kinds = {"deletion-vector": "dvs", "equality-deletes": "equality-delete-files"}
+            deletes = "equality-deletes" if f.content == "equality-deletes" else "position-deletes"
+            out += Counter({"delete-files": 1, kinds.get(f.content, "position-delete-files"): 1, deletes: f.records})
     return out
 
 
@@ -835,7 +867,8 @@ class _Run:
         elif self.defects.blind and promise.blind_append and self.level(op, kind, table) == "serializable":
             skewed = kind.writeset(table.state(table.current), value, op, table.spec) != want
             self.injected += [("blind", op)] if skewed else []
-        self._commit(op, kind, table, places, want.added, attempt, whole_files=at_commit)
+        equality = value["ids"] if kind.equality_deletes else ()
+        self._commit(op, kind, table, places, want.added, attempt, whole_files=at_commit, equality=equality)
         if kind.name == "insert" and self.breaks(op, self.defects.double):
             yield
             self.injected.append(("double", op))
@@ -852,6 +885,7 @@ class _Run:
         attempt: int,
         *,
         whole_files: bool = False,
+        equality: Sequence[int] = (),
     ) -> None:
         parent = table.current
         if parent is not None and self.chance(self.defects.lose):
@@ -859,10 +893,16 @@ class _Run:
             if below is not None and kind.name == "insert":  # which read nothing that can have been in the lost commit
                 self.injected.append(("lose", str(table.commits[parent].op)))
                 parent = below
-        if kind.deletes and kind.inserts == "nothing":
+        if kind.deletes and (kind.inserts == "nothing" or equality):
             table.deleted.update(places)
         else:
             table.deleted.difference_update(places)
+        if equality:
+            table.by_equality.update(places)
+        doomed = {i for i in table.just_deleted.get(parent, ()) if any(r.id == i for r in rows)}
+        if kind.name == "insert" and doomed and self.chance(self.defects.younger):
+            self.injected.append(("younger", op))
+            rows = [r for r in rows if r.id not in doomed]
         made = table.commit(
             op=op,
             parent=parent,
@@ -872,8 +912,11 @@ class _Run:
             attempt=attempt,
             copy_on_write=whole_files or table.spec.mode == "copy-on-write",
             operation="append" if not places else "delete" if not rows else "overwrite",
+            equality=equality,
         )
         self.made_by[made.snapshot_id] = op
+        if equality:
+            table.just_deleted[made.snapshot_id] = equality
         self.sent(op, table, made.snapshot_id)
 
     def sent(self, op: str, table: Table, snapshot: int) -> None:
@@ -976,13 +1019,17 @@ class _Run:
     def _rewrite(self, op: str, table: Table, scanned: Contents, places: Sequence[Place]) -> None:
         here = table.contents[table.current]
         files = {f for f, _ in places}
-        gone = [p for p in places if p not in here]
+        lost_deletes = [p for p in places if p not in here and p in table.by_equality]
+        gone = [p for p in places if p not in here and p not in table.by_equality]
         back: list[Row] = []
         if gone:
             back = [scanned[p] for p in gone if p in table.deleted]
             if not back or not self.chance(self.defects.resurrect):
                 raise Refused("Cannot commit, found new delete for replaced data file")
             self.injected.append(("resurrect", op))
+        if lost_deletes and self.chance(self.defects.lose_equality):
+            self.injected.append(("lose_equality", op))
+            back += [scanned[p] for p in lost_deletes]
         there = [p for p in sorted(here) if p[0] in files]
         carried: list[tuple[Row, Place | None]] = [(here[p], p) for p in there]
         lost: list[Place] = []

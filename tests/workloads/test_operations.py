@@ -47,6 +47,8 @@ START = State([row(0), row(1, cnt=1), row(1, cnt=1), row(2, "x", 3, "s,x")])
         ("overwrite-partitions", {"ids": [0, 3]}, [*START], [row(0, "o", 0, "o"), row(3, "o", 0, "o")]),
         ("overwrite-where", {"part": 1, "ids": [1]}, [row(1, cnt=1)] * 2, [row(1, "o", 0, "o")]),
         ("overwrite-where", {"part": 0, "ids": []}, [row(0), row(2, "x", 3, "s,x")], []),
+        ("equality-delete", {"ids": [1, 3]}, [row(1, cnt=1)] * 2, []),
+        ("equality-upsert", {"ids": [1, 3]}, [row(1, cnt=1)] * 2, [row(1, "o", 0, "o"), row(3, "o", 0, "o")]),
         ("merge-upsert", {"ids": [0, 3]}, [row(0)], [row(0, "o", 1, "s,o"), row(3, "o", 0, "o")]),
         ("merge-insert", {"ids": [0, 3]}, [], [row(3, "o", 0, "o")]),
         ("merge-update", {"ids": [1, 3]}, [row(1, cnt=1)] * 2, [row(1, "o", 2, "s,o")] * 2),
