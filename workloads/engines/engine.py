@@ -111,6 +111,8 @@ class Engine:
     """Kind → what it promises: the kinds that it can do."""
     marks: ClassVar[bool] = False
     """Whether its snapshots carry the operation's id in their summary."""
+    several: ClassVar[bool] = False
+    """Whether one commit of it can add several snapshots, of which only the last is ever current."""
     catalogs: ClassVar[frozenset[str] | None] = None
     """Values of ``type`` in the properties of Iceberg's Java client that it can reach; None: every catalog."""
     definite: ClassVar[frozenset[str]] = frozenset()
