@@ -30,6 +30,9 @@ SINK = "org.apache.iceberg.spark.source.SparkWrite"
 MARK = "icequake-op"
 """The key of the operation's id in a snapshot's summary."""
 
+RECOVERY_S = 60.0
+"""Seconds that a driver spends on what the one before it left, before it says that it is ready; if that is not enough it goes on meanwhile."""
+
 _SESSION = {
     "spark.master": "local[1]",
     "spark.sql.streaming.pollingDelay": "50ms",  # between looks into an empty folder; the default, 10 ms, keeps a core busy
@@ -57,6 +60,7 @@ class _Client:
         self._queries: dict[str, Any] = {}
         self._recovery = threading.Thread(target=self._recover, name="recovery", daemon=True)
         self._recovery.start()
+        self._recovery.join(RECOVERY_S)  # a proxy takes the requests of this time for those of the operation before
 
     def execute(self, op: str, f: str, value: Arguments, table: TableSpec, identifier: tuple[str, str]) -> None:
         self._recovery.join()
