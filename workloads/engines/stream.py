@@ -58,12 +58,12 @@ class _Client:
         self._catalog = _catalog_of(access.spark)
         self._scratch = Path(access.scratch)
         self._queries: dict[str, Any] = {}
-        self._recovery = threading.Thread(target=self._recover, name="recovery", daemon=True)
-        self._recovery.start()
-        self._recovery.join(RECOVERY_S)  # a proxy takes the requests of this time for those of the operation before
+        self._recovery: threading.Thread | None = None
+        self._recover()
 
     def execute(self, op: str, f: str, value: Arguments, table: TableSpec, identifier: tuple[str, str]) -> None:
-        self._recovery.join()
+        if self._recovery is not None:
+            self._recovery.join()
         name = ".".join(identifier)
         try:
             query = self._running(name)
@@ -76,18 +76,37 @@ class _Client:
         self._finish(name, query)
 
     def _recover(self) -> None:
-        """Start the queries that the driver before this one had, one after the other."""
+        """Start the queries that the driver before this one had, one after the other, and let them commit what it left.
+
+        A proxy takes the requests of this time for those of the operation before.
+        """
         for name in sorted(p.name for p in self._scratch.iterdir()):
             try:
-                self._running(name)
+                query = self._start(name)
             except Exception as e:  # such as a catalog that is down: the next operation starts it
                 print(f"the query of {name} was not started: {e}", flush=True)
+                continue
+            self._recovery = threading.Thread(target=self._recovered, args=(name, query), name=name, daemon=True)
+            self._recovery.start()
+            self._recovery.join(RECOVERY_S)
+            if self._recovery.is_alive():
+                return
+
+    def _recovered(self, name: str, query: Any) -> None:
+        try:
+            self._finish(name, query)
+        except Exception as e:
+            print(f"the query of {name} ended: {e}", flush=True)
 
     def _running(self, name: str) -> Any:
         """The standing query of a table; if it has to be started, it first commits the epoch that its checkpoint lacks."""
         query = self._queries.get(name)
-        if query is not None and query.isActive:
-            return query
+        if query is None or not query.isActive:
+            query = self._start(name)
+            self._finish(name, query)
+        return query
+
+    def _start(self, name: str) -> Any:
         self._input(name).mkdir(parents=True, exist_ok=True)
         for left in self._input(name).iterdir():
             self._context.put(
@@ -103,7 +122,6 @@ class _Client:
             .toTable(f"{self._catalog}.{name}")
         )
         self._queries[name] = query
-        self._finish(name, query)
         return query
 
     def _finish(self, name: str, query: Any) -> None:
