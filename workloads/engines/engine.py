@@ -146,6 +146,8 @@ class Guest(Engine, ABC):
 
     needs: ClassVar[str | None] = None
     """What ``compose.install.engines`` installs for it when it is first needed; None: it runs with what every run has."""
+    imports_pyspark: ClassVar[bool] = False
+    """Whether its process imports pyspark, which must be that of the run's Iceberg release."""
 
     @abstractmethod
     def open(self, access: Access) -> Client:
