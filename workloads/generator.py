@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
+from workloads.engines.engines import ENGINES
 from workloads.file.workload import Phase, Workload
 from workloads.operations.kind import Arguments, Draw
 from workloads.operations.kinds import KINDS
@@ -32,18 +33,26 @@ def share(total: int, writers: int, writer: int) -> int:
 
 
 def operations(workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
-    """The operations of one writer in one resolved phase, in order; infinite when the phase's length is a time."""
-    assert phase.operations is not None and phase.writers is not None
+    """The operations of one writer in one resolved phase, in order; infinite when the phase's length is a time.
+
+    It draws from what its engine can do, and nothing if that is nothing.
+    """
+    assert phase.operations is not None
+    members, engine = workload.members(phase), ENGINES[workload.engines[writer]]
     rng = Random(f"{seed}/{phase.name}/{writer}")
-    kinds = [k for k, spec in phase.operations.items() if spec.weight > 0]
-    weights = [phase.operations[k].weight for k in kinds]
     tables = {t.name: t for t in workload.tables}
+    able = {
+        k: tuple(t for t in spec.tables or phase.tables or tuple(tables) if engine.can(k, tables[t]))
+        for k, spec in phase.operations.items()
+        if spec.weight > 0
+    }
+    kinds = [k for k, among in able.items() if among]
+    weights = [phase.operations[k].weight for k in kinds]
     keys = workload.keys.keys()
     n = 0
-    while phase.length.ops is None or n < share(phase.length.ops, phase.writers, writer):
+    while kinds and (phase.length.ops is None or n < share(phase.length.ops, len(members), members.index(writer))):
         kind = rng.choices(kinds, weights)[0]
-        spec = phase.operations[kind]
-        among = spec.tables or phase.tables or tuple(tables)
+        spec, among = phase.operations[kind], able[kind]
         table = tables[rng.choice(among)]
         others = tuple(t for t in among if t != table.name)
         draw = Draw(rng, keys, writer, table, spec.keys == "own", spec.options(), others)

@@ -12,7 +12,8 @@ table  the table's name in the workload file; null for events without one. For a
        arguments name the second (``checkers.timeline.two_tables``)
 value  arguments on ``invoke``; the result on ``ok``
 op     the operation's id, the same on invoke and completion; every snapshot it makes carries it
-error  on ``fail``/``info``: ``[[java class, message], ...]``, outermost first
+error  on ``fail``/``info``: ``[[class, message], ...]``, outermost first
+engine on ``invoke``: which engine executes it, if it is not Spark (``workloads.engines``)
 ====== =====================================================================================================
 
 A process whose operation ended ``info`` (or never ended) is never used again: its writer continues as a new process, ``old +
@@ -33,6 +34,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from checkers.evidence.record import RecordError, decoded, must, needs, shown
+from workloads.engines.engines import SPARK
 
 FORMAT = 1
 NEMESIS = "nemesis"
@@ -139,6 +141,11 @@ class Operation:
     error: ErrorChain | None
     invoked: Event
     completed: Event | None
+
+    @property
+    def engine(self) -> str:
+        """Which engine executed it (``workloads.engines``)."""
+        return str(self.invoked.extra.get("engine", SPARK))
 
     @property
     def start(self) -> int:

@@ -15,7 +15,7 @@ from checkers.evidence.record import shown
 from workloads.tables import TableSpec
 
 FORMAT = 2
-_LEFT_OUT_WHEN_EMPTY = ("external", "catalog_properties", "clocks", "nemesis", "allow")
+_LEFT_OUT_WHEN_EMPTY = ("engines", "external", "catalog_properties", "clocks", "nemesis", "allow")
 
 
 class _Part(BaseModel):
@@ -58,6 +58,7 @@ class Plan(_Part):
 
     Attributes:
         external: user-supplied services: catalog, object store, Spark master.
+        engines: the engine of each writer; empty: all are Spark's.
         keys: how the workload draws shared keys.
         op_timeout: seconds that an operation may take.
         clocks: writer → offset of its clock, such as ``+1h``.
@@ -78,6 +79,7 @@ class Plan(_Part):
     versions: dict[str, str] = {}
     tables: tuple[TableSpec, ...] | None = None
     writers: Annotated[int | None, Field(ge=1)] = None
+    engines: tuple[str, ...] = ()
     keys: dict[str, Any] = {}
     op_timeout: float | None = None
     clocks: dict[int, str] = {}

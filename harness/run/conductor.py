@@ -169,12 +169,12 @@ def conductor_of(
         return None
     seed, writers = run.settings.seed, run.workload.writers
     return Conductor(
-        schedule(nemesis.all(), nemesis.interval, nemesis.duration, writers, seed),
+        schedule(nemesis.all(), nemesis.interval, nemesis.duration, run.workload.engines, seed),
         board,
         Processes(services, [slot.driver for slot in slots[:writers]], seed),
         recorder,
         run.say,
         maintain,
         run.settings.stop,
-        run.workload.op_timeout + REPLACE_TRIES * WRITER_START_S if run.maintainers else 0.0,
+        run.workload.op_timeout + REPLACE_TRIES * WRITER_START_S if run.own_writers else 0.0,
     )

@@ -14,6 +14,7 @@ from compose.external.external import External, external
 from compose.install.installation import Installation
 from compose.redaction import Redaction, secrets_of
 from harness.run.settings import Settings, Watcher
+from workloads.engines.engines import ENGINES, SPARK
 from workloads.file.workload import Workload
 
 T = TypeVar("T")
@@ -45,19 +46,40 @@ class RunContext:
         return f"iq_{self.run_id}"
 
     @property
-    def maintainers(self) -> int:
-        """Number of additional writers, for the nemesis."""
+    def own_writers(self) -> int:
+        """Number of additional Spark writers: one for the nemesis's operations, and for what no writer of the workload can do."""
         nemesis = self.workload.nemesis
-        return int(nemesis is not None and any(f.verb == "maintain" for f in nemesis.all()))
+        maintains = nemesis is not None and any(f.verb == "maintain" for f in nemesis.all())
+        return int(maintains or SPARK not in self.workload.engines)
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """The engine of every writer, the additional ones last."""
+        return (*self.workload.engines, *(SPARK for _ in range(self.own_writers)))
 
     @property
     def writers(self) -> int:
-        """Number of all writers: the workload's and the nemesis's."""
-        return self.workload.writers + self.maintainers
+        """Number of all writers: the workload's and the additional ones."""
+        return len(self.engines)
 
-    def shares(self, items: Sequence[T]) -> list[list[T]]:
-        """Divide the items among the workload's writers."""
-        return [list(items[n :: self.workload.writers]) for n in range(self.workload.writers)]
+    def able(self, f: str, *, besides: bool = False) -> tuple[int, ...]:
+        """The writers that can do a kind of operation on every table. An additional writer is among them only if nobody else is Spark's.
+
+        Args:
+            besides: also those of other engines than Spark.
+        """
+        theirs = range(self.workload.writers) if SPARK in self.workload.engines else range(self.writers)
+        return tuple(
+            n
+            for n in theirs
+            if (besides or self.engines[n] == SPARK)
+            and all(ENGINES[self.engines[n]].can(f, table) for table in self.workload.tables)
+        )
+
+    def shares(self, items: Sequence[T], among: Sequence[int]) -> list[list[T]]:
+        """Divide the items among some of the writers: for each writer its share."""
+        shares = {n: list(items[rank :: len(among)]) for rank, n in enumerate(among)}
+        return [shares.get(n, []) for n in range(self.writers)]
 
     def say(self, text: str) -> None:
         """Report to the watcher, without secrets."""

@@ -16,10 +16,21 @@ from harness.run.context import RunContext
 from harness.run.settings import REPLACE_TRIES, RunError, Watcher
 from harness.tablefiles.follower import Follower
 from harness.writers.driver import CATALOG
-from harness.writers.slot import WriterDied, WriterError, WriterSlot, WriterTimeout, outcome, request
+from harness.writers.slot import (
+    WriterDied,
+    WriterError,
+    WriterSlot,
+    WriterTimeout,
+    guest_request,
+    outcome,
+    request,
+)
 from nemesis.faults.fault import Fault
 from nemesis.proxy.board import Board
 from workloads import generator
+from workloads.engines.engine import Guest
+from workloads.engines.engines import ENGINES
+from workloads.engines.engines import in_words as writers_in_words
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 from workloads.operations.kind import Draw
@@ -119,22 +130,23 @@ class Phases:
         rows = generator.seed_rows(self._run.workload)
         if rows:
             self._run.say("filling the tables")
-        self._everybody(self._run.shares(rows), "setup")
+        self._everybody(self._run.shares(rows, self._run.able("insert")), "setup")
 
     def phase(self, phase: Phase) -> None:
         """One phase of the workload, to its end; nothing once ``stop_when`` has ended the load."""
-        assert phase.writers is not None
         if self._enough.is_set():
             return
         goal = f"{phase.length.ops} operations" if phase.length.ops else f"{phase.length.time:g} s"
-        self._run.say(f"phase {phase.name}: {goal}, {phase.writers} writers")
+        workload = self._run.workload
+        members = workload.members(phase)
+        self._run.say(f"phase {phase.name}: {goal}, {writers_in_words([workload.engines[n] for n in members])}")
         self._progress.begins(phase)
         streams: list[Iterable[PlannedOperation]] = [
-            self._run.settings.operations(self._run.workload, phase, n, self._run.settings.seed)
-            for n in range(phase.writers)
+            self._run.settings.operations(workload, phase, n, self._run.settings.seed) if n in members else ()
+            for n in range(self._run.writers)
         ]
         deadline = None if phase.length.time is None else time.monotonic() + phase.length.time
-        pause = phase.writers / phase.rate if phase.rate else 0.0
+        pause = len(members) / phase.rate if phase.rate else 0.0
         self._everybody(streams, phase.name, deadline=deadline, pause=pause, until=self._enough)
 
     @property
@@ -146,14 +158,17 @@ class Phases:
         """Read every table, by all writers or by one."""
         self._progress.ended()
         self._run.say("reading every table")
-        reads = generator.final_reads(self._run.workload)
-        shared = self._run.settings.share_final_reads
-        each = self._run.shares(reads) if shared else [reads for _ in range(self._run.workload.writers)]
+        reads, run = generator.final_reads(self._run.workload), self._run
+        if run.settings.share_final_reads:
+            each = run.shares(reads, run.able("read"))
+        else:
+            readers = run.able("read", besides=True)
+            each = [reads if n in readers else [] for n in range(run.writers)]
         self._everybody(each, "final-reads")
 
     def maintainer(self) -> Callable[[Fault], str | None] | None:
         """A function that runs the nemesis's operations on their own writer and returns the outcome; None if the nemesis has no operations."""
-        if not self._run.maintainers:
+        if not self._run.own_writers:
             return None
         n = self._run.workload.writers
         rng = random.Random(f"{self._run.settings.seed}/maintenance")
@@ -169,7 +184,7 @@ class Phases:
 
     def _everybody(
         self,
-        streams: list[Iterable[PlannedOperation]] | list[list[PlannedOperation]],
+        streams: Sequence[Iterable[PlannedOperation]],
         name: str,
         *,
         deadline: float | None = None,
@@ -201,6 +216,7 @@ class Phases:
         threads = [
             threading.Thread(target=work, args=(n, stream), name=f"writer-{n}", daemon=True)
             for n, stream in enumerate(streams)
+            if stream != () and stream != []
         ]
         for t in threads:
             t.start()
@@ -242,23 +258,29 @@ class Phases:
                 older_than = "1970-01-01 00:00:00.000"
         op = f"w{n}-{self._counters[n]}"
         self._counters[n] += 1
-        message = request(
-            op,
-            kind.statements(planned.value, op, planned.table),
-            catalog=CATALOG,
-            namespace=self._run.namespace,
-            table=planned.table.name,
-            older_than=older_than,
-        )
+        engine = ENGINES[self._run.engines[n]]
+        if isinstance(engine, Guest):
+            message = guest_request(op, planned, self._run.namespace)
+        else:
+            message = request(
+                op,
+                kind.statements(planned.value, op, planned.table),
+                catalog=CATALOG,
+                namespace=self._run.namespace,
+                table=planned.table.name,
+                older_than=older_than,
+            )
         process, table = self._processes[n], planned.table.name
         extra: dict[str, Any] = {"phase": phase} if older_than is None else {"phase": phase, "older_than": older_than}
+        if isinstance(engine, Guest):
+            extra["engine"] = engine.name
         invoked = self._recorder.record("invoke", process, planned.f, table=table, value=planned.value, op=op, **extra)
         died: WriterDied | WriterTimeout | None = None
         if self._board is not None:
             self._board.invoked(n, op)
         try:
             answer = slot.call(message, self._run.workload.op_timeout)
-            result = outcome(planned.f, planned.value, answer)
+            result = outcome(planned.f, planned.value, answer, engine)
         except (WriterDied, WriterTimeout) as e:
             died, result = e, "info"
             answer = {"ok": False, "error": [[f"icequake.{type(e).__name__}", str(e)]]}

@@ -12,6 +12,8 @@ from compose.external.external import External
 from compose.redaction import masked
 from harness.run.context import RunContext
 from harness.run.versions import versions
+from workloads.engines.engines import SPARK
+from workloads.file.workload import Phase, Workload
 
 
 def catalog_of_plan(name: str, external: External) -> PlannedCatalog:
@@ -41,11 +43,12 @@ def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
             "versions": versions(run.installation, our_servers(run)),
             "tables": [t.model_dump() for t in w.tables],
             "writers": w.writers,
+            "engines": list(w.engines) if {*w.engines} != {SPARK} else [],
             "keys": w.keys.model_dump(),
             "op_timeout": w.op_timeout,
             "clocks": dict(w.clocks),
             "nemesis": w.nemesis.model_dump(mode="json", exclude_defaults=True) if w.nemesis else {},
-            "phases": [p.model_dump(exclude_none=True) for p in w.resolved_phases()],
+            "phases": [_phase(w, p) for p in w.resolved_phases()],
             "expect": list(w.expect),
             "allow": list(w.allow),
             **({"stop_when": w.stop_when} if w.stop_when else {}),
@@ -54,6 +57,11 @@ def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
             **more,
         }
     )
+
+
+def _phase(w: Workload, phase: Phase) -> dict[str, Any]:
+    """A phase as a plan has it: with the number of its writers."""
+    return phase.model_dump(exclude_none=True) | {"writers": len(w.members(phase))}
 
 
 def our_servers(run: RunContext) -> frozenset[str]:

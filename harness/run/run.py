@@ -33,6 +33,7 @@ from harness.run.tables import RunTables, drop_commands
 from harness.run.writer_proxies import WriterProxies
 from harness.writers.driver import direct, launcher
 from harness.writers.slot import WriterSlot
+from workloads.engines.engines import SPARK, in_words
 from workloads.file.workload import Workload
 
 MOST_PROBLEMS = 3
@@ -120,12 +121,13 @@ class Run:
         for problem in proxies.unproxied(endpoints) if proxies is not None and workload.nemesis is not None else ():
             run.say(problem)
         with self._timed("writers"):
-            run.say(f"starting {workload.writers} writers")
+            run.say(f"starting {in_words(workload.engines)}")
             slots = self._launch(stack, data, endpoints, proxies)
         about = {
             "workload": workload.workload,
             "seed": run.settings.seed,
             "writers": workload.writers,
+            **({"engines": list(workload.engines)} if {*workload.engines} != {SPARK} else {}),
             "op_timeout": workload.op_timeout,
         }
         recorder = stack.enter_context(Recorder(run.folder.history, about))
@@ -134,7 +136,7 @@ class Run:
             stack.callback(board.finish)
         tables = RunTables(run)
         with self._timed("tables"):
-            tables.create_namespace(slots[0])
+            tables.create_namespace(slots[run.able("insert")[0]])
             if run.external.catalog is not None:
                 self.left = drop_commands(run.external.catalog.name, run.namespace, workload)
             tables.create(slots)
@@ -196,6 +198,7 @@ class Run:
             warm=self._warm(proxies),
             new_sessions=bool(run.settings.warm),
             clocks=run.workload.clocks,
+            engines=run.engines,
         )
         slots = []
         for n in range(run.writers):

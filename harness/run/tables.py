@@ -50,14 +50,14 @@ class RunTables:
         self._define(slot, "namespace " + self._run.namespace, CREATE_NAMESPACE, table="")
 
     def create(self, slots: Sequence[WriterSlot]) -> None:
-        """Create all tables, divided among the writers: a driver's first statements are slow, so all drivers warm up together.
+        """Create all tables, divided among Spark's writers: a driver's first statements are slow, so all drivers warm up together.
 
         Raises:
             RunError: a table could not be created.
         """
         with ThreadPoolExecutor(len(slots)) as pool:
-            shares = self._run.shares(self._run.workload.tables)
-            for done in [pool.submit(self._create, slot, tables) for slot, tables in zip(slots, shares, strict=False)]:
+            shares = self._run.shares(self._run.workload.tables, self._run.able("insert"))
+            for done in [pool.submit(self._create, slot, tables) for slot, tables in zip(slots, shares, strict=True)]:
                 done.result()
 
     def follower(self, asked: Pointer, endpoints: Endpoints, now: Callable[[], int]) -> Follower:

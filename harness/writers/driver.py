@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import glob
 import json
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
+from compose.install.engines import Files, installed
 from compose.install.installation import Installation
 from compose.processes.ports import Ports
 from compose.processes.process import LocalProcess, NotReady
 from compose.processes.service import ServiceError
 from compose.stack.sparkconf import spark_conf, writer_environment
 from harness.writers.slot import Launch, Writer
+from workloads.engines.engine import Access, Guest
+from workloads.engines.engines import ENGINES
 
 
 def direct(_: str, endpoints: Endpoints) -> Endpoints:
@@ -72,6 +79,81 @@ class Driver(LocalProcess):
         return self.running
 
 
+class GuestDriver(LocalProcess):
+    """``python -m harness.writers.engine_session``: a writer of another engine than Spark; it is ready when its socket exists.
+
+    Args:
+        name: such as ``w3``, or ``w3.1`` for the first replacement.
+        path: folders of Python packages that only this engine needs.
+        environment, folder, log: as for :class:`Driver`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        engine: str,
+        access: Access,
+        *,
+        run_id: str,
+        environment: Mapping[str, str],
+        path: Sequence[str],
+        folder: Path,
+        log: Path,
+    ) -> None:
+        super().__init__(name, run_id=run_id, ports=Ports(), port_names=(), folder=folder, log=log)
+        self._engine = engine
+        self._access = access
+        self._environment = dict(environment)
+        self._path = tuple(path)
+        self.socket = folder.with_name(f"{folder.name}.sock")
+
+    def argv(self) -> Sequence[str]:
+        conf = str(self.folder / "conf.json")
+        return [sys.executable, "-m", "harness.writers.engine_session", self._engine, conf, str(self.socket)]
+
+    def environment(self) -> Mapping[str, str]:
+        return self._environment | {"PYTHONPATH": os.pathsep.join((str(Path(__file__).parents[2]), *self._path))}
+
+    def prepare(self) -> None:
+        Path(self._access.scratch).mkdir(exist_ok=True)
+        conf = self.folder / "conf.json"
+        conf.touch(mode=0o600)  # it holds a catalog's credentials
+        conf.write_text(json.dumps(asdict(self._access)))
+
+    def probe(self, timeout: float) -> None:
+        if not self.socket.exists():
+            raise NotReady(f"its {self._engine} client is not there yet")
+
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.running
+
+
+def access(endpoints: Endpoints, conf: Mapping[str, str], *, scratch: Path, files: Files) -> Access:
+    """How an engine beside Spark reaches the stack.
+
+    Args:
+        endpoints: as the writer sees them.
+        conf: the properties of a Spark session that reaches the stack.
+        scratch: a folder for this writer and its replacements.
+        files: what was installed for the engine.
+    """
+    catalog, prefix = catalog_of(endpoints), f"spark.sql.catalog.{CATALOG}."
+    return Access(
+        catalog=catalog.name,
+        properties={k.removeprefix(prefix): v for k, v in conf.items() if k.startswith(prefix)},
+        pyiceberg=None if catalog.pyiceberg is None else dict(catalog.pyiceberg(endpoints)),
+        s3=endpoints.s3,
+        access_key=endpoints.access_key,
+        secret_key=endpoints.secret_key,
+        region=endpoints.region,
+        warehouse=endpoints.warehouse,
+        spark=dict(conf),
+        scratch=str(scratch),
+        files=files.plain,
+    )
+
+
 def session_properties(conf: Mapping[str, str]) -> dict[str, str]:
     """The Spark properties with which a driver reaches its catalog; a session of another driver can use them too."""
     hadoop, catalogs = "spark.hadoop.", "spark.sql.catalog."
@@ -113,6 +195,7 @@ def launcher(
     warm: tuple[Path, ...] = (),
     new_sessions: bool = False,
     clocks: Mapping[int, str] | None = None,
+    engines: Sequence[str] = (),
 ) -> Launch:
     """A function that launches the driver process of a writer (or, first, returns a warm one).
 
@@ -122,14 +205,33 @@ def launcher(
         logs: folder for the drivers' logs.
         front: returns the endpoints that the named writer sees, such as proxies.
         clocks: writer → offset of its clock, such as ``-2h``; raises ServiceError where that is impossible.
+        engines: the engine of each writer; Spark for those beyond. Raises SetupError if one cannot be installed.
         warm: sockets of running writers; the n-th belongs to writer ``wn``. One that is gone or busy is not used.
         new_sessions: whether a warm writer first gets a new session with these endpoints; False: its session has them already.
     """
 
+    guests = {name: engine for name in {*engines} if isinstance(engine := ENGINES[name], Guest)}
+    files = {name: installed(engine.needs) for name, engine in guests.items()}
+
     def launch(name: str, generation: int) -> Writer:
         n = int(name.removeprefix("w"))
         tag = name if generation == 0 else f"{name}.{generation}"
-        conf = spark_conf(installation, front(name, endpoints), scratch=data / tag, catalog_name=CATALOG)
+        seen = front(name, endpoints)
+        environment = writer_environment(installation, endpoints) | skewed((clocks or {}).get(n))
+        conf = spark_conf(installation, seen, scratch=data / tag, catalog_name=CATALOG)
+        if n < len(engines) and engines[n] in guests:
+            guest = GuestDriver(
+                tag,
+                engines[n],
+                access(seen, conf, scratch=data / f"{name}-state", files=files[engines[n]]),
+                run_id=run_id,
+                environment=environment,
+                path=files[engines[n]].python_path,
+                folder=data / tag,
+                log=logs / f"writer-{tag}.log",
+            )
+            guest.start()
+            return Writer(name, guest, guest.socket)
         if generation == 0 and n < len(warm):
             taken = Writer(name, None, warm[n])
             if taken.take(session_properties(conf) if new_sessions else None):
@@ -139,7 +241,7 @@ def launcher(
             run_id=run_id,
             python=installation.python,
             conf=conf | {"spark.app.name": f"icequake {tag}"},
-            environment=writer_environment(installation, endpoints) | skewed((clocks or {}).get(n)),
+            environment=environment,
             folder=data / tag,
             log=logs / f"writer-{tag}.log",
         )

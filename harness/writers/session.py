@@ -35,7 +35,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from harness.writers import two_tables
 
@@ -171,6 +171,22 @@ class Session:
         return {"ok": True, "seconds": time.monotonic() - started, "failed": failed}
 
 
+class Serving(Protocol):
+    """What answers requests: a :class:`Session`, or a client of another engine."""
+
+    def execute(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Run one operation."""
+
+    def alive(self) -> bool:
+        """Whether it can run further operations."""
+
+    def renew(self, properties: dict[str, str]) -> dict[str, Any]:
+        """Continue with other catalogs."""
+
+    def loop(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
+        """Run requests back to back."""
+
+
 class Hangup:
     """Calls ``end`` when the other side of a connection hangs up while an operation is under way. Use in ``with``."""
 
@@ -226,7 +242,7 @@ def end_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)  # its JVM ends when this end of its standard input is closed
 
 
-def serve(session: Session, listener: socket.socket, end: Callable[[], None] = end_process) -> None:
+def serve(session: Serving, listener: socket.socket, end: Callable[[], None] = end_process) -> None:
     """Serve connections, one at a time, until the process is killed.
 
     Args:
@@ -248,7 +264,7 @@ def serve(session: Session, listener: socket.socket, end: Callable[[], None] = e
                     stream.flush()
 
 
-def _answer(session: Session, request: dict[str, Any]) -> dict[str, Any]:
+def _answer(session: Serving, request: dict[str, Any]) -> dict[str, Any]:
     if "hello" in request:
         return {"ok": True, "pid": os.getpid()} if session.alive() else {"ok": False, "error": [["", "no session"]]}
     if "session" in request:

@@ -17,6 +17,9 @@ from typing import Any, Literal, Protocol
 import psutil
 
 from checkers.evidence.outcome import classify
+from workloads.engines.engine import Engine, Guest
+from workloads.engines.engines import ENGINES, SPARK
+from workloads.generator import PlannedOperation
 from workloads.operations.kind import Arguments, Statement
 from workloads.operations.kinds import KINDS
 
@@ -81,6 +84,12 @@ def request(
         "statements": [asdict(s) for s in statements],
         "names": names,
     }
+
+
+def guest_request(op: str, planned: PlannedOperation, namespace: str) -> dict[str, Any]:
+    """The request for one operation of another engine, as ``harness.writers.engine_session`` expects it."""
+    table = planned.table.model_dump(mode="json")
+    return {"op": op, "f": planned.f, "value": planned.value, "table": table, "namespace": namespace}
 
 
 class Writer:
@@ -345,14 +354,18 @@ def renew(slots: Iterable[WriterSlot]) -> int:
     return count
 
 
-def outcome(f: str, value: Arguments, answer: Mapping[str, Any]) -> Literal["ok", "fail", "info"]:
-    """``ok``, ``fail`` or ``info`` for a writer's answer.
+def outcome(
+    f: str, value: Arguments, answer: Mapping[str, Any], engine: Engine = ENGINES[SPARK]
+) -> Literal["ok", "fail", "info"]:
+    """``ok``, ``fail`` or ``info`` for a writer's answer. Of another engine than Spark, the engine says what its errors mean.
 
     A compaction with partial progress that raised may have made some of its commits, so its outcome is never ``fail``. The same holds for
     an expiry whose Spark job failed: the job deletes files after the commit (``ExpireSnapshotsSparkAction``).
     """
     if answer["ok"]:
         return "ok"
+    if isinstance(engine, Guest):
+        return engine.outcome(f, answer["error"])
     if value.get("partial_progress"):
         return "info"
     return classify(answer["error"], writes=KINDS[f].commits, job_first=not KINDS[f].deletes_files)

@@ -75,7 +75,7 @@ class FaultFields(BaseModel):
         seconds: how long a delay lasts, or after how long a late request is sent.
         rate: bytes a second.
         value: the arguments of ``do``; drawn at random when not given.
-        whose: in a schedule: ``one`` of the writers, drawn each time, or ``all``.
+        whose: in a schedule: ``one`` of the writers, drawn each time, ``all``, or those of one engine, by its name.
         weight: in a schedule: how often it is drawn, compared with the others.
         duration: in a schedule: how many seconds it lasts; the schedule's duration when not given.
     """
@@ -99,7 +99,7 @@ class FaultFields(BaseModel):
     target: Target | None = None
     do: str | None = None
     value: dict[str, Any] = {}
-    whose: Literal["all", "one"] = "all"
+    whose: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")] = "all"
     weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     duration: Seconds | None = None
 

@@ -139,7 +139,7 @@ def test_an_error_in_a_schedule_names_line_key_and_remedy(change: tuple[str, str
 
 
 def first(n: int, spec: Nemesis, seed: int, writers: int = 4) -> list[PlannedFault]:
-    plan = schedule(spec.all(), spec.interval, spec.duration, writers, seed)
+    plan = schedule(spec.all(), spec.interval, spec.duration, ("spark",) * writers, seed)
     return list(itertools.islice(plan, n))
 
 

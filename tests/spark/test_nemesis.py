@@ -60,7 +60,7 @@ def test_the_schedule_of_harmless_faults_has_every_one_of_them_in_the_time_of_th
     workload = schema.parse(HARMLESS.format(catalog="rest"))
     nemesis = workload.nemesis
     assert nemesis is not None and workload.length is not None and workload.length.time is not None
-    planned = schedule(nemesis.all(), nemesis.interval, nemesis.duration, workload.writers, SEED)
+    planned = schedule(nemesis.all(), nemesis.interval, nemesis.duration, workload.engines, SEED)
     first = list(islice(planned, 11))
     assert len({p.fault.name for p in first}) == len(nemesis.faults) == 11
     assert sum(p.pause + p.duration for p in first) < workload.length.time

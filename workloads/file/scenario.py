@@ -20,6 +20,7 @@ from nemesis.faults.fields import RequestKind, Service
 from nemesis.faults.lengths import Seconds
 from nemesis.faults.registry import VERBS
 from nemesis.faults.verb import RequestVerb
+from workloads.engines.engines import ENGINES, SPARK
 from workloads.file import workload as schema
 from workloads.file.meant import suggest, unknown
 from workloads.file.workload import Length, OperationSpec, Workload, WorkloadError
@@ -113,6 +114,7 @@ class Scenario(_Model):
         catalog_properties: more catalog properties for every writer, such as ``cache-enabled``.
         since: the first Iceberg version that has the defect or keeps the promise; none when all do.
         fixed: the first Iceberg version without the defect; none while all have it.
+        engines: writer → its engine; the others are Spark's.
         final: table → ids of its final rows, one for each row; or that nobody can read it, or that its content does not matter.
     """
 
@@ -127,6 +129,7 @@ class Scenario(_Model):
     since: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     fixed: Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")] | None = None
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=8)]
+    engines: dict[Annotated[int, Field(ge=0, le=7)], str] = {}
     operations: Annotated[tuple[Step, ...], Field(min_length=1, max_length=50)]
     anomalies: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
@@ -137,6 +140,11 @@ class Scenario(_Model):
     def writers(self) -> int:
         """How many writers it needs."""
         return 1 + max(s.writer for s in self.operations)
+
+    @property
+    def by_writer(self) -> tuple[str, ...]:
+        """The engine of each writer."""
+        return tuple(self.engines.get(n, SPARK) for n in range(self.writers))
 
     @property
     def shows(self) -> str:
@@ -150,7 +158,9 @@ class Scenario(_Model):
     def op(self, name: str) -> str:
         """The operation id of a step: a writer's seeding inserts come first (``workloads.generator.seed_rows``)."""
         step = next(s for s in self.operations if s.name == name)
-        seeding = len([t for t in self.tables if t.seed_rows][step.writer :: self.writers])
+        spark = [n for n, name in enumerate(self.by_writer) if name == SPARK]
+        seeded = [t for t in self.tables if t.seed_rows]
+        seeding = len(seeded[spark.index(step.writer) :: len(spark)]) if step.writer in spark else 0
         own = [s.name for s in self.operations if s.writer == step.writer]
         return f"w{step.writer}-{seeding + own.index(name)}"
 
@@ -163,7 +173,7 @@ class Scenario(_Model):
                 "catalog": self.catalog,
                 "catalog_properties": self.catalog_properties,
                 "tables": self.tables,
-                "writers": self.writers,
+                "writers": self.by_writer,
                 "length": Length(ops=len(self.operations)),
                 "op_timeout": self.op_timeout,
                 "operations": {s.do: OperationSpec() for s in self.operations},
@@ -217,10 +227,16 @@ def problems(s: Scenario) -> Iterator[Problem]:
         if o.do not in KINDS:
             yield ((*at, "do"), f"do: {unknown('operation', o.do, KINDS)}")
             continue
+        name = s.by_writer[o.writer]
+        if name in ENGINES and not ENGINES[name].can(o.do, s.table(o)):
+            can = ", ".join(k for k in KINDS if ENGINES[name].can(k, s.table(o)))
+            yield ((*at, "do"), f"do: {name} cannot do {o.do} on {s.table(o).name}; it can do {can or 'nothing there'}")
         if o.table is not None and o.table not in tables:
             yield ((*at, "table"), f"table: unknown table {o.table!r}; allowed: {', '.join(tables)}")
         try:
-            KINDS[o.do].statements(o.value, "w0-0", s.table(o))
+            KINDS[o.do].touches(o.value, s.table(o))
+            if name == SPARK:
+                KINDS[o.do].statements(o.value, "w0-0", s.table(o))
         except (KeyError, IndexError, TypeError, ValueError) as e:
             yield ((*at, "value"), f"value: not the arguments of {o.do}: {type(e).__name__}: {e}")
         if o.fault is not None and o.fault.verb not in AT_A_GATE:
@@ -233,6 +249,11 @@ def problems(s: Scenario) -> Iterator[Problem]:
                 (*at, "fault", "verb"),
                 f"{o.fault.verb}: needs hold, such as {{{o.name}: completed}}: until when the commit is late",
             )
+    for n, name in s.engines.items():
+        if name not in ENGINES:
+            yield (("engines", str(n)), f"engines: {unknown('engine', name, ENGINES)}")
+        elif n >= s.writers:
+            yield (("engines", str(n)), f"engines: no operation is writer {n}'s; the writers are 0 to {s.writers - 1}")
     for table in s.final:
         if table not in tables:
             yield (("final", table), f"final: unknown table {table!r}; allowed: {', '.join(tables)}")

@@ -18,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from nemesis.faults.fault import Fault
 from nemesis.faults.lengths import Seconds, WholeSeconds
 from nemesis.faults.packages import PACKAGES
+from workloads.engines.engines import ENGINES, SPARK
 from workloads.file import own_kinds, tableproperties
 from workloads.file.assertions import METRICS, Threshold, wrong
 from workloads.file.meant import suggest, unknown
@@ -43,7 +44,7 @@ WorkloadError = FileError
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 class KeySpec(_Model):
@@ -96,19 +97,56 @@ def _weight(value: object) -> object:
     return {"weight": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+MOST_WRITERS = 64
+
+
+def _count(value: object, what: str = "") -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"must be a whole number{what}, not {value!r}")
+    return value
+
+
+def _head_count(value: object) -> int | dict[str, int]:
+    """How many writers: a number, or a number for each engine. The numbers are checked here, for one message instead of one for each form."""
+    if isinstance(value, Mapping):
+        counts = {str(name): _count(n, f" of {name}'s writers") for name, n in value.items()}
+        least = min(counts.values(), default=0)
+        if least < 0:
+            raise ValueError(f"must be at least 0 for each engine, not {least}")
+        total = sum(counts.values())
+    else:
+        counts, total = {}, _count(value)
+    if not 1 <= total <= MOST_WRITERS:
+        raise ValueError(f"must be {'at least 1' if total < 1 else f'at most {MOST_WRITERS}'}, not {total}")
+    return counts or total
+
+
+def _each_engine(value: object) -> object:
+    """``4``, ``{spark: 3, duckdb: 1}``, or a list of engines, as the engine of each writer."""
+    if isinstance(value, list | tuple):
+        if not 1 <= len(value) <= MOST_WRITERS or not all(isinstance(name, str) for name in value):
+            raise ValueError(f"must be 1 to {MOST_WRITERS} names of engines, such as [spark, duckdb]")
+        return tuple(value)
+    counted = _head_count(value)
+    counts = counted if isinstance(counted, dict) else {SPARK: counted}
+    return tuple(name for name, n in counts.items() for _ in range(n))
+
+
+HeadCount = Annotated[int | dict[str, int], BeforeValidator(_head_count)]
+
 Mix = dict[str, Annotated[OperationSpec, BeforeValidator(_weight)]]
 
 
 class Phase(_Model):
     """A stretch of the run. ``operations``, ``rate`` and ``writers`` default to the workload's; ``tables``: for operations that name no
-    table, all by default.
+    table, all by default. ``writers``: the first so many, or how many of each engine (:meth:`Workload.members`).
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
     length: Length
     operations: Mix | None = None
     rate: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    writers: Annotated[int, Field(ge=1, le=64)] | None = None
+    writers: HeadCount | None = None
     tables: tuple[str, ...] | None = None
 
 
@@ -139,7 +177,11 @@ def _shift(value: object) -> object:
 
 
 class Workload(_Model):
-    """A whole workload file. See ``docs/workload-file.md``."""
+    """A whole workload file. See ``docs/workload-file.md``.
+
+    Attributes:
+        engines: the engine of each writer; in a file ``writers: 4`` (of Spark's) or ``writers: {spark: 3, duckdb: 1}``.
+    """
 
     workload: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
     description: str = ""
@@ -147,7 +189,7 @@ class Workload(_Model):
     catalog: str = "rest"
     catalog_properties: dict[str, str] = {}
     tables: Annotated[tuple[TableSpec, ...], Field(min_length=1, max_length=64)]
-    writers: Annotated[int, Field(ge=1, le=64)] = 4
+    engines: Annotated[tuple[str, ...], Field(alias="writers"), BeforeValidator(_each_engine)] = (SPARK,) * 4
     keys: KeySpec = KeySpec()
     length: Length | None = None
     rate: Annotated[float, Field(gt=0, le=1e6)] | None = None
@@ -162,6 +204,23 @@ class Workload(_Model):
     allow: tuple[str, ...] = ()
     stop_when: Literal["unreadable"] | None = None
     assertions: Annotated[dict[str, Threshold], Field(alias="assert")] = {}
+
+    @property
+    def writers(self) -> int:
+        """How many writers there are, of all engines."""
+        return len(self.engines)
+
+    def members(self, phase: Phase) -> tuple[int, ...]:
+        """The writers that take part in a phase: the first so many of all, or of each engine."""
+        if not isinstance(phase.writers, dict):
+            return tuple(range(phase.writers or self.writers))
+        left = dict(phase.writers)
+        found = []
+        for n, name in enumerate(self.engines):
+            if left.get(name, 0) > 0:
+                left[name] -= 1
+                found.append(n)
+        return tuple(found)
 
     def resolved_phases(self) -> tuple[Phase, ...]:
         """The phases with every value filled in; one called ``main`` when the file has only ``length``."""
@@ -334,8 +393,7 @@ def problems(w: Workload) -> Iterator[Problem]:
                 yield (("phases", i, "tables", j), f"tables: unknown table {t!r}; allowed: {', '.join(names)}")
         if p.tables == ():
             yield (("phases", i, "tables"), "tables: names no table; leave the key out for all tables")
-        if p.writers is not None and p.writers > w.writers:
-            yield (("phases", i, "writers"), f"writers: the workload has only {w.writers}; raise writers at the top")
+        yield from _phase_writers(w, i, p)
     for n in w.clocks:
         if n >= w.writers:
             yield (("clocks", str(n)), f"clocks: there is no writer {n}; the workload has {w.writers}, from 0")
@@ -345,8 +403,44 @@ def problems(w: Workload) -> Iterator[Problem]:
                 ("allow", i),
                 f"allow: {name} is in expect, too; keep it in expect if it must be found, in allow if it may be",
             )
+    yield from _engine_problems(w)
     yield from _nemesis_problems(w)
     yield from _metric_problems(w.assertions)
+
+
+def _phase_writers(w: Workload, i: int, p: Phase) -> Iterator[Problem]:
+    """More writers in a phase than the workload has."""
+    at: KeyPath = ("phases", i, "writers")
+    if isinstance(p.writers, int) and p.writers > w.writers:
+        yield (at, f"writers: the workload has only {w.writers}; raise writers at the top")
+    elif isinstance(p.writers, dict):
+        for name, n in p.writers.items():
+            if n > (there := w.engines.count(name)):
+                yield ((*at, name), f"writers: the workload has only {there} of {name}; raise writers at the top")
+
+
+def _engine_problems(w: Workload) -> Iterator[Problem]:
+    """Engines that do not exist, and engines that can do none of the operations that they would be given."""
+    for name in dict.fromkeys(w.engines):
+        if name not in ENGINES:
+            yield (("writers", name), f"writers: {unknown('engine', name, ENGINES)}")
+    tables = {t.name: t for t in w.tables}
+    for phase in w.resolved_phases():
+        for name in dict.fromkeys(w.engines[n] for n in w.members(phase) if w.engines[n] in ENGINES):
+            wanted = [k for k, spec in (phase.operations or {}).items() if spec.weight and k in KINDS]
+            able = (
+                ENGINES[name].can(k, tables[t])
+                for k in wanted
+                for t in (phase.operations or {})[k].tables or phase.tables or tuple(tables)
+                if t in tables
+            )
+            if wanted and not any(able):
+                can = [k for k in KINDS if any(ENGINES[name].can(k, t) for t in w.tables)]
+                yield (
+                    ("writers", name),
+                    f"writers: {name} can do none of the operations of phase {phase.name}: {', '.join(wanted)}; it can do "
+                    f"{', '.join(can) or 'nothing on these tables'}",
+                )
 
 
 def property_problems(tables: tuple[TableSpec, ...]) -> Iterator[Problem]:
@@ -387,6 +481,9 @@ def _nemesis_problems(w: Workload) -> Iterator[Problem]:
         for n in fault.writers or ():
             if n >= w.writers:
                 yield ((*at, "writers"), f"writers: there is no writer {n}; the workload has {w.writers}, from 0")
+        if fault.whose not in ("all", "one", *w.engines):
+            allowed = ", ".join(("all", "one", *dict.fromkeys(w.engines)))
+            yield ((*at, "whose"), f"whose: no writer is {fault.whose}'s; allowed: {allowed}")
         if fault.do is not None and fault.do not in KINDS:
             yield ((*at, "do"), f"do: {unknown('operation', fault.do, KINDS)}")
 

@@ -1,0 +1,1 @@
+"""Which engines write, and what do they promise?"""

@@ -1,0 +1,150 @@
+"""What an engine is to icequake: which operations it can do, what it promises of them, and how they are executed.
+
+An engine writes to the same tables as all others, through the same catalog. One file of this folder says everything of one engine, and
+two sides use it. The orchestrator and the checkers ask for facts: :attr:`Engine.promises`, :meth:`Engine.outcome`. A process of its own for
+each writer (``harness.writers.engine_session``) calls :meth:`Guest.open` and executes operations; only there is the engine's library imported.
+
+An operation means the same whoever executes it (``workloads.operations``). What differs is the promise: the isolation level that an
+operation may rely on beside concurrent ones. A checker holds each operation to its own engine's promise, so one engine's
+broken promise is never laid on another.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+from workloads.operations.kind import Arguments
+from workloads.operations.kinds import KINDS
+from workloads.tables import TableSpec
+
+Level = Literal["serializable", "snapshot"]
+ErrorChain = Sequence[Sequence[str]]
+"""``[[class, message], ...]``, outermost first."""
+
+
+class GuestError(Exception):
+    """An engine's error with a chain of its own, such as that of a Java exception in another process."""
+
+    def __init__(self, chain: ErrorChain) -> None:
+        super().__init__("; ".join(f"{name}: {text}" for name, text in chain))
+        self.chain = chain
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What an engine promises operations of one kind, on a table that other writers change meanwhile.
+
+    Attributes:
+        level: the isolation level; None: the one that the table's own properties name.
+        at_commit: it is evaluated on the snapshot that it commits on, because it scans nothing before.
+        blind_append: it validates nothing although it read the table.
+        source: where this is written: a class or function of the engine's code at a tag, or its documentation.
+    """
+
+    level: Level | None = None
+    at_commit: bool = False
+    blind_append: bool = False
+    source: str = ""
+
+
+class Client(Protocol):
+    """One connection of an engine to a catalog, in a writer's process. One operation at a time."""
+
+    def execute(self, op: str, f: str, value: Arguments, table: TableSpec, identifier: tuple[str, str]) -> Any:
+        """Execute one operation and return its result, as ``Kind`` defines it; None if it has none.
+
+        Args:
+            op: the operation's id; its snapshots carry it if the engine lets one set their properties.
+            f: name of its kind, one of :attr:`Engine.promises`.
+            identifier: namespace and table.
+
+        Raises:
+            Exception: whatever the engine raises; :meth:`Engine.outcome` says what it means.
+        """
+
+    def alive(self) -> bool:
+        """Whether it can execute further operations."""
+
+    def close(self) -> None:
+        """End it, and every process that it started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How an engine reaches the stack, in plain values.
+
+    Attributes:
+        catalog: name of the catalog (``compose.catalogs``), or of the user's own.
+        properties: of Iceberg's Java client for that catalog, such as ``type`` and ``uri``.
+        pyiceberg: of ``pyiceberg.catalog.load_catalog``; None if PyIceberg has no such catalog.
+        s3: URL of the object store; ``access_key``, ``secret_key``, ``region``: for it.
+        warehouse: where tables lie, ``s3://…``.
+        spark: all properties of a Spark session that reaches the stack.
+        scratch: a folder for this writer only, which outlives its replacements.
+        files: what :mod:`compose.install.engines` installed for this engine, by name: folders, class paths, programs.
+    """
+
+    catalog: str
+    properties: Mapping[str, str]
+    pyiceberg: Mapping[str, str] | None
+    s3: str
+    access_key: str
+    secret_key: str
+    region: str
+    warehouse: str
+    spark: Mapping[str, str]
+    scratch: str
+    files: Mapping[str, Any]
+
+
+class Engine:
+    """The facts of one engine. Stateless."""
+
+    name: ClassVar[str]
+    """As in ``writers:`` of a workload file."""
+    title: ClassVar[str]
+    """As in sentences."""
+    promises: ClassVar[Mapping[str, Promise]] = {}
+    """Kind → what it promises: the kinds that it can do."""
+    marks: ClassVar[bool] = False
+    """Whether its snapshots carry the operation's id in their summary."""
+    catalogs: ClassVar[frozenset[str] | None] = None
+    """Values of ``type`` in the properties of Iceberg's Java client that it can reach; None: every catalog."""
+    definite: ClassVar[frozenset[str]] = frozenset()
+    """Classes of errors that mean that an operation had no effect."""
+    conflicts: ClassVar[frozenset[str]] = frozenset()
+    """Classes by which it gives up because of a concurrent commit."""
+
+    def can(self, f: str, table: TableSpec) -> bool:
+        """Whether it can do operations of a kind on a table."""
+        return f in self.promises
+
+    def promise(self, f: str, table: TableSpec) -> Promise:
+        """What it promises of a kind on a table; the default promise for a kind that it does not know."""
+        return self.promises.get(f, Promise())
+
+    def outcome(self, f: str, error: ErrorChain) -> Literal["fail", "info"]:
+        """What an error says of an operation's effect: certainly none (``fail``), or unknown, which is the default."""
+        kind = KINDS.get(f)
+        if kind is not None and not kind.commits:
+            return "fail"
+        return "fail" if any(name in self.definite for name, _ in error) else "info"
+
+    def conflict(self, error: ErrorChain) -> str | None:
+        """The class, without its package, by which a concurrent commit made it give up; None for another error."""
+        found = [name for name, _ in error if name in self.conflicts]
+        return found[-1].rsplit(".", 1)[-1] if found else None
+
+
+class Guest(Engine, ABC):
+    """An engine beside Spark's batch writers: each writer is a process that opens a client and executes operations with it."""
+
+    needs: ClassVar[str | None] = None
+    """What ``compose.install.engines`` installs for it when it is first needed; None: it runs with what every run has."""
+
+    @abstractmethod
+    def open(self, access: Access) -> Client:
+        """Connect; called in the writer's process."""

@@ -1,0 +1,28 @@
+"""Spark: the engine that does everything. Its drivers are ``harness.writers.session``; here are only its facts."""
+
+from __future__ import annotations
+
+from workloads.engines.engine import Engine, Promise
+from workloads.operations.kinds import KINDS
+from workloads.tables import TableSpec
+
+
+class Spark(Engine):
+    """Spark SQL with Iceberg's runtime. The table's own properties say at which isolation level."""
+
+    name = "spark"
+    title = "Spark"
+    marks = True
+
+    def can(self, f: str, table: TableSpec) -> bool:
+        return f in KINDS
+
+    def promise(self, f: str, table: TableSpec) -> Promise:
+        """``write.<command>.isolation-level`` in the table's own properties overrides its ``isolation``; Iceberg ignores its case
+        (``IsolationLevel.fromName``). A DELETE of a whole partition is evaluated on the base that it commits on, at every level
+        (``DeleteFiles.deleteFromRowFilter``), and so is an INSERT OVERWRITE.
+        """
+        kind = KINDS.get(f)
+        if kind is None:
+            return Promise()
+        return Promise(at_commit=kind.at_commit(table), blind_append=kind.blind_append)
