@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compose.install import releases
+from compose.install import flink, releases
 from compose.install.cache import SetupError, home
 
 
@@ -61,8 +61,14 @@ def _packages(name: str) -> tuple[Callable[[Path], Files], Callable[[Path], bool
     return install, lambda place: (releases.environment_path(place, lock) / "bin" / "python").exists()
 
 
+def _flink(place: Path) -> Files:
+    found = flink.ensure(place)
+    return Files(plain={"java": str(found.java), "class_path": found.class_path, "main": flink.MAIN})
+
+
 EXTRAS: Mapping[str, Extra] = {
     "duckdb": Extra("DuckDB with its Iceberg extension", 60, *_packages("duckdb")),
+    "flink": Extra("Flink with its Iceberg runtime", 350, _flink, flink.in_place),
 }
 """Name → what can be installed; an engine names it in ``Guest.needs``."""
 

@@ -1,7 +1,7 @@
 """Flink for writers of that engine: its jars out of a package of PyPI, Iceberg's runtime for it, and icequake's own Java classes.
 
-    flink = flink.ensure(installation)
-    [flink.java, "-cp", flink.class_path, "FlinkWorker"]
+    found = flink.ensure(home())
+    [found.java, "-cp", found.class_path, flink.MAIN]
 
 No run needs it except one with Flink writers, so it is installed at the first use. Flink publishes its jars as the source archive of a
 package, which pip fetches and compares with ``flink.lock``; only the jars named there are kept. Hadoop's client, which Iceberg's catalogs
@@ -24,7 +24,7 @@ from compose.install import ensure as install
 from compose.install import jars, jdk
 from compose.install.bootstrap import pip_environment
 from compose.install.cache import SetupError, arriving, exclusive, sweep
-from compose.install.installation import Installation, spark_home
+from compose.install.installation import spark_home
 from compose.install.progress import Progress, for_stream
 
 LOCK = Path(__file__).with_name("flink.lock")
@@ -92,28 +92,27 @@ def in_place(home: Path) -> bool:
     return there and read_lock().folder(home).is_dir()
 
 
-def ensure(ready: Installation, *, progress: Progress | None = None) -> Flink:
-    """Install what is missing and return it. Raises SetupError.
+def ensure(place: Path, *, progress: Progress | None = None) -> Flink:
+    """Install what is missing in the cache folder and return it. Raises SetupError.
 
     The first call downloads 350 MB and keeps 250 MB of them; it takes about a minute. Later calls cost some file look-ups.
     """
-    install.provide(ready, [CONF], progress=progress)
-    lock = read_lock()
-    folder = lock.folder(ready.home)
-    libraries = [folder / jar.name for jar in lock.jars]
-    libraries += install.paths(ready, CONF)
+    kit, spark, lock, iceberg = jdk.pick(), spark_home(), read_lock(), jars.of([CONF], jars.read_lock())
+    folder = lock.folder(place)
+    libraries = [*(folder / jar.name for jar in lock.jars), *(jar.path(place) for jar in iceberg)]
     for pattern in FROM_PYSPARK:
-        libraries += sorted((spark_home() / "jars").glob(pattern))
-    classes = install.classes_folder(ready.home, "flink-classes", SOURCES, libraries)
-    if not (folder.is_dir() and classes.is_dir()):
-        with exclusive(ready.home / "install.lock"):
-            sweep(ready.home)
+        libraries += sorted((spark / "jars").glob(pattern))
+    classes = install.classes_folder(place, "flink-classes", SOURCES, libraries)
+    if not (in_place(place) and classes.is_dir()):
+        progress = progress or for_stream()
+        with exclusive(place / "install.lock"):
+            sweep(place)
+            jars.provide(iceberg, place, jars.Ivy(kit.java, spark, place), progress)
             if not folder.is_dir():
-                _fetch(lock, folder, progress or for_stream())
-            install.compile_folder(SOURCES, jdk.pick().javac, libraries, classes)
-    runtime = next(jar for jar in jars.of([CONF], jars.read_lock()) if jar.artifact.startswith("iceberg-flink-runtime"))
-    class_path = os.pathsep.join(map(str, (classes, *libraries)))
-    return Flink(ready.java, class_path, lock.version, runtime.version)
+                _fetch(lock, folder, progress)
+            install.compile_folder(SOURCES, kit.javac, libraries, classes)
+    runtime = next(jar for jar in iceberg if jar.artifact.startswith("iceberg-flink-runtime"))
+    return Flink(kit.java, os.pathsep.join(map(str, (classes, *libraries))), lock.version, runtime.version)
 
 
 def damaged(home: Path) -> list[str]:
@@ -129,9 +128,8 @@ def damaged(home: Path) -> list[str]:
 
 def _fetch(lock: Lock, folder: Path, progress: Progress) -> None:
     """Download the archive with pip, which compares its hash, and keep the jars. Raises SetupError."""
-    step_name = f"Flink {lock.version}"
     with arriving(folder) as kept, tempfile.TemporaryDirectory(prefix=".arriving-", dir=folder.parent) as scratch:
-        with progress.step(step_name, lock.archive.size, "bytes") as step:
+        with progress.step(f"Flink {lock.version}", lock.archive.size, "bytes") as step:
             pins, log = Path(scratch, "pins"), Path(scratch, "pip.log")
             pins.write_text(f"{lock.package}=={lock.version} --hash=sha256:{lock.archive.sha256}\n")
             command = [
@@ -168,7 +166,9 @@ def _unpack(archive: Path, lock: Lock, into: Path) -> None:
         for member in tar:
             path = Path(member.name)
             jar = wanted.get(path.name)
-            source = tar.extractfile(member) if jar and path.parts[1:-1] == ("deps", "lib") and member.isfile() else None
+            source = (
+                tar.extractfile(member) if jar and path.parts[1:-1] == ("deps", "lib") and member.isfile() else None
+            )
             if jar is None or source is None:
                 continue
             target = into / jar.name

@@ -426,6 +426,18 @@ def _engine_problems(w: Workload) -> Iterator[Problem]:
             yield (("writers", name), f"writers: {unknown('engine', name, ENGINES)}")
     tables = {t.name: t for t in w.tables}
     for phase in w.resolved_phases():
+        present = [ENGINES[name] for name in dict.fromkeys(w.engines[n] for n in w.members(phase)) if name in ENGINES]
+        for kind, spec in (phase.operations or {}).items():
+            if kind not in KINDS or not spec.weight:
+                continue
+            theirs = [tables[t] for t in spec.tables or phase.tables or tuple(tables) if t in tables]
+            if theirs and present and not any(engine.can(kind, t) for engine in present for t in theirs):
+                others = [name for name, engine in ENGINES.items() if any(engine.can(kind, t) for t in theirs)]
+                yield (
+                    ("operations", kind),
+                    f"operations: no writer of phase {phase.name} can do {kind} on {', '.join(t.name for t in theirs)}; "
+                    f"engines that can: {', '.join(others) or 'none'}",
+                )
         for name in dict.fromkeys(w.engines[n] for n in w.members(phase) if w.engines[n] in ENGINES):
             wanted = [k for k, spec in (phase.operations or {}).items() if spec.weight and k in KINDS]
             able = (
@@ -486,6 +498,8 @@ def _nemesis_problems(w: Workload) -> Iterator[Problem]:
             yield ((*at, "whose"), f"whose: no writer is {fault.whose}'s; allowed: {allowed}")
         if fault.do is not None and fault.do not in KINDS:
             yield ((*at, "do"), f"do: {unknown('operation', fault.do, KINDS)}")
+        elif fault.do is not None and not KINDS[fault.do].in_spark:
+            yield ((*at, "do"), f"do: the nemesis's own writer is Spark's, which cannot do {fault.do}")
 
 
 LIBRARY = Path(__file__).parents[1]
