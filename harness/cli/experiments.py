@@ -19,6 +19,7 @@ from harness.cli.options import (
     BadArgument,
     IcebergOption,
     StoreOption,
+    WritersOption,
     anywhere,
     known_catalog,
     listed,
@@ -202,7 +203,7 @@ def compare(
         str | None, typer.Option(help="Length of each run as a time (90s, 5m); overrides the file.")
     ] = None,
     ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None,
-    writers: Annotated[int | None, typer.Option(min=1, max=64, help="Number of writers; overrides the file.")] = None,
+    writers: WritersOption = None,
     no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults.")] = False,
     clean: Annotated[
         bool, typer.Option("--clean", help="Drop the tables that the runs made in your own catalogs.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +20,15 @@ IcebergOption = Annotated[
     typer.Option(
         "--iceberg",
         help="Iceberg of the writers: a release (`list versions`), or the path of a runtime jar that you built; default: the newest release.",
+    ),
+]
+
+
+WritersOption = Annotated[
+    str | None,
+    typer.Option(
+        "--writers",
+        help="Number of writers, or how many of each engine: 4, spark=3,duckdb=1 (`list engines`); overrides the file.",
     ),
 ]
 
@@ -130,7 +139,37 @@ def user_services(catalog: str, s3: str | None, spark: str | None) -> Any:
     return found
 
 
-def overridden(file: Any, writers: int | None, ops: int | None, time: str | None, *, no_nemesis: bool) -> Any:
+def writers_of(text: str, now: Sequence[str]) -> tuple[str, ...]:
+    """The engine of each writer as ``--writers`` gives them; a plain number keeps the one engine that the file has (``now``)."""
+    from workloads.engines.engines import ENGINES
+    from workloads.file.meant import unknown
+    from workloads.file.workload import MOST_WRITERS
+
+    found: list[str] = []
+    for part in text.split(","):
+        name, equals, number = part.strip().rpartition("=")
+        if not number.isdecimal():
+            raise BadArgument(f"--writers {text}: give a number, or how many of each engine: spark=3,duckdb=1")
+        if not equals and len({*now}) > 1:
+            have = ",".join(f"{e}={now.count(e)}" for e in dict.fromkeys(now))
+            raise BadArgument(f"--writers {text}: the file has several engines; say how many of each, such as {have}")
+        if equals and name not in ENGINES:
+            raise BadArgument(f"--writers {text}: {unknown('engine', name, ENGINES)}")
+        found += [name if equals else now[0]] * min(int(number), MOST_WRITERS + 1)
+    if not 1 <= len(found) <= MOST_WRITERS:
+        raise BadArgument(f"--writers {text}: must be 1 to {MOST_WRITERS} in all")
+    return tuple(found)
+
+
+def fewer(phase: Any, engines: Sequence[str]) -> Any:
+    """A phase with no more writers than there are, as far as it has a number of its own."""
+    if isinstance(phase.writers, dict):
+        left = {name: min(n, engines.count(name)) for name, n in phase.writers.items()}
+        return phase.model_copy(update={"writers": {k: n for k, n in left.items() if n} or None})
+    return phase.model_copy(update={"writers": min(phase.writers, len(engines))}) if phase.writers else phase
+
+
+def overridden(file: Any, writers: str | None, ops: int | None, time: str | None, *, no_nemesis: bool) -> Any:
     """The workload of a file, changed by the options."""
     from nemesis.faults.lengths import seconds
     from workloads.file.workload import Length
@@ -140,10 +179,9 @@ def overridden(file: Any, writers: int | None, ops: int | None, time: str | None
     workload = file.workload
     update: dict[str, Any] = {"nemesis": None} if no_nemesis else {}
     if writers is not None:
-        update["writers"] = writers
-        update["phases"] = tuple(
-            p.model_copy(update={"writers": min(p.writers, writers)}) if p.writers else p for p in workload.phases
-        )
+        engines = writers_of(writers, workload.engines)
+        update["engines"] = engines
+        update["phases"] = tuple(fewer(p, engines) for p in workload.phases)
     if ops is not None or time is not None:
         try:
             length = Length(ops=ops) if ops is not None else Length(time=seconds(time))

@@ -16,6 +16,7 @@ from harness.cli.crash import details_in
 from harness.cli.options import (
     IcebergOption,
     StoreOption,
+    WritersOption,
     anywhere,
     known_catalog,
     overridden,
@@ -34,7 +35,7 @@ def run(
         int | None, typer.Option(min=0, help="Seed of the operations; default: the file's, else a new one.")
     ] = None,
     store: StoreOption = Path("store"),
-    writers: Annotated[int | None, typer.Option(min=1, max=64, help="Number of writers; overrides the file.")] = None,
+    writers: WritersOption = None,
     ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None,
     time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m); overrides the file.")] = None,
     catalog: Annotated[

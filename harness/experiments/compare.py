@@ -88,7 +88,7 @@ class Order:
 
     def header(self) -> dict[str, Any]:
         """The facts that all runs of one comparison share."""
-        spec = self.workload.model_dump(mode="json", exclude={"catalog", "seed"}, exclude_defaults=True)
+        spec = self.workload.model_dump(mode="json", by_alias=True, exclude={"catalog", "seed"}, exclude_defaults=True)
         return {"format": FORMAT, "workload": _written_down(spec), "parallel": self.parallel}
 
     def turns(self) -> list[tuple[Contender, int]]:

@@ -412,7 +412,7 @@ def test_a_catalog_of_the_users_that_does_not_answer_is_a_row_without_its_secret
 
 def test_another_workload_in_the_same_folder_is_refused_with_what_differs(tmp_path: Path) -> None:
     kept(tmp_path, ran(REST, 1))
-    other = SPEC.model_copy(update={"writers": 2})
+    other = SPEC.model_copy(update={"engines": ("spark",) * 2})
     with pytest.raises(compare.CompareError, match=r"with another writers; give another --into"):
         whole(tmp_path, order([REST, JDBC], [1], other)).measure()
     # The catalog that the file names does not matter: the comparison says which.

@@ -208,7 +208,11 @@ def test_true_is_no_whole_number(model: type[BaseModel], at: tuple[str, ...]) ->
 
 def test_the_numbers_of_a_file_are_found() -> None:
     found = {*whole_numbers(Workload)}
-    assert {("writers",), ("tables", "0", "partitions"), ("nemesis", "faults", "0", "writers", "0")} <= found
+    assert {
+        ("phases", "0", "writers"),
+        ("tables", "0", "partitions"),
+        ("nemesis", "faults", "0", "writers", "0"),
+    } <= found
     assert {("operations", "0", "writer"), ("final", "insert", "0")} <= {*whole_numbers(Scenario)}
 
 
