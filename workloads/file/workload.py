@@ -439,33 +439,35 @@ def _engine_problems(w: Workload) -> Iterator[Problem]:
             yield (("writers", name), f"writers: {unknown('engine', name, ENGINES)}")
     tables = {t.name: t for t in w.tables}
     for phase in w.resolved_phases():
-        present = [ENGINES[name] for name in dict.fromkeys(w.engines[n] for n in w.members(phase)) if name in ENGINES]
-        for kind, spec in (phase.operations or {}).items():
-            if kind not in KINDS or not spec.weight:
-                continue
-            theirs = [tables[t] for t in spec.tables or phase.tables or tuple(tables) if t in tables]
-            if theirs and present and not any(engine.can(kind, t) for engine in present for t in theirs):
-                others = [name for name, engine in ENGINES.items() if any(engine.can(kind, t) for t in theirs)]
-                yield (
-                    ("operations", kind),
-                    f"operations: no writer of phase {phase.name} can do {kind} on {', '.join(t.name for t in theirs)}; "
-                    f"engines that can: {', '.join(others) or 'none'}",
-                )
-        for name in dict.fromkeys(w.engines[n] for n in w.members(phase) if w.engines[n] in ENGINES):
-            wanted = {
-                k: spec.tables or phase.tables or tuple(tables)
-                for k, spec in (phase.operations or {}).items()
-                if spec.weight
-            }
-            if not wanted.keys() <= KINDS.keys() or not all({*among} <= {*tables} for among in wanted.values()):
-                continue  # said elsewhere
-            if wanted and not any(ENGINES[name].can(k, tables[t]) for k, among in wanted.items() for t in among):
+        wanted = {
+            k: spec.tables or phase.tables or tuple(tables)
+            for k, spec in (phase.operations or {}).items()
+            if spec.weight
+        }
+        if not wanted.keys() <= KINDS.keys() or not all({*among} <= {*tables} for among in wanted.values()):
+            continue  # said elsewhere
+        present = [name for name in dict.fromkeys(w.engines[n] for n in w.members(phase)) if name in ENGINES]
+        idle = [k for k in wanted if present and not any(_can(name, k, wanted[k], tables) for name in present)]
+        for kind in idle:
+            others = [name for name in ENGINES if _can(name, kind, wanted[kind], tables)]
+            yield (
+                ("operations", kind),
+                f"operations: no writer of phase {phase.name} can do {kind} on {', '.join(wanted[kind])}; engines that can: "
+                f"{', '.join(others) or 'none'}",
+            )
+        for name in present:
+            if len(idle) < len(wanted) and not any(_can(name, k, among, tables) for k, among in wanted.items()):
                 can = [k for k in KINDS if any(ENGINES[name].can(k, t) for t in w.tables)]
                 yield (
                     ("writers", name),
                     f"writers: {name} can do none of the operations of phase {phase.name}: {', '.join(wanted)}; it can do "
                     f"{', '.join(can) or 'nothing on these tables'}",
                 )
+
+
+def _can(engine: str, f: str, among: tuple[str, ...], tables: Mapping[str, TableSpec]) -> bool:
+    """Whether an engine can do a kind of operation on one of the tables."""
+    return any(ENGINES[engine].can(f, tables[t]) for t in among)
 
 
 def property_problems(tables: tuple[TableSpec, ...]) -> Iterator[Problem]:
