@@ -15,7 +15,7 @@ from typing import Literal
 
 import psutil
 
-from compose.install import jars, jdk, minio_build, postgres_files, releases
+from compose.install import engines, flink, jars, jdk, minio_build, postgres_files, releases
 from compose.install.cache import SetupError, home
 from compose.install.ensure import CONFS
 
@@ -49,6 +49,7 @@ def examine(*, store: Path = Path("store")) -> list[Examined]:
         ("jdk", java),
         ("make", make),
         ("jars", lambda: jar_configurations(place)),
+        ("engines", lambda: other_engines(place)),
         ("minio", lambda: minio(place)),
         ("postgres", postgres),
         ("disk: cache", lambda: disk("disk: cache", place, 0 if minio_build.binary(place).exists() else SETUP_SPACE)),
@@ -119,9 +120,9 @@ def make() -> Iterator[Examined]:
 
 
 def jar_configurations(place: Path) -> Iterator[Examined]:
-    """One finding for each configuration of the lock; every jar present is read and its SHA-256 compared."""
+    """One finding for each configuration of the lock but those of :func:`other_engines`; every jar present is read and its SHA-256 compared."""
     locked = jars.read_lock()
-    for conf in dict.fromkeys(conf for jar in locked for conf in jar.confs):
+    for conf in dict.fromkeys(conf for jar in locked for conf in jar.confs if conf != flink.CONF):
         wanted = jars.of([conf], locked)
         there = [jar for jar in wanted if jar.path(place).is_file()]
         wrong = [jar for jar in there if jars.sha256(jar.path(place)) != jar.sha256]
@@ -137,6 +138,20 @@ def jar_configurations(place: Path) -> Iterator[Examined]:
             yield Examined(name, "missing", detail, remedy, required)
         else:
             yield Examined(name, "ok", f"{len(wanted)} verified ({size})", required=required)
+
+
+def other_engines(place: Path) -> Iterator[Examined]:
+    """One finding for each part that only an engine beside Spark needs; the files of those that are there are read."""
+    for name, extra in engines.EXTRAS.items():
+        remedy = f"{setup_command()} --engine {name}"
+        if not extra.in_place(place):
+            detail = f"{extra.title}: {extra.megabytes} MB to download"
+            yield Examined(f"engine: {name}", "missing", detail, remedy, required=False)
+        elif wrong := extra.damaged(place):
+            detail = f"{', '.join(wrong[:3])}: not the files of the lock; remove {', '.join(sorted({str(w.parent) for w in wrong}))}"
+            yield Examined(f"engine: {name}", "wrong", detail, remedy, required=False)
+        else:
+            yield Examined(f"engine: {name}", "ok", extra.title, required=False)
 
 
 def minio(place: Path) -> Iterator[Examined]:

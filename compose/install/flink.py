@@ -115,15 +115,12 @@ def ensure(place: Path, *, progress: Progress | None = None) -> Flink:
     return Flink(kit.java, os.pathsep.join(map(str, (classes, *libraries))), lock.version, runtime.version)
 
 
-def damaged(home: Path) -> list[str]:
-    """The kept jars that are missing or are not those of the lock. It reads all of them: 210 MB."""
+def damaged(place: Path) -> list[Path]:
+    """The kept jars, and Iceberg's, that are missing or are not those of the locks. It reads all of them: 310 MB."""
     lock = read_lock()
-    wrong = []
-    for jar in lock.jars:
-        path = lock.folder(home) / jar.name
-        if not path.is_file() or jars.sha256(path) != jar.sha256:
-            wrong.append(jar.name)
-    return wrong
+    expected = [(lock.folder(place) / jar.name, jar.sha256) for jar in lock.jars]
+    expected += [(jar.path(place), jar.sha256) for jar in jars.of([CONF], jars.read_lock())]
+    return [path for path, digest in expected if not path.is_file() or jars.sha256(path) != digest]
 
 
 def _fetch(lock: Lock, folder: Path, progress: Progress) -> None:
