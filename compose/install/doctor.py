@@ -15,8 +15,9 @@ from typing import Literal
 
 import psutil
 
-from compose.install import engines, flink, jars, jdk, minio_build, postgres_files, releases
+from compose.install import flink, jars, jdk, minio_build, postgres_files, releases
 from compose.install.cache import SetupError, home
+from compose.install.engines import EXTRAS
 from compose.install.ensure import CONFS
 
 State = Literal["ok", "missing", "wrong"]
@@ -49,9 +50,9 @@ def examine(*, store: Path = Path("store")) -> list[Examined]:
         ("jdk", java),
         ("make", make),
         ("jars", lambda: jar_configurations(place)),
-        ("engines", lambda: other_engines(place)),
         ("minio", lambda: minio(place)),
         ("postgres", postgres),
+        ("engines", lambda: engines(place)),
         ("disk: cache", lambda: disk("disk: cache", place, 0 if minio_build.binary(place).exists() else SETUP_SPACE)),
         ("disk: store", lambda: disk("disk: store", store, STORE_SPACE)),
         ("memory", memory),
@@ -120,7 +121,7 @@ def make() -> Iterator[Examined]:
 
 
 def jar_configurations(place: Path) -> Iterator[Examined]:
-    """One finding for each configuration of the lock but those of :func:`other_engines`; every jar present is read and its SHA-256 compared."""
+    """One finding for each configuration of the lock but those of :func:`engines`; every jar present is read and its SHA-256 compared."""
     locked = jars.read_lock()
     for conf in dict.fromkeys(conf for jar in locked for conf in jar.confs if conf != flink.CONF):
         wanted = jars.of([conf], locked)
@@ -140,18 +141,16 @@ def jar_configurations(place: Path) -> Iterator[Examined]:
             yield Examined(name, "ok", f"{len(wanted)} verified ({size})", required=required)
 
 
-def other_engines(place: Path) -> Iterator[Examined]:
-    """One finding for each part that only an engine beside Spark needs; the files of those that are there are read."""
-    for name, extra in engines.EXTRAS.items():
+def engines(place: Path) -> Iterator[Examined]:
+    """One finding for each engine that is installed when a run first uses it; the files of one that is there are compared with its lock."""
+    for name, extra in EXTRAS.items():
         remedy = f"{setup_command()} --engine {name}"
-        if not extra.in_place(place):
-            detail = f"{extra.title}: {extra.megabytes} MB to download"
-            yield Examined(f"engine: {name}", "missing", detail, remedy, required=False)
-        elif wrong := extra.damaged(place):
-            detail = f"{', '.join(wrong[:3])}: not the files of the lock; remove {', '.join(sorted({str(w.parent) for w in wrong}))}"
-            yield Examined(f"engine: {name}", "wrong", detail, remedy, required=False)
-        else:
-            yield Examined(f"engine: {name}", "ok", extra.title, required=False)
+        state: State = "ok" if extra.in_place(place) else "missing"
+        detail = extra.title if state == "ok" else f"{extra.title} ({extra.megabytes} MB)"
+        if state == "ok" and (wrong := extra.damaged(place)):
+            state, detail = "wrong", f"not the files of its lock: {', '.join(map(str, wrong[:3]))}"
+            remedy = f"rm -r {' '.join(sorted({str(path.parent) for path in wrong}))} && {remedy}"
+        yield Examined(f"engine: {name}", state, detail, remedy, required=False)
 
 
 def minio(place: Path) -> Iterator[Examined]:

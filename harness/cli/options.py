@@ -33,6 +33,12 @@ WritersOption = Annotated[
 ]
 
 
+OperationsOption = Annotated[
+    str | None,
+    typer.Option("--operations", help="Only these kinds of operations of the file: insert,delete."),
+]
+
+
 StoreOption = Annotated[Path, typer.Option("--store", help="Folder of all runs.", show_default=True)]
 
 
@@ -122,6 +128,14 @@ def known_catalog(name: str, *, own_file: bool = True) -> str:
     return name
 
 
+def reachable(engines: Iterable[str], catalog: str) -> None:
+    """Raises BadArgument if one of these engines cannot write to the catalog."""
+    from harness.run.reach import unreachable
+
+    if (reason := unreachable(engines, catalog)) is not None:
+        raise BadArgument(f"writers: {reason}")
+
+
 def user_services(catalog: str, s3: str | None, spark: str | None) -> Any:
     """The user-supplied services of a run; each of them has answered."""
     from compose.catalogs import user_file
@@ -169,7 +183,39 @@ def fewer(phase: Any, engines: Sequence[str]) -> Any:
     return phase.model_copy(update={"writers": min(phase.writers, len(engines))}) if phase.writers else phase
 
 
-def overridden(file: Any, writers: str | None, ops: int | None, time: str | None, *, no_nemesis: bool) -> Any:
+def only(workload: Any, kinds: Sequence[str]) -> dict[str, Any]:
+    """The changes to a workload that leave only some of its kinds of operations.
+
+    Raises:
+        BadArgument: it has none of them, or not all.
+    """
+    from workloads.file.meant import unknown
+
+    phases = workload.resolved_phases()
+    have = list(dict.fromkeys(k for p in phases for k in p.operations))
+    for kind in kinds:
+        if kind not in have:
+            raise BadArgument(f"--operations {kind}: {unknown('operation of this file', kind, have)}")
+
+    def left(mix: Any) -> Any:
+        return mix and {k: spec for k, spec in mix.items() if k in kinds}
+
+    for p in phases:
+        if not any(spec.weight for spec in left(p.operations).values()):
+            raise BadArgument(f"--operations {','.join(kinds)}: leaves phase {p.name} without any operation")
+    changed = tuple(p.model_copy(update={"operations": left(p.operations)}) for p in workload.phases)
+    return {"operations": left(workload.operations) or workload.operations, "phases": changed}
+
+
+def overridden(
+    file: Any,
+    writers: str | None,
+    ops: int | None,
+    time: str | None,
+    *,
+    no_nemesis: bool,
+    operations: str | None = None,
+) -> Any:
     """The workload of a file, changed by the options."""
     from nemesis.faults.lengths import seconds
     from workloads.file.workload import Length
@@ -177,6 +223,8 @@ def overridden(file: Any, writers: str | None, ops: int | None, time: str | None
     if ops is not None and time is not None:
         raise BadArgument("--ops and --time: give one of them")
     workload = file.workload
+    if operations is not None:
+        workload = workload.model_copy(update=only(workload, listed("--operations", operations)))
     update: dict[str, Any] = {"nemesis": None} if no_nemesis else {}
     if writers is not None:
         engines = writers_of(writers, workload.engines)
@@ -188,7 +236,7 @@ def overridden(file: Any, writers: str | None, ops: int | None, time: str | None
         except ValueError as e:
             raise BadArgument(f"--time {time}: {e}") from None
         update |= {"length": length, "phases": ()}
-    given = (("--writers", writers), ("--ops", ops), ("--time", time))
+    given = (("--writers", writers), ("--operations", operations), ("--ops", ops), ("--time", time))
     options = " ".join(f"{option} {value}" for option, value in given if value is not None)
     return file.changed(workload.model_copy(update=update), options)
 

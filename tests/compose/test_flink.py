@@ -77,7 +77,10 @@ def test_only_the_named_jars_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        ({"x/deps/lib/one.jar": ONE, "x/deps/lib/two.jar": b"changed"}, "two.jar of apache-flink-libraries is not the file"),
+        (
+            {"x/deps/lib/one.jar": ONE, "x/deps/lib/two.jar": b"changed"},
+            "two.jar of apache-flink-libraries is not the file",
+        ),
         ({"x/deps/lib/one.jar": ONE}, "apache-flink-libraries==9.9 lacks two.jar"),
     ],
 )
@@ -105,10 +108,8 @@ def test_a_package_that_differs_is_refused_as_such() -> None:
     assert "is not the file that compose/install/flink.lock names" in flink._reason(flink.read_lock(), said)
 
 
-def test_the_doctor_says_how_to_get_it_and_finds_a_damaged_jar(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = {f.name: f for f in doctor.other_engines(tmp_path)}["engine: flink"]
+def test_the_doctor_says_how_to_get_it_and_finds_a_damaged_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {f.name: f for f in doctor.engines(tmp_path)}["engine: flink"]
     assert (found.state, found.required) == ("missing", False)
     assert found.remedy == "icequake setup --engine flink"
 

@@ -538,6 +538,9 @@ def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> Non
     [
         (["quick"], "give at least two catalogs or releases"),
         (["quick", "--catalog", "rest"], "give at least two catalogs or releases"),
+        (["quick", "--engine", "spark"], "give at least two catalogs, releases or engines"),
+        (["quick", "--engine", "spark,dukdb"], "unknown engine 'dukdb' (did you mean duckdb?)"),
+        (["quick", "--engine", "spark,duckdb", "--catalog", "jdbc"], "DuckDB cannot reach the catalog jdbc"),
         (["quick", "--catalog", "rest,jdcb"], "did you mean jdbc?"),
         (["quick", "--catalog", "rest,rest"], "rest is given twice"),
         (["quick", "--catalog", "rest,,jdbc"], "give names separated by commas"),
