@@ -27,7 +27,7 @@ import org.apache.iceberg.events.Listeners;
  * input and output:
  *
  * <ul>
- *   <li>at first, when the jobs that have a checkpoint run again: {@code {"ready": true, "jobs": n}}
+ *   <li>at first, when the jobs that ran before run again: {@code {"ready": true, "jobs": n}}
  *   <li>{@code {"op", "table", "mode": "append" | "upsert", "equality": [column], "rows": [{column: value}], "kill": point | null}} →
  *       {@code {"ok": true, "job", "checkpoint", "snapshot", "restarts"}} or
  *       {@code {"ok": false, "handed_over": bool, "error": [[class, message], ...]}}; {@code handed_over} is false if the job has got no row.
@@ -106,12 +106,13 @@ public final class FlinkWorker {
   }
 
   /**
-   * Starts the jobs that have a checkpoint, as whoever runs a streaming job does after a crash; returns how many there are. A job that cannot
-   * be restored now is tried again before its next operation.
+   * Starts the jobs that ran before, as whoever runs a streaming job does after a crash; returns how many there are. A job that cannot be
+   * restored in the time that they have together is tried again before its next operation.
    */
   private int restore() throws Exception {
     Path state = Path.of(settings.state);
     Files.createDirectories(state);
+    long deadline = StandingJob.deadline(settings.resolve_s);
     try (var folders = Files.newDirectoryStream(state, Files::isDirectory)) {
       for (Path folder : folders) {
         if (Files.exists(folder.resolve(StandingJob.WHAT))) {
@@ -119,7 +120,7 @@ public final class FlinkWorker {
           StandingJob job = new StandingJob(what, folder, cluster, settings);
           jobs.put(what.name(), job);
           try {
-            job.start();
+            job.start(deadline);
           } catch (Exception e) {
             System.err.println("icequake: " + what.name() + " is not restored yet: " + Errors.chain(e));
           }

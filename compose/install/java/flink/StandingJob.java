@@ -122,10 +122,9 @@ final class StandingJob {
 
   /**
    * Submits the job, from its last complete checkpoint if there is one, and waits until all its tasks run. The committer has then committed
-   * what that checkpoint holds and the table lacks.
+   * what that checkpoint holds and the table lacks. If it throws, the job has ended.
    */
-  void start() throws Exception {
-    long deadline = deadline(settings.resolve_s);
+  void start(long deadline) throws Exception {
     label(Files.exists(pending()) ? Files.readString(pending()) : "");
     JobGraph graph = graph();
     String checkpoint = lastCheckpoint();
@@ -133,11 +132,11 @@ final class StandingJob {
       graph.setSavepointRestoreSettings(SavepointRestoreSettings.forPath(checkpoint, false));
     }
     JobID submitted = graph.getJobID();
-    cluster.submitJob(graph).get(settings.resolve_s, TimeUnit.SECONDS);
+    cluster.submitJob(graph).get(left(deadline), TimeUnit.MILLISECONDS);
     try {
       while (!running(submitted)) {
         if (System.nanoTime() > deadline) {
-          throw new Ended("its tasks do not run after " + settings.resolve_s + " s", failure);
+          throw new Ended("its tasks do not run yet", failure);
         }
         Thread.sleep(POLL_MS); // Flink tells nobody
       }
@@ -158,7 +157,7 @@ final class StandingJob {
     }
     if (id == null) {
       try {
-        start();
+        start(deadline);
       } catch (Exception e) {
         return failed(e, false);
       }
@@ -198,8 +197,7 @@ final class StandingJob {
       if (log.awaitEmitted(end, POLL_MS)) {
         KillPoints.reached(KillPoints.BEFORE_CHECKPOINT);
         try {
-          long left = Math.max(1, (deadline - System.nanoTime()) / 1_000_000);
-          return cluster.triggerCheckpoint(id, CheckpointType.CONFIGURED).get(left, TimeUnit.MILLISECONDS);
+          return cluster.triggerCheckpoint(id, CheckpointType.CONFIGURED).get(left(deadline), TimeUnit.MILLISECONDS);
         } catch (ExecutionException | TimeoutException e) {
           failure = e;
           Thread.sleep(POLL_MS); // the job is being restarted, and Flink tells nobody when it is
@@ -288,7 +286,12 @@ final class StandingJob {
     return Map.of("ok", false, "handed_over", handedOver, "error", Errors.chain(error));
   }
 
-  private static long deadline(long seconds) {
+  private static long left(long deadline) {
+    return Math.max(1, (deadline - System.nanoTime()) / 1_000_000);
+  }
+
+  /** The time of {@link System#nanoTime} after so many seconds. */
+  static long deadline(long seconds) {
     return System.nanoTime() + seconds * 1_000_000_000;
   }
 
