@@ -45,8 +45,8 @@ from workloads.tables import TableSpec
 
 BATCH = 12
 """Cells of one run."""
-ENGINE_BATCH = 48
-"""Cells of one run of the engine matrix, which starts writers that are not warm."""
+ENGINE_BATCH = 32
+"""Cells of one run of the engine matrix: more, because each run starts writers that are not warm."""
 GROUPS = 2
 OP_TIMEOUT = 60.0
 ENGINES_WORD = "engines"
@@ -295,6 +295,8 @@ class Matrix:
             on=self._on,
         ) as bench:
             batches = [left[n : n + size] for n in range(0, len(left), size)]
+            if self._publish is not None:  # cells of all engines in each run, so that their writers work at the same time
+                batches = [left[n :: len(batches)] for n in range(len(batches))]
             turn = iter(batches)
             self._watcher.progress(self.measured, len(self._cells))
             with ThreadPoolExecutor(groups) as pool:
