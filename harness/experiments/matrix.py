@@ -15,7 +15,7 @@ import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
@@ -56,10 +56,6 @@ RUNS = "runs"
 
 
 # --- one run of several cells -----------------------------------------------------------------------------------------
-
-
-FILLERS = (0, 1)
-"""Writers that fill the tables; they are Spark's."""
 
 
 def _table(n: int) -> str:
@@ -112,12 +108,40 @@ def planned(kind: str, key: int, table: TableSpec) -> PlannedOperation:
     return PlannedOperation(kind, table, value)
 
 
-class CellScript:
-    """The order of operations and commits in a run of several cells."""
+Fills = tuple[list[tuple[int, list[int]]], ...]
+"""For each writer that fills tables: the tables and the keys that it inserts in one commit."""
 
-    def __init__(self, cells: Sequence[Cell], board: Board, stop: threading.Event) -> None:
+
+def every_file(count: int) -> Fills:
+    """One writer makes files A and C, the other B; each starts at a different table, so that they rarely conflict."""
+    order = list(range(count))
+    turned = order[count // 2 :] + order[: count // 2]
+    return [(n, [*FILES["A"], *FILES["C"]]) for n in order], [(n, [*FILES["B"]]) for n in turned]
+
+
+def without_b(count: int) -> Fills:
+    """Files A and C only, in one commit: no cell of the engine matrix has a key in B."""
+    ids = [*FILES["A"], *FILES["C"]]
+    return [(n, ids) for n in range(0, count, 2)], [(n, ids) for n in range(1, count, 2)]
+
+
+class CellScript:
+    """The order of operations and commits in a run of several cells.
+
+    Args:
+        fills: how the tables of so many cells are filled.
+    """
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        board: Board,
+        stop: threading.Event,
+        fills: Callable[[int], Fills] = every_file,
+    ) -> None:
         self._cells = cells
         self._stop = stop
+        self._fills = fills(len(cells))
         engines = seats(cells)
         self._seats = [(engines.index(c.first_engine), engines.index(c.second_engine) + 1) for c in cells]
         self._ready = [threading.Event() for _ in cells]
@@ -128,7 +152,7 @@ class CellScript:
         """The ids of the first and of the second operation of the n-th cell. Before them Spark's writers filled each table."""
         first, second = self._seats[n]
         before = [sum(w in seats for seats in self._seats[:n]) for w in (first, second)]
-        filled = [len(self._cells) if w < len(FILLERS) else 0 for w in (first, second)]
+        filled = [len(self._fills[w]) if w < len(self._fills) else 0 for w in (first, second)]
         return f"w{first}-{filled[0] + before[0]}", f"w{second}-{filled[1] + before[1]}"
 
     def held(self, n: int) -> bool:
@@ -155,16 +179,8 @@ class CellScript:
                 self._holds[n].release()
 
     def _fill(self, workload: Workload, writer: int) -> Iterator[PlannedOperation]:
-        """One writer makes files A and C, the other B; each starts at a different table, so that they rarely conflict."""
-        if writer not in FILLERS:
-            return
-        tables = list(workload.tables)
-        half = len(tables) // 2
-        if writer == 1:
-            tables = tables[half:] + tables[:half]
-        ids = [*FILES["A"], *FILES["C"]] if writer == 0 else [*FILES["B"]]
-        for table in tables:
-            yield PlannedOperation("insert", table, {"ids": ids})
+        for n, ids in self._fills[writer] if writer < len(self._fills) else ():
+            yield PlannedOperation("insert", workload.tables[n], {"ids": ids})
 
     def _until(self, ready: threading.Event, longest: float) -> None:
         """Wait until the writer of the second operation has none before it. All writers take the cells in the same order, so it comes."""
@@ -295,7 +311,9 @@ class Matrix:
             on=self._on,
         ) as bench:
             batches = [left[n : n + size] for n in range(0, len(left), size)]
-            if self._publish is not None:  # cells of all engines in each run, so that their writers work at the same time
+            if (
+                self._publish is not None
+            ):  # cells of all engines in each run, so that their writers work at the same time
                 batches = [left[n :: len(batches)] for n in range(len(batches))]
             turn = iter(batches)
             self._watcher.progress(self.measured, len(self._cells))
@@ -350,7 +368,7 @@ class Matrix:
         place = Path(tempfile.mkdtemp(prefix=f"run-{group}-", dir=self._folder)) if not kept else self._folder / RUNS
         folder = runfolder.create(place, "matrix")
         board = bench.groups[group].board
-        script = CellScript(cells, board, self._stop)
+        script = CellScript(cells, board, self._stop, without_b if kept else every_file)
         try:
             bench.run(
                 workload(cells),
