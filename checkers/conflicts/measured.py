@@ -45,6 +45,7 @@ class Measured:
         anomalies: names, without those that only confirm another.
         allowed: anomalies that the table's level allows.
         run: the folder of the run that measured it, relative to the matrix's; None if it is not kept.
+        undecided: checkers of that run that could not decide, so that anomalies may be missing.
     """
 
     cell: Cell
@@ -54,6 +55,7 @@ class Measured:
     anomalies: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     run: str | None = None
+    undecided: tuple[str, ...] = ()
 
     @property
     def as_predicted(self) -> bool:
@@ -86,6 +88,7 @@ class Measured:
             "predicted": {"outcome": said.outcome, "reasons": said.reasons, "source": said.source},
             "as_predicted": self.as_predicted,
             **({} if self.run is None else {"run": self.run}),
+            **({"undecided": self.undecided} if self.undecided else {}),
         }
 
     @staticmethod
@@ -99,6 +102,7 @@ class Measured:
             tuple(record["anomalies"]),
             tuple(record["allowed"]),
             record.get("run"),
+            tuple(record.get("undecided", ())),
         )
 
 

@@ -218,9 +218,9 @@ def judge(
             ends.append(_ended(told[op], (attempts if engine == SPARK else asked).get(op)))
         out.append(Measured(cell, ends[0], ends[1], script.held(n), *_found(results, _table(n))))
     undecided = [v for v in results.verdicts if v.valid == "unknown"]
-    if undecided:
+    if undecided and publish is None:
         raise RunError(f"matrix: {undecided[0].checker} could not decide: {'; '.join(undecided[0].notes)}")
-    return out
+    return [replace(m, undecided=tuple(v.checker for v in undecided)) for m in out]
 
 
 def _ended(o: history.Operation, attempts: int | None) -> Ended:

@@ -217,7 +217,16 @@ MEASURED = [
         ("lost-commit",),
         run=RUN,
     ),
-    Measured(cell("duckdb delete", "duckdb delete"), Ended("retried", 2), Ended("committed", 1), True, run=RUN),
+    Measured(
+        cell("duckdb delete", "duckdb delete"),
+        Ended("retried", 2),
+        Ended("committed", 1),
+        True,
+        (),
+        (),
+        RUN,
+        ("isolation",),
+    ),
 ]
 
 
@@ -250,6 +259,7 @@ def test_the_page_has_outcome_prediction_code_and_run_of_each_cell(tmp_path: Pat
     assert "DuckDB insert aborted: TransactionException" in html and "&lt;&amp;&gt;" in html
     assert 'class="sq retried differs"' in html and 'class="sq anomaly"' in html
     assert "predicted: aborted (branch main has changed" in html
+    assert "undecided: isolation" in html
     assert ENGINES["duckdb"].commits["insert"].source in html
     said = "\n".join(page.lines(MEASURED, [], None))
     assert "3 cells: 1 retried, 1 aborted, 1 anomaly" in said and "1 cell not as the engines' code says" in said
