@@ -10,6 +10,7 @@ from typing import Any
 
 from checkers.conflicts import predicted
 from checkers.conflicts.predicted import Cell
+from workloads.engines.engines import SPARK
 
 FORMAT = 1
 
@@ -43,6 +44,8 @@ class Measured:
         held: whether the first operation's commit was held until the second's.
         anomalies: names, without those that only confirm another.
         allowed: anomalies that the table's level allows.
+        run: the folder of the run that measured it, relative to the matrix's; None if it is not kept.
+        undecided: checkers of that run that could not decide, so that anomalies may be missing.
     """
 
     cell: Cell
@@ -51,14 +54,18 @@ class Measured:
     held: bool
     anomalies: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
+    run: str | None = None
+    undecided: tuple[str, ...] = ()
 
     @property
     def as_predicted(self) -> bool:
-        """Whether the prediction agrees (``checkers.conflicts.predicted.predict``)."""
+        """Whether the prediction agrees (``checkers.conflicts.predicted.predict``), or there is none."""
         said = predicted.predict(self.cell)
+        if said.outcome == "open":
+            return True
         if self.second.outcome != "committed" or self.first.outcome != said.outcome:
             return False
-        return not said.reasons or any((self.first.message or "").startswith(r) for r in said.reasons)
+        return not said.reasons or any(r in (self.first.message or "") for r in said.reasons)
 
     @property
     def verdict(self) -> dict[str, Any]:
@@ -73,12 +80,15 @@ class Measured:
     def to_json(self) -> dict[str, Any]:
         """For ``cells.jsonl``."""
         said = predicted.predict(self.cell)
+        other = ("first_engine", "second_engine")
         return {
-            "cell": asdict(self.cell),
+            "cell": {k: v for k, v in asdict(self.cell).items() if k not in other or v != SPARK},
             **self.verdict,
             "held": self.held,
-            "predicted": {"outcome": said.outcome, "reasons": said.reasons},
+            "predicted": {"outcome": said.outcome, "reasons": said.reasons, "source": said.source},
             "as_predicted": self.as_predicted,
+            **({} if self.run is None else {"run": self.run}),
+            **({"undecided": self.undecided} if self.undecided else {}),
         }
 
     @staticmethod
@@ -91,6 +101,8 @@ class Measured:
             record["held"],
             tuple(record["anomalies"]),
             tuple(record["allowed"]),
+            record.get("run"),
+            tuple(record.get("undecided", ())),
         )
 
 

@@ -3,7 +3,8 @@
 The conflict matrix measures every pair and compares it with this prediction. X scans, then Y commits, then X tries to commit: it is
 refused (the pointer has moved), X refreshes, validates against what Y did, and commits at its second attempt, or aborts. Which validations run
 is in ``SparkWrite``, ``SparkPositionDeltaWrite`` and the actions; what each of them checks is in ``MergingSnapshotProducer`` and
-its subclasses (Iceberg 1.11 and 1.12). The three files of the table are those of :data:`FILES`.
+its subclasses (Iceberg 1.11 and 1.12). What another engine than Spark validates is a fact of that engine
+(``workloads.engines.engine.Commit``). The three files of the table are those of :data:`FILES`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
+
+from workloads.engines.engine import Commit, Rule, Writes
+from workloads.engines.engines import ENGINES, SPARK
+from workloads.tables import TableSpec
 
 FILES = {"A": (0, 2), "B": (4, 6), "C": (9, 11)}
 """Data files of a table in the matrix and their keys; partition = key mod 2."""
@@ -49,10 +54,24 @@ CONFLICTING_DELETES = "Found new conflicting delete files that can apply to reco
 CONCURRENT_DV = "Found concurrently added DV for"
 MISSING_MANIFEST = "Deleted manifest"
 
+SOURCES = {
+    CONFLICTING_FILES: "MergingSnapshotProducer.validateAddedDataFiles",
+    MISSING_TO_DELETE: "ManifestFilterManager.validateRequiredDeletes",
+    NEW_DELETE: "MergingSnapshotProducer.validateNoNewDeletesForDataFiles",
+    NEW_POSITION_DELETE: "MergingSnapshotProducer.validateNoNewDeletesForDataFiles",
+    MISSING_DATA: "MergingSnapshotProducer.validateDataFilesExist",
+    CONFLICTING_DELETES: "MergingSnapshotProducer.validateNoNewDeleteFiles",
+    CONCURRENT_DV: "MergingSnapshotProducer.validateAddedDVs",
+    MISSING_MANIFEST: "BaseRewriteManifests.validateDeletedManifests",
+}
+"""Beginning of a message → the method of Iceberg's core that says it."""
+RETRIES = "SnapshotProducer.commit"
+"""What commits again if no validation fails."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One measurement of the matrix."""
+    """One measurement of the matrix. The engines are those of X and Y."""
 
     first: str
     second: str
@@ -60,11 +79,15 @@ class Cell:
     format_version: Literal[2, 3]
     isolation: Isolation
     placement: Placement
+    first_engine: str = SPARK
+    second_engine: str = SPARK
 
     @property
     def name(self) -> str:
         """Unique, short."""
-        return "/".join((self.first, self.second, self.mode, f"v{self.format_version}", self.isolation, self.placement))
+        both = ((self.first_engine, self.first), (self.second_engine, self.second))
+        said = (kind if engine == SPARK else f"{engine} {kind}" for engine, kind in both)
+        return "/".join((*said, self.mode, f"v{self.format_version}", self.isolation, self.placement))
 
 
 def cells(kinds: tuple[str, ...] = KINDS) -> Iterator[Cell]:
@@ -82,6 +105,27 @@ def cells(kinds: tuple[str, ...] = KINDS) -> Iterator[Cell]:
                     for isolation in levels:
                         for placement in placements:
                             yield Cell(first, second, mode, version, isolation, placement)
+
+
+ENGINE_KINDS = ("insert", "update-counter", "upsert", "delete", "rewrite-data-files")
+"""Kinds of the engine matrix: of each engine those that it can do. A lost increment shows in the counter."""
+ENGINE_PLACEMENTS: tuple[Placement, ...] = ("same row", "other partition")
+
+
+def engine_kinds(engine: str, kinds: tuple[str, ...] = ENGINE_KINDS) -> tuple[str, ...]:
+    """Those kinds that an engine can do on the tables of the engine matrix."""
+    table = TableSpec(name="t", mode="merge-on-read", partitions=PARTITIONS)
+    return tuple(k for k in kinds if ENGINES[engine].can(k, table))
+
+
+def engine_cells(engines: tuple[str, ...], kinds: tuple[str, ...] = ENGINE_KINDS) -> Iterator[Cell]:
+    """The engine matrix: every ordered pair of operations of these engines, on one make of table."""
+    operations = [(engine, kind) for engine in engines for kind in engine_kinds(engine, kinds)]
+    for first_engine, first in operations:
+        for second_engine, second in operations:
+            whole = first in EVERYWHERE and second in EVERYWHERE
+            for placement in ENGINE_PLACEMENTS[:1] if whole else ENGINE_PLACEMENTS:
+                yield Cell(first, second, "merge-on-read", 2, "serializable", placement, first_engine, second_engine)
 
 
 def keys(cell: Cell) -> tuple[int, int]:
@@ -102,23 +146,23 @@ class Effect:
         added: key ranges of its new data files.
         removed: names of data files that it removes.
         deletes: names of data files that it adds position deletes (v3: deletion vectors) for.
-        equality: the key in the equality delete file that it adds.
+        equality: keys in the equality delete file that it adds.
     """
 
     operation: str
     added: tuple[tuple[int, int], ...] = ()
     removed: frozenset[str] = frozenset()
     deletes: frozenset[str] = frozenset()
-    equality: int | None = None
+    equality: tuple[int, ...] = ()
 
 
 def _file(key: int) -> str | None:
     return next((name for name, ids in FILES.items() if key in ids), None)
 
 
-def _may_have(name: str, key: int | None) -> bool:
+def _may_have(name: str, key: int) -> bool:
     """Whether a data file, by its partition and its bounds, may have the rows of a key that an equality delete names."""
-    if key is None or FILES[name][0] % PARTITIONS != key % PARTITIONS:
+    if FILES[name][0] % PARTITIONS != key % PARTITIONS:
         return False
     low, high = _range(FILES[name])
     return low <= key <= high
@@ -128,13 +172,13 @@ def _range(ids: tuple[int, ...]) -> tuple[int, int]:
     return min(ids), max(ids)
 
 
-def effect(kind: str, key: int, mode: Mode) -> Effect:
-    """What ``kind`` on ``key`` does to the files of a fresh table."""
+def effect(kind: str, key: int, writes: Writes) -> Effect:
+    """What ``kind`` on ``key`` does to the files of a fresh table, if its engine writes changes in this way."""
     name = _file(key)
     if kind == "equality-delete":
-        return Effect("delete", equality=key)
+        return Effect("delete", equality=(key,))
     if kind == "equality-upsert":
-        return Effect("overwrite", ((key, key),), equality=key)
+        return Effect("overwrite", ((key, key),), equality=(key,))
     in_partition = frozenset(n for n, ids in FILES.items() if ids[0] % PARTITIONS == key % PARTITIONS)
     if kind == "delete-partition":
         return Effect("delete", removed=in_partition)
@@ -147,7 +191,11 @@ def effect(kind: str, key: int, mode: Mode) -> Effect:
     if kind == "merge-insert":
         return Effect("append")
     rest = tuple(k for k in FILES[name] if k != key)
-    if mode == "merge-on-read":
+    if writes == "equality deletes":
+        if kind == "delete":
+            return Effect("delete", equality=(key,))
+        return Effect("overwrite", ((key, key),), equality=(key,))
+    if writes == "position deletes":
         if kind == "delete":
             return Effect("delete", deletes=frozenset({name}))
         return Effect("overwrite", ((key, key),), deletes=frozenset({name}))
@@ -155,29 +203,69 @@ def effect(kind: str, key: int, mode: Mode) -> Effect:
     return Effect("overwrite", (_range(left),), frozenset({name}))
 
 
+def _commit(engine: str, kind: str, mode: Mode) -> Commit | None:
+    """How an engine commits; of Spark, only how it writes. None: its file does not say."""
+    if engine == SPARK:
+        return Commit("position deletes" if mode == "merge-on-read" else "rewritten files")
+    return ENGINES[engine].commits.get(kind)
+
+
 @dataclass(slots=True)
 class Prediction:
     """The predicted outcome of X.
 
     Attributes:
-        outcome: ``retried`` (committed at a later attempt) or ``aborted``.
-        reasons: possible beginnings of the error message.
+        outcome: ``retried`` (committed at a later attempt), ``aborted``, or ``open``: an engine's file does not say how it commits.
+        reasons: possible words of the error message.
+        source: class and method, or function, of the engine's code that decides it.
     """
 
-    outcome: Literal["retried", "aborted"] = "retried"
+    outcome: Literal["retried", "aborted", "open"] = "retried"
     reasons: list[str] = field(default_factory=list)
+    source: str = ""
 
 
 def predict(cell: Cell) -> Prediction:
     """Predict the outcome of X."""
     x, y = keys(cell)
-    reasons = list(_reasons(cell, x, effect(cell.second, y, cell.mode)))
-    return Prediction("aborted" if reasons else "retried", reasons)
+    mine = _commit(cell.first_engine, cell.first, cell.mode)
+    theirs = _commit(cell.second_engine, cell.second, cell.mode)
+    if mine is None or theirs is None:
+        return Prediction("open")
+    done = effect(cell.second, y, theirs.writes)
+    if cell.first_engine == SPARK:
+        reasons = list(_reasons(cell, x, effect(cell.first, x, mine.writes), done))
+        source = "; ".join(dict.fromkeys(SOURCES[r] for r in reasons)) or RETRIES
+    else:
+        rules = _broken(cell, x, effect(cell.first, x, mine.writes), done)
+        reasons = [words for rule, words in mine.validates.items() if rule in rules]
+        source = mine.source
+    return Prediction("aborted" if reasons or not mine.retries else "retried", reasons, source)
 
 
-def _reasons(cell: Cell, key: int, y: Effect) -> Iterator[str]:
+def _between(key: int, low: int, high: int) -> bool:
+    return low <= key <= high
+
+
+def _broken(cell: Cell, key: int, mine: Effect, y: Effect) -> set[Rule]:
+    """The rules against which Y's commit offends, if X's engine has them (``workloads.engines.engine.Rule``)."""
+    inside = [any(_between(k, *_range(FILES[name])) for name in mine.removed) for k in y.equality]
+    found: dict[Rule, bool] = {
+        "main": True,
+        "added data": cell.isolation == "serializable"
+        and y.operation in ("append", "overwrite")
+        and any(_between(key, *bounds) for bounds in y.added),
+        "removed data": any(_between(key, *_range(FILES[name])) for name in y.removed),
+        "new deletes": bool(y.deletes) or key in y.equality,  # position deletes have no bounds of the key
+        "replaced files": bool(mine.removed & y.removed),
+        "deletes of replaced files": bool(mine.removed & y.deletes) or any(inside),
+    }
+    return {rule for rule, broken in found.items() if broken}
+
+
+def _reasons(cell: Cell, key: int, mine: Effect, y: Effect) -> Iterator[str]:
+    """Why Spark's X aborts."""
     kind = cell.first
-    mine = effect(kind, key, cell.mode)
     if kind in ("insert", "merge-insert", "delete-partition", *EQUALITY):
         return  # a blind append; a metadata delete and an equality delete are evaluated on the base of each attempt
     if kind == "rewrite-manifests":
@@ -191,15 +279,15 @@ def _reasons(cell: Cell, key: int, y: Effect) -> Iterator[str]:
             yield NEW_POSITION_DELETE
         return
     # A MERGE's join condition is no filter of its scan: everything may match. A key's column is no partition's.
-    matches = [low <= key <= high for low, high in y.added] if kind != "merge-upsert" else [True for _ in y.added]
+    matches = [_between(key, *bounds) for bounds in y.added] if kind != "merge-upsert" else [True for _ in y.added]
     if cell.isolation == "serializable" and y.operation in ("append", "overwrite") and any(matches):
         yield CONFLICTING_FILES
     # The bounds of an equality delete file are those of its keys: a filter by key leaves out the files of other keys.
-    seen = y.equality is not None and (kind == "merge-upsert" or y.equality == key)
+    seen = bool(y.equality) and (kind == "merge-upsert" or key in y.equality)
     if cell.mode == "copy-on-write":
         if mine.removed & y.removed:
             yield MISSING_TO_DELETE
-        if mine.removed & y.deletes or (seen and any(_may_have(name, y.equality) for name in mine.removed)):
+        if mine.removed & y.deletes or (seen and any(_may_have(name, k) for name in mine.removed for k in y.equality)):
             yield NEW_DELETE
         return
     if mine.deletes & y.removed and (kind != "delete" or y.operation in ("overwrite", "replace")):

@@ -20,6 +20,7 @@ from harness.cli.options import (
     StoreOption,
     anywhere,
     known_catalog,
+    listed,
     path_anywhere,
     release_of,
     say_own_jar,
@@ -126,10 +127,19 @@ def matrix(
         list[str] | None,
         typer.Option(help="A kind of operation; repeatable; default: all but equality-delete and equality-upsert."),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Engines, separated by commas: spark,duckdb. Measures their operations beside each other instead of Spark's."
+        ),
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many cells.")] = None,
-    into: Annotated[Path, typer.Option(help="Folder of the matrix; an unfinished one is continued.")] = Path(
-        "store/matrix"
-    ),
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the matrix; an unfinished one is continued. Default: store/matrix, with --engine store/engine-matrix."
+        ),
+    ] = None,
     catalog: Annotated[str, typer.Option(help="A catalog of `icequake list catalogs`.")] = "rest",
     iceberg: IcebergOption = None,
     against: Annotated[Path | None, typer.Option(help="Folder of another matrix to compare with.")] = None,
@@ -144,15 +154,21 @@ def matrix(
     from reports.matrix import page
     from workloads.file.meant import unknown
 
-    kinds = (*predicted.KINDS, *predicted.EQUALITY)
+    engines = _engines(engine)
+    default = predicted.ENGINE_KINDS if engines else predicted.KINDS
+    known = default if engines else (*default, *predicted.EQUALITY)
     for kind in only or []:
-        if kind not in kinds:
-            raise BadArgument(f"--only {kind}: {unknown('operation', kind, kinds)}")
-    chosen = predicted.KINDS if not only else tuple(k for k in kinds if k in only)
-    cells = list(predicted.cells(chosen))[:limit]
+        if kind not in known:
+            raise BadArgument(f"--only {kind}: {unknown('operation', kind, known)}")
+    kinds = tuple(k for k in known if k in (only or default))
+    cells = list(predicted.engine_cells(engines, kinds) if engines else predicted.cells(kinds))[:limit]
+    if not cells:
+        raise BadArgument(f"--only {' --only '.join(only or ())}: none of {', '.join(engines)} can do that")
+    into = into or Path("store/engine-matrix" if engines else "store/matrix")
     other = None if against is None else _other_matrix(against)
     release = release_of(iceberg)
-    words = ["matrix", *(w for k in only or () for w in ("--only", k)), "--into", os.path.abspath(into)]
+    words = ["matrix", *(w for k in only or () for w in ("--only", k))]
+    words += [*(["--engine", ",".join(engines)] if engines else []), "--into", os.path.abspath(into)]
     words += ["--catalog", catalog]
     words += ["--limit", str(limit)] if limit else []
     words += ["--iceberg", path_anywhere(iceberg)] if iceberg else []
@@ -163,7 +179,8 @@ def matrix(
         installation = setup.ensure_release(release)
         voice.keep(f"matrix of {len(cells)} cells: {into}")
         say_own_jar(release, voice.say)
-        whole = measuring.Matrix(cells, into, installation, voice, known_catalog(catalog, own_file=False))
+        named = known_catalog(catalog, own_file=False)
+        whole = measuring.Matrix(cells, into, installation, voice, named, publish=publish if engines else None)
         try:
             measured = whole.measure()
         except KeyboardInterrupt as e:
@@ -173,6 +190,18 @@ def matrix(
         typer.echo(line)
     typer.echo(f"page  {page.write(into)}")
     return 1 if found else 0
+
+
+def _engines(typed: str | None) -> tuple[str, ...]:
+    """The engines that were named, Spark first; none if the option was not given."""
+    from workloads.engines.engines import ENGINES
+    from workloads.file.meant import unknown
+
+    names = listed("--engine", typed)
+    for name in names:
+        if name not in ENGINES:
+            raise BadArgument(f"--engine {name}: {unknown('engine', name, ENGINES)}")
+    return tuple(name for name in ENGINES if name in names)
 
 
 def _other_matrix(folder: Path) -> list[Measured]:

@@ -4,6 +4,9 @@ Every cell (``checkers.conflicts.predicted``) has its own table. The first opera
 until the second has committed, then released. One run measures several cells, two runs go on at the same time, and all checkers
 judge every run. The outcome of each cell is appended to ``cells.jsonl`` once its run is judged, so a matrix that was stopped
 continues where it was.
+
+The engine matrix measures the same of operations of several engines. One run then has two writers of each engine, the one for first
+operations, the other for second ones, so that cells of other engines go on meanwhile; its runs are kept, with their pages.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,8 @@ from checkers.conflicts.measured import FORMAT, Ended, MatrixError, Measured, re
 from checkers.conflicts.predicted import FILES, Cell
 from checkers.evidence import history, runfolder
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
+from checkers.evidence.proxylog import change_requests
+from checkers.evidence.runfolder import RunFolder
 from checkers.isolation import Isolation, IsolationStats
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises
@@ -29,17 +35,25 @@ from checkers.judge.undecided import left_open_by
 from compose.catalogs.registry import DEFAULT
 from compose.install.installation import Installation
 from harness.run.bench import Bench
+from harness.run.judged import Publish, judge_run
 from harness.run.settings import RunError, Watcher
 from harness.run.versions import versions
 from nemesis.proxy.board import Board, Hold
+from workloads.engines.engines import SPARK
 from workloads.file.workload import Length, Phase, Workload
 from workloads.generator import PlannedOperation
 from workloads.tables import TableSpec
 
 BATCH = 12
 """Cells of one run."""
+ENGINE_BATCH = 32
+"""Cells of one run of the engine matrix: more, because each run starts writers that are not warm."""
 GROUPS = 2
 OP_TIMEOUT = 60.0
+ENGINES_WORD = "engines"
+"""What the header of an engine matrix says it is of."""
+RUNS = "runs"
+"""Folder of the kept runs, in that of an engine matrix."""
 
 
 # --- one run of several cells -----------------------------------------------------------------------------------------
@@ -47,6 +61,12 @@ OP_TIMEOUT = 60.0
 
 def _table(n: int) -> str:
     return f"c{n}"
+
+
+def seats(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """The engine of each writer: for each engine one writer of first operations and one of second ones, Spark's first."""
+    others = {name for c in cells for name in (c.first_engine, c.second_engine)} - {SPARK}
+    return tuple(name for name in (SPARK, *sorted(others)) for _ in range(2))
 
 
 def workload(cells: Sequence[Cell]) -> Workload:
@@ -69,7 +89,7 @@ def workload(cells: Sequence[Cell]) -> Workload:
             "workload": "matrix",
             "description": "Cells of the conflict matrix.",
             "tables": tables,
-            "writers": 2,
+            "writers": seats(cells),
             "op_timeout": OP_TIMEOUT,
             "operations": {"insert": {}},
             "phases": (Phase(name="fill", length=length), Phase(name="main", length=length)),
@@ -89,18 +109,52 @@ def planned(kind: str, key: int, table: TableSpec) -> PlannedOperation:
     return PlannedOperation(kind, table, value)
 
 
-class CellScript:
-    """The order of operations and commits in a run of several cells."""
+Fills = tuple[list[tuple[int, list[int]]], ...]
+"""For each writer that fills tables: the tables and the keys that it inserts in one commit."""
 
-    def __init__(self, cells: Sequence[Cell], board: Board, stop: threading.Event) -> None:
+
+def every_file(count: int) -> Fills:
+    """One writer makes files A and C, the other B; each starts at a different table, so that they rarely conflict."""
+    order = list(range(count))
+    turned = order[count // 2 :] + order[: count // 2]
+    return [(n, [*FILES["A"], *FILES["C"]]) for n in order], [(n, [*FILES["B"]]) for n in turned]
+
+
+def without_b(count: int) -> Fills:
+    """Files A and C only, in one commit: no cell of the engine matrix has a key in B."""
+    ids = [*FILES["A"], *FILES["C"]]
+    return [(n, ids) for n in range(0, count, 2)], [(n, ids) for n in range(1, count, 2)]
+
+
+class CellScript:
+    """The order of operations and commits in a run of several cells.
+
+    Args:
+        fills: how the tables of so many cells are filled.
+    """
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        board: Board,
+        stop: threading.Event,
+        fills: Callable[[int], Fills] = every_file,
+    ) -> None:
         self._cells = cells
         self._stop = stop
+        self._fills = fills(len(cells))
+        engines = seats(cells)
+        self._seats = [(engines.index(c.first_engine), engines.index(c.second_engine) + 1) for c in cells]
+        self._ready = [threading.Event() for _ in cells]
         self._first_over = [threading.Event() for _ in cells]
-        self._holds: list[Hold] = [board.hold(self.op(0, n), longest=OP_TIMEOUT) for n in range(len(cells))]
+        self._holds: list[Hold] = [board.hold(self.ops(n)[0], longest=OP_TIMEOUT) for n in range(len(cells))]
 
-    def op(self, writer: int, n: int) -> str:
-        """The id of a writer's operation in the n-th cell: the operations of the first phase come before it."""
-        return f"w{writer}-{len(self._cells) + n}"
+    def ops(self, n: int) -> tuple[str, str]:
+        """The ids of the first and of the second operation of the n-th cell. Before them Spark's writers filled each table."""
+        first, second = self._seats[n]
+        before = [sum(w in seats for seats in self._seats[:n]) for w in (first, second)]
+        filled = [len(self._fills[w]) if w < len(self._fills) else 0 for w in (first, second)]
+        return f"w{first}-{filled[0] + before[0]}", f"w{second}-{filled[1] + before[1]}"
 
     def held(self, n: int) -> bool:
         """Whether the first operation's commit in a cell was held until the second's commit."""
@@ -114,48 +168,61 @@ class CellScript:
         for n, cell in enumerate(self._cells):
             table = workload.tables[n]
             key, other = predicted.keys(cell)
-            if writer == 0:
+            first, second = self._seats[n]
+            if writer == first:
+                self._until(self._ready[n], len(self._cells) * OP_TIMEOUT)
                 yield planned(cell.first, key, table)
                 self._first_over[n].set()
-                continue
-            self._wait(n)
-            yield planned(cell.second, other, table)
-            self._holds[n].release()
+            elif writer == second:
+                self._ready[n].set()
+                self._wait(n)
+                yield planned(cell.second, other, table)
+                self._holds[n].release()
 
     def _fill(self, workload: Workload, writer: int) -> Iterator[PlannedOperation]:
-        """One writer makes files A and C, the other B; each starts at a different table, so that they rarely conflict."""
-        tables = list(workload.tables)
-        half = len(tables) // 2
-        if writer == 1:
-            tables = tables[half:] + tables[:half]
-        ids = [*FILES["A"], *FILES["C"]] if writer == 0 else [*FILES["B"]]
-        for table in tables:
-            yield PlannedOperation("insert", table, {"ids": ids})
+        for n, ids in self._fills[writer] if writer < len(self._fills) else ():
+            yield PlannedOperation("insert", workload.tables[n], {"ids": ids})
+
+    def _until(self, ready: threading.Event, longest: float) -> None:
+        """Wait until the writer of the second operation has none before it. All writers take the cells in the same order, so it comes."""
+        for _ in range(int(longest * 100)):
+            if ready.wait(0.01) or self._stop.is_set():
+                return
 
     def _wait(self, n: int) -> None:
         """Wait until the first operation's commit is held, or the operation ended without one."""
-        for _ in range(int(OP_TIMEOUT * 100)):
+        for _ in range(int(len(self._cells) * OP_TIMEOUT * 100)):
             if self._holds[n].reached.wait(0.01) or self._first_over[n].is_set() or self._stop.is_set():
                 return
         raise RunError(f"matrix: {self._cells[n].name}: its first operation neither commits nor ends")
 
 
-def judge(cells: Sequence[Cell], script: CellScript, folder: Path) -> list[Measured]:
-    """The outcome of each cell of the run in ``folder``."""
-    evidence = load_evidence(folder)
-    results = check(evidence, ALL, load_promises(folder))
+def judge(
+    cells: Sequence[Cell], script: CellScript, folder: RunFolder, publish: Publish[object] | None
+) -> list[Measured]:
+    """The outcome of each cell of the run in ``folder``; ``publish``: writes the page of a run that is kept."""
+    if publish is None:
+        evidence = load_evidence(folder.path)
+        results = check(evidence, ALL, load_promises(folder.path))
+    else:
+        judged = judge_run(folder, publish)
+        evidence, results = judged.evidence, judged.results
     told = {o.op: o for o in evidence.history.operations()}
+    asked = {op: len([r for r in all_ if r.kind == "commit"]) for op, all_ in change_requests(folder.proxy).items()}
     out = []
     for n, cell in enumerate(cells):
         log = evidence.logs[_table(n)]
         attempts = {op: commits[-1].attempt for op, commits in log.by_op().items()}
-        ends = [_ended(told[script.op(w, n)], attempts.get(script.op(w, n))) for w in (0, 1)]
+        ends = []
+        for op, engine in zip(script.ops(n), (cell.first_engine, cell.second_engine), strict=True):
+            # A snapshot's file tells Spark's attempts; the proxy those of engines that name the file otherwise.
+            ends.append(_ended(told[op], (attempts if engine == SPARK else asked).get(op)))
         out.append(Measured(cell, ends[0], ends[1], script.held(n), *_found(results, _table(n))))
     found = [a for v in results.verdicts for a in v.anomalies]
     undecided = [v for v in results.verdicts if v.valid == "unknown" and not left_open_by(v, found)]
-    if undecided:
+    if undecided and publish is None:
         raise RunError(f"matrix: {undecided[0].checker} could not decide: {'; '.join(undecided[0].notes)}")
-    return out
+    return [replace(m, undecided=tuple(v.checker for v in undecided)) for m in out]
 
 
 def _ended(o: history.Operation, attempts: int | None) -> Ended:
@@ -184,6 +251,7 @@ class Matrix:
     Args:
         cells: in the order in which they are measured.
         on: a bench whose object store, Spark cluster and writers are used.
+        publish: writes the page of a run; given for the engine matrix, whose runs are kept.
     """
 
     def __init__(
@@ -195,8 +263,10 @@ class Matrix:
         catalog: str = DEFAULT,
         *,
         on: Bench | None = None,
+        publish: Publish[object] | None = None,
     ) -> None:
         self._cells = cells
+        self._publish = publish
         self._folder = folder
         self._installation = installation
         self._watcher = watcher
@@ -232,20 +302,25 @@ class Matrix:
         left = [c for c in self._cells if c not in known]
         if not left:
             return self._done
+        groups, size = (GROUPS, BATCH) if self._publish is None else (1, ENGINE_BATCH)
         with Bench(
             self._installation,
             2,
             self._folder / "logs",
             self._watcher,
             catalog=self._catalog,
-            groups=GROUPS,
+            groups=groups,
             on=self._on,
         ) as bench:
-            batches = [left[n : n + BATCH] for n in range(0, len(left), BATCH)]
+            batches = [left[n : n + size] for n in range(0, len(left), size)]
+            if (
+                self._publish is not None
+            ):  # cells of all engines in each run, so that their writers work at the same time
+                batches = [left[n :: len(batches)] for n in range(len(batches))]
             turn = iter(batches)
-            self._watcher.progress(len(self._done), len(self._cells))
-            with ThreadPoolExecutor(GROUPS) as pool:
-                working = [pool.submit(self._work, bench, g, turn) for g in range(GROUPS)]
+            self._watcher.progress(self.measured, len(self._cells))
+            with ThreadPoolExecutor(groups) as pool:
+                working = [pool.submit(self._work, bench, g, turn) for g in range(groups)]
                 try:
                     done, _ = wait(working, return_when=FIRST_EXCEPTION)
                 finally:
@@ -255,7 +330,9 @@ class Matrix:
         return self._done
 
     def _begin(self, versions: dict[str, str]) -> None:
-        header = {"format": FORMAT, "catalog": self._catalog, "versions": versions}
+        header: dict[str, Any] = {"format": FORMAT, "catalog": self._catalog, "versions": versions}
+        if self._publish is not None:
+            header["of"] = ENGINES_WORD
         if not self.path.exists():
             runfolder.replace_file(self.path, json.dumps(header) + "\n")
             return
@@ -264,6 +341,9 @@ class Matrix:
             raise MatrixError(
                 f"{self.path}: measured on another catalog or with other versions; give another folder with --into"
             )
+        if found.get("of") != header.get("of"):
+            theirs, ours = ("engines", "Spark's operations") if "of" in found else ("Spark's operations", "engines")
+            raise MatrixError(f"{self.path}: a matrix of {theirs}, not of {ours}; give another folder with --into")
         lines = [json.dumps(found), *(json.dumps(m.to_json()) for m in self._done)]
         runfolder.replace_file(self.path, "\n".join(lines) + "\n")  # drops a torn last line
 
@@ -282,14 +362,15 @@ class Matrix:
                 self._done += found
                 with self.path.open("a") as file:
                     file.writelines(json.dumps(m.to_json()) + "\n" for m in found)
-                self._watcher.progress(len(self._done), len(self._cells))
+                self._watcher.progress(self.measured, len(self._cells))
 
     def _batch(self, bench: Bench, group: int, cells: Sequence[Cell]) -> list[Measured]:
-        """One run. Its folder is kept only when it failed."""
-        place = Path(tempfile.mkdtemp(prefix=f"run-{group}-", dir=self._folder))
+        """One run. Its folder is kept only when it failed, or when it is published."""
+        kept = self._publish is not None
+        place = Path(tempfile.mkdtemp(prefix=f"run-{group}-", dir=self._folder)) if not kept else self._folder / RUNS
         folder = runfolder.create(place, "matrix")
         board = bench.groups[group].board
-        script = CellScript(cells, board, self._stop)
+        script = CellScript(cells, board, self._stop, without_b if kept else every_file)
         try:
             bench.run(
                 workload(cells),
@@ -305,9 +386,11 @@ class Matrix:
         finally:
             board.heal()
             if self._stop.is_set():
-                shutil.rmtree(place, ignore_errors=True)
+                shutil.rmtree(folder.path if kept else place, ignore_errors=True)
         if self._stop.is_set():
             return []  # the run was interrupted
-        measured = judge(cells, script, folder.path)
+        measured = judge(cells, script, folder, self._publish)
+        if kept:
+            return [replace(m, run=str(folder.path.relative_to(self._folder))) for m in measured]
         shutil.rmtree(place, ignore_errors=True)
         return measured

@@ -14,6 +14,7 @@ from checkers.conflicts.predicted import KINDS, PLACEMENTS, Cell
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
 from reports.drawing.templates import environment
+from workloads.engines.engines import SPARK
 
 STATES = {
     "committed": "committed at the first attempt",
@@ -70,7 +71,8 @@ def _square(cell: Cell, m: Measured | None) -> Square:
 def predicted(cell: Cell) -> str:
     """The code's prediction, in a few words."""
     said = conflicts.predict(cell)
-    return said.outcome + (f" ({'; or '.join(said.reasons)} …)" if said.reasons else "")
+    outcome = {"open": "not predicted"}.get(said.outcome, said.outcome)
+    return outcome + (f" ({'; or '.join(said.reasons)} …)" if said.reasons else "")
 
 
 def _grids(measured: Sequence[Measured]) -> list[dict[str, Any]]:
@@ -104,6 +106,10 @@ def _aborts(measured: Iterable[Measured]) -> list[tuple[str, str, int]]:
 def render(folder: Path) -> str:
     """The page of the matrix in ``folder``. Raises :class:`checkers.conflicts.measured.MatrixError`."""
     header, measured = read(folder / "cells.jsonl")
+    if "of" in header:
+        from reports.matrix import engines  # it uses this file's words
+
+        return engines.render(header, measured)
     differing = [m for m in measured if not m.as_predicted]
     anomalous = [m for m in measured if m.anomalies]
     return words.printable(
@@ -142,7 +148,10 @@ def lines(measured: Sequence[Measured], found: Sequence[tuple[Cell, Any, Any]], 
     if names:
         out.append(f"anomalies: {', '.join(f'{n} ×{words.grouped(k)}' for n, k in names.most_common())}")
     unlike = [m for m in measured if not m.as_predicted]
-    out.append(f"{words.plural(len(unlike), 'cell')} not as Iceberg's code says")
+    whose = (
+        "Iceberg's" if all(SPARK == m.cell.first_engine == m.cell.second_engine for m in measured) else "the engines'"
+    )
+    out.append(f"{words.plural(len(unlike), 'cell')} not as {whose} code says")
     out += [f"  {m.cell.name}: {told(m.first)[:150]}; the code says {predicted(m.cell)[:100]}" for m in unlike[:12]]
     if compared is not None:
         out.append(f"compared with {words.plural(compared, 'cell')} of another matrix: {len(found)} differ")

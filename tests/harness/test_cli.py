@@ -68,6 +68,7 @@ def last_line(stderr: str) -> str:
             ["matrix", "--against", "nowhere"],
             "--against nowhere: no matrix to compare with: nowhere/cells.jsonl: cannot be read",
         ),
+        (["matrix", "--engine", "duckdb", "--only", "rewrite-data-files"], "none of duckdb can do that"),
     ],
 )
 def test_bad_arguments_are_one_line_and_254(arguments: list[str], says: str, tmp_path: Path) -> None:
@@ -305,6 +306,7 @@ def test_bad_arguments_point_to_the_help_of_their_command(arguments: list[str], 
             ["matrix", "--only", "merge"],
             "--only merge: unknown operation 'merge' (did you mean merge-upsert or merge-insert?)",
         ),
+        (["matrix", "--engine", "spark,duckd"], "--engine duckd: unknown engine 'duckd' (did you mean duckdb?)"),
         (["list", "operation"], "list operation: unknown (did you mean operations?)"),
         (["setup", "nesie"], "setup nesie: unknown catalog with jars of its own 'nesie' (did you mean nessie?)"),
     ],

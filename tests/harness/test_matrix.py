@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -28,6 +28,7 @@ from checkers.conflicts.predicted import (
 )
 from harness.experiments.matrix import planned, workload
 from reports.matrix import page
+from workloads.engines.engine import Writes
 from workloads.operations.kinds import KINDS as OPERATIONS
 
 COW, MOR = "copy-on-write", "merge-on-read"
@@ -110,8 +111,8 @@ def test_every_cell_is_operations_that_exist_on_keys_that_are_where_they_should_
 
 def test_effects_stay_within_the_table() -> None:
     for kind in KINDS:
-        for mode in (COW, MOR):
-            done = effect(kind, 0, mode)  # type: ignore[arg-type]
+        for writes in get_args(Writes):
+            done = effect(kind, 0, writes)
             assert done.removed <= set(FILES) and done.deletes <= set(FILES)
 
 

@@ -179,6 +179,10 @@ def test_a_stopped_matrix_names_the_command_that_continues_it(tmp_path: Path, mo
         "icequake: stopped by Ctrl-C; 0 of 5 cells are measured; the same command continues: "
         f"icequake matrix --only delete --into {tmp_path}/m --catalog rest --limit 5"
     )
+    done = inside("matrix", "--engine", "duckdb,spark", "--limit", "5", cwd=tmp_path)
+    assert done.stderr.splitlines()[-1].endswith(
+        f"icequake matrix --engine spark,duckdb --into {tmp_path}/store/engine-matrix --catalog rest --limit 5"
+    )
 
 
 @pytest.mark.usefixtures("installed")

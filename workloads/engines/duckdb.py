@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from workloads.engines.engine import Access, Guest, Promise
+from workloads.engines.engine import Access, Commit, Guest, Promise
 from workloads.operations.kind import Arguments
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     pass
 
 CATALOG = "c"
+REFUSED = "branch main has changed"
+"""What a REST catalog says of the requirement ``assert-ref-snapshot-id``; DuckDB repeats it."""
+_CODE = "IcebergTransaction::GetTransactionRequest, IcebergTransaction::Commit (duckdb-iceberg, branch v1.5-variegata)"
 EXTENSIONS = ("httpfs", "avro", "iceberg")
 _LONG = re.compile(r"\b(\d+)L\b")
 """A BIGINT literal of Spark SQL."""
@@ -77,6 +80,14 @@ class DuckDB(Guest):
             "read",
             "read-key",
         )
+    }
+
+    commits: ClassVar[Mapping[str, Commit]] = {
+        "insert": Commit("appends", {"main": REFUSED}, retries=False, source=_CODE),
+        **{
+            kind: Commit("position deletes", {"main": REFUSED}, retries=False, source=_CODE)
+            for kind in ("update-register", "update-counter", "update-append", "delete", "merge-upsert")
+        },
     }
 
     def open(self, access: Access) -> _Client:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
 from workloads.operations.kind import Arguments
@@ -47,6 +47,46 @@ class Promise:
     level: Level | None = None
     at_commit: bool = False
     blind_append: bool = False
+    source: str = ""
+
+
+Writes = Literal["appends", "rewritten files", "position deletes", "equality deletes"]
+"""How a commit changes rows: it adds data files only; it replaces the data files that held them; or it hides them by delete files."""
+Rule = Literal[
+    "main",
+    "added data",
+    "removed data",
+    "new deletes",
+    "replaced files",
+    "deletes of replaced files",
+]
+"""What a commit validates against the commits that it did not read, if the catalog tells it that there are some:
+
+* ``main``: there are none at all: whatever moved main makes it give up.
+* ``added data``: none added a data file that may have a row that it selects; under snapshot isolation this is not validated.
+* ``removed data``: none removed a data file that may have such a row.
+* ``new deletes``: none added a delete file that may apply to such a row.
+* ``replaced files``: the data files that it replaces are still there.
+* ``deletes of replaced files``: none added a delete file for one of these.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """How an engine commits operations of one kind, on a table that other writers change meanwhile.
+
+    The engine matrix predicts from it what a concurrent commit does to the operation (``checkers.conflicts.predicted``).
+
+    Attributes:
+        writes: how it changes rows.
+        validates: each rule → how the message of the error begins by which it gives up. Empty: it validates nothing.
+        retries: whether it tries again by itself after the catalog refused it. An engine that validates only ``main`` does not.
+        source: where this is written: a class or function of the engine's code at a tag.
+    """
+
+    writes: Writes
+    validates: Mapping[Rule, str] = field(default_factory=dict)
+    retries: bool = True
     source: str = ""
 
 
@@ -109,6 +149,9 @@ class Engine:
     """As in sentences."""
     promises: ClassVar[Mapping[str, Promise]] = {}
     """Kind → what it promises: the kinds that it can do."""
+    commits: ClassVar[Mapping[str, Commit]] = {}
+    """Kind → how it commits it. A kind without an entry is measured by the engine matrix, but not predicted. Spark's depends on the table:
+    ``checkers.conflicts.predicted``."""
     marks: ClassVar[bool] = False
     """Whether its snapshots carry the operation's id in their summary."""
     several: ClassVar[bool] = False

@@ -114,7 +114,9 @@ class _Worker:
         """Where the JVM dies in this operation: at the point that its argument ``crash`` names, else as :func:`kill_point` says."""
         point = value.get("crash") or (kill_point(op) if self._kills else None)
         if point is not None and (point not in POINTS or not self._kills):
-            where = f"one of {', '.join(POINTS)}" if self._kills else "for writers of flink-kills or flink-v2-kills only"
+            where = (
+                f"one of {', '.join(POINTS)}" if self._kills else "for writers of flink-kills or flink-v2-kills only"
+            )
             raise GuestError([[NOT_HANDED_OVER, f"crash: {point!r}: it must be {where}"]])
         return None if point is None else str(point)
 

@@ -1,0 +1,35 @@
+"""Cells of the engine matrix on real Spark and DuckDB: the gate holds either engine's commit, and a stopped matrix goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checkers.conflicts import measured, predicted
+from compose.install.installation import Installation
+from harness.cli.check import publish
+from harness.experiments.matrix import Matrix
+from harness.run.bench import Bench
+from reports.matrix import page
+from tests.support.runs import Silent
+
+pytestmark = pytest.mark.spark
+
+
+def test_operations_of_two_engines_end_as_their_code_says(
+    tmp_path: Path, installation: Installation, bench: Bench
+) -> None:
+    every = predicted.engine_cells(("spark", "duckdb"), ("insert", "delete"))
+    mixed = [c for c in every if c.placement == "same row" and c.first_engine != c.second_engine]
+    pairs = {("insert", "insert"), ("insert", "delete"), ("delete", "insert")}
+    cells = [c for c in mixed if (c.first, c.second) in pairs]
+    first = Matrix(cells[:2], tmp_path, installation, Silent(), on=bench, publish=publish).measure()
+    found = Matrix(cells, tmp_path, installation, Silent(), on=bench, publish=publish).measure()
+    assert found[:2] == first and measured.read(tmp_path / "cells.jsonl")[1] == found
+    assert {m.cell for m in found} == {*cells} and len(cells) == 6
+    assert all(m.held and m.as_predicted for m in found), [m.to_json() for m in found]
+    assert all(m.first.outcome == "aborted" for m in found if m.cell.first_engine == "duckdb")
+    assert all((tmp_path / str(m.run) / "report.html").exists() for m in found)
+    assert all(not m.anomalies for m in found), [m.to_json() for m in found]
+    assert page.write(tmp_path).exists()
