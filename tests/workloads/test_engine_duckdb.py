@@ -5,22 +5,17 @@ The errors are those of DuckDB 1.5.5 before a server that refused, answered 5xx 
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 
 from workloads.engines import duckdb
 from workloads.engines.engine import Promise
 from workloads.engines.engines import ENGINES
-from workloads.operations.keys import Keys
-from workloads.operations.kind import Draw
 from workloads.operations.kinds import BUILT_IN, KINDS
 from workloads.tables import TableSpec
 
 ENGINE = ENGINES["duckdb"]
 MOR = TableSpec(name="t", mode="merge-on-read")
 COW = TableSpec(name="t", mode="copy-on-write")
-TWO = ("transfer", "read-both")
 
 COMMIT = "TransactionContext Error: Failed to commit: Failed to commit Iceberg transaction: "
 JOINT = "Request to 'http://h:1/v1/transactions/commit' returned a non-200 status code "
@@ -105,14 +100,3 @@ def test_it_promises_serializability_of_each_kind_and_says_where_that_is_written
 )
 def test_spark_sql_is_translated(spark: str, own: str) -> None:
     assert duckdb.translated(spark) == own
-
-
-def test_duckdb_parses_the_sql_of_every_kind() -> None:
-    library = pytest.importorskip("duckdb")
-    for f in duckdb.CAN:
-        if f in (*TWO, "read-snapshot"):
-            continue
-        for seed in range(5):
-            draw = Draw(Random(seed), Keys(8), 1, MOR, False, {}, ("u",))
-            for s in KINDS[f].statements(KINDS[f].arguments(draw), "w1-1", MOR):
-                assert library.extract_statements(duckdb.translated(s.sql).format(table="c.n.t"))

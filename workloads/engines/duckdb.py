@@ -9,8 +9,6 @@ What is said here of its code is true of release 1.5.5, whose Iceberg extension 
   (``HTTPUtil::RunRequestWithRetry``). If the catalog had applied the first one, the next is answered 409, and the transaction fails.
 * **It deletes the files of a transaction that failed** (``IcebergTransaction::CleanupFiles``), also if the catalog may have applied it.
 * **It reads by its clock**: main as of the beginning of the transaction, by the time stamps of the table's snapshot log.
-
-Catalog properties ``duckdb.attach.OPTION`` are options of its ATTACH, ``duckdb.set.SETTING`` are its settings.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -29,6 +27,7 @@ from workloads.tables import TableSpec
 
 CATALOG = "c"
 ATTACH, SET = "duckdb.attach.", "duckdb.set."
+"""Catalog properties that are options of ATTACH, or settings."""
 _CODE = "https://github.com/duckdb/duckdb-iceberg/blob/45163a28/src/catalog/rest"
 COMMITS = f"{_CODE}/transaction/iceberg_transaction.cpp (IcebergTransaction::GetTransactionRequest)"
 READS = f"{_CODE}/catalog_entry/table/iceberg_table_information.cpp (IcebergTableInformation::GetSnapshotLookup)"
@@ -50,9 +49,8 @@ TRANSLATIONS = (
 
 COMMITTING = "Failed to commit"
 """In the message of every error of a COMMIT (``TransactionContext::Commit``); other errors came before."""
-REFUSED = re.compile(r"status code \(\w+_4\d\d\)")
+REFUSED, JOINT = re.compile(r"status code \(\w+_4\d\d\)"), "/transactions/commit' "
 CONFLICT = re.compile(r"status code \(Conflict_409\)|is already outdated\. Please restart")
-JOINT = "/transactions/commit' "
 ANY_TIME = frozenset({"FatalException", "InternalException", "InterruptException", "OutOfMemoryException"})
 """Classes of errors that can come at any moment, so that they leave a commit open."""
 
@@ -64,7 +62,9 @@ def translated(sql: str) -> str:
     return sql
 
 
-class _Client:
+class Connected:
+    """A connection to the catalog, which DuckDB calls :data:`CATALOG`."""
+
     def __init__(self, access: Access) -> None:
         import duckdb
 
@@ -77,9 +77,9 @@ class _Client:
         for name, value in _named(properties, SET).items():
             self._duckdb.execute(f"SET {name} = {_quoted(value)}")
         scheme, _, host = access.s3.partition("://")
-        keys = {"key_id": access.access_key, "secret": access.secret_key, "endpoint": host, "region": access.region}
-        keys |= {"use_ssl": str(scheme == "https").lower(), "url_style": "path"}
-        self._duckdb.execute(f"CREATE SECRET store (TYPE s3, {_options(keys)})")
+        store = {"endpoint": host, "region": access.region, "use_ssl": str(scheme == "https"), "url_style": "path"}
+        store |= {"key_id": access.access_key, "secret": access.secret_key}
+        self._duckdb.execute(f"CREATE SECRET (TYPE s3, {_options(store)})")
         user, _, password = properties.get("credential", "").rpartition(":")
         given = {"token": "token", "oauth2-server-uri": "oauth2_server_uri", "scope": "oauth2_scope"}
         login = {"client_id": user, "client_secret": password} | {v: properties.get(k, "") for k, v in given.items()}
@@ -96,56 +96,61 @@ class _Client:
         statements = kind.statements(value, op, table)
         if f == "transfer":
             parts = zip((statements[0].action or {})["parts"], (own, other), strict=True)
-            return [[self._at_once([sql.format().format(at=t) for (_, sql), t in parts])]]
+            joint = self._at_once([sql.format().format(at=t) for (_, sql), t in parts])
+            return [["one transaction" if joint else "one after the other"]]  # the words of harness.writers.two_tables
         if f == "read-both":
             first, second, again = (self._history(t)[0] for t in (own, other, own))
             sides = (f"{n}, {ROWS} FROM {t} AT (VERSION => {s})" for n, t, s in ((0, own, first), (1, other, second)))
-            rows = self._sql(" UNION ALL ".join(f"SELECT {side}" for side in sides))
+            rows = self.sql(" UNION ALL ".join(f"SELECT {side}" for side in sides))
             return {"first": first, "second": second, "again": again, "rows": rows}
         if f == "read-snapshot":
             snapshot = self._history(own)[: int(value["back"]) + 1][-1]
-            return {"snapshot": snapshot, "rows": self._sql(f"SELECT {ROWS} FROM {own} AT (VERSION => {snapshot})")}
-        done = [(s, self._sql(translated(s.sql).format(table=own))) for s in statements]
+            return {"snapshot": snapshot, "rows": self.sql(f"SELECT {ROWS} FROM {own} AT (VERSION => {snapshot})")}
+        done = [(s, self.sql(translated(s.sql).format(table=own))) for s in statements]
         return next((rows for s, rows in done if s.result), None)
 
-    def _sql(self, sql: str) -> list[list[Any]]:
+    def sql(self, sql: str) -> list[list[Any]]:
         return [list(row) for row in self._duckdb.execute(sql).fetchall()]
 
-    def _at_once(self, statements: list[str]) -> str:
-        """Run statements as one transaction; how DuckDB committed it, by its log of requests."""
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Whatever is executed within is one transaction."""
+        self._duckdb.execute("BEGIN")
+        try:
+            yield
+            self._duckdb.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(Exception):  # a failed COMMIT leaves nothing to roll back
+                self._duckdb.execute("ROLLBACK")
+            raise
+
+    def _at_once(self, statements: list[str]) -> bool:
+        """Run statements as one transaction; whether that was one request, by DuckDB's log of them."""
         self._duckdb.execute("CALL enable_logging('HTTP')")
         try:
-            self._duckdb.execute("BEGIN")
-            try:
-                for sql in (*statements, "COMMIT"):
+            with self.transaction():
+                for sql in statements:
                     self._duckdb.execute(sql)
-            except BaseException:
-                with contextlib.suppress(Exception):  # after a failed COMMIT there is nothing to roll back
-                    self._duckdb.execute("ROLLBACK")
-                raise
-            asked = "SELECT request.url FROM duckdb_logs_parsed('HTTP') WHERE request.type = 'POST'"
-            joint = all(url.endswith("/transactions/commit") for (url,) in self._sql(asked))
-            return "one transaction" if joint else "one after the other"  # as harness.writers.two_tables says it
+            sent = self.sql("SELECT request.url FROM duckdb_logs_parsed('HTTP') WHERE request.type = 'POST'")
+            return all(url.endswith("/transactions/commit") for (url,) in sent)
         finally:
             self._duckdb.execute("CALL disable_logging()")
             self._duckdb.execute("CALL truncate_duckdb_logs()")
 
     def _history(self, table: str) -> list[int]:
         """The snapshots of main as the catalog has it now, newest first. Raises ValueError if there is none."""
-        metadata = json.loads(self._sql(f"SELECT metadata::JSON FROM iceberg_load_table_response('{table}')")[0][0])
+        metadata = json.loads(self.sql(f"SELECT metadata::JSON FROM iceberg_load_table_response('{table}')")[0][0])
         parents = {s["snapshot-id"]: s.get("parent-snapshot-id") for s in metadata.get("snapshots", ())}
-        line: list[int] = []
-        at = metadata.get("current-snapshot-id")
-        while at in parents:
-            line.append(at)
-            at = parents[at]
-        if not line:
+        line = [metadata.get("current-snapshot-id")]
+        while line[-1] in parents:
+            line.append(parents[line[-1]])
+        if len(line) == 1:
             raise ValueError(f"{table} has no snapshot yet; give it seed_rows")
-        return line
+        return line[:-1]
 
     def alive(self) -> bool:
         try:  # after a fatal error the database answers nothing any more
-            return self._sql("SELECT 1") == [[1]]
+            return self.sql("SELECT 1") == [[1]]
         except Exception:
             return False
 
@@ -157,12 +162,12 @@ def _named(properties: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {k.removeprefix(prefix): v for k, v in properties.items() if k.startswith(prefix)}
 
 
-def _quoted(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
 def _options(options: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {_quoted(value)}" for name, value in options.items())
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 class DuckDB(Guest):
@@ -184,16 +189,12 @@ class DuckDB(Guest):
     def outcome(self, f: str, error: ErrorChain) -> Literal["fail", "info"]:
         """No effect have errors before a COMMIT, and a COMMIT answered with 4xx. But a transfer of several requests may be in one table."""
         name, text = error[0]
-        if f in KINDS and not KINDS[f].commits:
-            return "fail"
-        if not name.startswith("_duckdb.") or name.rpartition(".")[2] in ANY_TIME:
-            return "info"
-        if COMMITTING not in text:
-            return "fail"
-        return "fail" if REFUSED.search(text) and (f != "transfer" or JOINT in text) else "info"
+        early = name.startswith("_duckdb.") and name.rpartition(".")[2] not in ANY_TIME and COMMITTING not in text
+        refused = REFUSED.search(text) is not None and (f != "transfer" or JOINT in text)
+        return "fail" if early or refused or (f in KINDS and not KINDS[f].commits) else "info"
 
     def conflict(self, error: ErrorChain) -> str | None:
         return next((name.rpartition(".")[2] for name, text in error if CONFLICT.search(text)), None)
 
-    def open(self, access: Access) -> _Client:
-        return _Client(access)
+    def open(self, access: Access) -> Connected:
+        return Connected(access)
