@@ -34,6 +34,8 @@ KINDS = (
     "rewrite-data-files",
     "rewrite-manifests",
 )
+EQUALITY = ("equality-delete", "equality-upsert")
+"""Kinds that write equality deletes, which Spark's SQL does not. They are measured on request only."""
 EVERYWHERE = frozenset({"rewrite-data-files", "rewrite-manifests"})
 """Kinds that affect the whole table, so that their key is irrelevant."""
 
@@ -100,16 +102,26 @@ class Effect:
         added: key ranges of its new data files.
         removed: names of data files that it removes.
         deletes: names of data files that it adds position deletes (v3: deletion vectors) for.
+        equality: the key in the equality delete file that it adds.
     """
 
     operation: str
     added: tuple[tuple[int, int], ...] = ()
     removed: frozenset[str] = frozenset()
     deletes: frozenset[str] = frozenset()
+    equality: int | None = None
 
 
 def _file(key: int) -> str | None:
     return next((name for name, ids in FILES.items() if key in ids), None)
+
+
+def _may_have(name: str, key: int | None) -> bool:
+    """Whether a data file, by its partition and its bounds, may have the rows of a key that an equality delete names."""
+    if key is None or FILES[name][0] % PARTITIONS != key % PARTITIONS:
+        return False
+    low, high = _range(FILES[name])
+    return low <= key <= high
 
 
 def _range(ids: tuple[int, ...]) -> tuple[int, int]:
@@ -119,6 +131,10 @@ def _range(ids: tuple[int, ...]) -> tuple[int, int]:
 def effect(kind: str, key: int, mode: Mode) -> Effect:
     """What ``kind`` on ``key`` does to the files of a fresh table."""
     name = _file(key)
+    if kind == "equality-delete":
+        return Effect("delete", equality=key)
+    if kind == "equality-upsert":
+        return Effect("overwrite", ((key, key),), equality=key)
     in_partition = frozenset(n for n, ids in FILES.items() if ids[0] % PARTITIONS == key % PARTITIONS)
     if kind == "delete-partition":
         return Effect("delete", removed=in_partition)
@@ -162,8 +178,8 @@ def predict(cell: Cell) -> Prediction:
 def _reasons(cell: Cell, key: int, y: Effect) -> Iterator[str]:
     kind = cell.first
     mine = effect(kind, key, cell.mode)
-    if kind in ("insert", "merge-insert", "delete-partition"):
-        return  # a blind append; a metadata delete is evaluated on the base of each attempt
+    if kind in ("insert", "merge-insert", "delete-partition", *EQUALITY):
+        return  # a blind append; a metadata delete and an equality delete are evaluated on the base of each attempt
     if kind == "rewrite-manifests":
         if y.removed or cell.second == "rewrite-manifests":
             yield MISSING_MANIFEST  # Y wrote the manifests of these files anew
@@ -178,15 +194,17 @@ def _reasons(cell: Cell, key: int, y: Effect) -> Iterator[str]:
     matches = [low <= key <= high for low, high in y.added] if kind != "merge-upsert" else [True for _ in y.added]
     if cell.isolation == "serializable" and y.operation in ("append", "overwrite") and any(matches):
         yield CONFLICTING_FILES
+    # The bounds of an equality delete file are those of its keys: a filter by key leaves out the files of other keys.
+    seen = y.equality is not None and (kind == "merge-upsert" or y.equality == key)
     if cell.mode == "copy-on-write":
         if mine.removed & y.removed:
             yield MISSING_TO_DELETE
-        if mine.removed & y.deletes:
+        if mine.removed & y.deletes or (seen and any(_may_have(name, y.equality) for name in mine.removed)):
             yield NEW_DELETE
         return
     if mine.deletes & y.removed and (kind != "delete" or y.operation in ("overwrite", "replace")):
         yield MISSING_DATA
-    if kind != "delete" and y.deletes:
+    if kind != "delete" and (y.deletes or seen):
         yield CONFLICTING_DELETES  # position deletes have no bounds of the key: all of them may apply
     if cell.format_version == 3 and mine.deletes & y.deletes:
         yield CONCURRENT_DV

@@ -122,7 +122,10 @@ def _typed(path: Path) -> str:
 
 
 def matrix(
-    only: Annotated[list[str] | None, typer.Option(help="A kind of operation; repeatable; default: all.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="A kind of operation; repeatable; default: all but equality-delete and equality-upsert."),
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many cells.")] = None,
     into: Annotated[Path, typer.Option(help="Folder of the matrix; an unfinished one is continued.")] = Path(
         "store/matrix"
@@ -141,10 +144,12 @@ def matrix(
     from reports.matrix import page
     from workloads.file.meant import unknown
 
+    kinds = (*predicted.KINDS, *predicted.EQUALITY)
     for kind in only or []:
-        if kind not in predicted.KINDS:
-            raise BadArgument(f"--only {kind}: {unknown('operation', kind, predicted.KINDS)}")
-    cells = list(predicted.cells(tuple(k for k in predicted.KINDS if not only or k in only)))[:limit]
+        if kind not in kinds:
+            raise BadArgument(f"--only {kind}: {unknown('operation', kind, kinds)}")
+    chosen = predicted.KINDS if not only else tuple(k for k in kinds if k in only)
+    cells = list(predicted.cells(chosen))[:limit]
     other = None if against is None else _other_matrix(against)
     release = release_of(iceberg)
     words = ["matrix", *(w for k in only or () for w in ("--only", k)), "--into", os.path.abspath(into)]

@@ -25,6 +25,7 @@ from checkers.evidence.error_chain import message_pattern, most_specific, short_
 from checkers.isolation import Isolation, IsolationStats
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises
+from checkers.judge.undecided import left_open_by
 from compose.catalogs.registry import DEFAULT
 from compose.install.installation import Installation
 from harness.run.bench import Bench
@@ -150,7 +151,8 @@ def judge(cells: Sequence[Cell], script: CellScript, folder: Path) -> list[Measu
         attempts = {op: commits[-1].attempt for op, commits in log.by_op().items()}
         ends = [_ended(told[script.op(w, n)], attempts.get(script.op(w, n))) for w in (0, 1)]
         out.append(Measured(cell, ends[0], ends[1], script.held(n), *_found(results, _table(n))))
-    undecided = [v for v in results.verdicts if v.valid == "unknown"]
+    found = [a for v in results.verdicts for a in v.anomalies]
+    undecided = [v for v in results.verdicts if v.valid == "unknown" and not left_open_by(v, found)]
     if undecided:
         raise RunError(f"matrix: {undecided[0].checker} could not decide: {'; '.join(undecided[0].notes)}")
     return out

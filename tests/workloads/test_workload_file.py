@@ -252,7 +252,8 @@ def test_a_name_means_a_file_of_the_library_and_a_wrong_one_lists_them() -> None
 
 @pytest.mark.parametrize(("kind", "option"), [(k.name, option) for k in KINDS.values() for option in k.options])
 def test_a_kind_s_options_can_be_given(kind: str, option: str) -> None:
-    value = {"strategy": "sort", "partial_progress": "true", "older_than": "2m"}.get(option, "2")
+    flags = {"partial_progress": "true", "starting_sequence": "false", "validated": "true"}
+    value = {"strategy": "sort", "older_than": "2m", **flags}.get(option, "2")
     writers = "" if KINDS[kind].in_spark else "writers: {flink: 1}\n"
     text = f"{GOOD.partition('operations:')[0]}{writers}operations:\n  {kind}: {{{option}: {value}}}\n"
     assert option in parse(text, "w.yaml").operations[kind].options()
@@ -272,8 +273,12 @@ def test_the_nemesis_cannot_do_what_spark_cannot() -> None:
         parse(GOOD + faults, "w.yaml")
 
 
-def test_mixed_uses_every_operation_but_those_on_two_tables_and_those_that_take_acknowledged_commits_back() -> None:
-    others = {"rollback", "remove-orphan-files", "replace-table", "transfer", "read-both", "upsert"}
+def test_mixed_uses_every_operation_but_those_that_need_more_and_those_that_take_acknowledged_commits_back() -> None:
+    """Those on two tables need two; those by transaction need a REST catalog; a compaction or a copy-on-write statement can bring back
+    the rows of an equality delete; Spark cannot do an upsert."""
+    others = {"rollback", "remove-orphan-files", "replace-table", "transfer", "read-both"}
+    others |= {k for k, kind in KINDS.items() if kind.by_transaction or not kind.in_spark}
+    others |= {"equality-delete", "equality-upsert"}
     assert set(KINDS) - set(load(find("mixed")).operations) == others
 
 

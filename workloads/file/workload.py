@@ -82,6 +82,8 @@ class OperationSpec(_Model):
     back: Annotated[int, Field(ge=0, le=1000)] | None = None
     strategy: Literal["binpack", "sort"] | None = None
     partial_progress: bool | None = None
+    starting_sequence: bool | None = None
+    validated: bool | None = None
     retain_last: Annotated[int, Field(ge=1, le=100_000)] | None = None
     columns: Annotated[int, Field(ge=1, le=1000)] | None = None
     properties: Annotated[int, Field(ge=1, le=1000)] | None = None
