@@ -62,7 +62,7 @@ def _packages(name: str) -> tuple[Callable[[Path], Files], Callable[[Path], bool
 
 
 EXTRAS: Mapping[str, Extra] = {
-    "duckdb": Extra("DuckDB with its Iceberg extension", 60, *_packages("duckdb")),
+    "duckdb": Extra("DuckDB with its Iceberg extension", 51, *_packages("duckdb")),
 }
 """Name → what can be installed; an engine names it in ``Guest.needs``."""
 
