@@ -12,8 +12,8 @@ a DELETE may find that another DELETE had them (``RowDelta.validateNoConflicting
 insert clause validate nothing; a metadata DELETE and an INSERT OVERWRITE take their meaning at the base. Who is refused fails with a
 ValidationException.
 
-**Engines.** Each writer is one engine's (``workloads.engines``), and its operations are validated as that engine promises: at its own level or the
-table's. Snapshots of an engine that does not name its operations do not either; proxies may have seen the requests that carried them.
+**Engines.** Each writer is one engine's (``workloads.engines``), and its operations are validated as that engine promises: at its own level
+or the table's. Snapshots of an engine that does not name its operations do not either; proxies may have seen the requests that carried them.
 
 **Defects** (:class:`Defects`) break one rule at a time, so that a checker can be asked to name just that.
 """
@@ -1101,5 +1101,10 @@ def simulate(
 
 def _anonymous(log: TableLog, run: _Run) -> TableLog:
     """The log, in which snapshots of engines that do not name their operations name none."""
-    commits = (c if c.op is None or run.engine(c.op).marks else replace(c, op=None, attempt=None) for c in log.commits)
+    commits = (
+        replace(c, op=None, attempt=None, summary={k: v for k, v in c.summary.items() if k != "icequake-op"})
+        if c.op is not None and not run.engine(c.op).marks
+        else c
+        for c in log.commits
+    )
     return replace(log, commits=tuple(commits))
