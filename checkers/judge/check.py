@@ -117,12 +117,12 @@ def _cross_referenced(verdicts: Sequence[Verdict], second_opinions: frozenset[st
 
 
 def _caused(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts; a lost commit gets its cause where the proxies saw the lost update of the pointer."""
+    """The verdicts; a lost commit gets its cause where the proxies saw the lost update or swap of the pointer."""
     why = {
         (a.table, op): a
         for v in verdicts
         for a in v.anomalies
-        if a.name == "lost-update" and a.checker == Pointer.name
+        if a.name in ("lost-update", "lost-swap") and a.checker == Pointer.name
         for op in a.evidence.get(pointer.LOST, ())
     }
 
@@ -130,6 +130,8 @@ def _caused(verdicts: Sequence[Verdict]) -> list[Verdict]:
         cause = why.get((a.table, a.ops[0])) if a.name == "lost-commit" and a.ops else None
         if cause is None:
             return a
+        if cause.name == "lost-swap":  # nobody took its place: the other commit was made in any case
+            return replace(a, explanation=f"{a.explanation} Why: {cause.explanation}")
         ops = tuple(dict.fromkeys((*a.ops, *cause.ops)))
         events = tuple(dict.fromkeys((*a.events, *cause.events)))
         return replace(

@@ -73,7 +73,7 @@ def ports_of(pairs: list[str]) -> dict[str, int]:
 
 def release_of(iceberg: str | None, workload: Any = None) -> Any:
     from compose.install import own_jar, releases
-    from harness.run.versions import cannot_run
+    from harness.run.versions import cannot_commit, cannot_run
 
     try:
         release = releases.find(iceberg)
@@ -82,6 +82,8 @@ def release_of(iceberg: str | None, workload: Any = None) -> Any:
     reason = None if workload is None else cannot_run(release, workload)
     if reason is not None:
         raise BadArgument(f"--iceberg {release.label}: {reason}")
+    if workload is not None and (reason := cannot_commit(workload)) is not None:
+        raise BadArgument(f"--catalog {workload.catalog}: {reason}")
     return release
 
 

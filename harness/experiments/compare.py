@@ -41,7 +41,7 @@ from harness.run.judged import Publish, judge_run
 from harness.run.plan import catalog_of_plan
 from harness.run.run import Run
 from harness.run.settings import RunError, Settings, Watcher
-from harness.run.versions import cannot_run
+from harness.run.versions import cannot_commit, cannot_run
 from harness.writers.slot import WriterError
 from workloads.file.workload import Workload
 from workloads.file.yamlfile import FileError
@@ -309,9 +309,11 @@ class Compare:
     def _installation(self, contender: Contender) -> Installation:
         """The installation of a contender; a release that failed to download is not tried again."""
         release = self.order.releases.get(contender.iceberg) or releases.find(contender.iceberg)
-        reason = cannot_run(release, self.order.workload.model_copy(update={"catalog": contender.catalog}))
-        if reason is not None:
+        workload = self.order.workload.model_copy(update={"catalog": contender.catalog})
+        if (reason := cannot_run(release, workload)) is not None:
             raise RunError(f"Iceberg {release.label}: {reason}")
+        if (reason := cannot_commit(workload)) is not None:
+            raise RunError(reason)
         with self._lock:
             known = self._installed.get(release.label)
             if known is None:

@@ -29,7 +29,7 @@ from reports.compare import page, words
 from tests.harness.test_cli import last_line
 from tests.reports.test_report import HOSTILE, commit, log_of
 from tests.support.runs import ROOT, Silent, inside
-from workloads.file.workload import Workload
+from workloads.file.workload import OperationSpec, Workload
 from workloads.tables import TableSpec
 
 MS = 1_000_000
@@ -373,6 +373,16 @@ def test_a_contender_that_cannot_run_is_a_row_with_its_reason_and_the_others_go_
     assert len(compare.read(tmp_path / "runs.jsonl")[1]) == 4
     whole(tmp_path, order([old, REST], [1, 2])).measure()
     assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 1 + 4 + 2
+
+
+def test_a_catalog_that_has_no_endpoint_for_transactions_is_a_row_with_its_reason(tmp_path: Path) -> None:
+    asked = order([JDBC], [1])
+    mix = {"insert-by-transaction": OperationSpec()}
+    c = whole(tmp_path, replace(asked, workload=asked.workload.model_copy(update={"operations": mix}))).measure()
+    assert c.reason(JDBC) == (
+        "insert-by-transaction commit by an endpoint of REST catalogs, and jdbc is none; use rest, nessie, polaris, the file of a REST "
+        "catalog of yours, or the kinds without -by-transaction"
+    )
 
 
 def test_a_run_that_is_taken_up_at_the_moment_of_ctrl_c_is_not_begun(tmp_path: Path) -> None:

@@ -124,6 +124,19 @@ def test_a_transfer_takes_from_one_table_what_it_adds_to_the_other() -> None:
     ]
 
 
+def test_an_operation_by_transaction_runs_and_means_what_the_ordinary_one_does() -> None:
+    kinds = [k for k in KINDS if KINDS[k].by_transaction]
+    assert kinds == [f"{k.removesuffix('-by-transaction')}-by-transaction" for k in kinds] and len(kinds) == 4
+    for name in kinds:
+        other, ordinary = KINDS[name], KINDS[name.removesuffix("-by-transaction")]
+        value = ordinary.arguments(Draw(Random(3), Keys(5), 1, TABLE, False, {}))
+        assert value == other.arguments(Draw(Random(3), Keys(5), 1, TABLE, False, {}))
+        assert ordinary.writeset(START, value, "o", TABLE) == other.writeset(START, value, "o", TABLE)
+        (asked,), (plain,) = other.statements(value, "o", TABLE), ordinary.statements(value, "o", TABLE)
+        assert asked.action == {"name": "by-transaction", "statement": plain.sql} and asked.sql == "{table}"
+        assert other.told and other.signs == ordinary.signs
+
+
 @pytest.mark.parametrize("into", ["x y", "u; DROP TABLE t", "", None, "U"])
 def test_a_second_table_is_a_name(into: object) -> None:
     for kind, value in (("transfer", {"ids": [1], "into": into, "amount": 1}), ("read-both", {"and": into})):

@@ -253,8 +253,10 @@ def test_a_kind_s_options_can_be_given(kind: str, option: str) -> None:
     assert option in parse(text, "w.yaml").operations[kind].options()
 
 
-def test_mixed_uses_every_operation_but_those_on_two_tables_and_those_that_take_acknowledged_commits_back() -> None:
+def test_mixed_uses_every_operation_but_those_that_need_more_and_those_that_take_acknowledged_commits_back() -> None:
+    """Those on two tables need two; those by transaction need a REST catalog."""
     others = {"rollback", "remove-orphan-files", "replace-table", "transfer", "read-both"}
+    others |= {k for k, kind in KINDS.items() if kind.by_transaction}
     assert set(KINDS) - set(load(find("mixed")).operations) == others
 
 
