@@ -21,12 +21,14 @@ explains it (``Timeline.set_backs``).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
+from checkers.evidence.makers import named_by
 from checkers.evidence.tablelog import Capture, Commit
 from checkers.timeline import explain
 from checkers.timeline.answers import claims_of, contradictions
@@ -61,6 +63,9 @@ class CommitsTable(TypedDict):
     """Acknowledged without a snapshot, with nothing to change."""
     rolled_back: int
     """Acknowledged, and taken out of main by a rollback."""
+    named_by: dict[str, int]
+    """How it is known who made a snapshot → snapshots: ``summary``, ``proxy``, ``rows``, ``shared`` (several operations' in one), and
+    ``nothing`` where it is not known."""
 
 
 class CommitsStats(TypedDict):
@@ -112,7 +117,7 @@ class Commits(Checker):
         unknown = [o for o in evidence.history.operations() if o.type == "info"]
         stats: CommitsStats = {"tables": {}, "resolutions": resolutions(found, unknown)}
         for t in found:
-            f, stats["tables"][t.name] = _check_table(t, self.name)
+            f, stats["tables"][t.name] = _check_table(t, self.name, Blame.of(evidence, t.name))
             anomalies += f.anomalies
             notes += [f"{t.name}: {n}" for n in f.notes]
             undecided |= f.undecided
@@ -125,7 +130,7 @@ def _writes(o: Operation) -> bool:
     return kind is not None and kind.writes
 
 
-def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
+def _check_table(t: Timeline, checker: str, blame: Blame) -> tuple[_Findings, CommitsTable]:
     f = _Findings()
     last = t.log.captures[-1] if t.log.captures else None
     if last is not None and last.metadata is None:
@@ -177,6 +182,7 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
         "undecided": 0,
         "left_none": 0,
         "rolled_back": 0,
+        "named_by": _named_by(t),
     }
     doubtful: set[str] = set()
     unseen: list[str] = []
@@ -223,13 +229,13 @@ def _check_table(t: Timeline, checker: str) -> tuple[_Findings, CommitsTable]:
                 counts["left_none"] += 1
             else:
                 counts["lost"] += 1
-                f.anomalies.append(_never_seen(t, o, checker))
+                f.anomalies.append(_never_seen(t, o, checker, blame))
         elif not on_main and (said := claims_of(o)) is not None and said.needs_snapshot:
             if not _must_be_seen(t, o):
                 counts["undecided"] += 1
             else:
                 counts["lost"] += 1
-                f.anomalies.append(_never_seen(t, o, checker))
+                f.anomalies.append(_never_seen(t, o, checker, blame))
     _unnamed(t, unlabelled, f)
     if doubtful:
         f.undecided = True
@@ -411,7 +417,7 @@ def _lost_rollback(t: Timeline, o: Operation, checker: str) -> Anomaly:
     )
 
 
-def _never_seen(t: Timeline, o: Operation, checker: str) -> Anomaly:
+def _never_seen(t: Timeline, o: Operation, checker: str, blame: Blame) -> Anomaly:
     why = (
         "and at every state that it can have seen it had rows to change"
         if _is_dml(o)
@@ -423,11 +429,11 @@ def _never_seen(t: Timeline, o: Operation, checker: str) -> Anomaly:
         t.name,
         f"the {explain.operation(o)} was invoked at {explain.ms(o.start)} and {explain.outcome(o)}, yet no snapshot of it was ever seen: "
         f"none of the {len(t.log.commits)} snapshots in the {len(t.log.metadata)} metadata versions read up to "
-        f"{explain.ms(t.seen_until)} names it, {why}.",
+        f"{explain.ms(t.seen_until)} {'is its' if o.mixed else 'names it'}, {why}.{blame.words(o)}",
         ops=(o.op,),
         events=o.indices,
         keys=ids_named(o, t.spec)[: explain.MOST_KEYS],
-        evidence={"seen": False},
+        evidence={"seen": False, **blame.evidence(o)},
     )
 
 
@@ -519,24 +525,91 @@ def _foreign(t: Timeline, checker: str, f: _Findings) -> Iterator[Anomaly]:
 
 def _unnamed(t: Timeline, perhaps: list[str], f: _Findings) -> None:
     """Say of snapshots that name no operation whose they are, or (``perhaps``) may be; of those off main only if it matters."""
-    for snapshot, op in t.labels.made.items():
+    for snapshot, op in t.labels.made.items() if len(t.labels.made) <= explain.MOST else ():
         f.notes.append(
-            f"snapshot {snapshot} names no operation; by its rows only {op} can have made it, and nothing else"
+            f"snapshot {snapshot} names no operation; proxies saw it in a request of {op}"
+            if t.labels.how.get(snapshot) == "proxy"
+            else f"snapshot {snapshot} names no operation; by its rows only {op} can have made it, and nothing else"
         )
-    unnamed = [c for c in t.main if c.op is None]
+    if len(t.labels.made) > explain.MOST:
+        counts = ", ".join(f"{how} {n}" for how, n in _named_by(t).items())
+        f.notes.append(f"{len(t.labels.made)} snapshots name no operation; whose they are is known. Named by: {counts}")
+    for snapshot, ops in t.labels.shared.items():
+        f.notes.append(f"snapshot {snapshot} has the rows of several operations in one commit: {explain.listing(ops)}")
+    if t.labels.doubts:
+        f.undecided = True
+        f.notes += t.labels.doubts
+    unnamed = [c for c in t.main if c.op is None and c.snapshot_id not in t.labels.shared]
     if unnamed:
         f.undecided = True
         note = f"snapshots on main that name no operation: {explain.listing(c.snapshot_id for c in unnamed)}"
         if perhaps:
             note += f"; {explain.listing(perhaps)}, acknowledged without a snapshot, may have made them"
         f.notes.append(note)
-    off_main = off_main_without_name(t)
+    off_main = [c for c in off_main_without_name(t) if c.snapshot_id not in t.labels.shared]
     if off_main and perhaps:
         f.undecided = True
         f.notes.append(
             f"snapshots that are not on main and name no operation: {explain.listing(c.snapshot_id for c in off_main)}; "
             f"{explain.listing(perhaps)}, acknowledged without a snapshot, may have made them"
         )
+
+
+def _named_by(t: Timeline) -> dict[str, int]:
+    found = Counter("shared" if c.snapshot_id in t.labels.shared else named_by(c) or "nothing" for c in t.log.commits)
+    return {how: found[how] for how in ("summary", "proxy", "rows", "shared", "nothing") if found[how]}
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Whose fault it is that an acknowledged commit is in no version, as far as proxies saw it.
+
+    A server that accepts a commit and does not make it is at fault, not the engine that believes it. An engine that reports success
+    without having sent a commit is itself at fault.
+
+    Attributes:
+        accepted: operation → what the catalog answered to the request that it accepted, and when, ns; the last one.
+        sent: operations of which proxies saw a request for a commit, whatever came of it.
+        proxied: whether proxies would have seen it.
+    """
+
+    accepted: Mapping[str, tuple[str, int]]
+    sent: frozenset[str]
+    proxied: bool
+
+    @staticmethod
+    def of(evidence: Evidence, table: str) -> Blame:
+        """What the evidence has of one table."""
+        accepted: dict[str, tuple[str, int]] = {}
+        for s in evidence.swaps.get(table, ()):
+            if s.op is not None:
+                accepted[s.op] = s.answer, s.end
+        for a in evidence.accepted.get(table, ()):
+            if a.op is not None and a.adds:
+                accepted[a.op] = a.answer, a.end
+        sent = frozenset(accepted) | {c.op for c in evidence.carried.get(table, ())}
+        # Without any request of this table nobody knows whether proxies can read this catalog's.
+        return Blame(accepted, sent, evidence.proxied and bool(sent))
+
+    def words(self, o: Operation) -> str:
+        """A sentence, with a space before it; empty if nothing is known."""
+        if o.op in self.accepted:
+            answer, at = self.accepted[o.op]
+            return (
+                f" Its commit was sent, and the catalog server answered {answer} at {explain.ms(at)}: the server acknowledged a commit "
+                f"that it did not make, and {explain.engine(o)} could not know."
+            )
+        if self.proxied and o.op not in self.sent:
+            return f" Proxies saw no request for its commit: {explain.engine(o)} reported success without asking the catalog."
+        return ""
+
+    def evidence(self, o: Operation) -> dict[str, str]:
+        """``culprit``: ``server`` or ``engine``, and the engine's name; empty if nothing is known."""
+        if o.op in self.accepted:
+            return {"culprit": "server", "engine": o.engine}
+        if self.proxied and o.op not in self.sent:
+            return {"culprit": "engine", "engine": o.engine}
+        return {}
 
 
 def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:

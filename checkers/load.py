@@ -28,7 +28,7 @@ from typing import TypedDict
 from checkers.evidence.error_chain import commonest
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Operation
-from checkers.evidence.outcome import conflict
+from checkers.evidence.outcome import conflict_of
 from checkers.liveness import Liveness
 from checkers.retries import AROUND
 from checkers.timeline import explain
@@ -105,7 +105,7 @@ class Load(Checker):
                 "committed": len(writes) - len(missed[table]),
             }
         retried = sum(c.attempt is not None and c.attempt > 1 for c in made)
-        aborted = sum(o.type == "fail" and conflict(o.error) is not None for o in ops)
+        aborted = sum(conflict_of(o) is not None for o in ops)
         never = _never_succeeded(ops, there)
         seconds = _seconds(evidence, everything)
         beyond = {name: s for name, s in Liveness().least_seconds(evidence).items() if seconds < s}

@@ -9,7 +9,8 @@ the catalog's own log). These anomalies follow, independent of the workload:
   got an acknowledgement: the catalog does not compare, or not atomically with the swap. (Lost update, P4 in Berenson et al., "A
   Critique of ANSI SQL Isolation Levels", 1995: here of the pointer.) If writers compete for the new file's name (a rename to the next
   version, the Hadoop catalog): two writers that both wrote that file.
-* **lost-swap**: an accepted swap, answered before the history was read last, is not in it.
+* **lost-swap**: an accepted swap, answered before the history was read last, is not in it. A REST catalog is told snapshots, and makes the
+  metadata file itself: then the snapshots of an accepted request are in no version, or main was at its snapshot in none.
 * **unknown-base**: a swap was accepted that replaced a file which the pointer never named: neither its history has it, nor did another
   accepted swap put it there. (A pointer moves only from its current file: spec, "Metastore Tables".)
 * **swap-order**: a swap had been answered before the one to an earlier version was asked for. A compare-and-swap takes effect between
@@ -33,14 +34,19 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation, contradictions
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import METADATA
-from checkers.evidence.proxylog import PointerSwap
+from checkers.evidence.proxylog import AcceptedChange, PointerSwap
 from checkers.evidence.tablelog import TableLog
 from checkers.timeline import explain
+from checkers.timeline.unapplied import Unapplied, unapplied
 from checkers.timeline.version_order import predecessor
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 LOST = "lost"
-"""Key of the evidence of a lost update: the operations whose swaps are lost."""
+"""Key of the evidence of a lost update or swap: the operations whose swaps are lost."""
+ENDPOINT, TRANSACTIONS = "endpoint", "transactions"
+"""Key of the evidence of a lost swap that came by the REST catalog's endpoint for transactions, and its value."""
+ANSWER = "answer"
+"""Key of the evidence of a lost swap: what the catalog answered."""
 MOST = 50
 """Number of anomalies per name and table that are listed one by one."""
 
@@ -51,6 +57,8 @@ class PointerTable(TypedDict):
     swaps: int
     compared: int
     """Those that say which metadata file they replace, or fight for the new file's name."""
+    by_snapshot: int
+    """Accepted requests that say which snapshots the table gets (REST); a swap can be among them."""
 
 
 class PointerStats(TypedDict):
@@ -78,14 +86,15 @@ class Pointer(Checker):
         unclear = bool(contradictions(evidence.history.events))
         if unclear and evidence.swaps:
             notes.append("the history contradicts its own clock, so the times of swaps were not compared with it")
-        for table, swaps in sorted(evidence.swaps.items()):
-            log = evidence.logs[table]
+        for table in sorted({*evidence.swaps, *evidence.accepted}):
+            log, swaps, accepted = evidence.logs[table], evidence.swaps.get(table, ()), evidence.accepted.get(table, ())
             compared = sum(s.base is not None or s.names_place for s in swaps)
-            stats["tables"][table] = {"swaps": len(swaps), "compared": compared}
+            stats["tables"][table] = {"swaps": len(swaps), "compared": compared, "by_snapshot": len(accepted)}
             judge = _TableSwaps(self.name, log, swaps, operations)
             found = [
                 *judge.lost_updates(),
                 *judge.lost_swaps(),
+                *judge.not_applied(accepted),
                 *judge.unknown_bases(),
                 *judge.stale_bases(),
                 *([] if unclear else judge.out_of_order()),
@@ -188,6 +197,51 @@ class _TableSwaps:
                 events=self._events(ops),
                 files=(s.new,) if s.base is None else (s.base, s.new),
             )
+
+    def not_applied(self, accepted: Sequence[AcceptedChange]) -> Iterator[Anomaly]:
+        """Accepted requests whose snapshots the pointer's history does not have."""
+        if self.gap:
+            return
+        told = {(s.time, s.writer) for s in self._swaps if normalise(s.new) not in self._chain}
+        for u in unapplied(self._log, accepted):
+            if (u.change.time, u.change.writer) not in told:
+                yield self._not_applied(u)
+
+    def _not_applied(self, u: Unapplied) -> Anomaly:
+        c, versions = u.change, len(self._log.metadata)
+        o = self._operations.get(c.op or "")
+        who = "nobody's operation" if o is None else f"the {explain.operation(o)}"
+        on = "" if c.base is None else f" in place of snapshot {c.base}"
+        where = "has main there" if u.listed else "has that snapshot"
+        assert self._log.captured_until is not None
+        text = (
+            f"the catalog server answered {c.answer} at {explain.ms(c.end)} to {c.what} of {who}, which "
+            f"{'adds' if c.main is None else 'puts main at'} snapshot {u.snapshot}{on}. Yet none of the {versions} metadata versions up to "
+            f"{explain.ms(self._log.captured_until)} {where}: the server acknowledged a commit that it did not make. The client cannot know."
+        )
+        if u.rival is not None and u.rival is not c:
+            rival = self._operations.get(u.rival.op or "")
+            whose = "another request" if rival is None else f"the {explain.operation(rival)}"
+            text += (
+                f" It accepted {whose} in place of the same snapshot, too (answered {u.rival.answer} at {explain.ms(u.rival.end)}), and made "
+                "that one; it must refuse the other with 409."
+            )
+        ops = tuple(dict.fromkeys(op for op in (c.op, u.rival.op if u.rival is not None else None) if op is not None))
+        snapshots = (u.snapshot, *((u.rival.main,) if u.rival is not None and u.rival.main is not None else ()))
+        return Anomaly(
+            "lost-swap",
+            self._checker,
+            self._log.table,
+            text,
+            ops=ops,
+            events=self._events(ops),
+            snapshots=snapshots,
+            evidence={
+                LOST: [] if c.op is None else [c.op],
+                ANSWER: c.answer,
+                **({ENDPOINT: TRANSACTIONS} if c.by_transaction else {}),
+            },
+        )
 
     def unknown_bases(self) -> Iterator[Anomaly]:
         """Accepted swaps that replaced what the pointer never named."""

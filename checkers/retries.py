@@ -5,7 +5,9 @@ still apply) or gives up (``ValidationException``: they no longer apply), and it
 often, and at what cost is what users tune: ``commit.retry.*``, isolation level, partitioning, when to compact.
 
 **Attempts** of a commit that won are in the name of its manifest list, ``snap-<id>-<attempt>-<uuid>.avro``, for every catalog
-(``SnapshotProducer.manifestListPath``); the attempts of an aborted operation are not recorded anywhere.
+(``SnapshotProducer.manifestListPath``); the attempts of an aborted operation are not recorded anywhere. Engines with another library do
+not count there (DuckDB has no number, PyIceberg always 0): theirs are the commit requests that proxies saw; without proxies their
+commits are left out.
 
 **Conflict pairs.** An aborted operation can only conflict with commits that became current between its scan and its end. Of
 these the best guess is, in this order:
@@ -22,7 +24,9 @@ was spurious if the meaning is the same at every state between its scan and its 
 each of them. (Iceberg validates files and partitions, not rows: that is the price of not reading data at commit.) Procedures change
 no rows, so they are not counted.
 
-**Backoff** is not recorded; it is computed from ``commit.retry.*`` in the table's metadata: ``min-wait · 2^(n-1)``
+A concurrent commit makes each engine give up in its own words (``Engine.conflict``).
+
+**Backoff** is not recorded; for Spark's operations it is computed from ``commit.retry.*`` in the table's metadata: ``min-wait · 2^(n-1)``
 up to ``max-wait`` before try n+1, plus a jitter of up to 10 % (``util/Tasks.java``); half the jitter is counted.
 """
 
@@ -37,13 +41,14 @@ from typing import Any, TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
-from checkers.evidence.outcome import conflict
+from checkers.evidence.outcome import conflict_of
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import fault_windows
 from checkers.timeline.metrics import Metrics, measure, quantile
 from checkers.timeline.timeline import Timeline, kind_of, meaning, timelines
 from checkers.timeline.touched import touches
 from checkers.verdict import Checker, Verdict
+from workloads.engines.engines import SPARK
 from workloads.operations.kind import NOTHING
 from workloads.tables import Row, State
 
@@ -210,7 +215,7 @@ class Retries(Checker):
         by_writer: dict[str, Counter[int]] = {}
         for t in tables:
             for o, c in t.commits:
-                if c.attempt is None:
+                if not c.attempt:
                     continue
                 total[c.attempt] += 1
                 for groups, name in ((by_table, t.timeline.name), (by_kind, o.f), (by_writer, _writer(o, writers))):
@@ -229,7 +234,7 @@ class Retries(Checker):
         unexplained = 0
         for t in tables:
             for o in t.aborted:
-                exception = conflict(o.error) or ""
+                exception = conflict_of(o) or ""
                 classes[exception] += 1
                 because, commits = t.culprits(o)
                 unexplained += not commits
@@ -379,7 +384,7 @@ class _Table:
     def aborted(self) -> tuple[Operation, ...]:
         """Operations that a concurrent commit aborted; one on two tables counts for its first table."""
         own = {o.op for o in self.operations if o.table == self.timeline.name}
-        return tuple(o for o in self.timeline.ops if o.op in own and o.type == "fail" and conflict(o.error) is not None)
+        return tuple(o for o in self.timeline.ops if o.op in own and conflict_of(o) is not None)
 
     @cached_property
     def notes(self) -> list[str]:
@@ -406,7 +411,9 @@ class _Table:
     @cached_property
     def backoff_of_commits(self) -> float:
         return sum(
-            self._waits(c.metadata, c.attempt - 1) for _, c in self.commits if c.attempt is not None and c.attempt > 1
+            self._waits(c.metadata, c.attempt - 1)
+            for o, c in self.commits
+            if c.attempt is not None and c.attempt > 1 and o.engine == SPARK
         )
 
     @cached_property
@@ -416,7 +423,11 @@ class _Table:
         retries = _whole(
             (raw if isinstance(raw, Mapping) else {}).get("commit.retry.num-retries"), DEFAULTS["num-retries"]
         )
-        return sum(self._waits(len(versions), retries) for o in self.aborted if conflict(o.error) == EXHAUSTED)
+        return sum(
+            self._waits(len(versions), retries)
+            for o in self.aborted
+            if o.engine == SPARK and conflict_of(o) == EXHAUSTED
+        )
 
     # --- who aborted whom
 

@@ -140,7 +140,9 @@ def _exact(name: str, evidence: Evidence, why: str) -> Judged:
     foreign = {e.op for e in evidence.history.events if e.table not in (None, name)} & made_here
     if foreign:  # an operation of another table left a snapshot here: the exact checkers need it
         events = tuple(e for e in evidence.history.events if e.table in (None, name) or e.op in foreign)
-    alone = Evidence(replace(evidence.history, events=events), logs, {name: evidence.tables[name]}, evidence.complete)
+    alone = replace(
+        evidence, history=replace(evidence.history, events=events), logs=logs, tables={name: evidence.tables[name]}
+    )
     return Judged(name, {c.name: _one_table(c.check(alone), name) for c in _EXACT}, "exact", why)
 
 

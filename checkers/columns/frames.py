@@ -30,6 +30,7 @@ from checkers.timeline import explain, two_tables
 from checkers.timeline.answers import claims_of, contradictions
 from checkers.timeline.captured import stale_captures, without_table
 from checkers.timeline.past import Past
+from checkers.timeline.promise import isolation
 from checkers.timeline.timeline import Timeline, kind_of
 from checkers.timeline.touched import touches
 from workloads.operations.keys import part_of
@@ -62,7 +63,7 @@ class Frame:
     """One table. Positions on main count from 1; 0 is the empty table. Event indices are those of the whole history.
 
     Attributes:
-        spec: the table's promises.
+        spec: the table; its isolation level is the weakest that any operation was promised.
         kinds: names of kinds; ``kind`` is an index into them.
         kind, outcome, process, invoked, completed: per operation, by invocation; ``outcome`` is an index into ``OUTCOMES``, ``completed``
             is ``NEVER`` if no answer came.
@@ -256,7 +257,7 @@ def frame_of(t: Timeline) -> Frame:
         reader, first_row, last_row = np.array(seen, np.int64).T
         sums[reader] = running[last_row] - running[first_row]
     return Frame(
-        spec=t.spec,
+        spec=_weakest(t),
         kinds=names,
         kind=_i64([code[o.f] for o in t.ops]),
         outcome=_i64([OUTCOMES.index(o.type) for o in t.ops]),
@@ -282,6 +283,13 @@ def frame_of(t: Timeline) -> Frame:
         log=_u64(rows.log),
         row_part=_i64(rows.part),
     )
+
+
+def _weakest(t: Timeline) -> TableSpec:
+    """The table's definition; at snapshot isolation if that is all that any of its operations was promised."""
+    if t.spec.isolation == "snapshot" or all(isolation(t.spec, o) != "snapshot" for o in t.ops):
+        return t.spec
+    return t.spec.model_copy(update={"isolation": "snapshot"})
 
 
 def _answered(past: Past, o: Operation, at: int, t: Timeline) -> tuple[int, int]:

@@ -39,6 +39,8 @@ KINDS = (
     "rewrite-data-files",
     "rewrite-manifests",
 )
+EQUALITY = ("equality-delete", "equality-upsert")
+"""Kinds that write equality deletes, which Spark's SQL does not. They are measured on request only."""
 EVERYWHERE = frozenset({"rewrite-data-files", "rewrite-manifests"})
 """Kinds that affect the whole table, so that their key is irrelevant."""
 
@@ -144,18 +146,26 @@ class Effect:
         added: key ranges of its new data files.
         removed: names of data files that it removes.
         deletes: names of data files that it adds position deletes (v3: deletion vectors) for.
-        equality: keys that it adds equality deletes for.
+        equality: the key in the equality delete file that it adds.
     """
 
     operation: str
     added: tuple[tuple[int, int], ...] = ()
     removed: frozenset[str] = frozenset()
     deletes: frozenset[str] = frozenset()
-    equality: tuple[int, ...] = ()
+    equality: int | None = None
 
 
 def _file(key: int) -> str | None:
     return next((name for name, ids in FILES.items() if key in ids), None)
+
+
+def _may_have(name: str, key: int | None) -> bool:
+    """Whether a data file, by its partition and its bounds, may have the rows of a key that an equality delete names."""
+    if key is None or FILES[name][0] % PARTITIONS != key % PARTITIONS:
+        return False
+    low, high = _range(FILES[name])
+    return low <= key <= high
 
 
 def _range(ids: tuple[int, ...]) -> tuple[int, int]:
@@ -165,6 +175,10 @@ def _range(ids: tuple[int, ...]) -> tuple[int, int]:
 def effect(kind: str, key: int, writes: Writes) -> Effect:
     """What ``kind`` on ``key`` does to the files of a fresh table, if its engine writes changes in this way."""
     name = _file(key)
+    if kind == "equality-delete":
+        return Effect("delete", equality=key)
+    if kind == "equality-upsert":
+        return Effect("overwrite", ((key, key),), equality=key)
     in_partition = frozenset(n for n, ids in FILES.items() if ids[0] % PARTITIONS == key % PARTITIONS)
     if kind == "delete-partition":
         return Effect("delete", removed=in_partition)
@@ -179,8 +193,8 @@ def effect(kind: str, key: int, writes: Writes) -> Effect:
     rest = tuple(k for k in FILES[name] if k != key)
     if writes == "equality deletes":
         if kind == "delete":
-            return Effect("delete", equality=(key,))
-        return Effect("overwrite", ((key, key),), equality=(key,))
+            return Effect("delete", equality=key)
+        return Effect("overwrite", ((key, key),), equality=key)
     if writes == "position deletes":
         if kind == "delete":
             return Effect("delete", deletes=frozenset({name}))
@@ -235,16 +249,16 @@ def _between(key: int, low: int, high: int) -> bool:
 
 def _broken(cell: Cell, key: int, mine: Effect, y: Effect) -> set[Rule]:
     """The rules against which Y's commit offends, if X's engine has them (``workloads.engines.engine.Rule``)."""
-    inside = [any(_between(k, *_range(FILES[name])) for name in mine.removed) for k in y.equality]
     found: dict[Rule, bool] = {
         "main": True,
         "added data": cell.isolation == "serializable"
         and y.operation in ("append", "overwrite")
         and any(_between(key, *bounds) for bounds in y.added),
         "removed data": any(_between(key, *_range(FILES[name])) for name in y.removed),
-        "new deletes": bool(y.deletes) or key in y.equality,  # position deletes have no bounds of the key
+        "new deletes": bool(y.deletes) or key == y.equality,  # position deletes have no bounds of the key
         "replaced files": bool(mine.removed & y.removed),
-        "deletes of replaced files": bool(mine.removed & y.deletes) or any(inside),
+        "deletes of replaced files": bool(mine.removed & y.deletes)
+        or (key == y.equality and any(_may_have(name, key) for name in mine.removed)),
     }
     return {rule for rule, broken in found.items() if broken}
 
@@ -252,8 +266,8 @@ def _broken(cell: Cell, key: int, mine: Effect, y: Effect) -> set[Rule]:
 def _reasons(cell: Cell, key: int, mine: Effect, y: Effect) -> Iterator[str]:
     """Why Spark's X aborts."""
     kind = cell.first
-    if kind in ("insert", "merge-insert", "delete-partition"):
-        return  # a blind append; a metadata delete is evaluated on the base of each attempt
+    if kind in ("insert", "merge-insert", "delete-partition", *EQUALITY):
+        return  # a blind append; a metadata delete and an equality delete are evaluated on the base of each attempt
     if kind == "rewrite-manifests":
         if y.removed or cell.second == "rewrite-manifests":
             yield MISSING_MANIFEST  # Y wrote the manifests of these files anew
@@ -268,15 +282,17 @@ def _reasons(cell: Cell, key: int, mine: Effect, y: Effect) -> Iterator[str]:
     matches = [_between(key, *bounds) for bounds in y.added] if kind != "merge-upsert" else [True for _ in y.added]
     if cell.isolation == "serializable" and y.operation in ("append", "overwrite") and any(matches):
         yield CONFLICTING_FILES
+    # The bounds of an equality delete file are those of its keys: a filter by key leaves out the files of other keys.
+    seen = y.equality is not None and (kind == "merge-upsert" or y.equality == key)
     if cell.mode == "copy-on-write":
         if mine.removed & y.removed:
             yield MISSING_TO_DELETE
-        if mine.removed & y.deletes or any(_between(k, *_range(FILES[n])) for n in mine.removed for k in y.equality):
+        if mine.removed & y.deletes or (seen and any(_may_have(name, y.equality) for name in mine.removed)):
             yield NEW_DELETE
         return
     if mine.deletes & y.removed and (kind != "delete" or y.operation in ("overwrite", "replace")):
         yield MISSING_DATA
-    if kind != "delete" and (y.deletes or key in y.equality):
+    if kind != "delete" and (y.deletes or seen):
         yield CONFLICTING_DELETES  # position deletes have no bounds of the key: all of them may apply
     if cell.format_version == 3 and mine.deletes & y.deletes:
         yield CONCURRENT_DV

@@ -30,10 +30,20 @@ FEWEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """What is compared: a catalog, reached by writers of an Iceberg release."""
+    """What is compared: a catalog, reached by writers of an Iceberg release, or of another engine.
+
+    Attributes:
+        engines: of the writers, in the order in which they take turns; empty: those of the workload file.
+    """
 
     catalog: str
     iceberg: str
+    engines: tuple[str, ...] = ()
+
+
+def engines_label(engines: Sequence[str]) -> str:
+    """``duckdb``, or ``spark + duckdb`` for writers of both; empty for those of the workload file."""
+    return " + ".join(engines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,7 @@ class Ran:
             "catalog": self.contender.catalog,
             "catalog_entry": None if self.catalog is None else self.catalog.model_dump(mode="json"),
             "iceberg": self.contender.iceberg,
+            **({"engines": list(self.contender.engines)} if self.contender.engines else {}),
             "seed": self.seed,
             "started": self.started,
             "folder": self.folder,
@@ -79,7 +90,7 @@ class Ran:
         """The inverse. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         measures, entry = r["measures"], r.get("catalog_entry")
         return Ran(
-            Contender(str(r["catalog"]), str(r["iceberg"])),
+            Contender(str(r["catalog"]), str(r["iceberg"]), tuple(map(str, r.get("engines", ())))),
             int(r["seed"]),
             None if r["started"] is None else str(r["started"]),
             r["folder"],
@@ -158,12 +169,13 @@ class Comparison:
         return tuple(dict.fromkeys(c.iceberg for c in self.contenders))
 
     def label(self, c: Contender) -> str:
-        """A contender's label: the catalog, and the release if there are several."""
-        if len(self.releases) == 1:
-            return c.catalog
-        if len({x.catalog for x in self.contenders}) == 1:
-            return c.iceberg
-        return f"{c.catalog} {c.iceberg}"
+        """A contender's label: of its catalog, release and engines those in which contenders differ; the catalog if they differ in none."""
+        said = (
+            (c.catalog, {x.catalog for x in self.contenders}),
+            (c.iceberg, {*self.releases}),
+            (engines_label(c.engines), {x.engines for x in self.contenders}),
+        )
+        return " ".join(text for text, all_of_them in said if len(all_of_them) > 1) or c.catalog
 
     def of(self, c: Contender) -> list[Ran]:
         """A contender's runs by seed."""

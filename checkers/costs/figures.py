@@ -180,7 +180,7 @@ def _attempts(name: str, commits: Iterable[Commit]) -> Attempts:
     counts: Counter[int] = Counter()
     unknown = 0
     for c in commits:
-        if c.attempt is None:
+        if not c.attempt:
             unknown += 1
         else:
             counts[c.attempt] += 1

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from checkers.evidence.history import History
-from checkers.evidence.proxylog import PointerSwap
+from checkers.evidence.makers import Labels
+from checkers.evidence.proxylog import AcceptedChange, Carried, PointerSwap
 from checkers.evidence.tablelog import TableLog
 from workloads.tables import TableSpec
 
@@ -17,6 +18,10 @@ class Evidence:
 
     ``complete`` is False when the run ended early: the end of the history or of a table log may be missing, so absence
     proves nothing after the last capture. ``swaps``: table → the commits that proxies saw the catalog accept; empty without proxies.
+    ``carried``: table → the requests that carried new snapshots of it (REST), whatever the answer; ``proxied``: whether proxies stood before
+    the catalog, so that what they did not see was not sent. ``labels``: table → who made its snapshots that name no operation, if that
+    was looked for (``checkers.timeline.timeline.named``); ``logs`` has those names already.
+    ``accepted``: table → what accepted requests asked of it, where the catalog is told snapshots in place of metadata files (REST).
     """
 
     history: History
@@ -24,3 +29,7 @@ class Evidence:
     tables: Mapping[str, TableSpec]
     complete: bool = True
     swaps: Mapping[str, tuple[PointerSwap, ...]] = field(default_factory=dict)
+    accepted: Mapping[str, tuple[AcceptedChange, ...]] = field(default_factory=dict)
+    carried: Mapping[str, tuple[Carried, ...]] = field(default_factory=dict)
+    proxied: bool = False
+    labels: Mapping[str, Labels] = field(default_factory=dict)

@@ -128,7 +128,8 @@ def _event(record: dict[str, Any]) -> Event:
 class Operation:
     """An invocation and its completion.
 
-    ``type`` is ``info`` and ``completed`` is None when no completion was recorded: the run ended first.
+    ``type`` is ``info`` and ``completed`` is None when no completion was recorded: the run ended first. ``mixed``: whether several engines
+    executed the history's operations, so that words must say which one.
     """
 
     op: str
@@ -141,6 +142,7 @@ class Operation:
     error: ErrorChain | None
     invoked: Event
     completed: Event | None
+    mixed: bool = False
 
     @property
     def engine(self) -> str:
@@ -181,8 +183,13 @@ class History:
         return list(self._paired)
 
     @cached_property
+    def mixed(self) -> bool:
+        """Whether other engines than Spark executed operations, or were to."""
+        return bool(self.header.get("engines")) or any("engine" in e.extra for e in self.events)
+
+    @cached_property
     def _paired(self) -> tuple[Operation, ...]:
-        return tuple(pair(self.events))
+        return tuple(pair(self.events, mixed=self.mixed))
 
 
 def _is_chain(error: object) -> bool:
@@ -236,8 +243,11 @@ def _more(found: Sequence[object]) -> str:
     return f" (and {len(found) - 1} more such events)" if len(found) > 1 else ""
 
 
-def pair(events: Iterable[Event]) -> Iterator[Operation]:
-    """Pair each invocation with its completion, yielding operations in invocation order; see :meth:`History.operations`."""
+def pair(events: Iterable[Event], *, mixed: bool = False) -> Iterator[Operation]:
+    """Pair each invocation with its completion, yielding operations in invocation order; see :meth:`History.operations`.
+
+    ``mixed``: see :class:`Operation`.
+    """
     invoked: dict[str, Event] = {}
     completed: dict[str, Event] = {}
     busy: dict[Process, str] = {}
@@ -282,6 +292,7 @@ def pair(events: Iterable[Event]) -> Iterator[Operation]:
             None if c is None else c.error,
             i,
             c,
+            mixed,
         )
 
 

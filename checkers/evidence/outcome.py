@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from checkers.evidence.history import ErrorChain
+from checkers.evidence.history import ErrorChain, Operation
+from workloads.engines.engines import ENGINES, SPARK
 
 UNKNOWN = frozenset(
     {
@@ -39,9 +40,12 @@ DEFINITE = frozenset(
         "org.apache.spark.sql.catalyst.analysis.NoSuchTableException",
         "org.apache.spark.sql.catalyst.parser.ParseException",
         "org.apache.spark.SparkUnsupportedOperationException",
+        "TransactionCatalog$NoSuchEndpoint",
+        "harness.writers.by_transaction.NotRest",
     }
 )
-"""Thrown before a commit attempt, or because the commit was refused (``CleanableFailure`` and Spark's analysis)."""
+"""Thrown before a commit attempt, or because the commit was refused (``CleanableFailure``, Spark's analysis, and what
+``harness.writers.by_transaction`` raises if the catalog does not have its endpoint)."""
 
 FAILED_JOB = ("org.apache.spark.SparkException", "Job aborted due to stage failure")
 
@@ -97,6 +101,16 @@ def conflict(error: ErrorChain | None) -> str | None:
     if any(c == name and _begins(m, start) for c, m in error or () for name, start in refused):
         return "ValidationException"
     return None
+
+
+def conflict_of(o: Operation) -> str | None:
+    """The class by which a concurrent commit made an operation's engine give it up; None for any other end. Of an engine that this version
+    does not know, Iceberg's own classes count: its Java library may have thrown them."""
+    if o.type != "fail" or not o.error:
+        return None
+    error = [link for link in o.error if len(link) == 2]
+    own = ENGINES[o.engine].conflict(error) if o.engine in ENGINES else None
+    return own or (conflict(error) if o.engine == SPARK or o.engine not in ENGINES else None)
 
 
 def _begins(message: str, start: str | re.Pattern[str]) -> bool:

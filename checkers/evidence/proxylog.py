@@ -44,6 +44,61 @@ class PointerSwap:
     names_place: bool = False
 
 
+TRANSACTIONS = "/transactions/commit"
+"""End of the path of the REST catalog's endpoint for transactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedChange:
+    """What one accepted request to a REST catalog asked of one table, by snapshots: the catalog makes the metadata file itself.
+
+    Attributes:
+        time: when the request came, ns since the start of the run.
+        end: when the answer came.
+        op: the operation that the writer was executing.
+        base: the snapshot that a branch must have; None if the request does not say.
+        adds: the snapshots that it adds.
+        main: the snapshot that main gets; None if it leaves main alone.
+        what: method and path.
+        answer: as in the log.
+    """
+
+    time: int
+    end: int
+    writer: int | None
+    op: str | None
+    base: int | None
+    adds: tuple[int, ...]
+    main: int | None
+    what: str
+    answer: str
+
+    @property
+    def by_transaction(self) -> bool:
+        """Whether it came by the endpoint for transactions, whose answer is empty."""
+        return self.what.endswith(TRANSACTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """One request to a REST catalog that asked for new snapshots of one table, whatever came of it.
+
+    Attributes:
+        time: when it came, ns since the start of the run.
+        op: the operation that the writer was executing.
+        adds: the snapshots that it adds.
+        accepted: whether the catalog accepted it.
+        answer: as in the log.
+    """
+
+    time: int
+    writer: int | None
+    op: str
+    adds: tuple[int, ...]
+    accepted: bool
+    answer: str
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeRequest:
     """A request that asked a service for a change of a table: a commit, a creation or a drop.
@@ -104,6 +159,71 @@ def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[PointerSwa
         if told:
             out[table] = tuple(sorted(told, key=lambda s: (s.time, s.new)))
     return out
+
+
+def accepted(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[AcceptedChange, ...]]:
+    """Table → what REST requests asked of it that the catalog accepted, by time; empty without a proxy log. Torn lines are left out."""
+    found: dict[str, list[AcceptedChange]] = {}
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if '"changes":' not in line:
+                    continue
+                try:
+                    r = decoded(line.encode())
+                    if r.get("kind") != "commit" or not ACCEPTED.fullmatch(str(r.get("status"))):
+                        continue
+                    for change in r["changes"]:
+                        if change.get("table") in logs:
+                            found.setdefault(change["table"], []).append(_accepted(r, change))
+                except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+                    continue
+    except OSError:
+        return {}
+    return {table: tuple(sorted(changes, key=lambda c: (c.time, c.adds))) for table, changes in found.items()}
+
+
+def carried(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Carried, ...]]:
+    """Table → the requests of operations that carried new snapshots of it, by time; empty without a proxy log. Torn lines are left out."""
+    found: dict[str, list[Carried]] = {}
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if '"changes":' not in line:
+                    continue
+                try:
+                    r = decoded(line.encode())
+                    if r.get("kind") != "commit" or not isinstance(r.get("op"), str):
+                        continue
+                    writer, answer = r.get("writer"), str(r.get("status"))
+                    accepted = ACCEPTED.fullmatch(answer) is not None
+                    for change in r["changes"]:
+                        adds = tuple(int(snapshot) for snapshot in change.get("adds") or ())
+                        if change.get("table") in logs and adds:
+                            one = Carried(
+                                int(r["time"]), None if writer is None else int(writer), r["op"], adds, accepted, answer
+                            )
+                            found.setdefault(change["table"], []).append(one)
+                except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+                    continue
+    except OSError:
+        return {}
+    return {table: tuple(sorted(requests, key=lambda c: (c.time, c.adds))) for table, requests in found.items()}
+
+
+def _accepted(r: Mapping[str, Any], change: Mapping[str, Any]) -> AcceptedChange:
+    main, base, writer = (change.get("refs") or {}).get("main"), change.get("base"), r.get("writer")
+    return AcceptedChange(
+        int(r["time"]),
+        int(r["time"]) + int(float(r["ms"]) * 1e6),
+        None if writer is None else int(writer),
+        None if r.get("op") is None else str(r["op"]),
+        None if base is None else int(base),
+        tuple(int(snapshot) for snapshot in change.get("adds") or ()),
+        None if main is None else int(main),
+        str(r["what"]),
+        str(r["status"]),
+    )
 
 
 def _with_op(s: PointerSwap, op: str | None) -> PointerSwap:

@@ -17,6 +17,13 @@ leads from layer 0 to layer 1; layer 1 has no rw edges, and the others lead back
 cycles exist; the search for the shortest has a budget.
 
 An anomaly hides those that it implies in its component: a G-single is not reported as a G2 too.
+
+**Mixed levels.** Where some transactions are promised serializability and others snapshot isolation (these are *loose*), a loose one reads
+at one moment and commits at a later one; any other does both at once. An anti-dependency u → v says that u reads before v commits, every
+other edge u → v that u commits before v reads. So a walk goes on through every transaction but one: a loose one that it reached by an
+anti-dependency and leaves by another. A cycle contradicts the promises just if it has no two anti-dependencies in succession that meet
+in a loose transaction: every cycle if none is loose, those of snapshot isolation if all are. (Adya's mixing theorem has the same idea:
+only the conflicts that matter at a transaction's own level are edges; A. Adya, Weak Consistency, 5.5.)
 """
 
 from __future__ import annotations
@@ -36,6 +43,7 @@ from checkers.isolation.graph import (
     THROUGH,
     WR,
     WW,
+    Bools,
     Graph,
     Ints,
     components,
@@ -89,8 +97,13 @@ _SORTS = tuple(
 )
 
 
-def find_cycles(g: Graph) -> Iterator[tuple[str, Cycle]]:
-    """Every anomaly that is a cycle, the worst first: at most one of each sort in a component. Nothing when the graph is acyclic."""
+def find_cycles(g: Graph, loose: Bools | None = None) -> Iterator[tuple[str, Cycle]]:
+    """Every anomaly that is a cycle, the worst first: at most one of each sort in a component. Nothing when the graph is acyclic.
+
+    Args:
+        loose: of each transaction, whether it was promised snapshot isolation only. Then only cycles that contradict the promises are
+            searched: without two successive anti-dependencies that meet in a loose one.
+    """
     whole = components(g)
     if not (whole >= 0).any():
         return
@@ -100,10 +113,10 @@ def find_cycles(g: Graph) -> Iterator[tuple[str, Cycle]]:
         if sort.anti and not (g.kind & sort.anti).any():
             continue
         sub = g.of_kinds(sort.depends | sort.anti | THROUGH)
-        if sort.mode == "plain":
+        if sort.mode == "plain" and (loose is None or not sort.anti):
             search, width = sub, 1
         else:
-            search, width = _layered(sub, sort.anti), 2
+            search, width = _layered(sub, sort.anti, loose if sort.mode == "plain" else None), 2
         members = components(search)
         sizes = np.bincount(members[members >= 0]) if (members >= 0).any() else np.zeros(0, dtype=np.int64)
         todo = 0
@@ -128,14 +141,20 @@ def find_cycles(g: Graph) -> Iterator[tuple[str, Cycle]]:
                 yield name, cycle
 
 
-def _layered(g: Graph, anti: int) -> Graph:
-    """Node u becomes 2u (reached by a dependency) and 2u + 1 (reached by an anti-dependency, must not leave by another)."""
+def _layered(g: Graph, anti: int, loose: Bools | None = None) -> Graph:
+    """Node u becomes 2u (reached by a dependency) and 2u + 1 (reached by an anti-dependency, must not leave by another).
+
+    ``loose``: the transactions that must not be left so; None: all.
+    """
+    stays = np.ones(g.size, dtype=bool)
+    if loose is not None:
+        stays[: g.transactions] = loose
     is_anti = (g.kind & anti) != 0
     through = (g.kind & THROUGH) != 0
     s, d = g.src * 2, g.dst * 2
     parts = (
-        (s, d + is_anti, np.ones(len(s), dtype=bool)),  # from layer 0 by any edge
-        (s + 1, d + through, ~is_anti),  # from layer 1 by a dependency
+        (s, d + (is_anti & stays[g.dst]), np.ones(len(s), dtype=bool)),  # from layer 0 by any edge
+        (s + 1, d + (through & stays[g.dst]), ~is_anti),  # from layer 1 by a dependency
     )
     src = np.concatenate([a[keep] for a, _, keep in parts])
     dst = np.concatenate([b[keep] for _, b, keep in parts])

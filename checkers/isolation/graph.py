@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
 
 WW, WR, RW, RWP, PROCESS, REALTIME, THROUGH, RW_REALTIME = (1 << n for n in range(8))
 """Kinds of edges. ``RW_REALTIME``: the order of the two versions is known from real time only, so it is an rw edge if real time holds."""
@@ -60,6 +61,18 @@ class Graph:
     def only(self, keep: npt.NDArray[np.bool_]) -> Graph:
         """The graph with only the selected edges."""
         return Graph(self.transactions, self.size, self.src[keep], self.dst[keep], self.kind[keep], self.at[keep])
+
+    def promised(self, loose: Bools, unknown: Bools) -> Graph:
+        """The graph with only the edges that promises imply.
+
+        Args:
+            loose: transactions that were promised snapshot isolation, without real time.
+            unknown: transactions of which it is not known what they were promised: nothing follows from them.
+        """
+        free, bad = np.zeros(self.size, dtype=bool), np.zeros(self.size, dtype=bool)
+        free[: self.transactions], bad[: self.transactions] = loose, unknown
+        late = ((self.kind & REALTIME) != 0) & free[self.dst]
+        return self.only(~(late | bad[self.src] | bad[self.dst]))
 
     def of_kinds(self, mask: int) -> Graph:
         """The graph with only the edges of these kinds."""

@@ -156,7 +156,7 @@ class TableGraph:
                 self.unexplained.append(o.op)
             elif scan[1] < k - 1:
                 self.older.append(o.op)
-        elif changes.removed or changes.added:
+        elif (changes.removed or changes.added) and c.snapshot_id not in self.t.labels.shared:
             self.unexplained.append(c.op or str(c.snapshot_id))
         n = len(self.nodes)
         self.nodes.append(Node(o, c, k, scan))

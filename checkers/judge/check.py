@@ -23,6 +23,7 @@ from checkers.judge.runfolder import NO_PROMISES, Promises, Results
 from checkers.judge.stories import tell
 from checkers.judge.trail import Trails
 from checkers.pointer import Pointer
+from checkers.timeline.promise import not_known, unknown_engines
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
 ALL: tuple[Checker, ...] = find()
@@ -74,7 +75,7 @@ def check(
     verdicts += [v for name, v in proven.items() if name == COLUMNS]
     verdicts = [_explained(v, reducible.get(v.checker), evidence) for v in verdicts]
     problems = (*evidence.history.problems, *contradictions(evidence.history.events))
-    problems += _unpaired(evidence)
+    problems += (*_unpaired(evidence), *_unknown_engines(evidence))
     if problems:
         verdicts.append(Verdict("history", "unknown", notes=problems))
     if promises.thresholds:
@@ -116,12 +117,12 @@ def _cross_referenced(verdicts: Sequence[Verdict], second_opinions: frozenset[st
 
 
 def _caused(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts; a lost commit gets its cause where the proxies saw the lost update of the pointer."""
+    """The verdicts; a lost commit gets its cause where the proxies saw the lost update or swap of the pointer."""
     why = {
         (a.table, op): a
         for v in verdicts
         for a in v.anomalies
-        if a.name == "lost-update" and a.checker == Pointer.name
+        if a.name in ("lost-update", "lost-swap") and a.checker == Pointer.name
         for op in a.evidence.get(pointer.LOST, ())
     }
 
@@ -129,6 +130,8 @@ def _caused(verdicts: Sequence[Verdict]) -> list[Verdict]:
         cause = why.get((a.table, a.ops[0])) if a.name == "lost-commit" and a.ops else None
         if cause is None:
             return a
+        if cause.name == "lost-swap":  # nobody took its place: the other commit was made in any case
+            return replace(a, explanation=f"{a.explanation} Why: {cause.explanation}")
         ops = tuple(dict.fromkeys((*a.ops, *cause.ops)))
         events = tuple(dict.fromkeys((*a.events, *cause.events)))
         return replace(
@@ -191,6 +194,15 @@ def _unpaired(evidence: Evidence) -> tuple[str, ...]:
     except UnpairedError as e:
         return (str(e),)
     return ()
+
+
+def _unknown_engines(evidence: Evidence) -> tuple[str, ...]:
+    """Engines of the history that this version does not know: what they promised is unknown."""
+    try:
+        found = unknown_engines(evidence.history.operations())
+    except UnpairedError:
+        return ()
+    return (not_known(found),) if found else ()
 
 
 def _one(checker: Checker, evidence: Evidence) -> Verdict:

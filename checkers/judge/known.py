@@ -5,8 +5,9 @@ A scenario is one operation sequence with a known outcome (``workloads/scenarios
 * it is about the run's catalog, or about Iceberg on any (it names no catalog and has no fault),
 * the run's Iceberg is in its range (``since``, ``fixed``),
 * every anomaly that it shows is among the anomalies, and
-* what it needs was there: its special operations were invoked on the table, and its fault's verb was among the faults of the
-  same service.
+* what it needs was there: its special operations, and those of other engines than Spark, were invoked on the table by the same engines,
+  and its fault's verb was among the faults of the same service. Operations by transaction are there
+  if proxies saw an anomaly's commit come by that endpoint, whoever sent it.
 
 It is a hint to a person, not a verdict: the same anomalies can have another cause.
 """
@@ -20,13 +21,16 @@ from typing import Any
 
 import yaml
 
+from checkers import pointer
 from checkers.evidence import history
 from checkers.evidence.evidence import Evidence
 from checkers.judge.releases import newer, surely_has
 from checkers.timeline.two_tables import tables_of
 from checkers.verdict import Anomaly
+from workloads.engines.engines import ENGINES, SPARK
 from workloads.file.scenario import LIBRARY
 from workloads.operations.kinds import KINDS
+from workloads.tables import TableSpec
 
 MOST = 2
 """Number of scenarios that are named for one group of anomalies."""
@@ -73,18 +77,25 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
     names = {a.name for a in found}
     operations = {o.op: o for o in evidence.history.operations()}
     tables = {a.table for a in found}
-    kinds = {o.f for o in operations.values() if tables & {*tables_of(o), None}}
+    kinds = {(o.f, o.engine) for o in operations.values() if tables & {*tables_of(o), None}}
     struck = _faults(evidence.history)
     errors = {
         c.rsplit(".", 1)[-1] for a in found for op in a.ops[:1] if op in operations for c in _classes(operations[op])
     }
+    by_endpoint = any(a.evidence.get(pointer.ENDPOINT) == pointer.TRANSACTIONS for a in found)
     fits = []
     for name, s in library.items():
         shown = set(s.get("anomalies") or ())
         if not shown or not shown <= names or not _of_catalog(s, ran.catalog) or not _in_range(s, ran.iceberg):
             continue
         steps = s["operations"]
-        special = {step["do"] for step in steps if not _ordinary(step["do"])}
+        engines = s.get("engines") or {}
+        executed = {(step["do"], str(engines.get(step["writer"], SPARK))) for step in steps}
+        special = {
+            (do, engine)
+            for do, engine in executed
+            if engine != SPARK or not (_ordinary(do) or (by_endpoint and _by_transaction(do)))
+        }
         faults = {
             (step["fault"].get("verb", "answer"), step.get("service", "catalog")) for step in steps if step.get("fault")
         }
@@ -103,6 +114,9 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
     return tuple(k for shown_, other, _, k in best if (shown_, other) == best[0][:2])[:MOST]
 
 
+_ANY = TableSpec(name="any")
+
+
 def _library(folder: Path) -> dict[str, dict[str, Any]]:
     """The scenario files as plain YAML, by name."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -119,7 +133,16 @@ def _of_catalog(s: Mapping[str, Any], catalog: str) -> bool:
 def _ordinary(kind: str) -> bool:
     """Whether a kind of operation is one of many that can show a defect: a plain write or read of rows."""
     k = KINDS.get(kind)
-    return k is not None and not (k.replaces or k.two_tables or k.blind_append) and (k.changes_rows or not k.commits)
+    if k is None or k.replaces or k.two_tables or k.by_transaction or k.equality_deletes:
+        return False
+    if ENGINES[SPARK].promise(kind, _ANY).blind_append:
+        return False
+    return k.changes_rows or not k.commits
+
+
+def _by_transaction(kind: str) -> bool:
+    k = KINDS.get(kind)
+    return k is not None and k.by_transaction
 
 
 def _classes(o: history.Operation) -> Iterable[str]:

@@ -233,7 +233,9 @@ def reduced(evidence: Evidence, table: str, ops: Collection[str], ids: Collectio
     """The evidence of one table with some of its operations, and of rows of some ids only (all, when there are none)."""
     events = tuple(_projected(e, ids) for e in evidence.history.events if e.op in ops)
     logs = {table: _log(evidence.logs[table], ops, ids)} if table in evidence.logs else {}
-    return Evidence(replace(evidence.history, events=events), logs, {table: evidence.tables[table]}, evidence.complete)
+    labels = {table: evidence.labels[table]} if table in evidence.labels else {}
+    history = replace(evidence.history, events=events)
+    return Evidence(history, logs, {table: evidence.tables[table]}, evidence.complete, labels=labels)
 
 
 def _log(log: TableLog, ops: Collection[str], ids: Collection[int]) -> TableLog:

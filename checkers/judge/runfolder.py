@@ -10,9 +10,11 @@ from typing import Any, Literal
 
 from checkers.evidence import history, proxylog, tablelog
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import UnpairedError
 from checkers.evidence.runfolder import RunFolder, StoreError, load_kinds, replace_file
 from checkers.judge.known import Ran
 from checkers.judge.stories import NOTHING_TOLD, Told
+from checkers.timeline.timeline import named
 from checkers.verdict import Validity, Verdict
 
 State = Literal["reproduced", "fixed", "later", "back", "not reproduced", "not run"]
@@ -97,7 +99,20 @@ def load_evidence(folder: Path) -> Evidence:
     told = whole(history.read(run.history), state)
     complete = state.get("state") == "complete" and not told.problems
     logs = tablelog.read_all(run.tablelog)
-    return Evidence(told, logs, tables, complete, proxylog.read(run.proxy, logs))
+    seen = Evidence(
+        told,
+        logs,
+        tables,
+        complete,
+        proxylog.read(run.proxy, logs),
+        proxylog.accepted(run.proxy, logs),
+        proxylog.carried(run.proxy, logs),
+        run.proxy.exists(),
+    )
+    try:
+        return named(seen)
+    except UnpairedError:  # said by the verdict of the history
+        return seen
 
 
 def whole(told: history.History, state: Mapping[str, Any]) -> history.History:

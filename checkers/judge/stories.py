@@ -7,7 +7,8 @@ belong together if
 * the operation at fault is the same. It is the one that a ``false-failure`` or ``duplicate-commit`` names first, the one that wrote a missing
   file, and the one that removed another's commit from main (``lost-commit``); or
 * the same file is missing; or
-* one is a lost commit, and the other is about rows of that commit and names its operation.
+* one is a lost commit, and the other is about rows of that commit and names its operation; or
+* both are requests that the catalog server accepted and did not carry out.
 
 Who wrote a manifest or manifest list, its name says (``SnapshotProducer``: ``<commit UUID>-m0.avro`` and
 ``snap-<snapshot>-<attempt>-<commit UUID>.avro``); later snapshots use the same manifests. Of other files it is the operation that the
@@ -183,7 +184,7 @@ class _Facts:
         """The operations whose commits are lost."""
         if a.name == "lost-commit":
             return frozenset(op for op in (self.victim(a),) if op is not None)
-        if a.name == "lost-update" and a.checker == pointer.Pointer.name:
+        if a.name in ("lost-update", "lost-swap") and a.checker == pointer.Pointer.name:
             return frozenset(map(str, a.evidence.get(pointer.LOST, ())))
         return frozenset()
 
@@ -193,6 +194,8 @@ def _linked(a: Anomaly, b: Anomaly, facts: _Facts) -> bool:
     if facts.at_fault(a) & facts.at_fault(b):
         return True
     if a.name == b.name == "missing-file" and any(same_file(x, y) or same_file(y, x) for x in a.files for y in b.files):
+        return True
+    if a.name == b.name == "lost-swap" and pointer.ANSWER in a.evidence and pointer.ANSWER in b.evidence:
         return True
     if facts.lost(a) and facts.lost(b):
         return bool(facts.lost(a) & facts.lost(b))
@@ -274,10 +277,15 @@ def _step(
     elif name == "missing-file":
         by = f" of {who}" if ops else ""
         text = f"{explain.count(files, 'file')}{by} that main needs {'is' if files == 1 else 'are'} not in the store"
+    elif name == "lost-swap" and all(pointer.ANSWER in a.evidence for a in found):
+        answers = explain.listing(dict.fromkeys(str(a.evidence[pointer.ANSWER]) for a in found))
+        it = ("the commit", "it") if len(found) == 1 else (f"these {len(found)} commits", "them")
+        text = f"{who}: the catalog server answered {answers} and did not make {it[0]}: no metadata version has {it[1]}"
     elif name == "lost-commit":
         victims = explain.listing(_named([v for a in found if (v := facts.victim(a)) is not None], operations))
         movers = explain.listing(_named(sorted({op for a in found for op in facts.at_fault(a)}), operations))
-        text = f"{victims}: acknowledged, but no longer on main" + (f", moved off it by {movers}" if movers else "")
+        where = "never" if all(a.evidence.get("seen") is False for a in found) else "no longer"
+        text = f"{victims}: acknowledged, but {where} on main" + (f", moved off it by {movers}" if movers else "")
     elif name == "duplicate-commit":
         text = f"{who}: committed more than once"
     else:

@@ -5,9 +5,9 @@ they were told, and when, and searches for *any* order that explains it, id by i
 opinion: a broken log cannot mislead it. It cannot see what no client saw: an update that was lost and never read.
 
 Left out are reads of older snapshots by name, which promise nothing about time, and groups of ids connected by INSERT … SELECT that are
-too large to judge together. Each table is held to its own level. Under ``serializable`` every statement and read takes effect at one
-moment; under ``snapshot`` a statement scans at one moment and commits at a later one. Anomalies that Iceberg documents beyond that
-(the undelete of ``RowDelta``, unvalidated appends: apache/iceberg#12653) are reported and marked as documented.
+too large to judge together. Each operation is held to its own level: its engine's, or the table's. Under ``serializable`` every statement
+and read takes effect at one moment; under ``snapshot`` a statement scans at one moment and commits at a later one. Anomalies that
+Iceberg documents beyond that (the undelete of ``RowDelta``, unvalidated appends: apache/iceberg#12653) are reported and marked as documented.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from checkers.linearizable.calls import Call
 from checkers.linearizable.result import KeyResult
 from checkers.linearizable.rows import STRICT, IdGroup, Leniency, SeenRows, TableRows, Unreadable
 from checkers.linearizable.search import Limits, Searched, search
-from checkers.timeline import two_tables
-from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA
+from checkers.timeline import explain, two_tables
+from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA, isolation, not_known, promise, source_of_blind_append
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from workloads.tables import COLUMNS, TableSpec
 
@@ -143,6 +143,9 @@ class _Table:
                 "their effect is unknown"
             )
             return
+        if self.seen.engines:
+            self.notes.append(not_known(self.seen.engines))
+            return
         if self.seen.set_back:
             self.remarks.append(
                 f"left out: {', '.join(self.seen.set_back[:4])} rolled the table back to a state that clients did not choose"
@@ -195,11 +198,10 @@ class _Table:
 
     def _anomaly(self, part: IdGroup, found: KeyResult) -> Anomaly:
         ops = [self.operations[op] for op in dict.fromkeys(found.involved) if op in self.operations]
-        level = "serializable" if self.spec.isolation == "serializable" else "snapshot isolation"
         ids = sorted(part.ids)
         what = f"id {ids[0]}" if len(ids) == 1 else f"ids {', '.join(map(str, ids))}"
         documented, why = self._documented(part)
-        text = f"{what}: {found.explanation} The table promises {level}."
+        text = f"{what}: {found.explanation} {self._promised(part)}"
         return Anomaly(
             NONLINEARIZABLE,
             self.checker,
@@ -221,21 +223,41 @@ class _Table:
             },
         )
 
+    def _promised(self, part: IdGroup) -> str:
+        """What the table, or each engine, promises."""
+        words = {"serializable": "serializable", "snapshot": "snapshot isolation"}
+        writes = [self.operations[c.op] for c in part.calls if not c.reads and c.op in self.operations]
+        if not any(o.mixed for o in writes):
+            return f"The table promises {words.get(self.spec.isolation, self.spec.isolation)}."
+        told = {(explain.engine(o), isolation(self.spec, o)) for o in writes}
+        return f"Promised: {', '.join(f'{words.get(level, level)} by {who}' for who, level in sorted(told))}."
+
     def _documented(self, part: IdGroup) -> tuple[str | None, str]:
         """A link and a sentence if documented behaviour explains the failure."""
-        has_blind = self.spec.isolation == "serializable" and any(
-            not c.reads and c.value.kind.blind_append for c in part.calls
-        )
+        blind = [c.value.operation for c in part.calls if not c.reads and c.value.blind and not c.value.loose]
+        has_blind = bool(blind)
+        source = source_of_blind_append(self.spec, blind[0]) if blind else None
         mode = self.spec.properties.get("write.delete.mode", self.spec.mode).lower()
         has_undelete = (
             self.spec.format_version == 2
             and mode == "merge-on-read"
-            and any(not c.reads and c.value.loose and c.value.deletes for c in part.calls)
+            and any(
+                not c.reads
+                and c.value.loose
+                and c.value.deletes
+                and promise(self.spec, c.value.operation).level is None
+                for c in part.calls
+            )
         )
         for possible, leniency, link, why in (
             (has_undelete, Leniency(undelete=True), ROW_DELTA, _UNDELETE),
-            (has_blind, Leniency(blind=True), BLIND_APPEND, _BLIND),
-            (has_undelete and has_blind, Leniency(undelete=True, blind=True), BLIND_APPEND, f"{_UNDELETE} {_BLIND}"),
+            (has_blind, Leniency(blind=True), source or BLIND_APPEND, _BLIND),
+            (
+                has_undelete and has_blind,
+                Leniency(undelete=True, blind=True),
+                source or BLIND_APPEND,
+                f"{_UNDELETE} {_BLIND}",
+            ),
         ):
             if possible:
                 found = self._decide(part.lenient(leniency), leniency)

@@ -26,7 +26,7 @@ from checkers.evidence.history import Operation
 from checkers.linearizable.calls import NEVER, Call, bounds
 from checkers.linearizable.models import Model
 from checkers.timeline import explain
-from checkers.timeline.promise import isolation
+from checkers.timeline.promise import blind_append, isolation, known
 from checkers.timeline.timeline import kind_of
 from checkers.timeline.touched import reads_rows, touches
 from workloads.operations.keys import part_of
@@ -47,13 +47,20 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A statement on one object. ``loose``: it may have scanned before it committed; ``deletes``: a DELETE in Iceberg's sense."""
+    """A statement on one object.
+
+    Attributes:
+        loose: it may have scanned before it committed.
+        deletes: a DELETE in Iceberg's sense.
+        blind: it commits as an append that validates nothing.
+    """
 
     operation: Operation
     kind: Kind
     touches: Touches
     loose: bool
     deletes: bool
+    blind: bool = False
 
     def __hash__(self) -> int:
         return hash(self.operation.op)
@@ -88,8 +95,7 @@ class IdGroup(NamedTuple):
         if not leniency.blind:
             return self
         calls = (
-            replace(c, value=replace(c.value, loose=True)) if not c.reads and c.value.kind.blind_append else c
-            for c in self.calls
+            replace(c, value=replace(c.value, loose=True)) if not c.reads and c.value.blind else c for c in self.calls
         )
         return IdGroup(self.ids, tuple(calls))
 
@@ -138,6 +144,8 @@ class SeenRows:
     strange: tuple[str, ...]
     set_back: tuple[str, ...] = ()
     """Rollbacks that may have taken effect: the state does not determine what they mean."""
+    engines: tuple[str, ...] = ()
+    """Engines of writes of which it is not known what they promise."""
 
     @staticmethod
     def of(spec: TableSpec, operations: Iterable[Operation]) -> SeenRows:
@@ -147,6 +155,7 @@ class SeenRows:
         strange: list[str] = []
         travels = 0
         set_back: list[str] = []
+        engines: set[str] = set()
         for o in operations:
             kind = kind_of(o)
             if o.type == "fail":
@@ -172,7 +181,10 @@ class SeenRows:
                     strange.append(o.op)
                 else:
                     writes.append((o, kind, about))
-        return SeenRows(spec, tuple(reads), tuple(writes), travels, tuple(strange), tuple(set_back))
+                    engines |= set() if known(o) else {o.engine}
+        return SeenRows(
+            spec, tuple(reads), tuple(writes), travels, tuple(strange), tuple(set_back), tuple(sorted(engines))
+        )
 
     def parts(self) -> Iterator[IdGroup]:
         """The ids that any operation names or any read shows, in independent groups."""
@@ -190,7 +202,7 @@ class SeenRows:
             there = {of[i] for i in about.named}
             for part in by_part if about.among is None else about.among:
                 there |= by_part.get(part, set())
-            write = Write(o, kind, about, self._loose(o, kind), kind.verb == "delete")
+            write = Write(o, kind, about, self._loose(o, kind), kind.verb == "delete", blind_append(self.spec, o))
             for g in there:
                 calls[g].append(Call(o.op, o.process, o.f, write, None, False, *bounds(o)))
         for o, key, rows in self.reads:

@@ -10,9 +10,18 @@ from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.replay.past import Past, Scan, evidence_of, files_of
 from checkers.timeline import explain
-from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA, command_of, isolation
+from checkers.timeline.promise import (
+    ROW_DELTA,
+    at_commit,
+    command_of,
+    engine_of,
+    isolation,
+    promise,
+    source_of_blind_append,
+)
 from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning
 from checkers.verdict import Anomaly
+from workloads.engines.engines import SPARK
 from workloads.operations.kind import Kind
 from workloads.tables import Row, State
 
@@ -150,9 +159,8 @@ class Naming:
         n = min(self.c.metadata, len(t.log.metadata) - 1)
         v2 = t.log.metadata[n].format_version == 2
         mor = t.spec.properties.get("write.delete.mode", t.spec.mode).lower() == "merge-on-read"
-        known = (
-            command_of(o) == "delete" and isolation(t.spec, o) == "snapshot" and v2 and mor and changed_at is not None
-        )
+        by_iceberg = command_of(o) == "delete" and promise(t.spec, o).level is None
+        known = by_iceberg and isolation(t.spec, o) == "snapshot" and v2 and mor and changed_at is not None
         return ROW_DELTA if known else None
 
     def lost_update(self, s: Scan) -> Anomaly | None:
@@ -221,21 +229,25 @@ class Naming:
         here = self.scans[0]
         between = [self.t.main[p - 1] for p in range(s.j + 1, self.k)]
         relevant = [c for c in between if self._matters(c, here, s)] or between
-        by = relevant[0]
-        documented = BLIND_APPEND if self.kind.blind_append else None
-        if self.kind.blind_append:
-            why = " Iceberg commits this statement as an append, which is validated against nothing."
-        elif self.kind.at_commit(self.t.spec):
+        changed = relevant[0]
+        documented = source_of_blind_append(self.t.spec, self.o)
+        made, engine = promise(self.t.spec, self.o), engine_of(self.o).title
+        if made.blind_append:
+            by = "Iceberg" if engine_of(self.o).name == SPARK else engine
+            why = f" {by} commits this statement as an append, which is validated against nothing."
+        elif at_commit(self.t.spec, self.o):
             why = " Such a statement takes the rows that are there when it commits, whatever the isolation level."
+        elif made.level is not None:
+            why = f" {engine} promises this statement to be {made.level} on any table, so it should have given up."
         else:
             why = " The table is serializable, so Iceberg should have refused the commit."
         text = (
             f"the {explain.operation(self.o)} committed {explain.snapshot(self.c)}, which removes {explain.rows(self.real.removed)} and "
             f"adds {explain.rows(self.real.added)}: what it means {explain.after(s.j)}, but not {explain.after(self.k - 1)}, its "
-            f"parent. {explain.maker(by, self.t.everything).capitalize()} had changed what it reads in {explain.snapshot(by)}, "
+            f"parent. {_capital(explain.maker(changed, self.t.everything))} had changed what it reads in {explain.snapshot(changed)}, "
             f"committed between its scan and its commit; at the parent it would {self._difference(here)}.{why}"
         )
-        return self._make("write-skew", text, [by], self._rows(here), documented, scan=s)
+        return self._make("write-skew", text, [changed], self._rows(here), documented, scan=s)
 
     def _matters(self, c: Commit, here: Scan, s: Scan) -> bool:
         change = self.past.changes[self.t.position[c.snapshot_id] - 1]
@@ -271,7 +283,7 @@ class Naming:
             f"{explain.maker(lost, self.t.everything)}, and at no state that main still has. Main had that snapshot once and was set "
             "back below it, so what is there now was computed from rows that were never written."
         )
-        documented = BLIND_APPEND if self.kind.blind_append and self.t.rolled_back(lost.snapshot_id) else None
+        documented = source_of_blind_append(self.t.spec, self.o) if self.t.rolled_back(lost.snapshot_id) else None
         return self._make("vanished-read", text, [lost], [*self.real.removed, *self.real.added], documented)
 
     def other(self, s: Scan) -> Anomaly:
@@ -378,3 +390,7 @@ class Naming:
             documented=documented,
             evidence=evidence_of(self.real, **more),
         )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

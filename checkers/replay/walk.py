@@ -9,6 +9,8 @@ correct. The question is which state o scanned::
                               │                      └ its parent
                               └ the last commit acknowledged before o was invoked (settled)
 
+Each operation is held to what its own engine promises (:mod:`checkers.timeline.promise`), whatever the others of the table promise:
+
 * **serializable**: Iceberg validates that nothing o's scan could have matched was changed since (``validateNoConflictingDataFiles``,
   ``…DeleteFiles``), so in commit order o ran at k-1, and only there may its meaning be taken.
 * **snapshot**: o may have scanned any of j0 … k-1. First committer wins: a row that o removes must still have been there, which holds
@@ -35,10 +37,10 @@ from checkers.evidence.tablelog import Commit
 from checkers.replay.maintenance import changed_rows, overwritten_by_replacement
 from checkers.replay.missing import missing_files
 from checkers.replay.naming import Naming
-from checkers.replay.past import FAR, Past, Scan
+from checkers.replay.past import FAR, Past, Scan, compare
 from checkers.timeline import explain
-from checkers.timeline.promise import isolation
-from checkers.timeline.timeline import Changes, Timeline, kind_of, timelines
+from checkers.timeline.promise import isolation, known, not_known
+from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning, timelines
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from workloads.operations.kind import Kind
 from workloads.tables import State
@@ -184,6 +186,8 @@ class TableReplay:
     # --- one commit
 
     def _judge(self, k: int, c: Commit, real: Changes) -> None:
+        if c.op is None and c.snapshot_id in self.t.labels.shared:
+            return self._judge_shared(k, c, real)
         o = self.t.everything.get(c.op) if c.op is not None else None
         kind = kind_of(o) if o is not None else None
         if o is None or o.table != self.t.name:
@@ -218,6 +222,17 @@ class TableReplay:
             return
         self._explain(k, c, o, kind, real, state)
 
+    def _judge_shared(self, k: int, c: Commit, real: Changes) -> None:
+        """Several operations in one commit: these only insert, so the commit must add the rows of all of them, and nothing else."""
+        ops = [o for op in self.t.labels.shared[c.snapshot_id] if (o := self.t.everything.get(op)) is not None]
+        meant = [meaning(o, State(), self.t.spec) for o in ops]
+        self.replayed += 1
+        rows = [r for want in meant if want is not None for r in want.added]
+        scan = compare(k - 1, (), rows, real)
+        if not scan.exact and ops and (kind := kind_of(ops[0])) is not None:
+            naming = Naming(self.past, self.checker, k, c, ops[0], kind, real, k - 1, [scan], State())
+            self.anomalies.append(naming.wrong_rows(scan))
+
     def _explain(self, k: int, c: Commit, o: Operation, kind: Kind, real: Changes, state: State) -> None:
         """Explain a commit that is not its operation's meaning at k-1: legal at an older scan, or an anomaly."""
         first = min(self.t.settled(o.invoked.index), k - 1)
@@ -234,10 +249,12 @@ class TableReplay:
         naming = Naming(self.past, self.checker, k, c, o, kind, real, first, scans, state)
         exact = next((s for s in scans if s.exact and s.j >= first), None)
         overlap = next((s for s in scans if s.j >= first and naming.overlap_of_deletes(s)), None)
-        if not serializable and exact is not None:
+        if not serializable and exact is not None and known(o):
             self.skewed.append(o.op)
-        elif not serializable and overlap is not None:
+        elif not serializable and overlap is not None and known(o):
             self.overlapped.append(o.op)
+        elif not known(o):
+            self._skip(not_known([o.engine]))
         elif self.t.rollback_in_gap:
             self._skip(
                 "the log lacks versions, and a rollback may have been in them: a commit that no known state explains may have scanned "

@@ -15,6 +15,7 @@ from checkers.selftest import (
     secondopinions,
     wronganswers,
     wrongcontents,
+    wrongengines,
     wrongfiles,
     wronglogs,
     wrongmetadata,
@@ -40,5 +41,6 @@ ALL: tuple[Mutation, ...] = (
     *halftransactions.MUTATIONS,
     *lostswaps.MUTATIONS,
     *wrongswaps.MUTATIONS,
+    *wrongengines.MUTATIONS,
 )
 """Every mutation, in the order of the checkers."""

@@ -109,6 +109,10 @@ _LOG: dict[str, Fate] = {
         found="a swap twice: two replaced one version; or one with another value",
         harmless="a swap is lost or all are, or they are in another order: what proxies did not see accuses nobody, and times give the order",
     ),
+    "run.accepted": Fate(
+        found="one with another value",
+        harmless="a request is lost, doubled or all are, or they are in another order: each is only compared with the log",
+    ),
     "log.table": Fate(
         found="another table's name: its commits are of operations that wrote elsewhere",
         unknown="a name that the plan does not have: nothing is known of what the table promises, and the table of that name has no log",
@@ -418,6 +422,22 @@ _SWAPS: dict[str, Fate] = {
     ),
 }
 
+_ACCEPTED: dict[str, Fate] = {
+    "accepted.time": Fate(harmless="any: it explains"),
+    "accepted.end": Fate(harmless="any: of what was answered after the log was read last, nothing is concluded"),
+    "accepted.writer": Fate(harmless="any: it explains"),
+    "accepted.op": Fate(harmless="any: the snapshots are compared, and they name their operations"),
+    "accepted.base": Fate(harmless="any: it explains which other request won"),
+    "accepted.adds": Fate(
+        found="a snapshot that no version lists", harmless="none, fewer, one twice or another's: each is in the log"
+    ),
+    "accepted.main": Fate(
+        found="a snapshot that main was at in no version", harmless="null or another's: it is in the log"
+    ),
+    "accepted.what": Fate(harmless="any: it explains"),
+    "accepted.answer": Fate(harmless="any: only accepted requests are in the evidence; the answer explains"),
+}
+
 _PROBLEMS: dict[str, Fate] = {
     f"problem.{name}": Fate(found=_LEFT, unknown="any, where no file is missing: something could not be read")
     for name in ("code", "why", "file", "snapshot", "kind", "cause")
@@ -441,6 +461,11 @@ PARTS: tuple[tuple[str, str, dict[str, Fate]], ...] = (
     ("Metadata versions", "One `metadata.json` each.", _METADATA),
     ("Metadata versions: other keys", "The keys of a `metadata.json` that the log keeps as they are.", _RAW),
     ("Swaps", "Commits that proxies saw a catalog accept (`proxy.jsonl`).", _SWAPS),
+    (
+        "Accepted requests",
+        "What accepted requests to a REST catalog asked of a table (`changes` in `proxy.jsonl`).",
+        _ACCEPTED,
+    ),
     ("Problems", "What the reader could not read. Tried in a run that has one of each.", _PROBLEMS),
     ("Missing files", "Tried in a run that has some.", _MISSING),
 )
@@ -452,7 +477,7 @@ and so are the keys of summaries (``summary.``) and of the rest of a metadata fi
 
 INTRODUCTION = """# What a wrong value does
 
-The checkers judge what a run leaves behind: the history, the table logs, and the swaps that proxies saw. This page says of every field
+The checkers judge what a run leaves behind: the history, the table logs, and what proxies saw. This page says of every field
 what a single wrong value in it does. `icequake selftest --fields` tries it: it changes one field of a recorded run to another plausible
 value (that of another record, one more or less, null, an element lost or doubled), and judges the run. A field without an entry here, or
 a value that does something else, fails the tests.

@@ -164,7 +164,8 @@ def reread(changed: Evidence, good: Evidence, folder: Path) -> Evidence:
     Raises:
         HistoryError, TableLogError: the reader refuses them.
     """
-    told, logs, swaps = changed.history, dict(changed.logs), dict(changed.swaps)
+    told, logs = changed.history, dict(changed.logs)
+    swaps, accepted = dict(changed.swaps), dict(changed.accepted)
     if told is not good.history:
         path = folder / "history.jsonl"
         lines = [{"format": history.FORMAT, **told.header}, *(e.to_json() for e in told.events)]
@@ -179,7 +180,8 @@ def reread(changed: Evidence, good: Evidence, folder: Path) -> Evidence:
             logs[again.table] = again
             if again.table != table:  # swaps are told apart by the logs
                 swaps[again.table] = swaps.pop(table, ())
-    return replace(changed, history=told, logs=logs, swaps=swaps)
+                accepted[again.table] = accepted.pop(table, ())
+    return replace(changed, history=told, logs=logs, swaps=swaps, accepted=accepted)
 
 
 def _unreduced(checker: Checker) -> Checker:

@@ -11,29 +11,37 @@ from dataclasses import replace
 from itertools import pairwise
 
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.proxylog import PointerSwap
+from checkers.evidence.proxylog import TRANSACTIONS, AcceptedChange, PointerSwap
 from checkers.selftest.mutation import mutation
 from checkers.selftest.world import Planted, World
 
 GLUE = "https://iceberg.apache.org/docs/latest/aws/#optimistic-locking"
 HADOOP = "https://iceberg.apache.org/spec/#file-system-tables"
+REST = "https://github.com/apache/iceberg/pull/7569"
+TABLE_COMMIT = "POST /v1/namespaces/db/tables/t"
 SPEC = "https://iceberg.apache.org/spec/#metastore-tables"
 
 
 def as_seen(e: Evidence) -> Evidence:
-    """The evidence with the swaps that proxies in front of the catalog would have seen."""
+    """The evidence with what proxies in front of the catalog would have seen: swaps, and the snapshots in accepted requests."""
     operations = {o.op: o for o in e.history.operations()}
     swaps: dict[str, tuple[PointerSwap, ...]] = {}
+    accepted: dict[str, tuple[AcceptedChange, ...]] = {}
     for table, log in e.logs.items():
         made = {c.metadata: c.op for c in log.commits if c.op is not None}
-        found = []
+        found, changes = [], []
         time = 0
         for before, m in pairwise(log.metadata):
             o = operations.get(made.get(m.n, ""))
             time = time if o is None else max(time, o.start)
-            found.append(PointerSwap(time, time, None, made.get(m.n), before.location, m.location, "200"))
-        swaps[table] = tuple(found)
-    return replace(e, swaps=swaps)
+            op = made.get(m.n)
+            found.append(PointerSwap(time, time, None, op, before.location, m.location, "200"))
+            adds = tuple(s for s in m.snapshots if s not in before.snapshots)
+            main = m.current if m.current != before.current else None
+            if adds or main is not None:
+                changes.append(AcceptedChange(time, time, None, op, before.current, adds, main, TABLE_COMMIT, "200"))
+        swaps[table], accepted[table] = tuple(found), tuple(changes)
+    return replace(e, swaps=swaps, accepted=accepted)
 
 
 def _chosen(w: World) -> Iterator[tuple[str, int, PointerSwap]]:
@@ -100,4 +108,20 @@ def swap_forgotten(w: World) -> Planted | None:
     return None
 
 
-MUTATIONS = (swap_without_comparison, two_writers_of_one_version_file, swap_forgotten)
+@mutation("transaction-answered-and-not-made", "pointer", "lost-swap", seen=REST)
+def transaction_not_made(w: World) -> Planted | None:
+    """A REST catalog accepts two requests on the same snapshot and makes one of them."""
+    for table, _, s in _chosen(w):
+        log, rival = w.evidence.logs[table], _rival(w, s)
+        changes = w.evidence.accepted[table]
+        made = next((c for c in changes if (c.op, c.time) == (s.op, s.time) and c.main is not None), None)
+        if rival is None or made is None or log.captured_until is None or s.end >= log.captured_until:
+            continue
+        snapshot = w.rng.randrange(1 << 40, 1 << 62)
+        lost = replace(made, op=rival, adds=(snapshot,), main=snapshot, what=f"POST /v1{TRANSACTIONS}", answer="204")
+        accepted = {**w.evidence.accepted, table: (*changes, lost)}
+        return Planted(replace(w.evidence, accepted=accepted), frozenset((rival,)), rival)
+    return None
+
+
+MUTATIONS = (swap_without_comparison, two_writers_of_one_version_file, swap_forgotten, transaction_not_made)

@@ -1,9 +1,9 @@
 """The mutator: one field of a recorded run gets another plausible value, whatever the field is.
 
 Planted bugs are those that somebody thought of. The mutator needs no idea: it walks over every field of every event, commit, file entry,
-row change, metadata version (and each key of its JSON), capture, problem and swap (:func:`sites`), and changes one of them to what a broken
-recorder, reader, catalog or engine could have put there (:func:`variants`). :mod:`checkers.selftest.fields` says of each field what must come
-of it, :mod:`checkers.selftest.fieldtrial` tries it.
+row change, metadata version (and each key of its JSON), capture, problem, swap and accepted request (:func:`sites`), and changes one of
+them to what a broken recorder, reader, catalog or engine could have put there (:func:`variants`). :mod:`checkers.selftest.fields` says of
+each field what must come of it, :mod:`checkers.selftest.fieldtrial` tries it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, get_args, get_type_hints
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType
 from checkers.evidence.problem import Code, Problem
-from checkers.evidence.proxylog import PointerSwap
+from checkers.evidence.proxylog import AcceptedChange, PointerSwap
 from checkers.evidence.tablelog import (
     Capture,
     Commit,
@@ -43,6 +43,7 @@ RECORDS: Mapping[str, type[Any]] = {
     "missing": MissingFile,
     "problem": Problem,
     "swap": PointerSwap,
+    "accepted": AcceptedChange,
 }
 """First word of a field's name → whose field it is."""
 
@@ -113,6 +114,9 @@ def sites(e: Evidence) -> Iterator[Site]:
     def with_swaps(table: str, swaps: tuple[PointerSwap, ...]) -> Evidence:
         return replace(e, swaps={**e.swaps, table: swaps})
 
+    def with_accepted(table: str, accepted: tuple[AcceptedChange, ...]) -> Evidence:
+        return replace(e, accepted={**e.accepted, table: accepted})
+
     def with_log(table: str, log: TableLog) -> Evidence:
         return replace(e, logs={**e.logs, table: log})
 
@@ -129,6 +133,11 @@ def sites(e: Evidence) -> Iterator[Site]:
         yield Site("run.swaps", table, swaps, put)
         for n, swap in enumerate(swaps):
             yield from _fields("swap", table, swap, partial(_at, swaps, n, put))
+        accepted = e.accepted.get(table, ())
+        put_accepted = partial(with_accepted, table)
+        yield Site("run.accepted", table, accepted, put_accepted)
+        for n, change in enumerate(accepted):
+            yield from _fields("accepted", table, change, partial(_at, accepted, n, put_accepted))
 
 
 def variants(site: Site, same: Sequence[Site], rng: Random) -> list[Variant]:

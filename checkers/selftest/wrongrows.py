@@ -17,6 +17,7 @@ from checkers.evidence.tablelog import Commit, FileEntry, MissingFile
 from checkers.selftest.lostcommits import statements
 from checkers.selftest.mutation import Mutation, mutation
 from checkers.selftest.world import Planted, Table, Version, World, acked, moved
+from workloads.engines.engines import engine_of
 from workloads.operations.kind import WriteSet
 from workloads.tables import Row
 
@@ -212,7 +213,7 @@ def compaction_undeletes(w: World) -> Planted | None:
 )
 def write_skew(w: World) -> Planted | None:
     """On a serializable table, an operation commits what it meant at its scan, though what it read has changed since."""
-    return _at_scan(w, concurrent=True)
+    return at_scan(w, concurrent=True)
 
 
 @mutation(
@@ -223,13 +224,15 @@ def write_skew(w: World) -> Planted | None:
 )
 def stale_scan(w: World) -> Planted | None:
     """An operation commits what it means at a state older than a write acknowledged before it was invoked."""
-    return _at_scan(w, concurrent=False)
+    return at_scan(w, concurrent=False)
 
 
-def _at_scan(w: World, *, concurrent: bool) -> Planted | None:
+def at_scan(w: World, *, concurrent: bool, any_level: bool = False) -> Planted | None:
+    """An operation commits what it meant at an older state; ``any_level``: not only where the table promises serializability."""
     for t, k in w.each(statements):
         o = t.op(k)
-        if t.spec.isolation != "serializable" or t.kind(k).at_commit(t.spec):
+        level = engine_of(o.engine).promise(o.f, t.spec).level or ("serializable" if any_level else t.spec.isolation)
+        if level != "serializable" or engine_of(o.engine).promise(o.f, t.spec).at_commit:
             continue
         settled = t.settled(o.invoked.index)
         window = [t.meaning(o, j) for j in range(settled, k)]

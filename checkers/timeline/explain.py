@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from checkers.evidence.history import Operation
+from checkers.evidence.makers import named_by
 from checkers.evidence.tablelog import Commit, RowChange
+from workloads.engines.engines import ENGINES
 from workloads.tables import COLUMNS
 
 MOST = 4
@@ -72,9 +74,15 @@ def _argument(v: Any) -> str:
 
 
 def operation(o: Operation) -> str:
-    """``delete of id 7 (w1-12, process 1)``."""
+    """``delete of id 7 (w1-12, process 1)``; of several engines ``DuckDB delete of id 7 (w1-12, process 1)``."""
     what = arguments(o.value)
-    return f"{o.f}{' ' + what if what else ''} ({o.op}, {process(o)})"
+    by = f"{engine(o)} " if o.mixed else ""
+    return f"{by}{o.f}{' ' + what if what else ''} ({o.op}, {process(o)})"
+
+
+def engine(o: Operation) -> str:
+    """The engine that executed an operation, as in sentences."""
+    return ENGINES[o.engine].title if o.engine in ENGINES else o.engine
 
 
 _OF_A_WRITER = re.compile(r"w(\d+)-\d+")
@@ -103,8 +111,11 @@ def outcome(o: Operation) -> str:
 
 
 def snapshot(c: Commit) -> str:
-    """``snapshot 493602037959022462 (sequence number 11)``."""
-    return f"snapshot {c.snapshot_id} (sequence number {c.sequence_number})"
+    """``snapshot 493602037959022462 (sequence number 11)``, and how its operation is known if it does not name it."""
+    how = {"proxy": "; whose it is, the proxy log says", "rows": "; whose it is, its rows say"}.get(
+        named_by(c) or "", ""
+    )
+    return f"snapshot {c.snapshot_id} (sequence number {c.sequence_number}{how})"
 
 
 def maker(c: Commit, ops: Mapping[str, Operation]) -> str:

@@ -1,6 +1,7 @@
 """Whose is a snapshot that names no operation?
 
-Every writer puts the operation's id into the summary (``icequake-op``). If the id is lost, the snapshot's rows are evidence all the same:
+A writer puts the operation's id into the summary (``icequake-op``) if its engine can; then proxies and signed rows say whose it is
+(:mod:`checkers.timeline.makers`). If they do not, what the snapshot did to rows is evidence all the same:
 whoever made it was under way then, and its meaning is what the rows did. If that leaves one operation, and that operation
 fits no other snapshot, the snapshot is its. If it leaves several, nobody can tell, so none of them may be called lost: missing evidence
 accuses nobody.
@@ -16,11 +17,13 @@ An operation *can have made* a snapshot on main at position k if
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from checkers.evidence.history import Operation
-from checkers.evidence.tablelog import Commit, TableLog
+from checkers.evidence.makers import How, Labels
+from checkers.evidence.tablelog import Commit
+from checkers.timeline.makers import Told
 from checkers.timeline.touched import touches
 from workloads.operations.kind import WriteSet
 from workloads.operations.kinds import KINDS
@@ -31,48 +34,37 @@ if TYPE_CHECKING:
 
 Meaning = Callable[[Operation, State, TableSpec], WriteSet | None]
 
-MOST = 20_000
-"""Pairs of a snapshot and an operation that are compared; with more, nothing is matched."""
+MOST = 200_000
+"""Pairs of a snapshot and an operation, under way at the same time, that are compared; with more, nothing is matched."""
 
 
-@dataclass(frozen=True)
-class Labels:
-    """What is known of snapshots that name no operation.
-
-    Attributes:
-        made: snapshot id, on main → the operation that alone can have made it.
-        perhaps: operations that can have made one of the others, on main or not: a rollback takes snapshots out of main, too.
-    """
-
-    made: Mapping[int, str] = field(default_factory=dict)
-    perhaps: frozenset[str] = frozenset()
-
-
-NONE = Labels()
-
-
-def labels(t: Timeline, meaning: Meaning) -> Labels:
-    """The makers of main's snapshots that name none, as far as their rows tell. One that main no longer has is nobody's for certain.
+def labels(t: Timeline, told: Told, meaning: Meaning, tries: Mapping[str, int]) -> Labels:
+    """The makers of the snapshots that name none. One that main no longer has is by its effect alone nobody's for certain.
 
     Args:
+        t: with the names that are told already.
+        told: who made some of them, by requests and rows.
         meaning: what an operation removes and adds at a state; None where it has no meaning.
+        tries: operation → its commit requests.
     """
-    unnamed = {k: c for k, c in enumerate(t.main, 1) if c.op is None}
-    off_main = off_main_without_name(t)
+    unnamed = {k: c for k, c in enumerate(t.main, 1) if c.op is None and not _settled(c, told)}
+    off_main = [c for c in off_main_without_name(t) if not _settled(c, told)]
+    out = Labels(told.made, told.how, told.shared, frozenset(told.suspects), tuple(told.doubts), tries)
+    in_one = {op for ops in told.shared.values() for op in ops}
     missing = [
         o
         for o in t.ops
-        if o.type != "fail" and o.op not in t.commits and (kind := KINDS.get(o.f)) is not None and kind.writes
+        if o.type != "fail"
+        and o.op not in t.commits
+        and o.op not in in_one
+        and (kind := KINDS.get(o.f)) is not None
+        and kind.writes
     ]
     if not (unnamed or off_main) or not missing:
-        return NONE
-    if (len(unnamed) + len(off_main)) * len(missing) > MOST:
-        return Labels(perhaps=frozenset(o.op for o in missing))
-    newest = [-1]  # position → the latest invocation of the operations up to it
-    for c in t.main:
-        o = t.everything.get(c.op) if c.op is not None else None
-        newest.append(newest[-1] if o is None else max(newest[-1], o.invoked.index))
-    able = {k: [o for o in missing if _in_time(t, k, o, newest[k - 1])] for k in unnamed}
+        return out
+    able = _able(t, unnamed, missing)
+    if able is None or len(off_main) * len(missing) > MOST:
+        return replace(out, perhaps=out.perhaps | {o.op for o in missing})
     fits = _fitting(t, able, meaning) | _off_main(t, off_main, missing, meaning)
     made: dict[int, str] = {}
     while True:
@@ -87,27 +79,40 @@ def labels(t: Timeline, meaning: Meaning) -> Labels:
         made |= {unnamed[k].snapshot_id: op for k, op in new.items()}
         taken = {*new.values()}
         fits = {k: {op: x for op, x in ops.items() if op not in taken} for k, ops in fits.items() if k not in new}
-    return Labels(made, frozenset(op for ops in fits.values() for op in ops))
+    perhaps = out.perhaps | {op for ops in fits.values() for op in ops}
+    how: dict[int, How] = dict.fromkeys(made, "rows")
+    return replace(out, made={**out.made, **made}, how={**out.how, **how}, perhaps=perhaps)
+
+
+def _settled(c: Commit, told: Told) -> bool:
+    return c.snapshot_id in told.shared or c.snapshot_id in told.doubtful
+
+
+def _able(t: Timeline, unnamed: Mapping[int, Commit], missing: list[Operation]) -> dict[int, list[Operation]] | None:
+    """Position → the operations that main's order and real time let have made its snapshot; None if they are too many."""
+    newest = [-1]  # position → the latest invocation of the operations up to it
+    for c in t.main:
+        o = t.everything.get(c.op) if c.op is not None else None
+        newest.append(newest[-1] if o is None else max(newest[-1], o.invoked.index))
+    steps, out, pairs, next_ = t.chain.steps, dict[int, list[Operation]](), 0, 0
+    begun: list[Operation] = []
+    for k, c in sorted(unnamed.items()):
+        # ``settled`` grows with the event, and ``newest`` with the position, so both ends of the window only move on.
+        while next_ < len(missing) and t.settled(missing[next_].invoked.index) < k:
+            begun.append(missing[next_])
+            next_ += 1
+        begun = [o for o in begun if not (o.type == "ok" and o.completed and o.completed.index <= newest[k - 1])]
+        here = t.chain.under_way(steps[c.metadata], begun) if c.metadata < len(steps) else begun
+        out[k] = list(here)
+        pairs += len(out[k])
+        if pairs > MOST:
+            return None
+    return out
 
 
 def off_main_without_name(t: Timeline) -> list[Commit]:
     """Snapshots that name no operation and that main does not have at the end."""
     return [c for c in t.log.commits if c.op is None and c.snapshot_id not in t.position]
-
-
-def labelled(log: TableLog, made: Mapping[int, str]) -> TableLog:
-    """The log whose snapshots name the operations that made them."""
-    if not made:
-        return log
-    commits = (replace(c, op=made[c.snapshot_id]) if c.snapshot_id in made else c for c in log.commits)
-    return replace(log, commits=tuple(commits))
-
-
-def _in_time(t: Timeline, k: int, o: Operation, newest: int) -> bool:
-    """Whether main's order and real time let an operation's commit be at position k; ``newest``: the latest invocation below."""
-    if t.settled(o.invoked.index) >= k:
-        return False
-    return o.type != "ok" or o.completed is None or newest < o.completed.index
 
 
 def _fitting(t: Timeline, able: Mapping[int, list[Operation]], meaning: Meaning) -> dict[int, dict[str, bool]]:
@@ -158,6 +163,8 @@ def _fits(
         return None if rows else False
     if kind.replaces:
         return False
+    if rows and not _touched(t, o, rows):
+        return None
     if state is not None:
         due = meaning(o, state, t.spec)
         if due is not None and (sorted(due.removed), sorted(due.added)) == (
@@ -169,8 +176,6 @@ def _fits(
         return False
     signed = {x for r in changes.added for x in (r.val, str(r.log).rpartition(",")[2])}
     if kind.signs and o.op not in signed:
-        return None
-    if not _touched(t, o, rows):
         return None
     return kind.signs
 

@@ -8,7 +8,7 @@ from math import ceil
 from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.outcome import conflict
+from checkers.evidence.outcome import conflict_of
 from workloads.operations.kinds import KINDS
 
 
@@ -73,7 +73,7 @@ def measure(evidence: Evidence) -> Metrics:
         "abort_rate": _rate(sum(o.type == "fail" for o in writes), len(writes)),
         "unknown_rate": _rate(sum(o.type == "info" for o in ops), len(ops)),
         "retried": retried,
-        "aborted": sum(o.type == "fail" and conflict(o.error) is not None for o in writes),
+        "aborted": sum(conflict_of(o) is not None for o in writes),
         "retry_rate": _rate(retried, len(attempts)),
         "latency_p50_ms": quantile(latencies, 0.5),
         "latency_p99_ms": quantile(latencies, 0.99),

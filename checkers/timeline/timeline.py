@@ -28,10 +28,12 @@ from typing import Literal, NamedTuple
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
+from checkers.evidence.makers import NONE, Labels, labelled
 from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
 from checkers.timeline import two_tables
-from checkers.timeline.labels import NONE, Labels, labelled, labels
+from checkers.timeline.labels import labels
+from checkers.timeline.makers import told_by_proxies_and_rows
 from checkers.timeline.version_order import Chain, Step, predecessor
 from workloads.operations.kind import Kind, WriteSet
 from workloads.operations.kinds import KINDS
@@ -123,8 +125,12 @@ class Timeline:
 
     @cached_property
     def commits(self) -> dict[str, list[Commit]]:
-        """Operation id → its commits, on main or not."""
-        return self.log.by_op()
+        """Operation id → its commits, on main or not; one that is several operations' in one is each of theirs."""
+        found = self.log.by_op()
+        for snapshot, ops in self.labels.shared.items():
+            for op in ops if snapshot in self.snapshots else ():
+                found.setdefault(op, []).append(self.snapshots[snapshot])
+        return found
 
     def on_main(self, op: str) -> list[Commit]:
         """The commits of an operation that main has, in chain order."""
@@ -524,16 +530,30 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
             ops = tuple(by_table.get(name, ()))
             seen = everything | {o.op: o for o in ops} if shared else everything
             t = Timeline(spec, _joined(_whole(log), seen), seen, ops, evidence.complete)
-            found.append(_named(t))
+            found.append(_named(t, evidence))
     return found, notes
 
 
-def _named(t: Timeline) -> Timeline:
-    """A timeline whose snapshots name the operations that alone can have made them."""
-    if all(c.op is not None for c in t.log.commits):
+def named(evidence: Evidence) -> Evidence:
+    """The evidence whose snapshots name the operations that made them, as far as that is known."""
+    found, _ = timelines(evidence)
+    new = {t.name: t.labels for t in found if t.labels is not NONE and t.name not in evidence.labels}
+    logs = {name: labelled(log, new[name]) if name in new else log for name, log in evidence.logs.items()}
+    return replace(evidence, logs=logs, labels={**evidence.labels, **new}) if new else evidence
+
+
+def _named(t: Timeline, evidence: Evidence) -> Timeline:
+    """A timeline whose snapshots name the operations that made them."""
+    if t.name in evidence.labels:
+        return replace(t, labels=evidence.labels[t.name])
+    carried = evidence.carried.get(t.name, ())
+    if all(c.op is not None and (c.attempt or not carried) for c in t.log.commits):
         return t
-    found = labels(t, meaning)
-    return replace(t, log=labelled(t.log, found.made), labels=found)
+    told = told_by_proxies_and_rows(t, carried, evidence.swaps.get(t.name, ()))
+    first = Labels(told.made, told.how, told.shared)
+    t = replace(t, log=labelled(t.log, first), labels=first)
+    found = labels(t, told, meaning, Counter(request.op for request in carried))
+    return replace(t, log=labelled(t.log, found), labels=found)
 
 
 def _whole(log: TableLog) -> TableLog:

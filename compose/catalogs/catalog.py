@@ -106,6 +106,7 @@ class Catalog:
         overwrites: two commits can write the same metadata file; the later one replaces the earlier one.
         lists_one: the metadata that it serves lists the current snapshot alone.
         releases: of Iceberg that its jars work with; empty: all.
+        rest: its clients are Iceberg's ``RESTCatalog``.
         multi_table: how it commits to several tables at once (``harness.writers.two_tables``); empty: it cannot.
         check: raises ServiceError when it cannot run on this machine; called before anything is started.
     """
@@ -131,6 +132,7 @@ class Catalog:
     overwrites: bool = False
     lists_one: bool = False
     releases: tuple[str, ...] = ()
+    rest: bool = False
     multi_table: Literal["", "rest", "nessie"] = ""
     check: Callable[[], None] = field(default=lambda: None)
 

@@ -188,6 +188,7 @@ NESSIE = Catalog(
     server_jars=("nessie",),
     hands_out_store=True,
     lists_one=True,
+    rest=True,
     multi_table="nessie",
 )
 

@@ -234,5 +234,6 @@ POLARIS = Catalog(
     pointer=pointer,
     pyiceberg=_client,
     hands_out_store=True,
+    rest=True,
     check=check,
 )

@@ -134,5 +134,6 @@ REST = Catalog(
     properties=properties,
     pointer=pointer,
     pyiceberg=lambda e: {"type": "rest", "uri": e.catalog_uri},
+    rest=True,
     multi_table="rest",
 )

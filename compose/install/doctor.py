@@ -17,6 +17,7 @@ import psutil
 
 from compose.install import jars, jdk, minio_build, postgres_files, releases
 from compose.install.cache import SetupError, home
+from compose.install.engines import EXTRAS
 from compose.install.ensure import CONFS
 
 State = Literal["ok", "missing", "wrong"]
@@ -51,6 +52,7 @@ def examine(*, store: Path = Path("store")) -> list[Examined]:
         ("jars", lambda: jar_configurations(place)),
         ("minio", lambda: minio(place)),
         ("postgres", postgres),
+        ("engines", lambda: engines(place)),
         ("disk: cache", lambda: disk("disk: cache", place, 0 if minio_build.binary(place).exists() else SETUP_SPACE)),
         ("disk: store", lambda: disk("disk: store", store, STORE_SPACE)),
         ("memory", memory),
@@ -137,6 +139,15 @@ def jar_configurations(place: Path) -> Iterator[Examined]:
             yield Examined(name, "missing", detail, remedy, required)
         else:
             yield Examined(name, "ok", f"{len(wanted)} verified ({size})", required=required)
+
+
+def engines(place: Path) -> Iterator[Examined]:
+    """One finding for each engine that is installed when a run first uses it."""
+    for name, extra in EXTRAS.items():
+        there = extra.in_place(place)
+        detail = extra.title if there else f"{extra.title} ({extra.megabytes} MB)"
+        remedy = f"{setup_command()} --engine {name}"
+        yield Examined(f"engine: {name}", "ok" if there else "missing", detail, remedy, required=False)
 
 
 def minio(place: Path) -> Iterator[Examined]:

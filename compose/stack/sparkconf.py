@@ -97,6 +97,7 @@ def spark_conf(
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.iceberg.aggregate-push-down.enabled": "false",
+        "spark.icequake.classes": str(installation.rest_classes),  # harness.writers.by_transaction
         "spark.redaction.regex": f"(?i){SECRET_NAMES}",
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         **entry.session(endpoints),

@@ -1,9 +1,8 @@
-"""``icequake prove``, ``matrix`` and ``compare``."""
+"""``icequake prove`` and ``matrix``."""
 
 from __future__ import annotations
 
 import os
-import random
 import shlex
 import textwrap
 from collections import Counter
@@ -22,11 +21,9 @@ from harness.cli.options import (
     anywhere,
     known_catalog,
     listed,
-    overridden,
     path_anywhere,
     release_of,
     say_own_jar,
-    user_services,
     warn,
 )
 
@@ -126,7 +123,10 @@ def _typed(path: Path) -> str:
 
 
 def matrix(
-    only: Annotated[list[str] | None, typer.Option(help="A kind of operation; repeatable; default: all.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="A kind of operation; repeatable; default: all but equality-delete and equality-upsert."),
+    ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
@@ -155,11 +155,12 @@ def matrix(
     from workloads.file.meant import unknown
 
     engines = _engines(engine)
-    known = predicted.ENGINE_KINDS if engines else predicted.KINDS
+    usual = predicted.ENGINE_KINDS if engines else predicted.KINDS
+    known = usual if engines else (*usual, *predicted.EQUALITY)
     for kind in only or []:
         if kind not in known:
             raise BadArgument(f"--only {kind}: {unknown('operation', kind, known)}")
-    kinds = tuple(k for k in known if not only or k in only)
+    kinds = tuple(k for k in known if k in only) if only else usual
     cells = list(predicted.engine_cells(engines, kinds) if engines else predicted.cells(kinds))[:limit]
     if not cells:
         raise BadArgument(f"--only {' --only '.join(only or ())}: none of {', '.join(engines)} can do that")
@@ -212,120 +213,3 @@ def _other_matrix(folder: Path) -> list[Measured]:
         raise BadArgument(
             f"--against {folder}: no matrix to compare with: {e}; give the folder of `matrix --into`"
         ) from None
-
-
-def compare(
-    workload: Annotated[str, typer.Argument(help="A workload file, or the name of a built-in workload (mixed).")],
-    catalog: Annotated[
-        str | None, typer.Option(help="Catalogs, separated by commas: rest,jdbc,my.yaml; default: the workload's.")
-    ] = None,
-    iceberg: Annotated[
-        str | None,
-        typer.Option(help="Iceberg releases of the writers, or runtime jars, separated by commas: 1.10.1,1.12.0."),
-    ] = None,
-    seeds: Annotated[
-        int, typer.Option(min=1, max=1000, help="Runs of each catalog or release, each with its own seed.")
-    ] = 1,
-    seed: Annotated[int | None, typer.Option(min=0, help="First seed; the following runs count up from it.")] = None,
-    time: Annotated[
-        str | None, typer.Option(help="Length of each run as a time (90s, 5m); overrides the file.")
-    ] = None,
-    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None,
-    writers: Annotated[int | None, typer.Option(min=1, max=64, help="Number of writers; overrides the file.")] = None,
-    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults.")] = False,
-    clean: Annotated[
-        bool, typer.Option("--clean", help="Drop the tables that the runs made in your own catalogs.")
-    ] = False,
-    store: StoreOption = Path("store"),
-    into: Annotated[Path | None, typer.Option(help="Folder of the comparison; an unfinished one is continued.")] = None,
-    output: Annotated[Path | None, typer.Option("--json", help="Another file for the results as JSON.")] = None,
-    parallel: Annotated[int, typer.Option(min=1, max=32, help="Runs at the same time.")] = 1,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
-) -> int:
-    """Run one workload with the same seeds and faults on several catalogs or releases, and report what differs."""
-    from checkers.costs.comparison import Contender
-    from checkers.verdict import exit_code
-    from compose.redaction import secrets_of
-    from harness.cli.terminal import Voice, console
-    from harness.experiments import compare as comparing
-    from harness.run.resolve import read_workload
-    from reports.compare import page
-    from workloads.file import workload as schema
-
-    spec = overridden(read_workload(schema.find(workload), warn), writers, ops, time, no_nemesis=no_nemesis)
-    catalogs = [known_catalog(c) for c in listed("--catalog", catalog)] or [spec.catalog]
-    for name in catalogs:
-        user_services(name, None, None)  # reports services that do not answer before hours are spent
-    typed = listed("--iceberg", iceberg)
-    chosen = {r.label: (v, r) for v, r in ((v, release_of(v)) for v in typed)}
-    chosen = chosen or {(default := release_of(None)).label: (default.iceberg, default)}
-    if len(chosen) < len(typed):
-        raise BadArgument(f"--iceberg {iceberg}: two of these jars are the same file by their sha256")
-    contenders = tuple(Contender(c, v) for c in catalogs for v in chosen)
-    if len(contenders) < 2:
-        raise BadArgument("compare: give at least two catalogs or releases, such as --catalog rest,jdbc")
-    if into is not None and seed is None:
-        seed = comparing.first_seed(into)
-    if seed is None:
-        seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
-    file = path_anywhere(workload)
-    shared = [f"--{k}={v}" for k, v in (("writers", writers), ("ops", ops), ("time", time)) if v is not None]
-    shared += ["--no-nemesis"] if no_nemesis else []
-    shared += ["--clean"] if clean else []
-    shared += ["--store", os.path.abspath(store)] if store != Path("store") else []
-
-    def again(c: Contender, seed: int) -> str:
-        words = [
-            "run",
-            file,
-            "--seed",
-            str(seed),
-            "--catalog",
-            path_anywhere(c.catalog),
-            "--iceberg",
-            path_anywhere(chosen[c.iceberg][0]),
-            *shared,
-        ]
-        return shlex.join([anywhere(), *words])
-
-    into = into or comparing.new_folder(store, spec.workload)
-    words = [
-        "compare",
-        file,
-        "--catalog",
-        ",".join(map(path_anywhere, catalogs)),
-        "--iceberg",
-        ",".join(path_anywhere(v) for v, _ in chosen.values()),
-        *shared,
-    ]
-    words += ["--seed", str(seed), "--seeds", str(seeds), "--into", os.path.abspath(into)]
-    words += ["--parallel", str(parallel)] if parallel > 1 else []
-    words += ["--store", os.path.abspath(store)] if "--store" not in words else []
-    goes_on = shlex.join([anywhere(), *words])
-    releases = {label: release for label, (_, release) in chosen.items()}
-    order = comparing.Order(spec, contenders, tuple(range(seed, seed + seeds)), again, parallel, clean, releases)
-    with Voice(quiet=quiet) as voice, details_in(into, secrets_of(spec.catalog_properties)):
-        which = f"seed {seed}" if seeds == 1 else f"seeds {seed} to {seed + seeds - 1}"
-        voice.keep(f"{spec.workload}, {len(contenders)} contenders, {which}: {into}")
-        for release in releases.values():
-            say_own_jar(release, voice.say)
-        stopping.current().way_on = lambda: f"continue with: {goes_on}"
-        whole = comparing.Compare(order, into, store, voice, publish)
-        try:
-            whole.measure()
-        except KeyboardInterrupt as e:
-            compared = whole.comparison()
-            if whole.path.exists():
-                page.write(compared, into, goes_on)
-            said = f"{len(compared.runs)} of {len(contenders) * seeds} runs are measured"
-            raise stopping.Stopped(f"{said}; continue with: {goes_on}") from e
-    done = whole.comparison()
-    written = page.write(done, into, goes_on)
-    if output is not None:
-        output.write_text(page.dumped(done), encoding="utf-8")
-    typer.echo()
-    console(highlight=False, least=page.NARROWEST).print(page.table(done))
-    for line in page.lines(done):
-        typer.echo(line)
-    typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
-    return exit_code(done.verdict)

@@ -11,17 +11,30 @@ import typer
 
 from harness.cli.options import BadArgument, StoreOption
 
-WHAT = ("workloads", "scenarios", "operations", "faults", "packages", "checks", "catalogs", "versions", "runs")
+WHAT = (
+    "workloads",
+    "scenarios",
+    "operations",
+    "engines",
+    "faults",
+    "packages",
+    "checks",
+    "catalogs",
+    "versions",
+    "runs",
+)
 
 
 def list_(
     what: Annotated[
         str,
-        typer.Argument(help="workloads, scenarios, operations, faults, packages, checks, catalogs, versions or runs."),
+        typer.Argument(
+            help="workloads, scenarios, operations, engines, faults, packages, checks, catalogs, versions or runs."
+        ),
     ] = "workloads",
     store: StoreOption = Path("store"),
 ) -> int:
-    """List what is available: workloads, scenarios, operations, faults, packages of faults, checks, catalogs, versions, runs."""
+    """List what is available: workloads, scenarios, operations, engines, faults, packages of faults, checks, catalogs, versions, runs."""
     from rich.table import Table
 
     from harness.cli.terminal import console
@@ -47,6 +60,8 @@ def list_(
 
         columns = ("operation", "what it does", "its options")
         rows = [(n, _first_line(k), ", ".join(k.options)) for n, k in KINDS.items()]
+    elif what == "engines":
+        columns, rows = ("engine", "what it is", "its operations", ""), _engine_rows()
     elif what == "checks":
         from checkers.judge.check import ALL
 
@@ -98,6 +113,21 @@ def list_(
     if what == "operations":
         typer.echo("\nEach operation also takes the options weight, keys and tables.")
     return 0
+
+
+def _engine_rows() -> list[tuple[str, ...]]:
+    from compose.install.cache import home
+    from compose.install.engines import EXTRAS
+    from workloads.engines.engine import Guest
+    from workloads.engines.engines import ENGINES
+
+    rows: list[tuple[str, ...]] = []
+    for engine in ENGINES.values():
+        needs = engine.needs if isinstance(engine, Guest) else None
+        there = needs is None or EXTRAS[needs].in_place(home())
+        kinds = ", ".join(engine.promises) if isinstance(engine, Guest) else "all"
+        rows.append((engine.name, _first_line(engine), kinds, "ready" if there else "installed at first use"))
+    return rows
 
 
 def _first_line(thing: object) -> str:

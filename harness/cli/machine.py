@@ -33,10 +33,14 @@ def setup(
         typer.Argument(help="Catalogs whose jars are wanted, too: hadoop, nessie, sqlite.", show_default=False),
     ] = None,
     iceberg: IcebergOption = None,
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(help="Another engine than Spark, as in `list engines`; repeatable.", show_default=False),
+    ] = None,
 ) -> int:
     """Download everything that a run needs into the cache; `run` does this by itself."""
     from compose import setup as complete
-    from compose.install import ensure, jars, releases
+    from compose.install import engines, ensure, jars, releases
     from workloads.file.meant import unknown
 
     others = {*ensure.CONFS, *(r.conf for r in releases.RELEASES)}
@@ -44,14 +48,32 @@ def setup(
     for name in catalogs or ():
         if name not in known:
             raise BadArgument(f"setup {name}: {unknown('catalog with jars of its own', name, known)}")
+    needed = [_needs_of(name) for name in engine or ()]
     if (release := release_of(iceberg)) == releases.DEFAULT or catalogs:
         code = complete.main(catalogs or [])
-        if code or release == releases.DEFAULT:
+        if code:
             return code
+    for need in needed:
+        engines.installed(need)
+        typer.echo(f"icequake: {engines.EXTRAS[need].title}: installed" if need else "icequake: nothing more is needed")
+    if release == releases.DEFAULT:
+        return 0
     ready = releases.ensure(release)
     complete.share_class_data(ready)
     typer.echo(f"icequake: everything for Iceberg {release.iceberg} on Spark {release.spark} is ready in {ready.home}")
     return 0
+
+
+def _needs_of(name: str) -> str | None:
+    """What is to be installed for an engine; None if every run has it."""
+    from workloads.engines.engine import Guest
+    from workloads.engines.engines import ENGINES
+    from workloads.file.meant import unknown
+
+    if name not in ENGINES:
+        raise BadArgument(f"--engine {name}: {unknown('engine', name, ENGINES)}")
+    engine = ENGINES[name]
+    return engine.needs if isinstance(engine, Guest) else None
 
 
 def up(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +21,21 @@ IcebergOption = Annotated[
         "--iceberg",
         help="Iceberg of the writers: a release (`list versions`), or the path of a runtime jar that you built; default: the newest release.",
     ),
+]
+
+
+WritersOption = Annotated[
+    str | None,
+    typer.Option(
+        "--writers",
+        help="Number of writers, or how many of each engine: 4, spark=3,duckdb=1 (`list engines`); overrides the file.",
+    ),
+]
+
+
+OperationsOption = Annotated[
+    str | None,
+    typer.Option("--operations", help="Only these kinds of operations of the file: insert,delete."),
 ]
 
 
@@ -73,7 +88,7 @@ def ports_of(pairs: list[str]) -> dict[str, int]:
 
 def release_of(iceberg: str | None, workload: Any = None) -> Any:
     from compose.install import own_jar, releases
-    from harness.run.versions import cannot_run
+    from harness.run.versions import cannot_commit, cannot_run
 
     try:
         release = releases.find(iceberg)
@@ -82,6 +97,8 @@ def release_of(iceberg: str | None, workload: Any = None) -> Any:
     reason = None if workload is None else cannot_run(release, workload)
     if reason is not None:
         raise BadArgument(f"--iceberg {release.label}: {reason}")
+    if workload is not None and (reason := cannot_commit(workload)) is not None:
+        raise BadArgument(f"--catalog {workload.catalog}: {reason}")
     return release
 
 
@@ -113,6 +130,14 @@ def known_catalog(name: str, *, own_file: bool = True) -> str:
     return name
 
 
+def reachable(engines: Iterable[str], catalog: str) -> None:
+    """Raises BadArgument if one of these engines cannot write to the catalog."""
+    from harness.run.reach import unreachable
+
+    if (reason := unreachable(engines, catalog)) is not None:
+        raise BadArgument(f"writers: {reason}")
+
+
 def user_services(catalog: str, s3: str | None, spark: str | None) -> Any:
     """The user-supplied services of a run; each of them has answered."""
     from compose.catalogs import user_file
@@ -130,7 +155,69 @@ def user_services(catalog: str, s3: str | None, spark: str | None) -> Any:
     return found
 
 
-def overridden(file: Any, writers: int | None, ops: int | None, time: str | None, *, no_nemesis: bool) -> Any:
+def writers_of(text: str, now: Sequence[str]) -> tuple[str, ...]:
+    """The engine of each writer as ``--writers`` gives them; a plain number keeps the one engine that the file has (``now``)."""
+    from workloads.engines.engines import ENGINES
+    from workloads.file.meant import unknown
+    from workloads.file.workload import MOST_WRITERS
+
+    found: list[str] = []
+    for part in text.split(","):
+        name, equals, number = part.strip().rpartition("=")
+        if not number.isdecimal():
+            raise BadArgument(f"--writers {text}: give a number, or how many of each engine: spark=3,duckdb=1")
+        if not equals and len({*now}) > 1:
+            have = ",".join(f"{e}={now.count(e)}" for e in dict.fromkeys(now))
+            raise BadArgument(f"--writers {text}: the file has several engines; say how many of each, such as {have}")
+        if equals and name not in ENGINES:
+            raise BadArgument(f"--writers {text}: {unknown('engine', name, ENGINES)}")
+        found += [name if equals else now[0]] * min(int(number), MOST_WRITERS + 1)
+    if not 1 <= len(found) <= MOST_WRITERS:
+        raise BadArgument(f"--writers {text}: must be 1 to {MOST_WRITERS} in all")
+    return tuple(found)
+
+
+def fewer(phase: Any, engines: Sequence[str]) -> Any:
+    """A phase with no more writers than there are, as far as it has a number of its own."""
+    if isinstance(phase.writers, dict):
+        left = {name: min(n, engines.count(name)) for name, n in phase.writers.items()}
+        return phase.model_copy(update={"writers": {k: n for k, n in left.items() if n} or None})
+    return phase.model_copy(update={"writers": min(phase.writers, len(engines))}) if phase.writers else phase
+
+
+def only(workload: Any, kinds: Sequence[str]) -> dict[str, Any]:
+    """The changes to a workload that leave only some of its kinds of operations.
+
+    Raises:
+        BadArgument: it has none of them, or not all.
+    """
+    from workloads.file.meant import unknown
+
+    phases = workload.resolved_phases()
+    have = list(dict.fromkeys(k for p in phases for k in p.operations))
+    for kind in kinds:
+        if kind not in have:
+            raise BadArgument(f"--operations {kind}: {unknown('operation of this file', kind, have)}")
+
+    def left(mix: Any) -> Any:
+        return mix and {k: spec for k, spec in mix.items() if k in kinds}
+
+    for p in phases:
+        if not any(spec.weight for spec in left(p.operations).values()):
+            raise BadArgument(f"--operations {','.join(kinds)}: leaves phase {p.name} without any operation")
+    changed = tuple(p.model_copy(update={"operations": left(p.operations)}) for p in workload.phases)
+    return {"operations": left(workload.operations) or workload.operations, "phases": changed}
+
+
+def overridden(
+    file: Any,
+    writers: str | None,
+    ops: int | None,
+    time: str | None,
+    *,
+    no_nemesis: bool,
+    operations: str | None = None,
+) -> Any:
     """The workload of a file, changed by the options."""
     from nemesis.faults.lengths import seconds
     from workloads.file.workload import Length
@@ -138,19 +225,20 @@ def overridden(file: Any, writers: int | None, ops: int | None, time: str | None
     if ops is not None and time is not None:
         raise BadArgument("--ops and --time: give one of them")
     workload = file.workload
+    if operations is not None:
+        workload = workload.model_copy(update=only(workload, listed("--operations", operations)))
     update: dict[str, Any] = {"nemesis": None} if no_nemesis else {}
     if writers is not None:
-        update["writers"] = writers
-        update["phases"] = tuple(
-            p.model_copy(update={"writers": min(p.writers, writers)}) if p.writers else p for p in workload.phases
-        )
+        engines = writers_of(writers, workload.engines)
+        update["engines"] = engines
+        update["phases"] = tuple(fewer(p, engines) for p in workload.phases)
     if ops is not None or time is not None:
         try:
             length = Length(ops=ops) if ops is not None else Length(time=seconds(time))
         except ValueError as e:
             raise BadArgument(f"--time {time}: {e}") from None
         update |= {"length": length, "phases": ()}
-    given = (("--writers", writers), ("--ops", ops), ("--time", time))
+    given = (("--writers", writers), ("--operations", operations), ("--ops", ops), ("--time", time))
     options = " ".join(f"{option} {value}" for option, value in given if value is not None)
     return file.changed(workload.model_copy(update=update), options)
 

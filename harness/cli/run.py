@@ -15,12 +15,15 @@ from harness.cli.check import judge, verdict_if_stopped
 from harness.cli.crash import details_in
 from harness.cli.options import (
     IcebergOption,
+    OperationsOption,
     StoreOption,
+    WritersOption,
     anywhere,
     known_catalog,
     overridden,
     path_anywhere,
     ports_of,
+    reachable,
     release_of,
     say_own_jar,
     user_services,
@@ -34,7 +37,8 @@ def run(
         int | None, typer.Option(min=0, help="Seed of the operations; default: the file's, else a new one.")
     ] = None,
     store: StoreOption = Path("store"),
-    writers: Annotated[int | None, typer.Option(min=1, max=64, help="Number of writers; overrides the file.")] = None,
+    writers: WritersOption = None,
+    operations: OperationsOption = None,
     ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None,
     time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m); overrides the file.")] = None,
     catalog: Annotated[
@@ -65,16 +69,24 @@ def run(
     from harness.run.settings import Settings
     from workloads.file import workload as schema
 
-    spec = overridden(read_workload(schema.find(workload), warn), writers, ops, time, no_nemesis=no_nemesis)
+    file = read_workload(schema.find(workload), warn)
+    spec = overridden(file, writers, ops, time, no_nemesis=no_nemesis, operations=operations)
     if catalog is not None:
         spec = spec.model_copy(update={"catalog": known_catalog(catalog)})
+    reachable(spec.engines, spec.catalog)
     ports = ports_of(port or [])
     release = release_of(iceberg, spec)
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
     external = user_services(spec.catalog, s3, spark)
     words = ["run", path_anywhere(workload), "--seed", str(seed)]
-    overrides = {"--writers": writers, "--ops": ops, "--time": time, "--iceberg": iceberg and path_anywhere(iceberg)}
+    overrides = {
+        "--writers": writers,
+        "--operations": operations,
+        "--ops": ops,
+        "--time": time,
+        "--iceberg": iceberg and path_anywhere(iceberg),
+    }
     overrides |= {"--catalog": catalog and path_anywhere(catalog)}
     overrides |= {"--spark": spark, "--s3": s3}
     for option, value in overrides.items():

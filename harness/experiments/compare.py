@@ -17,11 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 from checkers.costs import measures
-from checkers.costs.comparison import Comparison, Contender, Ran
+from checkers.costs.comparison import Comparison, Contender, Ran, engines_label
 from checkers.evidence import runfolder
 from checkers.evidence.history import HistoryError
 from checkers.evidence.runfolder import RunFolder
@@ -39,9 +40,10 @@ from compose.processes.service import ServiceError
 from compose.redaction import Redaction, masked, secrets_of
 from harness.run.judged import Publish, judge_run
 from harness.run.plan import catalog_of_plan
+from harness.run.reach import unreachable
 from harness.run.run import Run
 from harness.run.settings import RunError, Settings, Watcher
-from harness.run.versions import cannot_run
+from harness.run.versions import cannot_commit, cannot_run
 from harness.writers.slot import WriterError
 from workloads.file.workload import Workload
 from workloads.file.yamlfile import FileError
@@ -88,7 +90,7 @@ class Order:
 
     def header(self) -> dict[str, Any]:
         """The facts that all runs of one comparison share."""
-        spec = self.workload.model_dump(mode="json", exclude={"catalog", "seed"}, exclude_defaults=True)
+        spec = self.workload.model_dump(mode="json", by_alias=True, exclude={"catalog", "seed"}, exclude_defaults=True)
         return {"format": FORMAT, "workload": _written_down(spec), "parallel": self.parallel}
 
     def turns(self) -> list[tuple[Contender, int]]:
@@ -265,7 +267,8 @@ class Compare:
 
     def _one(self, turn: int, contender: Contender, seed: int, stop: threading.Event) -> Ran:
         total = len(self.order.contenders) * len(self.order.seeds)
-        said = _Said(self.watcher, f"{turn + 1}/{total} {contender.catalog}", self.order.parallel == 1)
+        who = " ".join(filter(None, (contender.catalog, engines_label(contender.engines))))
+        said = _Said(self.watcher, f"{turn + 1}/{total} {who}", self.order.parallel == 1)
         command = self.order.command(contender, seed)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         folder: RunFolder | None = None
@@ -280,7 +283,9 @@ class Compare:
             preflight(theirs)
             with self._lock:  # the links to the newest are one file
                 folder = runfolder.create(self.runs, self.order.workload.workload)
-            workload = self.order.workload.model_copy(update={"catalog": contender.catalog})
+            workload = engaged(self.order.workload, contender).model_copy(update={"catalog": contender.catalog})
+            if (reason := unreachable(workload.engines, contender.catalog)) is not None:
+                raise RunError(reason)
             said.say(f"seed {seed}, Iceberg {contender.iceberg}: {folder.path}")
             settings = Settings(
                 seed=seed, command=command, proxied=True, stop=stop, external=theirs, clean=self.order.clean
@@ -309,9 +314,11 @@ class Compare:
     def _installation(self, contender: Contender) -> Installation:
         """The installation of a contender; a release that failed to download is not tried again."""
         release = self.order.releases.get(contender.iceberg) or releases.find(contender.iceberg)
-        reason = cannot_run(release, self.order.workload.model_copy(update={"catalog": contender.catalog}))
-        if reason is not None:
+        workload = self.order.workload.model_copy(update={"catalog": contender.catalog})
+        if (reason := cannot_run(release, workload)) is not None:
             raise RunError(f"Iceberg {release.label}: {reason}")
+        if (reason := cannot_commit(workload)) is not None:
+            raise RunError(reason)
         with self._lock:
             known = self._installed.get(release.label)
             if known is None:
@@ -330,6 +337,18 @@ class Compare:
         with contextlib.suppress(ValueError):  # on another drive
             return os.path.relpath(folder.path, self.into)
         return str(folder.path)
+
+
+def engaged(workload: Workload, contender: Contender) -> Workload:
+    """The workload with as many writers, which are those of a contender's engines in turn; as it is if the contender names none."""
+    if not contender.engines:
+        return workload
+    engines = tuple(islice(cycle(contender.engines), workload.writers))
+    phases = (
+        p.model_copy(update={"writers": sum(p.writers.values())}) if isinstance(p.writers, dict) else p
+        for p in workload.phases
+    )
+    return workload.model_copy(update={"engines": engines, "phases": tuple(phases)})
 
 
 def _written_down(spec: Any) -> Any:

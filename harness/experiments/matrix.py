@@ -31,6 +31,7 @@ from checkers.evidence.runfolder import RunFolder
 from checkers.isolation import Isolation, IsolationStats
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises
+from checkers.judge.undecided import left_open_by
 from compose.catalogs.registry import DEFAULT
 from compose.install.installation import Installation
 from harness.run.bench import Bench
@@ -217,7 +218,8 @@ def judge(
             # A snapshot's file tells Spark's attempts; the proxy those of engines that name the file otherwise.
             ends.append(_ended(told[op], (attempts if engine == SPARK else asked).get(op)))
         out.append(Measured(cell, ends[0], ends[1], script.held(n), *_found(results, _table(n))))
-    undecided = [v for v in results.verdicts if v.valid == "unknown"]
+    everything = [a for v in results.verdicts for a in v.anomalies]
+    undecided = [v for v in results.verdicts if v.valid == "unknown" and not left_open_by(v, everything)]
     if undecided and publish is None:
         raise RunError(f"matrix: {undecided[0].checker} could not decide: {'; '.join(undecided[0].notes)}")
     return [replace(m, undecided=tuple(v.checker for v in undecided)) for m in out]

@@ -19,6 +19,7 @@ from typing import Any
 from checkers.evidence.history import Recorder
 from checkers.evidence.runfolder import RunFolder, identity, save_kinds
 from compose.endpoints import Endpoints
+from compose.install.engines import installed
 from compose.install.installation import Installation
 from compose.processes.watchdog import Watchdog
 from compose.stack.pointers import pointers
@@ -33,7 +34,8 @@ from harness.run.tables import RunTables, drop_commands
 from harness.run.writer_proxies import WriterProxies
 from harness.writers.driver import direct, launcher
 from harness.writers.slot import WriterSlot
-from workloads.engines.engines import SPARK, in_words
+from workloads.engines.engine import Guest
+from workloads.engines.engines import ENGINES, SPARK, in_words
 from workloads.file.workload import Workload
 
 MOST_PROBLEMS = 3
@@ -114,6 +116,9 @@ class Run:
 
     def _inside(self, stack: contextlib.ExitStack, data: Path, watchdog: Watchdog) -> None:
         run, workload = self._run, self._run.workload
+        for name in dict.fromkeys(workload.engines):
+            if isinstance(guest := ENGINES[name], Guest):
+                installed(guest.needs)  # before anything is started
         proxies = proxies_of(run, stack)
         board = None if proxies is None else proxies.board
         with self._timed("stack"):

@@ -16,21 +16,29 @@ from harness.run.settings import StandingStack
 from harness.run.writer_proxies import WriterProxies
 from nemesis.proxy.board import Board
 from nemesis.proxy.listener import Proxies
+from workloads.engines.engines import ENGINES
+from workloads.operations.kinds import KINDS
 
 
 def proxies_of(run: RunContext, stack: contextlib.ExitStack) -> WriterProxies | None:
     """The proxies between the writers and the services: those of the settings, else new ones; None if the run needs none.
 
-    A run needs them for faults, and for a catalog without guarantees, to record what the catalog did.
+    A run needs them for faults. To record what the catalog did, it needs them for a catalog without guarantees, and for commits by the
+    endpoint for transactions, whose answer says nothing about the table. To record who sent a commit, it needs them before the catalog only,
+    beside engines whose snapshots do not name their operation.
     """
     nemesis, theirs = run.workload.nemesis, run.external.catalog
     guard = CATALOGS[run.workload.catalog].guard if theirs is None else theirs.guard
-    if run.settings.writer_proxies is not None or not (nemesis is not None or run.settings.proxied or guard == "none"):
+    phases = run.workload.resolved_phases()
+    recorded = guard == "none" or any(KINDS[k].by_transaction for p in phases for k in p.operations or ())
+    everything = nemesis is not None or run.settings.proxied or recorded
+    unmarked = any(not ENGINES[name].marks for name in run.engines)
+    if run.settings.writer_proxies is not None or not (everything or unmarked):
         return run.settings.writer_proxies
     board = Board(run.settings.seed)
     stack.callback(board.close)
     board.remembers = nemesis is not None and any(f.action.remembers_loads for f in nemesis.all())
-    return WriterProxies(stack.enter_context(Proxies(board)))
+    return WriterProxies(stack.enter_context(Proxies(board)), store=everything)
 
 
 def services_of(

@@ -12,6 +12,7 @@ from compose.install.installation import UNKNOWN_VERSION, Installation, version_
 from compose.install.releases import Release
 from compose.servers import minio
 from workloads.file.workload import Workload
+from workloads.operations.kinds import KINDS
 
 STORE = "minio"
 EMBEDDED = frozenset({STORE, *CATALOGS[DEFAULT].services})
@@ -57,6 +58,20 @@ def cannot_run(release: Release, workload: Workload) -> str | None:
     entry = CATALOGS.get(workload.catalog)
     if entry is not None and entry.releases and release.beside not in entry.releases:
         return f"the catalog {entry.name} needs jars that exist for {', '.join(entry.releases)} only"
+    return None
+
+
+def cannot_commit(workload: Workload) -> str | None:
+    """Why operations of a workload cannot commit to its catalog; None when they can. A user's own catalog is not known here."""
+    entry = CATALOGS.get(workload.catalog)
+    used = {kind for phase in workload.resolved_phases() for kind in phase.operations or ()}
+    by_transaction = sorted(k for k in used if KINDS[k].by_transaction)
+    if entry is not None and by_transaction and not entry.rest:
+        able = ", ".join(c.name for c in CATALOGS.values() if c.rest)
+        return (
+            f"{', '.join(by_transaction)} commit by an endpoint of REST catalogs, and {entry.name} is none; use {able}, the file of a REST "
+            "catalog of yours, or the kinds without -by-transaction"
+        )
     return None
 
 

@@ -37,7 +37,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.writers import two_tables
+from harness.writers import by_transaction, equality_deletes, two_tables
 
 SUMMARY_KEY = "icequake-op"
 CATALOGS = "spark.sql.catalog."
@@ -108,7 +108,9 @@ class Session:
         """Perform an action through Java calls.
 
         ``remove-orphan-files`` returns the locations that it deleted, one per row; ``current-snapshot`` the table's current snapshot;
-        ``transfer``, statements on two tables (``harness.writers.two_tables``), how it was committed.
+        ``transfer``, statements on two tables (``harness.writers.two_tables``), how it was committed; ``by-transaction`` the rows of its
+        statement, which commits by another endpoint (``harness.writers.by_transaction``); ``equality-delete`` nothing
+        (``harness.writers.equality_deletes``).
 
         Raises:
             ValueError: the action is unknown.
@@ -118,6 +120,13 @@ class Session:
         if action["name"] == "transfer":
             parts = [(t.format_map(names), sql.format_map(names)) for t, sql in action["parts"]]
             return [(two_tables.transfer(self._spark, names["catalog"], action["op"], parts, action["needs"]),)]
+        if action["name"] == "by-transaction":
+            place = f"{by_transaction.catalog(self._spark, names['catalog'])}.{names['identifier']}"
+            return list(self._spark.sql(action["statement"].format_map({**names, "table": place})).collect())
+        if action["name"] == "equality-delete":
+            keys, rows, validated = action["keys"], action["rows"], action["validated"]
+            equality_deletes.equality_delete(self._spark, table, keys, rows, validated=validated)
+            return []
         if action["name"] != "remove-orphan-files":
             raise ValueError(f"unknown action {action['name']!r}")
         iceberg, session = self._spark._jvm.org.apache.iceberg.spark, self._spark._jsparkSession

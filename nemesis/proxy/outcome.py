@@ -56,6 +56,8 @@ def record(route: Route, request: Request, outcome: Outcome, plan: Plan, ended: 
         "status": outcome.status or "no reply",
         "ms": round((ended - outcome.began) / 1e6, 3),
     }
+    if changes := [c.to_json() for c in request.changes if c.adds or c.refs]:
+        line["changes"] = changes
     if outcome.struck:
         line["faults"] = outcome.struck
     if plan.hold is not None:

@@ -10,13 +10,14 @@ import abc
 import json
 import re
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import unquote
 
 from nemesis.faults.fields import FaultFields, RequestKind
 from nemesis.wires.pipe import LONGEST_HEAD, Pipe
-from nemesis.wires.wire import Message, NotSpoken, Reply, Request, Wire
+from nemesis.wires.wire import Message, NotSpoken, Reply, Request, TableChange, Wire
 
 END = b"\r\n\r\n"
 SUMMARY_KEY = "icequake-op"
@@ -262,6 +263,35 @@ def _joined(text: bytes) -> bytes:
     return bytes(out)
 
 
+def _change(change: Mapping[str, Any], table: str | None, ops: set[object]) -> TableChange:
+    """A table's part of a commit; the operations that its snapshots name are added to ``ops``.
+
+    Args:
+        table: the table of the request's path; None if the change names it.
+
+    Raises:
+        AttributeError, TypeError: it has another form.
+    """
+    bases = {
+        str(r.get("ref")): str(r["snapshot-id"])
+        for r in change.get("requirements") or ()
+        if r.get("type") == "assert-ref-snapshot-id" and r.get("snapshot-id") is not None
+    }
+    adds: list[str] = []
+    refs: dict[str, str] = {}
+    for update in change.get("updates") or ():
+        if update.get("action") == "add-snapshot":
+            snapshot = update.get("snapshot") or {}
+            if snapshot.get("snapshot-id") is not None:
+                adds.append(str(snapshot["snapshot-id"]))
+            ops.add((snapshot.get("summary") or {}).get(SUMMARY_KEY))
+        elif update.get("action") == "set-snapshot-ref" and update.get("snapshot-id") is not None:
+            refs[str(update.get("ref-name"))] = str(update["snapshot-id"])
+    base = bases.get("main") or next(iter(bases.values()), None)
+    named = table or (change.get("identifier") or {}).get("name")
+    return TableChange(named if isinstance(named, str) else None, base, tuple(adds), refs)
+
+
 class CatalogHttp(Http):
     """An Iceberg REST catalog, or Nessie's native API."""
 
@@ -291,22 +321,12 @@ class CatalogHttp(Http):
             if b"\r\ncontent-encoding: gzip" in head:  # Nessie's client
                 body = zlib.decompressobj(wbits=31).decompress(body, LONGEST_COMMIT)
             content = json.loads(body)
+            ops: set[object] = set()
             changes = content.get("table-changes", [content])
-            ops = set()
-            for change in changes:
-                if request.table is None:
-                    request.table = (change.get("identifier") or {}).get("name")
-                for requirement in change.get("requirements") or ():
-                    if (
-                        requirement.get("type") == "assert-ref-snapshot-id"
-                        and requirement.get("snapshot-id") is not None
-                    ):
-                        request.base = str(requirement["snapshot-id"])
-                for update in change.get("updates") or ():
-                    if update.get("action") == "add-snapshot":
-                        snapshot = update.get("snapshot") or {}
-                        request.new = str(snapshot.get("snapshot-id"))
-                        ops.add((snapshot.get("summary") or {}).get(SUMMARY_KEY))
+            request.changes = tuple(_change(change, request.table, ops) for change in changes)
+            if request.changes:
+                first = request.changes[0]
+                request.table, request.base, request.new = first.table, first.base, first.new
             request.ops = frozenset(op for op in ops if isinstance(op, str))
             for operation in content.get("operations") or ():  # Nessie's own API
                 if operation.get("type") == "PUT" and "metadataLocation" in (operation.get("content") or {}):

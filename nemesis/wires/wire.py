@@ -7,8 +7,9 @@ A wire never changes a byte: requests and replies are passed on as they came, he
 from __future__ import annotations
 
 import abc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from nemesis.faults.fields import FaultFields, RequestKind
 from nemesis.wires.pipe import Pipe
@@ -61,6 +62,33 @@ class Message:
                 yield part
 
 
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What a request to a REST catalog asks of one table.
+
+    Attributes:
+        table: its name, without namespace; None if the request does not say.
+        base: the snapshot id that main, or else another branch, must have.
+        adds: ids of the snapshots that it adds.
+        refs: branch or tag → the snapshot id that it gets.
+    """
+
+    table: str | None
+    base: str | None = None
+    adds: tuple[str, ...] = ()
+    refs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def new(self) -> str | None:
+        """The snapshot that replaces the base: that of main, else the last one that it adds."""
+        return self.refs.get("main") or (self.adds[-1] if self.adds else None)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, for the log; keys without a value are left out."""
+        known = {"table": self.table, "base": self.base, "adds": list(self.adds), "refs": dict(self.refs)}
+        return {k: v for k, v in known.items() if v}
+
+
 @dataclass(slots=True)
 class Request:
     """A request, as far as its wire understands it.
@@ -69,8 +97,9 @@ class Request:
         what: for the log: method and path, the beginning of the statement, or the procedure.
         table: the name of the table, without namespace.
         ops: the operations that made the snapshots in it.
-        base: of a commit: the metadata file or snapshot id that it builds on.
-        new: of a commit: the metadata file or snapshot id that replaces the base.
+        base: of a commit: the metadata file or snapshot id that it builds on; of several tables, that of the first.
+        new: of a commit: the metadata file or snapshot id that replaces the base; of several tables, that of the first.
+        changes: of a commit to a REST catalog: what it asks of each table.
         key: requests with the same key ask for the same thing.
         continues: the client waits for ``100 Continue`` before it sends the body.
         granted: the proxy has sent ``100 Continue``, so it must not pass on the service's own.
@@ -84,6 +113,7 @@ class Request:
     ops: frozenset[str] = frozenset()
     base: str | None = None
     new: str | None = None
+    changes: tuple[TableChange, ...] = ()
     key: str = ""
     continues: bool = False
     granted: bool = False

@@ -263,13 +263,13 @@ def view(c: Comparison, again: str | None = None) -> dict[str, Any]:
         "symbols": SYMBOLS,
         "workload": str(spec.get("workload") or "workload"),
         "description": str(spec.get("description") or ""),
-        "writers": spec.get("writers", 4),
+        "writers": len(w) if isinstance(w := spec.get("writers", 4), list) else w,
         "lasted": words.duration(1000 * seconds[len(seconds) // 2]) if seconds else None,
         "parallel": c.header.get("parallel", 1),
         "glance": _glance(c),
         "glance_names": [name for _, name in GLANCE],
         "labels": [c.label(x) for x in shown],
-        "expect": [comparewords.expectation(c, x) for x in c.contenders],
+        "expect": [*(comparewords.expectation(c, x) for x in c.contenders), *comparewords.of_engines(c)],
         "differences": comparewords.differences(c),
         "write_plot": latency_plot(c, "write"),
         "read_plot": latency_plot(c, "read"),
@@ -328,6 +328,7 @@ def _contender_json(c: Comparison, x: Contender) -> dict[str, Any]:
         "name": c.label(x),
         "catalog": x.catalog,
         "iceberg": x.iceberg,
+        "engines": list(x.engines),
         "valid": c.valid(x),
         "anomalies": {n: {"count": k, "runs": r} for n, (k, r) in c.anomalies(x).items()},
         "kinds": {k: dict(zip(("ok", "fail", "info"), v, strict=True)) for k, v in summed(c.measured(x)).items()},
@@ -380,7 +381,8 @@ _UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h)\b|%)")
 def lines(c: Comparison) -> list[str]:
     """The lines after the table: what to expect of each contender, what differs, what was not tested."""
     out = []
-    for text in [*(comparewords.expectation(c, x) for x in c.contenders), *comparewords.differences(c)]:
+    expected = (comparewords.expectation(c, x) for x in c.contenders)
+    for text in [*expected, *comparewords.of_engines(c), *comparewords.differences(c)]:
         out += ["", *_wrapped(text, "  ")]
     out += ["", "  Not tested:"]
     for text in comparewords.untested(c):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any
+
+from pydantic import ValidationError
 
 from checkers.costs.comparison import FEWEST, Comparison, Contender, Spread, chance
 from checkers.costs.measures import FIGURES, Figure, Measures
 from reports.drawing import words
+from workloads.engines.engines import ENGINES
 from workloads.operations.kinds import KINDS
+from workloads.tables import TableSpec
 
 _BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
 
@@ -97,6 +102,47 @@ def expectation(c: Comparison, contender: Contender) -> str:
         missing = len(c.seeds) - len(found)
         out.append(f"{words.plural(missing, 'run')} of {len(c.seeds)} could not be measured: {reason}")
     return f"{label}: " + " ".join(out)
+
+
+def of_engines(c: Comparison) -> list[str]:
+    """What each engine promises of the compared operations, then a sentence on each pair; empty if no contender names engines."""
+    engines = list(dict.fromkeys(name for x in c.contenders for name in x.engines))
+    kinds = sorted({kind for x in c.contenders for m in c.measured(x) for kind in m.kinds if KINDS.get(kind)})
+    tables = _tables(c)
+    if not engines or not tables:
+        return []
+    held = {e: {k: _level(e, k, tables[0]) for k in kinds if ENGINES[e].can(k, tables[0])} for e in engines}
+    out = [f"{ENGINES[e].title} promises {_grouped(levels)}." for e, levels in held.items() if levels]
+    for one, other in combinations(engines, 2):
+        weaker = [k for k in kinds if held[one].get(k) != held[other].get(k)]
+        between = (
+            f"{ENGINES[one].title} beside {ENGINES[other].title}: each operation is held to its own engine's promise"
+        )
+        out.append(between + (f"; they differ in {', '.join(weaker)}." if weaker else ", and these are the same."))
+    return out
+
+
+def _level(engine: str, kind: str, table: TableSpec) -> str:
+    promise = ENGINES[engine].promise(kind, table)
+    level = promise.level or table.isolation
+    if not KINDS[kind].writes:
+        return f"{level} reads"
+    return f"{level}, evaluated at the commit" if promise.at_commit else level
+
+
+def _grouped(levels: dict[str, str]) -> str:
+    by: dict[str, list[str]] = {}
+    for kind, level in levels.items():
+        by.setdefault(level, []).append(kind)
+    return "; ".join(f"{level} for {', '.join(kinds)}" for level, kinds in by.items())
+
+
+def _tables(c: Comparison) -> list[TableSpec]:
+    spec = c.header.get("workload")
+    try:
+        return [TableSpec.model_validate(t) for t in spec["tables"]] if isinstance(spec, dict) else []
+    except (KeyError, TypeError, ValidationError):
+        return []
 
 
 def _verdict(c: Comparison, contender: Contender, found: Sequence[Measures]) -> str:

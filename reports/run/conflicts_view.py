@@ -44,7 +44,7 @@ def conflicts_view(run: Stored, by_table: list[Attempts]) -> dict[str, Any]:
     otherwise: Counter[str] = Counter()
     for o in writes:
         if o.type == "fail":
-            conflict = outcome.conflict([e for e in o.error or [] if len(e) == 2])
+            conflict = outcome.conflict_of(o)
             if conflict is not None:
                 aborted[conflict] += 1
             else:

@@ -35,7 +35,7 @@ def _said(ended: list[Operation]) -> str:
     conflicts: Counter[str] = Counter()
     others = []
     for o in ended:
-        name = outcome.conflict([e for e in o.error or [] if len(e) == 2]) if o.type == "fail" else None
+        name = outcome.conflict_of(o)
         if name is None:
             others.append(o)
         else:

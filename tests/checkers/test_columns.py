@@ -23,7 +23,7 @@ from checkers.selftest.world import World
 from checkers.timeline.timeline import timelines
 from checkers.verdict import Verdict, worst
 from tests.support.drawing import Drawing, row
-from tests.support.simulator import ALTERING, Defects, simulate
+from tests.support.simulator import ALTERING, MIX, UPSERTING, Defects, simulate
 from workloads.operations import kinds
 from workloads.operations.inserts import Insert
 from workloads.operations.kind import Arguments, WriteSet, new_rows
@@ -74,6 +74,12 @@ def test_clean_runs_are_proven(level: str) -> None:
     assert decided >= 195 if level == "serializable" else decided > 80
 
 
+def test_equality_deletes_are_proven() -> None:
+    for seed in range(20):
+        false, columns = agrees(simulate(seed, SPECS["serializable"], mix=UPSERTING).evidence())
+        assert not false and columns == 2
+
+
 def test_changes_of_the_metadata_are_nothing_to_columns() -> None:
     for seed in range(20):
         false, columns = agrees(simulate(seed, SPECS["serializable"], mix=ALTERING).evidence())
@@ -85,9 +91,10 @@ def test_changes_of_the_metadata_are_nothing_to_columns() -> None:
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 def test_what_an_exact_checker_accuses_is_accused(defect: str, level: str) -> None:
     false = decided = 0
-    seldom = defect in ("resurrect", "dirty_read", "stale_overwrite")
+    seldom = defect in ("resurrect", "dirty_read", "stale_overwrite", "lose_equality", "younger")
     for seed in range(60 if seldom else 12):
-        e = simulate(seed, SPECS[level], defects=Defects(**{defect: 1.0 if seldom else 0.4})).evidence()
+        mix = UPSERTING if defect in ("lose_equality", "younger") else MIX
+        e = simulate(seed, SPECS[level], defects=Defects(**{defect: 1.0 if seldom else 0.4}), mix=mix).evidence()
         was, columns = agrees(e)
         false += was
         decided += columns

@@ -68,6 +68,12 @@ def test_a_conflict_is_named_by_the_class_that_iceberg_threw() -> None:
     assert conflict(None) is None
 
 
+@pytest.mark.parametrize("lacking", ["TransactionCatalog$NoSuchEndpoint", "harness.writers.by_transaction.NotRest"])
+def test_a_catalog_without_the_endpoint_has_not_committed(lacking: str) -> None:
+    assert classify([["org.apache.spark.SparkException", "Job aborted"], [lacking, "no"]], writes=True) == "fail"
+    assert conflict([[lacking, "no"]]) is None, "nobody was in the way"
+
+
 def test_an_operation_that_committed_to_one_of_its_tables_is_of_unknown_outcome() -> None:
     from harness.writers.session import error_chain
     from harness.writers.two_tables import PartlyCommitted

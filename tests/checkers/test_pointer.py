@@ -16,11 +16,13 @@ from checkers.evidence import proxylog
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import problem_of
-from checkers.evidence.proxylog import PointerSwap
+from checkers.evidence.proxylog import TRANSACTIONS, AcceptedChange, PointerSwap
 from checkers.evidence.tablelog import TableLog
 from checkers.judge.check import check
+from checkers.judge.known import Ran
 from checkers.pointer import Pointer
 from checkers.selftest.lostswaps import as_seen
+from checkers.timeline import explain
 from checkers.verdict import Anomaly, Checker, Verdict
 from nemesis.faults.fault import Fault
 from tests.support.peers import Rig, Want
@@ -226,6 +228,129 @@ def test_as_brute_force_says(seed: int, data: st.DataObject) -> None:
     assert found.count("lost-update") == len(shared) and found.count("lost-swap") == len(lone)
 
 
+# --- requests that name snapshots
+
+
+def asked(e: Evidence, *more: AcceptedChange) -> Evidence:
+    """The run with only these accepted requests besides its own, and no swaps."""
+    return replace(e, swaps={}, accepted={"t": (*e.accepted["t"], *more)})
+
+
+def a_rival(e: Evidence, **values: Any) -> tuple[AcceptedChange, AcceptedChange]:
+    """One of the run's own requests, and another on the same base that no version shows."""
+    own = next(c for c in e.accepted["t"][2:] if c.main is not None and c.base is not None)
+    lost: dict[str, Any] = {
+        "op": "rival",
+        "adds": (77,),
+        "main": 77,
+        "what": f"POST /v1{TRANSACTIONS}",
+        "answer": "204",
+    }
+    return own, replace(own, **(lost | values))
+
+
+def test_the_requests_that_made_the_history_are_no_anomaly() -> None:
+    verdict = Pointer().check(asked(clean()))
+    assert verdict.valid is True and verdict.stats["tables"]["t"]["by_snapshot"] > 5
+    assert verdict.stats["tables"]["t"]["swaps"] == 0
+
+
+def test_a_request_that_was_answered_and_is_in_no_version_is_lost_and_the_server_is_blamed() -> None:
+    e = clean()
+    own, lost = a_rival(e)
+    (a,) = Pointer().check(asked(e, lost)).anomalies
+    assert (a.name, a.ops, a.snapshots) == ("lost-swap", ("rival", own.op), (77, own.main))
+    assert a.explanation.startswith("the catalog server answered 204 at ")
+    assert (
+        f"to POST /v1/transactions/commit of nobody's operation, which puts main at snapshot 77 in place of snapshot {own.base}."
+        in a.explanation
+    )
+    assert (
+        "has that snapshot: the server acknowledged a commit that it did not make. The client cannot know."
+        in a.explanation
+    )
+    assert (
+        f"(answered 200 at {explain.ms(own.end)}), and made that one; it must refuse the other with 409."
+        in a.explanation
+    )
+    assert a.evidence == {"lost": ["rival"], "answer": "204", "endpoint": "transactions"}
+
+
+def test_a_staged_snapshot_that_never_became_main_is_lost_too() -> None:
+    """Of a transaction over two tables the server applies one part: the other table's snapshot stays staged."""
+    e = clean()
+    log = e.logs["t"]
+    staged = replace(log.metadata[-1], snapshots=(*log.metadata[-1].snapshots, 77))
+    e = replace(e, logs={"t": replace(log, metadata=(*log.metadata[:-1], staged))})
+    _, lost = a_rival(e, adds=())
+    (a,) = Pointer().check(asked(e, lost)).anomalies
+    assert a.name == "lost-swap" and "has main there: the server acknowledged" in a.explanation
+    assert names(asked(e, replace(lost, adds=(77,), main=None))) == [], "it is staged, as was asked"
+
+
+def test_of_a_request_that_the_log_need_not_show_nothing_is_concluded() -> None:
+    e = clean()
+    _, lost = a_rival(e)
+    until = e.logs["t"].captured_until
+    assert until is not None
+    assert names(asked(e, replace(lost, end=until))) == []
+    gap = replace(e, logs={"t": replace(e.logs["t"], metadata=e.logs["t"].metadata[3:])})
+    assert names(asked(gap, lost)) == []
+    assert names(asked(e, replace(lost, adds=(), main=None))) == []
+
+
+def test_a_request_whose_swap_is_told_as_lost_is_told_once() -> None:
+    e = clean()
+    _, lost = a_rival(e)
+    swap = PointerSwap(
+        lost.time, lost.end, lost.writer, "rival", None, e.logs["t"].location + "/metadata/x.metadata.json", "200"
+    )
+    both = replace(asked(e, lost), swaps={"t": (swap,)})
+    assert names(both) == ["lost-swap"]
+
+
+def test_a_lost_commit_says_which_request_was_not_carried_out() -> None:
+    e = clean()
+    _, lost = a_rival(e)
+
+    class Loses(Checker):
+        name = "commits"
+
+        def check(self, _: Evidence) -> Verdict:
+            found = Anomaly("lost-commit", "commits", "t", "rival is lost.", ops=("rival",), evidence={"seen": False})
+            return Verdict("commits", False, (found,))
+
+    result = check(asked(e, lost), [Loses(), Pointer()], ran=Ran("mine", "rest", "1.12.0"))
+    (told,) = [a for v in result.verdicts for a in v.anomalies if a.name == "lost-commit"]
+    assert told.explanation.startswith("rival is lost. Why: the catalog server answered 204") and told.ops == ("rival",)
+    (story,) = result.told.stories
+    assert [(s.name, s.text) for s in story.steps] == [
+        ("lost-swap", "rival: the catalog server answered 204 and did not make the commit: no metadata version has it"),
+        ("lost-commit", "rival: acknowledged, but never on main"),
+    ]
+    assert [k.scenario for k in story.known] == ["rest-lost-transaction"], "whoever sent it"
+
+
+def test_requests_that_one_server_did_not_carry_out_are_one_story_and_known_only_by_their_endpoint() -> None:
+    e = clean()
+    _, lost = a_rival(e)
+    two = asked(e, lost, replace(lost, op="other", adds=(78,), main=78))
+
+    class Loses(Checker):
+        name = "commits"
+
+        def check(self, _: Evidence) -> Verdict:
+            found = [Anomaly("lost-commit", "commits", "t", "lost.", ops=(op,)) for op in ("rival", "other")]
+            return Verdict("commits", False, tuple(found))
+
+    (story,) = check(two, [Loses(), Pointer()], ran=Ran("mine", "my.yaml", "1.12.0")).told.stories
+    assert [s.count for s in story.steps] == [2, 2] and "did not make these 2 commits" in story.steps[0].text
+    assert [k.scenario for k in story.known] == ["rest-lost-transaction"], "on any REST catalog"
+    by_table = replace(two, accepted={"t": tuple(replace(c, what="POST /v1/x") for c in two.accepted["t"])})
+    (story,) = check(by_table, [Loses(), Pointer()], ran=Ran("mine", "my.yaml", "1.12.0")).told.stories
+    assert story.known == ()
+
+
 # --- reading the proxies' log
 
 ROOT = "s3://warehouse/rest/iq/t"
@@ -284,6 +409,25 @@ def test_the_servers_request_to_its_database_and_the_writers_to_the_server_are_o
     for order in (records, records[::-1]):
         (swap,) = read(tmp_path, *order)
         assert (swap.base, swap.op) == (base, "w0-1")
+
+
+def accepted(tmp_path: Path, *records: dict[str, Any]) -> tuple[AcceptedChange, ...]:
+    read(tmp_path, *records)
+    return proxylog.accepted(tmp_path / "proxy.jsonl", {"t": log_at(ROOT)}).get("t", ())
+
+
+def test_what_a_request_asked_of_a_table_is_read_if_it_was_accepted(tmp_path: Path) -> None:
+    what = "POST /v1/transactions/commit"
+    changes = [{"table": "u", "adds": ["1"]}, {"table": "t", "base": "5", "adds": ["6"], "refs": {"main": "6"}}]
+    (one,) = accepted(tmp_path, {"what": what, "changes": changes, "status": "204"})
+    assert one == AcceptedChange(1_000_000, 3_500_000, 0, "w0-1", 5, (6,), 6, what, "204")
+    assert one.by_transaction and not replace(one, what="POST /v1/namespaces/db/tables/t").by_transaction
+    for status in ("409", "no reply", "503 (nemesis)"):
+        assert accepted(tmp_path, {"what": what, "changes": changes, "status": status}) == (), status
+    odd: list[Any] = [7, [7], [{"table": "t", "adds": ["x"]}], [{"table": ["t"]}], [{"table": "t", "refs": 5}], None]
+    records = [{"what": what, "changes": c, "status": "204"} for c in odd]
+    assert accepted(tmp_path, *records, {"what": what, "changes": changes, "status": "204"}) == (one,)
+    assert proxylog.accepted(tmp_path / "none.jsonl", {}) == {}
 
 
 def test_a_rename_to_the_next_version_names_the_place(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA
 from checkers.timeline.timeline import timelines
 from checkers.verdict import Anomaly, Checker
 from tests.support.drawing import Drawing, names, row, verdict
-from tests.support.simulator import Defects, Simulation, simulate
+from tests.support.simulator import MIX, UPSERTING, Defects, Simulation, simulate
 from workloads.operations.kinds import KINDS
 from workloads.tables import Row, State, TableSpec
 
@@ -717,6 +717,10 @@ def test_clean_runs_are_valid(level: Level) -> None:
 @pytest.mark.parametrize(
     ("defect", "level", "defects", "names", "at_least"),
     [
+        ("lose_equality", "serializable", Defects(lose_equality=1.0), {"resurrected-row"}, 30),
+        ("lose_equality", "snapshot", Defects(lose_equality=1.0), {"resurrected-row"}, 30),
+        ("younger", "serializable", Defects(younger=1.0), {"wrong-rows"}, 150),
+        ("younger", "snapshot", Defects(younger=1.0), {"wrong-rows"}, 150),
         ("undelete", "snapshot", Defects(undelete=1.0), {"undelete"}, 10),
         ("overwrite", "snapshot", Defects(overwrite=1.0), {"duplicate-row", "resurrected-row"}, 60),
         ("overwrite", "serializable", Defects(overwrite=1.0), {"duplicate-row"}, 20),
@@ -738,7 +742,8 @@ def test_a_defect_is_named_and_nothing_else(
 ) -> None:
     found = 0
     for seed in range(100):
-        run = simulate(seed, SPECS[level], defects=defects)
+        equality = defect in ("lose_equality", "younger")
+        run = simulate(seed, SPECS[level], defects=defects, mix=UPSERTING if equality else MIX)
         guilty = {op for d, op in run.injected if d == defect}
         said = REPLAY.check(run.evidence())
         assert {a.name for a in said.anomalies} <= names, (seed, said.anomalies)

@@ -29,7 +29,7 @@ from reports.compare import page, words
 from tests.harness.test_cli import last_line
 from tests.reports.test_report import HOSTILE, commit, log_of
 from tests.support.runs import ROOT, Silent, inside
-from workloads.file.workload import Workload
+from workloads.file.workload import OperationSpec, Workload
 from workloads.tables import TableSpec
 
 MS = 1_000_000
@@ -375,6 +375,16 @@ def test_a_contender_that_cannot_run_is_a_row_with_its_reason_and_the_others_go_
     assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 1 + 4 + 2
 
 
+def test_a_catalog_that_has_no_endpoint_for_transactions_is_a_row_with_its_reason(tmp_path: Path) -> None:
+    asked = order([JDBC], [1])
+    mix = {"insert-by-transaction": OperationSpec()}
+    c = whole(tmp_path, replace(asked, workload=asked.workload.model_copy(update={"operations": mix}))).measure()
+    assert c.reason(JDBC) == (
+        "insert-by-transaction commit by an endpoint of REST catalogs, and jdbc is none; use rest, nessie, polaris, the file of a REST "
+        "catalog of yours, or the kinds without -by-transaction"
+    )
+
+
 def test_a_run_that_is_taken_up_at_the_moment_of_ctrl_c_is_not_begun(tmp_path: Path) -> None:
     said: list[str] = []
 
@@ -412,7 +422,7 @@ def test_a_catalog_of_the_users_that_does_not_answer_is_a_row_without_its_secret
 
 def test_another_workload_in_the_same_folder_is_refused_with_what_differs(tmp_path: Path) -> None:
     kept(tmp_path, ran(REST, 1))
-    other = SPEC.model_copy(update={"writers": 2})
+    other = SPEC.model_copy(update={"engines": ("spark",) * 2})
     with pytest.raises(compare.CompareError, match=r"with another writers; give another --into"):
         whole(tmp_path, order([REST, JDBC], [1], other)).measure()
     # The catalog that the file names does not matter: the comparison says which.
@@ -536,8 +546,11 @@ def test_a_page_of_nothing_and_one_of_many_can_be_written(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["quick"], "give at least two catalogs or releases"),
-        (["quick", "--catalog", "rest"], "give at least two catalogs or releases"),
+        (["quick"], "give at least two catalogs, releases or engines"),
+        (["quick", "--catalog", "rest"], "give at least two catalogs, releases or engines"),
+        (["quick", "--engine", "spark"], "give at least two catalogs, releases or engines"),
+        (["quick", "--engine", "spark,dukdb"], "unknown engine 'dukdb' (did you mean duckdb?)"),
+        (["quick", "--engine", "spark,duckdb", "--catalog", "jdbc"], "DuckDB cannot reach the catalog jdbc"),
         (["quick", "--catalog", "rest,jdcb"], "did you mean jdbc?"),
         (["quick", "--catalog", "rest,rest"], "rest is given twice"),
         (["quick", "--catalog", "rest,,jdbc"], "give names separated by commas"),

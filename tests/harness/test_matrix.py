@@ -18,6 +18,7 @@ from checkers.conflicts.predicted import (
     MISSING_DATA,
     MISSING_MANIFEST,
     MISSING_TO_DELETE,
+    NEW_DELETE,
     NEW_POSITION_DELETE,
     Cell,
     cells,
@@ -66,6 +67,19 @@ def cell(first: str, second: str, make: str, placement: str = "same row") -> Cel
         (("update-register", "rewrite-manifests"), "cow3-ser", "same row", []),
         (("rewrite-manifests", "rewrite-manifests"), "cow3-ser", "same row", [MISSING_MANIFEST]),
         (("rewrite-manifests", "insert"), "cow3-ser", "same row", []),
+        (("update-register", "equality-delete"), "cow2-ser", "same row", [NEW_DELETE]),
+        (("update-register", "equality-delete"), "cow2-ser", "same file", []),  # and the row is back
+        (("merge-upsert", "equality-delete"), "cow2-ser", "same file", [NEW_DELETE]),
+        (("merge-upsert", "equality-delete"), "cow2-ser", "same partition", []),
+        (("update-register", "equality-delete"), "mor3-snap", "same row", [CONFLICTING_DELETES]),
+        (("update-register", "equality-delete"), "mor3-snap", "same file", []),
+        (("merge-upsert", "equality-delete"), "mor2-snap", "other partition", [CONFLICTING_DELETES]),
+        (("delete", "equality-delete"), "mor3-ser", "same row", []),
+        (("delete", "equality-upsert"), "mor3-ser", "same row", [CONFLICTING_FILES]),
+        (("delete", "equality-upsert"), "mor3-snap", "same row", []),
+        (("rewrite-data-files", "equality-delete"), "mor2-ser", "same row", []),
+        (("equality-delete", "update-register"), "cow2-ser", "same row", []),
+        (("equality-upsert", "rewrite-data-files"), "mor3-ser", "same row", []),
     ],
 )
 def test_what_the_code_says(pair: tuple[str, str], make: str, placement: str, reasons: list[str]) -> None:

@@ -99,7 +99,7 @@ def test_a_workload_file_names_a_catalogs_file_from_where_it_is(tmp_path: Path) 
     (tmp_path / "catalogs" / "my.yaml").write_text("name: lake\n")
     found = resolve.read_workload(written(tmp_path, FILE + "catalog: catalogs/my.yaml\n"))
     assert found.workload.catalog == str(tmp_path / "catalogs" / "my.yaml")
-    fewer = found.workload.model_copy(update={"writers": 4})
+    fewer = found.workload.model_copy(update={"engines": ("spark",) * 4})
     assert found.changed(fewer, "--writers 4").catalog == found.workload.catalog
     file = written(tmp_path, FILE + "catalog: my.yaml\n")
     with pytest.raises(WorkloadError, match=r"w\.yaml:9: catalog: .*my\.yaml does not exist; give the path"):
@@ -123,7 +123,7 @@ def test_fewer_writers_than_a_file_speaks_of_are_refused(tmp_path: Path) -> None
 
 def test_a_fault_that_is_left_out_needs_no_writer(tmp_path: Path) -> None:
     file = resolve.read_workload(written(tmp_path, FILE.replace('clocks: {"3": "-1h"}', "")))
-    fewer = file.workload.model_copy(update={"writers": 2})
+    fewer = file.workload.model_copy(update={"engines": ("spark",) * 2})
     with pytest.raises(WorkloadError, match="there is no writer 2"):
         file.changed(fewer, "--writers 2")
     assert file.changed(fewer.model_copy(update={"nemesis": None}), "--writers 2").writers == 2

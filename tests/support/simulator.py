@@ -9,8 +9,11 @@ commit, before the acknowledgement. A seeded scheduler picks who goes on, so ope
 **Commits.** An operation scans a snapshot, works out its meaning there, and commits on whatever is current then, if the table's level
 allows it. Serializable: its meaning at the base must be the same. Snapshot: the rows it removes must still be there, where they were;
 a DELETE may find that another DELETE had them (``RowDelta.validateNoConflictingDeleteFiles``). INSERT … SELECT and MERGE with only an
-insert clause validate nothing; a metadata DELETE and an INSERT OVERWRITE take their meaning at the base. Who is refused fails with a
-ValidationException.
+insert clause validate nothing; a metadata DELETE, an INSERT OVERWRITE and an equality delete take their meaning at the base. Who is refused
+fails with a ValidationException.
+
+**Engines.** Each writer is one engine's (``workloads.engines``), and its operations are validated as that engine promises: at its own level or the
+table's. Snapshots of an engine that does not name its operations do not either; proxies may have seen the requests that carried them.
 
 **Defects** (:class:`Defects`) break one rule at a time, so that a checker can be asked to name just that.
 """
@@ -25,8 +28,11 @@ from typing import Any
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, EventType, History, Process
+from checkers.evidence.proxylog import AcceptedChange, Carried
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
-from workloads.operations.keys import Keys
+from workloads.engines.engine import Engine
+from workloads.engines.engines import ENGINES, SPARK
+from workloads.operations.keys import Keys, part_of
 from workloads.operations.kind import Arguments, Draw, Kind
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, Row, State, TableSpec
@@ -54,6 +60,8 @@ MIX: Mapping[str, float] = {
     "delete-partition": 1,
     "overwrite-partitions": 0.5,
     "overwrite-where": 0.5,
+    "equality-delete": 1.5,
+    "equality-upsert": 1.5,
     "merge-upsert": 6,
     "merge-insert": 3,
     "merge-update": 3,
@@ -69,6 +77,16 @@ MIX: Mapping[str, float] = {
 """Every kind of operation that changes rows or files, most of them on hot keys."""
 ROW_BY_ROW: Mapping[str, float] = {f: weight for f, weight in MIX.items() if KINDS[f].verb != "overwrite"}
 """Without what takes many rows away before anybody sees them."""
+UPSERTING: Mapping[str, float] = {
+    "insert": 4,
+    "update-counter": 4,
+    "delete": 3,
+    "equality-delete": 6,
+    "equality-upsert": 6,
+    "rewrite-data-files": 8,
+    "read": 4,
+}
+"""Mostly equality deletes, and compactions beside them."""
 ALTERING: Mapping[str, float] = {**MIX, "add-column": 2, "widen-column": 2, "set-property": 3, "upgrade": 1}
 """These, and changes of the metadata."""
 
@@ -83,6 +101,8 @@ class Defects:
     """An operation is acknowledged that never committed."""
     early: float = 0.0
     """An operation is acknowledged before it commits."""
+    answered: bool = False
+    """A forgotten operation's commit was sent, and the catalog accepted it."""
     double: float = 0.0
     """A commit is applied twice."""
     false_failure: float = 0.0
@@ -94,7 +114,12 @@ class Defects:
     skew: float = 0.0
     """A serializable table validates as under snapshot isolation."""
     stale_overwrite: float = 0.0
-    """A DELETE of a whole partition or an INSERT OVERWRITE takes the rows that it had scanned, not those that are there."""
+    """A DELETE of a whole partition, an INSERT OVERWRITE or an equality delete takes the rows that there were at its start, not those that
+    are there."""
+    lose_equality: float = 0.0
+    """A compaction drops an equality delete that came while it ran: the rows are back (apache/iceberg#10312)."""
+    younger: float = 0.0
+    """An equality delete also takes rows that the next INSERT adds."""
     blind: float = 0.0
     """Blind appends draw shared keys."""
     resurrect: float = 0.0
@@ -130,10 +155,20 @@ class Simulation:
     logs: dict[str, TableLog]
     tables: dict[str, TableSpec]
     injected: tuple[tuple[str, str], ...] = ()
+    carried: dict[str, tuple[Carried, ...]] | None = None
+    """What proxies saw; None without proxies."""
+    accepted: dict[str, tuple[AcceptedChange, ...]] = field(default_factory=dict)
 
     def evidence(self) -> Evidence:
         """For a checker."""
-        return Evidence(self.history, self.logs, self.tables)
+        return Evidence(
+            self.history,
+            self.logs,
+            self.tables,
+            accepted=self.accepted,
+            carried=self.carried or {},
+            proxied=self.carried is not None,
+        )
 
 
 class Refused(Exception):
@@ -164,6 +199,10 @@ class Table:
         self.listed: list[int] = []
         self.deleted: set[Place] = set()
         """Places whose row a DELETE took, as opposed to an update, or a compaction that put it elsewhere."""
+        self.by_equality: set[Place] = set()
+        """Those that an equality delete took: a compaction that began before goes on without them."""
+        self.just_deleted: dict[int | None, Sequence[int]] = {}
+        """Snapshot → the ids that its equality deletes name."""
         self._rng = rng
         self._names = 0
         self._sequence = 0
@@ -244,6 +283,7 @@ class Table:
         attempt: int,
         copy_on_write: bool,
         operation: str,
+        equality: Sequence[int] = (),
     ) -> Commit:
         """Make a snapshot and make it current.
 
@@ -251,6 +291,7 @@ class Table:
             remove: rows to take out of the parent.
             add: rows to put in, and where each was before when it is only carried over.
             copy_on_write: rewrite the files of removed rows, instead of writing a delete file.
+            equality: ids whose rows equality delete files remove; then there are no other deletes.
         """
         before = dict(self.contents[parent])
         files, vectors = dict(self.files[parent]), dict(self.vectors[parent])
@@ -263,7 +304,15 @@ class Table:
         added_files: list[FileEntry] = []
         removed_files: list[FileEntry] = []
         hidden_by: dict[str, str] = {}
-        if copy_on_write:
+        if equality:
+            by_value: dict[int, list[int]] = {}
+            for i in equality:
+                by_value.setdefault(part_of(i, self.spec) if self.spec.partitioned else 0, []).append(i)
+            names = {part: self._name("equality.parquet", part) for part in by_value}
+            for part, ids in by_value.items():
+                added_files.append(self._entry(names[part], "equality-deletes", len(ids), part, sequence, snapshot))
+            hidden_by = {place[0]: names[row.part if self.spec.partitioned else 0] for place, row in taken}
+        elif copy_on_write:
             for path in sorted({f for f, _ in remove}):
                 incoming += [(before.pop(p), p) for p in sorted(before) if p[0] == path]
                 removed_files.append(files.pop(path))
@@ -452,8 +501,9 @@ def _measures(files: Iterable[FileEntry]) -> Counter[str]:
         if f.content == "data":
             out += Counter({"data-files": 1, "records": f.records})
         else:
-            kind = "dvs" if f.content == "deletion-vector" else "position-delete-files"
-            out += Counter({"delete-files": 1, kind: 1, "position-deletes": f.records})
+            kinds = {"deletion-vector": "dvs", "equality-deletes": "equality-delete-files"}
+            deletes = "equality-deletes" if f.content == "equality-deletes" else "position-deletes"
+            out += Counter({"delete-files": 1, kinds.get(f.content, "position-delete-files"): 1, deletes: f.records})
     return out
 
 
@@ -493,6 +543,16 @@ class _Run:
     captures: dict[str, list[Capture]] = field(default_factory=dict)
     late: list[Steps] = field(default_factory=list)
     injected: list[tuple[str, str]] = field(default_factory=list)
+    engines: Sequence[str] = ()
+    """Each writer's engine; none: all are Spark's."""
+    faulty: str | None = None
+    """The engine whose operations break rules; None: any."""
+    by: dict[str, str] = field(default_factory=dict)
+    """Operation → engine."""
+    made_by: dict[int, str] = field(default_factory=dict)
+    """Snapshot → operation."""
+    accepted: list[tuple[str, AcceptedChange]] = field(default_factory=list)
+    """Tables and the requests that the catalog accepted of them."""
     doomed: dict[str, list[Sequence[Row]]] = field(default_factory=dict)
     """Table → rows of operations that scanned and will fail: what a dirty read may see."""
     time: int = 0
@@ -522,7 +582,20 @@ class _Run:
         self, type: EventType, process: Process, f: str, table: str, value: Any, op: str, error: Any = None
     ) -> None:
         """Append an event."""
-        self.events.append(Event(len(self.events), self.tick(), type, process, f, table, value, op, error))
+        extra = {"engine": self.engine(op).name} if type == "invoke" and self.engine(op).name != SPARK else {}
+        self.events.append(Event(len(self.events), self.tick(), type, process, f, table, value, op, error, extra))
+
+    def engine(self, op: str) -> Engine:
+        """The engine that executes an operation."""
+        return ENGINES[self.by.get(op, SPARK)]
+
+    def level(self, op: str, kind: Kind, table: Table) -> str:
+        """The level at which an operation is validated."""
+        return self.engine(op).promise(kind.name, table.spec).level or table.spec.isolation
+
+    def breaks(self, op: str, p: float) -> bool:
+        """Whether an operation breaks a rule now."""
+        return self.faulty in (None, self.engine(op).name) and self.chance(p)
 
     def capture(self, name: str) -> None:
         """The follower reads the table log to the pointer."""
@@ -544,13 +617,18 @@ class _Run:
                     kind = KINDS["insert"]
                 elif kind.blind_append and table.overwritten and not self.defects.blind:
                     kind = KINDS["overwrite-where"] if self.rng.random() < 0.2 else KINDS["insert"]
-            own = kind.blind_append and table.spec.isolation == "serializable" and not self.chance(self.defects.blind)
+            op = f"w{writer}-{n}"
+            if self.engines:
+                self.by[op] = self.engines[writer]
+                if not self.engine(op).can(kind.name, table.spec):
+                    able = [k for k in kinds if self.engine(op).can(k, table.spec)]
+                    kind = KINDS[self.rng.choice(able or ["read"])]
+            blind = self.engine(op).promise(kind.name, table.spec).blind_append
+            own = blind and table.spec.isolation == "serializable" and not self.chance(self.defects.blind)
             # Own keys of the process, not of the writer: an operation of unknown outcome may still be under way.
             draw = Draw(self.rng, Keys(self.keys), process, table.spec, own, {"back": 4, "retain_last": 3})
             last = n == ops - 1
-            if (
-                yield from self.operation(process, f"w{writer}-{n}", kind, table, kind.arguments(draw), last=last)
-            ) == "info":
+            if (yield from self.operation(process, op, kind, table, kind.arguments(draw), last=last)) == "info":
                 process += writers
             if self.chance(0.05):
                 self.capture(table.spec.name)
@@ -612,11 +690,13 @@ class _Run:
             return self._complete(
                 "fail", process, kind, table, op, error=[["org.apache.spark.SparkException", "Job aborted"]]
             )
-        if kind.changes_rows and not certain and self.chance(self.defects.forget):
+        if kind.changes_rows and not certain and self.breaks(op, self.defects.forget):
             want = kind.writeset(table.state(table.current), value, op, table.spec)
             yield
             if want.removed or want.added:
                 self.injected.append(("forget", op))
+                if self.defects.answered:
+                    self.sent(op, table, self.rng.randrange(1, 2**63))
             return self._complete("ok", process, kind, table, op, [])
         done = {"rewrite-data-files": [[4, 1, 5996, 0, 0]], "rewrite-manifests": [[7, 1]]}.get(kind.name)
         if done is not None and self.chance(self.defects.idle):
@@ -770,8 +850,9 @@ class _Run:
         if table.current != scanned or self.chance(0.1):
             attempt += 1
             yield
-        at_commit = kind.at_commit(table.spec)
-        blind = kind.blind_append or kind.means_the_same_everywhere
+        promise = self.engine(op).promise(kind.name, table.spec)
+        at_commit = promise.at_commit
+        blind = promise.blind_append or kind.means_the_same_everywhere
         if at_commit and not self.chance(self.defects.stale_overwrite):
             want = kind.writeset(table.state(table.current), value, op, table.spec)
             places = self._find(table.contents[table.current], want.removed)
@@ -783,11 +864,12 @@ class _Run:
             self.injected += [("stale_overwrite", op)] if wrong else []
         elif not blind and table.current != scanned:
             places = self._validate(op, kind, table, value, scanned, want.removed, want.added, places)
-        elif self.defects.blind and kind.blind_append and table.spec.isolation == "serializable":
+        elif self.defects.blind and promise.blind_append and self.level(op, kind, table) == "serializable":
             skewed = kind.writeset(table.state(table.current), value, op, table.spec) != want
             self.injected += [("blind", op)] if skewed else []
-        self._commit(op, kind, table, places, want.added, attempt, whole_files=at_commit)
-        if kind.name == "insert" and self.chance(self.defects.double):
+        equality = value["ids"] if kind.equality_deletes else ()
+        self._commit(op, kind, table, places, want.added, attempt, whole_files=at_commit, equality=equality)
+        if kind.name == "insert" and self.breaks(op, self.defects.double):
             yield
             self.injected.append(("double", op))
             self._commit(op, kind, table, [], want.added, attempt)
@@ -803,6 +885,7 @@ class _Run:
         attempt: int,
         *,
         whole_files: bool = False,
+        equality: Sequence[int] = (),
     ) -> None:
         parent = table.current
         if parent is not None and self.chance(self.defects.lose):
@@ -810,11 +893,17 @@ class _Run:
             if below is not None and kind.name == "insert":  # which read nothing that can have been in the lost commit
                 self.injected.append(("lose", str(table.commits[parent].op)))
                 parent = below
-        if kind.deletes and kind.inserts == "nothing":
+        if kind.deletes and (kind.inserts == "nothing" or equality):
             table.deleted.update(places)
         else:
             table.deleted.difference_update(places)
-        table.commit(
+        if equality:
+            table.by_equality.update(places)
+        doomed = {i for i in table.just_deleted.get(parent, ()) if any(r.id == i for r in rows)}
+        if kind.name == "insert" and doomed and self.chance(self.defects.younger):
+            self.injected.append(("younger", op))
+            rows = [r for r in rows if r.id not in doomed]
+        made = table.commit(
             op=op,
             parent=parent,
             remove=places,
@@ -823,7 +912,18 @@ class _Run:
             attempt=attempt,
             copy_on_write=whole_files or table.spec.mode == "copy-on-write",
             operation="append" if not places else "delete" if not rows else "overwrite",
+            equality=equality,
         )
+        self.made_by[made.snapshot_id] = op
+        if equality:
+            table.just_deleted[made.snapshot_id] = equality
+        self.sent(op, table, made.snapshot_id)
+
+    def sent(self, op: str, table: Table, snapshot: int) -> None:
+        """A request for a commit that the catalog accepted."""
+        what, base = "POST /v1/transactions/commit", table.current if table.current != snapshot else None
+        change = AcceptedChange(self.time, self.time, None, op, base, (snapshot,), snapshot, what, "204")
+        self.accepted.append((table.spec.name, change))
 
     @staticmethod
     def _find(contents: Contents, rows: Iterable[Row]) -> list[Place]:
@@ -857,16 +957,17 @@ class _Run:
         here = table.contents[table.current]
         left = [p for p in places if p in here]
         gone = [p for p in places if p not in here]
-        if table.spec.isolation == "serializable":
+        level = self.level(op, kind, table)
+        if level == "serializable":
             now = kind.writeset(table.state(table.current), value, op, table.spec)
             if (now.removed, now.added) != (removed, added):
-                if gone or not self.chance(self.defects.skew):
+                if gone or not self.breaks(op, self.defects.skew):
                     raise Refused("Found conflicting files that can contain records matching the condition")
                 self.injected.append(("skew", op))
         if not gone:
             return left
         is_delete = kind.verb == "delete"
-        if table.spec.isolation == "snapshot" and is_delete:
+        if level == "snapshot" and is_delete:
             if all(p in table.deleted for p in gone):
                 return left
             if self.chance(self.defects.undelete):
@@ -918,13 +1019,17 @@ class _Run:
     def _rewrite(self, op: str, table: Table, scanned: Contents, places: Sequence[Place]) -> None:
         here = table.contents[table.current]
         files = {f for f, _ in places}
-        gone = [p for p in places if p not in here]
+        lost_deletes = [p for p in places if p not in here and p in table.by_equality]
+        gone = [p for p in places if p not in here and p not in table.by_equality]
         back: list[Row] = []
         if gone:
             back = [scanned[p] for p in gone if p in table.deleted]
             if not back or not self.chance(self.defects.resurrect):
                 raise Refused("Cannot commit, found new delete for replaced data file")
             self.injected.append(("resurrect", op))
+        if lost_deletes and self.chance(self.defects.lose_equality):
+            self.injected.append(("lose_equality", op))
+            back += [scanned[p] for p in lost_deletes]
         there = [p for p in sorted(here) if p[0] in files]
         carried: list[tuple[Row, Place | None]] = [(here[p], p) for p in there]
         lost: list[Place] = []
@@ -1000,6 +1105,9 @@ def simulate(
     unknown: float = 0.05,
     spurious: float = 0.05,
     defects: Defects = CLEAN,
+    engines: Sequence[str] = (),
+    faulty: str | None = None,
+    proxied: bool = True,
 ) -> Simulation:
     """One run.
 
@@ -1011,12 +1119,34 @@ def simulate(
         unknown: share of writes whose outcome is never known; a third of them never happens, a third did, a third still will.
         spurious: share of operations that fail without a reason in the table.
         defects: rules to break.
+        engines: of each writer; none: all are Spark's.
+        faulty: the only engine whose operations break rules.
+        proxied: whether proxies saw the requests of runs of several engines.
     """
     run = _Run(Random(f"simulation/{seed}"), tables, keys, mix, unknown, spurious, defects)
+    run.engines, run.faulty = engines, faulty
     run.execute(writers, ops)
+    header = {"format": 1, "workload": "simulated", "seed": seed, "writers": writers}
+    logs = {name: t.log(run.captures[name]) for name, t in run.tables.items()}
+    specs, injected = {s.name: s for s in tables}, tuple(run.injected)
+    if not engines:
+        return Simulation(History(header, tuple(run.events)), logs, specs, injected)
+    accepted = {n: tuple(a for table, a in run.accepted if table == n) for n in logs}
+    carried = {
+        n: tuple(Carried(a.time, a.writer, a.op, a.adds, True, a.answer) for a in seen if a.op is not None)
+        for n, seen in accepted.items()
+    }
     return Simulation(
-        History({"format": 1, "workload": "simulated", "seed": seed, "writers": writers}, tuple(run.events)),
-        {name: t.log(run.captures[name]) for name, t in run.tables.items()},
-        {s.name: s for s in tables},
-        tuple(run.injected),
+        History(header | {"engines": list(engines)}, tuple(run.events)),
+        {name: _anonymous(log, run) for name, log in logs.items()},
+        specs,
+        injected,
+        carried if proxied else None,
+        accepted if proxied else {},
     )
+
+
+def _anonymous(log: TableLog, run: _Run) -> TableLog:
+    """The log, in which snapshots of engines that do not name their operations name none."""
+    commits = (c if c.op is None or run.engine(c.op).marks else replace(c, op=None, attempt=None) for c in log.commits)
+    return replace(log, commits=tuple(commits))

@@ -47,6 +47,8 @@ START = State([row(0), row(1, cnt=1), row(1, cnt=1), row(2, "x", 3, "s,x")])
         ("overwrite-partitions", {"ids": [0, 3]}, [*START], [row(0, "o", 0, "o"), row(3, "o", 0, "o")]),
         ("overwrite-where", {"part": 1, "ids": [1]}, [row(1, cnt=1)] * 2, [row(1, "o", 0, "o")]),
         ("overwrite-where", {"part": 0, "ids": []}, [row(0), row(2, "x", 3, "s,x")], []),
+        ("equality-delete", {"ids": [1, 3]}, [row(1, cnt=1)] * 2, []),
+        ("equality-upsert", {"ids": [1, 3]}, [row(1, cnt=1)] * 2, [row(1, "o", 0, "o"), row(3, "o", 0, "o")]),
         ("merge-upsert", {"ids": [0, 3]}, [row(0)], [row(0, "o", 1, "s,o"), row(3, "o", 0, "o")]),
         ("merge-insert", {"ids": [0, 3]}, [], [row(3, "o", 0, "o")]),
         ("merge-update", {"ids": [1, 3]}, [row(1, cnt=1)] * 2, [row(1, "o", 2, "s,o")] * 2),
@@ -122,6 +124,19 @@ def test_a_transfer_takes_from_one_table_what_it_adds_to_the_other() -> None:
         (True, True),
         (True, True),
     ]
+
+
+def test_an_operation_by_transaction_runs_and_means_what_the_ordinary_one_does() -> None:
+    kinds = [k for k in KINDS if KINDS[k].by_transaction]
+    assert kinds == [f"{k.removesuffix('-by-transaction')}-by-transaction" for k in kinds] and len(kinds) == 4
+    for name in kinds:
+        other, ordinary = KINDS[name], KINDS[name.removesuffix("-by-transaction")]
+        value = ordinary.arguments(Draw(Random(3), Keys(5), 1, TABLE, False, {}))
+        assert value == other.arguments(Draw(Random(3), Keys(5), 1, TABLE, False, {}))
+        assert ordinary.writeset(START, value, "o", TABLE) == other.writeset(START, value, "o", TABLE)
+        (asked,), (plain,) = other.statements(value, "o", TABLE), ordinary.statements(value, "o", TABLE)
+        assert asked.action == {"name": "by-transaction", "statement": plain.sql} and asked.sql == "{table}"
+        assert other.told and other.signs == ordinary.signs
 
 
 @pytest.mark.parametrize("into", ["x y", "u; DROP TABLE t", "", None, "U"])

@@ -211,6 +211,25 @@ def test_what_second_opinions_make_of_the_expected_anomaly_is_expected(tmp_path:
     assert decide(s, told(tmp_path, s, [0, 1]), Results(both, False), "1.12.0")[0] == "reproduced"
 
 
+@pytest.mark.parametrize(
+    ("unexplained", "more", "state"),
+    [
+        (["w0-0"], (), "reproduced"),
+        (["w1-0"], (), "not reproduced"),
+        (["w0-0"], ("t: another reason",), "not reproduced"),
+    ],
+)
+def test_isolation_may_be_undecided_about_the_operations_of_the_expected_anomaly_alone(
+    tmp_path: Path, unexplained: list[str], more: tuple[str, ...], state: str
+) -> None:
+    s = scenario.parse(FILE)
+    anomaly = Anomaly("undelete", "replay", "t", "why", ops=("w0-0",))
+    stats = {"tables": {"t": {"unexplained_ops": unexplained}}}
+    isolation = Verdict("isolation", "unknown", (), stats, ("t: 1 operations are explained by no state", *more))
+    results = Results((Verdict("replay", False, (anomaly,)), isolation), False)
+    assert decide(s, told(tmp_path, s, [0, 1]), results, "1.12.0")[0] == state
+
+
 def test_checkers_may_be_undecided_where_nobody_can_read(tmp_path: Path) -> None:
     s = scenario.parse(given(("final: {t: [0, 1]}", "final: {t: unreadable}")))
     assert decide(s, told(tmp_path, s, None), found("undelete", valid="unknown"), "1.12.0") == ("reproduced", ())

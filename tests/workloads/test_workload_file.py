@@ -208,7 +208,11 @@ def test_true_is_no_whole_number(model: type[BaseModel], at: tuple[str, ...]) ->
 
 def test_the_numbers_of_a_file_are_found() -> None:
     found = {*whole_numbers(Workload)}
-    assert {("writers",), ("tables", "0", "partitions"), ("nemesis", "faults", "0", "writers", "0")} <= found
+    assert {
+        ("phases", "0", "writers"),
+        ("tables", "0", "partitions"),
+        ("nemesis", "faults", "0", "writers", "0"),
+    } <= found
     assert {("operations", "0", "writer"), ("final", "insert", "0")} <= {*whole_numbers(Scenario)}
 
 
@@ -248,13 +252,18 @@ def test_a_name_means_a_file_of_the_library_and_a_wrong_one_lists_them() -> None
 
 @pytest.mark.parametrize(("kind", "option"), [(k.name, option) for k in KINDS.values() for option in k.options])
 def test_a_kind_s_options_can_be_given(kind: str, option: str) -> None:
-    value = {"strategy": "sort", "partial_progress": "true", "older_than": "2m"}.get(option, "2")
+    flags = {"partial_progress": "true", "starting_sequence": "false", "validated": "true"}
+    value = {"strategy": "sort", "older_than": "2m", **flags}.get(option, "2")
     text = f"{GOOD.partition('operations:')[0]}operations:\n  {kind}: {{{option}: {value}}}\n"
     assert option in parse(text, "w.yaml").operations[kind].options()
 
 
-def test_mixed_uses_every_operation_but_those_on_two_tables_and_those_that_take_acknowledged_commits_back() -> None:
+def test_mixed_uses_every_operation_but_those_that_need_more_and_those_that_take_acknowledged_commits_back() -> None:
+    """Those on two tables need two; those by transaction need a REST catalog; a compaction or a copy-on-write statement can bring back
+    the rows of an equality delete."""
     others = {"rollback", "remove-orphan-files", "replace-table", "transfer", "read-both"}
+    others |= {k for k, kind in KINDS.items() if kind.by_transaction}
+    others |= {"equality-delete", "equality-upsert"}
     assert set(KINDS) - set(load(find("mixed")).operations) == others
 
 

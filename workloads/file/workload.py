@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer, model_validator
+from pydantic_core import PydanticKnownError
 
 from nemesis.faults.fault import Fault
 from nemesis.faults.lengths import Seconds, WholeSeconds
@@ -44,7 +45,7 @@ WorkloadError = FileError
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class KeySpec(_Model):
@@ -81,6 +82,8 @@ class OperationSpec(_Model):
     back: Annotated[int, Field(ge=0, le=1000)] | None = None
     strategy: Literal["binpack", "sort"] | None = None
     partial_progress: bool | None = None
+    starting_sequence: bool | None = None
+    validated: bool | None = None
     retain_last: Annotated[int, Field(ge=1, le=100_000)] | None = None
     columns: Annotated[int, Field(ge=1, le=1000)] | None = None
     properties: Annotated[int, Field(ge=1, le=1000)] | None = None
@@ -100,25 +103,33 @@ def _weight(value: object) -> object:
 MOST_WRITERS = 64
 
 
-def _count(value: object, what: str = "") -> int:
+def _count(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"must be a whole number{what}, not {value!r}")
+        raise PydanticKnownError("int_type")
+    if value < 1:
+        raise PydanticKnownError("greater_than_equal", {"ge": 1})
+    if value > MOST_WRITERS:
+        raise PydanticKnownError("less_than_equal", {"le": MOST_WRITERS})
+    return value
+
+
+def _of_engine(name: str, value: object) -> int:
+    """How many writers one engine has."""
+    if isinstance(value, bool):
+        raise ValueError(f"{name}: must be a number, not {str(value).lower()}")
+    if not isinstance(value, int) or not 0 <= value <= MOST_WRITERS:
+        raise ValueError(f"{name}: must be a whole number from 0 to {MOST_WRITERS}, not {value!r}")
     return value
 
 
 def _head_count(value: object) -> int | dict[str, int]:
-    """How many writers: a number, or a number for each engine. The numbers are checked here, for one message instead of one for each form."""
-    if isinstance(value, Mapping):
-        counts = {str(name): _count(n, f" of {name}'s writers") for name, n in value.items()}
-        least = min(counts.values(), default=0)
-        if least < 0:
-            raise ValueError(f"must be at least 0 for each engine, not {least}")
-        total = sum(counts.values())
-    else:
-        counts, total = {}, _count(value)
-    if not 1 <= total <= MOST_WRITERS:
-        raise ValueError(f"must be {'at least 1' if total < 1 else f'at most {MOST_WRITERS}'}, not {total}")
-    return counts or total
+    """How many writers: a number, or a number for each engine. It is checked here, for one message instead of one for each form."""
+    if not isinstance(value, Mapping):
+        return _count(value)
+    counts = {str(name): _of_engine(str(name), n) for name, n in value.items()}
+    if not 1 <= (total := sum(counts.values())) <= MOST_WRITERS:
+        raise ValueError(f"must be 1 to {MOST_WRITERS} in all, not {total}")
+    return counts
 
 
 def _each_engine(value: object) -> object:
@@ -204,6 +215,10 @@ class Workload(_Model):
     allow: tuple[str, ...] = ()
     stop_when: Literal["unreadable"] | None = None
     assertions: Annotated[dict[str, Threshold], Field(alias="assert")] = {}
+
+    @field_serializer("engines")
+    def _as_written(self, engines: tuple[str, ...]) -> int | list[str]:
+        return len(engines) if {*engines} <= {SPARK} else list(engines)
 
     @property
     def writers(self) -> int:
@@ -427,14 +442,14 @@ def _engine_problems(w: Workload) -> Iterator[Problem]:
     tables = {t.name: t for t in w.tables}
     for phase in w.resolved_phases():
         for name in dict.fromkeys(w.engines[n] for n in w.members(phase) if w.engines[n] in ENGINES):
-            wanted = [k for k, spec in (phase.operations or {}).items() if spec.weight and k in KINDS]
-            able = (
-                ENGINES[name].can(k, tables[t])
-                for k in wanted
-                for t in (phase.operations or {})[k].tables or phase.tables or tuple(tables)
-                if t in tables
-            )
-            if wanted and not any(able):
+            wanted = {
+                k: spec.tables or phase.tables or tuple(tables)
+                for k, spec in (phase.operations or {}).items()
+                if spec.weight
+            }
+            if not wanted.keys() <= KINDS.keys() or not all({*among} <= {*tables} for among in wanted.values()):
+                continue  # said elsewhere
+            if wanted and not any(ENGINES[name].can(k, tables[t]) for k, among in wanted.items() for t in among):
                 can = [k for k in KINDS if any(ENGINES[name].can(k, t) for t in w.tables)]
                 yield (
                     ("writers", name),

@@ -200,10 +200,14 @@ class Kind(ABC):
     """Whether a row that it adds is new, rather than a changed version of a removed row with the same id."""
     blind_append: ClassVar[bool] = False
     """Whether Iceberg commits it as an append that validates nothing although it read the table."""
+    equality_deletes: ClassVar[bool] = False
+    """Whether it writes equality delete files, which no statement of Spark does."""
     means_the_same_everywhere: ClassVar[bool] = False
     """Whether its effect is the same in every state, because it reads nothing."""
     two_tables: ClassVar[bool] = False
     """Whether it also uses a second table, named by its argument ``into`` or ``and``."""
+    by_transaction: ClassVar[bool] = False
+    """Whether it commits to its one table by ``POST /v1/transactions/commit``, so that it needs a REST catalog that has this endpoint."""
     travels: ClassVar[bool] = False
     """Whether it reads an older snapshot: ``{"snapshot": id, "rows": [...]}`` is its result."""
     signs: ClassVar[bool] = False

@@ -35,22 +35,30 @@ class _Maintenance(Kind):
 
 
 class RewriteDataFiles(_Maintenance):
-    """Compaction by the ``rewrite_data_files`` procedure: bin-pack or sort, all files or only the qualifying ones."""
+    """Compaction by the ``rewrite_data_files`` procedure: bin-pack or sort, all files or only the qualifying ones.
+
+    Its files keep the data sequence number that the table had at its start, so that equality deletes that are committed meanwhile apply to
+    them; with ``starting_sequence: false`` they get a new one, and Iceberg refuses the commit after any new delete of their rows.
+    """
 
     name = "rewrite-data-files"
-    options = ("strategy", "partial_progress")
+    options = ("strategy", "partial_progress", "starting_sequence")
 
     def arguments(self, draw: Draw) -> Arguments:
         strategy = draw.options.get("strategy") or draw.rng.choice(["binpack", "sort"])
         value: Arguments = {"strategy": strategy, "all": draw.rng.random() < 0.5}
         if draw.options.get("partial_progress"):
             value["partial_progress"] = True
+        if draw.options.get("starting_sequence") is False:
+            value["starting_sequence"] = False
         return value
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         options = {"rewrite-all": "true"} if value["all"] else {"min-input-files": "2", "delete-file-threshold": "1"}
         if value.get("partial_progress"):
             options |= {"partial-progress.enabled": "true", "partial-progress.max-commits": "3"}
+        if value.get("starting_sequence") is False:
+            options |= {"use-starting-sequence-number": "false"}
         pairs = ", ".join(f"'{k}', '{v}'" for k, v in options.items())
         sort = ", strategy => 'sort', sort_order => 'id ASC NULLS LAST'" if value["strategy"] == "sort" else ""
         return [

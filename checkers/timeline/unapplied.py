@@ -1,0 +1,51 @@
+"""Requests that a REST catalog accepted and did not apply.
+
+A client of a REST catalog sends snapshots, and the catalog makes the metadata file. So an accepted request says which snapshots some later
+version must list, and where main must have been. ``POST /v1/transactions/commit`` is answered by an empty 204: the client cannot see from the
+answer whether the commit was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from checkers.evidence.proxylog import AcceptedChange
+from checkers.evidence.tablelog import TableLog
+
+
+@dataclass(frozen=True, slots=True)
+class Unapplied:
+    """An accepted change that no metadata version shows.
+
+    Attributes:
+        snapshot: the snapshot that is missing.
+        listed: whether a version lists it, so that only main never had it.
+        rival: another accepted change on the same base that was made.
+    """
+
+    change: AcceptedChange
+    snapshot: int
+    listed: bool
+    rival: AcceptedChange | None
+
+
+def unapplied(log: TableLog, accepted: Sequence[AcceptedChange]) -> Iterator[Unapplied]:
+    """The accepted changes that the log must show and does not, by time. The log must have every version up to its last capture."""
+    until = log.captured_until
+    if until is None:
+        return
+    listed = {s for m in log.metadata for s in m.snapshots}
+    on_main = {m.current for m in log.metadata}
+
+    def missing(c: AcceptedChange) -> int | None:
+        lost = [s for s in c.adds if s not in listed]
+        if c.main is not None and c.main not in on_main:
+            lost.append(c.main)
+        return lost[0] if lost else None
+
+    for c in accepted:
+        if c.end >= until or (snapshot := missing(c)) is None:
+            continue
+        rivals = [r for r in accepted if r.base == c.base is not None and r.main is not None and missing(r) is None]
+        yield Unapplied(c, snapshot, snapshot in listed, rivals[0] if rivals else None)
