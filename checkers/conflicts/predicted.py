@@ -146,23 +146,23 @@ class Effect:
         added: key ranges of its new data files.
         removed: names of data files that it removes.
         deletes: names of data files that it adds position deletes (v3: deletion vectors) for.
-        equality: the key in the equality delete file that it adds.
+        equality: keys in the equality delete file that it adds.
     """
 
     operation: str
     added: tuple[tuple[int, int], ...] = ()
     removed: frozenset[str] = frozenset()
     deletes: frozenset[str] = frozenset()
-    equality: int | None = None
+    equality: tuple[int, ...] = ()
 
 
 def _file(key: int) -> str | None:
     return next((name for name, ids in FILES.items() if key in ids), None)
 
 
-def _may_have(name: str, key: int | None) -> bool:
+def _may_have(name: str, key: int) -> bool:
     """Whether a data file, by its partition and its bounds, may have the rows of a key that an equality delete names."""
-    if key is None or FILES[name][0] % PARTITIONS != key % PARTITIONS:
+    if FILES[name][0] % PARTITIONS != key % PARTITIONS:
         return False
     low, high = _range(FILES[name])
     return low <= key <= high
@@ -176,9 +176,9 @@ def effect(kind: str, key: int, writes: Writes) -> Effect:
     """What ``kind`` on ``key`` does to the files of a fresh table, if its engine writes changes in this way."""
     name = _file(key)
     if kind == "equality-delete":
-        return Effect("delete", equality=key)
+        return Effect("delete", equality=(key,))
     if kind == "equality-upsert":
-        return Effect("overwrite", ((key, key),), equality=key)
+        return Effect("overwrite", ((key, key),), equality=(key,))
     in_partition = frozenset(n for n, ids in FILES.items() if ids[0] % PARTITIONS == key % PARTITIONS)
     if kind == "delete-partition":
         return Effect("delete", removed=in_partition)
@@ -193,8 +193,8 @@ def effect(kind: str, key: int, writes: Writes) -> Effect:
     rest = tuple(k for k in FILES[name] if k != key)
     if writes == "equality deletes":
         if kind == "delete":
-            return Effect("delete", equality=key)
-        return Effect("overwrite", ((key, key),), equality=key)
+            return Effect("delete", equality=(key,))
+        return Effect("overwrite", ((key, key),), equality=(key,))
     if writes == "position deletes":
         if kind == "delete":
             return Effect("delete", deletes=frozenset({name}))
@@ -255,10 +255,10 @@ def _broken(cell: Cell, key: int, mine: Effect, y: Effect) -> set[Rule]:
         and y.operation in ("append", "overwrite")
         and any(_between(key, *bounds) for bounds in y.added),
         "removed data": any(_between(key, *_range(FILES[name])) for name in y.removed),
-        "new deletes": bool(y.deletes) or key == y.equality,  # position deletes have no bounds of the key
+        "new deletes": bool(y.deletes) or key in y.equality,  # position deletes have no bounds of the key
         "replaced files": bool(mine.removed & y.removed),
         "deletes of replaced files": bool(mine.removed & y.deletes)
-        or (key == y.equality and any(_may_have(name, key) for name in mine.removed)),
+        or (key in y.equality and any(_may_have(name, key) for name in mine.removed)),
     }
     return {rule for rule, broken in found.items() if broken}
 
@@ -283,11 +283,11 @@ def _reasons(cell: Cell, key: int, mine: Effect, y: Effect) -> Iterator[str]:
     if cell.isolation == "serializable" and y.operation in ("append", "overwrite") and any(matches):
         yield CONFLICTING_FILES
     # The bounds of an equality delete file are those of its keys: a filter by key leaves out the files of other keys.
-    seen = y.equality is not None and (kind == "merge-upsert" or y.equality == key)
+    seen = bool(y.equality) and (kind == "merge-upsert" or key in y.equality)
     if cell.mode == "copy-on-write":
         if mine.removed & y.removed:
             yield MISSING_TO_DELETE
-        if mine.removed & y.deletes or (seen and any(_may_have(name, y.equality) for name in mine.removed)):
+        if mine.removed & y.deletes or (seen and any(_may_have(name, k) for name in mine.removed for k in y.equality)):
             yield NEW_DELETE
         return
     if mine.deletes & y.removed and (kind != "delete" or y.operation in ("overwrite", "replace")):

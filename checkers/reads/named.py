@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import explain
-from checkers.timeline.states import _Span, rows_hash
+from checkers.timeline.states import States, _Span, rows_hash
 from checkers.verdict import Anomaly
 from workloads.tables import Row
 
@@ -36,12 +36,12 @@ class Named:
 
     def travel(self, o: Operation, snapshot: int, rows: list[Row]) -> None:
         """A time travel that asked for ``snapshot`` and returned ``rows``."""
-        judge, c = self._judge, self._t.snapshots.get(snapshot)
+        judge, c = self._judge, self._t.of_every_snapshot.snapshots.get(snapshot)
         assert o.completed is not None
         if c is None:
             self._nowhere(o, snapshot, rows)
             return
-        if judge.states.of_snapshot.get(snapshot) is None:
+        if self._hashes.get(snapshot) is None:
             judge.undecided["the rows of the snapshot that it asked for are not known"] += 1
             return
         maker = self._t.everything.get(c.op or "")
@@ -213,10 +213,16 @@ class Named:
         )
         judge.anomalies.append(judge.make("wrong-time-travel", text, o, rows, None, [], []))
 
+    @cached_property
+    def _hashes(self) -> dict[int, int]:
+        """Snapshot → hash of its rows, of every snapshot."""
+        whole = self._t.of_every_snapshot
+        return self._judge.states.of_snapshot if whole is self._t else States(whole).of_snapshot
+
     def _changed(self, o: Operation, c: Commit, rows: list[Row], how: str) -> bool:
         """Report rows that are not those of the snapshot."""
-        judge, t = self._judge, self._t
-        known = judge.states.of_snapshot
+        judge, t = self._judge, self._t.of_every_snapshot
+        known = self._hashes
         if rows_hash(rows) == known[c.snapshot_id]:
             return False
         state: Counter[Row] = Counter()

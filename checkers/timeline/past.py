@@ -57,7 +57,7 @@ class Past:
                 return None
         except (TypeError, KeyError):
             return None
-        line = [c.snapshot_id for c in islice(self._t.ancestors(m.current), back + 1)]
+        line = [c.snapshot_id for c in islice(self._t.of_every_snapshot.ancestors(m.current), back + 1)]
         return ids[-1] if ids == line and set(line) <= set(m.snapshots) else None
 
     def _history(self, m: Metadata) -> list[tuple[int, int]] | None:
@@ -67,7 +67,7 @@ class Past:
         if m.current is None:
             return []
         listed = set(m.snapshots)
-        line = [c.snapshot_id for c in self._t.ancestors(m.current) if c.snapshot_id in listed]
+        line = [c.snapshot_id for c in self._t.of_every_snapshot.ancestors(m.current) if c.snapshot_id in listed]
         log: Any = m.raw.get("snapshot-log")
         if not log:
             return [(-k, s) for k, s in enumerate(line)]

@@ -34,6 +34,7 @@ from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
 from checkers.timeline import two_tables
 from checkers.timeline.labels import labels
 from checkers.timeline.makers import told_by_proxies_and_rows
+from checkers.timeline.several import one_each
 from checkers.timeline.version_order import Chain, Step, predecessor
 from workloads.operations.kind import Kind, WriteSet
 from workloads.operations.kinds import KINDS
@@ -92,6 +93,8 @@ class Timeline:
         ops: this table's operations in invocation order.
         complete: whether the run reached its end.
         labels: whose the snapshots are that name no operation; ``log`` has those names already.
+        told: the log with every snapshot, if an operation committed several at once: ``log`` has one commit for them
+            (``checkers.timeline.several``).
     """
 
     spec: TableSpec
@@ -100,6 +103,12 @@ class Timeline:
     ops: tuple[Operation, ...]
     complete: bool
     labels: Labels = NONE
+    told: TableLog | None = None
+
+    @cached_property
+    def of_every_snapshot(self) -> Timeline:
+        """The same table with a commit for every snapshot: time travel reaches those that were never current, too."""
+        return self if self.told is None else replace(self, log=self.told, told=None)
 
     @property
     def name(self) -> str:
@@ -529,7 +538,9 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
         else:
             ops = tuple(by_table.get(name, ()))
             seen = everything | {o.op: o for o in ops} if shared else everything
-            t = Timeline(spec, _joined(_whole(log), seen), seen, ops, evidence.complete)
+            told = _joined(_whole(log), seen)
+            once = one_each(told, seen)
+            t = Timeline(spec, once, seen, ops, evidence.complete, told=None if once is told else told)
             found.append(_named(t, evidence))
     return found, notes
 

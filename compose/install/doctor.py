@@ -15,7 +15,7 @@ from typing import Literal
 
 import psutil
 
-from compose.install import jars, jdk, minio_build, postgres_files, releases
+from compose.install import flink, jars, jdk, minio_build, postgres_files, releases
 from compose.install.cache import SetupError, home
 from compose.install.engines import EXTRAS
 from compose.install.ensure import CONFS
@@ -121,9 +121,9 @@ def make() -> Iterator[Examined]:
 
 
 def jar_configurations(place: Path) -> Iterator[Examined]:
-    """One finding for each configuration of the lock; every jar present is read and its SHA-256 compared."""
+    """One finding for each configuration of the lock but those of :func:`engines`; every jar present is read and its SHA-256 compared."""
     locked = jars.read_lock()
-    for conf in dict.fromkeys(conf for jar in locked for conf in jar.confs):
+    for conf in dict.fromkeys(conf for jar in locked for conf in jar.confs if conf != flink.CONF):
         wanted = jars.of([conf], locked)
         there = [jar for jar in wanted if jar.path(place).is_file()]
         wrong = [jar for jar in there if jars.sha256(jar.path(place)) != jar.sha256]
@@ -142,12 +142,15 @@ def jar_configurations(place: Path) -> Iterator[Examined]:
 
 
 def engines(place: Path) -> Iterator[Examined]:
-    """One finding for each engine that is installed when a run first uses it."""
+    """One finding for each engine that is installed when a run first uses it; the files of one that is there are compared with its lock."""
     for name, extra in EXTRAS.items():
-        there = extra.in_place(place)
-        detail = extra.title if there else f"{extra.title} ({extra.megabytes} MB)"
         remedy = f"{setup_command()} --engine {name}"
-        yield Examined(f"engine: {name}", "ok" if there else "missing", detail, remedy, required=False)
+        state: State = "ok" if extra.in_place(place) else "missing"
+        detail = extra.title if state == "ok" else f"{extra.title} ({extra.megabytes} MB)"
+        if state == "ok" and (wrong := extra.damaged(place)):
+            state, detail = "wrong", f"not the files of its lock: {', '.join(map(str, wrong[:3]))}"
+            remedy = f"rm -r {' '.join(sorted({str(path.parent) for path in wrong}))} && {remedy}"
+        yield Examined(f"engine: {name}", state, detail, remedy, required=False)
 
 
 def minio(place: Path) -> Iterator[Examined]:

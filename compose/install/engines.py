@@ -6,12 +6,12 @@ Python packages come from a lock file with hashes into an environment of their o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compose.install import releases
+from compose.install import flink, releases
 from compose.install.cache import SetupError, home
 
 
@@ -37,12 +37,14 @@ class Extra:
         megabytes: how much it downloads.
         install: puts it into the cache (the argument), unless it is there, and says where. Raises SetupError.
         in_place: whether it is there.
+        damaged: its files that are not those of its lock; it reads all of them.
     """
 
     title: str
     megabytes: int
     install: Callable[[Path], Files]
     in_place: Callable[[Path], bool]
+    damaged: Callable[[Path], Sequence[Path]] = field(default=lambda place: ())
 
 
 def _packages(name: str) -> tuple[Callable[[Path], Files], Callable[[Path], bool]]:
@@ -61,8 +63,14 @@ def _packages(name: str) -> tuple[Callable[[Path], Files], Callable[[Path], bool
     return install, lambda place: (releases.environment_path(place, lock) / "bin" / "python").exists()
 
 
+def _flink(place: Path) -> Files:
+    found = flink.ensure(place)
+    return Files(plain={"java": str(found.java), "class_path": found.class_path, "main": flink.MAIN})
+
+
 EXTRAS: Mapping[str, Extra] = {
     "duckdb": Extra("DuckDB with its Iceberg extension", 60, *_packages("duckdb")),
+    "flink": Extra("Flink with its Iceberg runtime", 350, _flink, flink.in_place, flink.damaged),
 }
 """Name → what can be installed; an engine names it in ``Guest.needs``."""
 

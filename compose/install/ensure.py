@@ -98,23 +98,33 @@ def class_path(conf: str, locked: Iterable[jars.Jar], place: Path) -> tuple[Path
 
 
 def rest_classes(place: Path, libraries: Iterable[Path]) -> Path:
-    """The folder of the compiled ``java/``, named after its sources and the jars that they are compiled against."""
+    """The folder of the compiled ``java/``."""
+    return classes_folder(place, "classes", JAVA, libraries)
+
+
+def classes_folder(place: Path, name: str, sources: Path, libraries: Iterable[Path]) -> Path:
+    """The folder of the compiled ``*.java`` of a folder, named after them and the jars that they are compiled against."""
     key = hashlib.sha256()
-    for source in sorted(JAVA.glob("*.java")):
+    for source in sorted(sources.glob("*.java")):
         key.update(source.read_bytes())
     for library in libraries:
         key.update(f"{library.parent.name}/{library.name}\n".encode())
-    return place / f"classes-{key.hexdigest()[:12]}"
+    return place / f"{name}-{key.hexdigest()[:12]}"
 
 
 def compile_java(javac: Path, libraries: Sequence[Path], classes: Path) -> None:
     """Compile ``java/`` against the REST server's jars, then pyspark's (which hold Hadoop and the Hive metastore)."""
+    compile_folder(JAVA, javac, [*libraries, spark_home() / "jars" / "*"], classes)
+
+
+def compile_folder(folder: Path, javac: Path, libraries: Sequence[Path], classes: Path) -> None:
+    """Compile the ``*.java`` of a folder, unless the classes are there. Raises SetupError."""
     if classes.is_dir():
         return
     with arriving(classes) as scratch:
-        class_path = os.pathsep.join([*map(str, libraries), f"{spark_home() / 'jars'}/*"])
-        sources = [str(source) for source in sorted(JAVA.glob("*.java"))]
+        sources = [str(source) for source in sorted(folder.glob("*.java"))]
+        class_path = os.pathsep.join(map(str, libraries))
         command = [str(javac), "--release", "17", "-proc:none", "-d", str(scratch), "-cp", class_path, *sources]
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode != 0:
-            raise SetupError(f"cannot compile {JAVA} with {javac}: {result.stderr.strip() or result.stdout}")
+            raise SetupError(f"cannot compile {folder} with {javac}: {result.stderr.strip() or result.stdout}")

@@ -155,12 +155,12 @@ def matrix(
     from workloads.file.meant import unknown
 
     engines = _engines(engine)
-    usual = predicted.ENGINE_KINDS if engines else predicted.KINDS
-    known = usual if engines else (*usual, *predicted.EQUALITY)
+    default = predicted.ENGINE_KINDS if engines else predicted.KINDS
+    known = default if engines else (*default, *predicted.EQUALITY)
     for kind in only or []:
         if kind not in known:
             raise BadArgument(f"--only {kind}: {unknown('operation', kind, known)}")
-    kinds = tuple(k for k in known if k in only) if only else usual
+    kinds = tuple(k for k in known if k in (only or default))
     cells = list(predicted.engine_cells(engines, kinds) if engines else predicted.cells(kinds))[:limit]
     if not cells:
         raise BadArgument(f"--only {' --only '.join(only or ())}: none of {', '.join(engines)} can do that")

@@ -40,10 +40,10 @@ def setup(
 ) -> int:
     """Download everything that a run needs into the cache; `run` does this by itself."""
     from compose import setup as complete
-    from compose.install import engines, ensure, jars, releases
+    from compose.install import engines, ensure, flink, jars, releases
     from workloads.file.meant import unknown
 
-    others = {*ensure.CONFS, *(r.conf for r in releases.RELEASES)}
+    others = {*ensure.CONFS, flink.CONF, *(r.conf for r in releases.RELEASES)}
     known = [c for c in dict.fromkeys(c for jar in jars.read_lock() for c in jar.confs) if c not in others]
     for name in catalogs or ():
         if name not in known:

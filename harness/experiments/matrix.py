@@ -218,8 +218,8 @@ def judge(
             # A snapshot's file tells Spark's attempts; the proxy those of engines that name the file otherwise.
             ends.append(_ended(told[op], (attempts if engine == SPARK else asked).get(op)))
         out.append(Measured(cell, ends[0], ends[1], script.held(n), *_found(results, _table(n))))
-    everything = [a for v in results.verdicts for a in v.anomalies]
-    undecided = [v for v in results.verdicts if v.valid == "unknown" and not left_open_by(v, everything)]
+    found = [a for v in results.verdicts for a in v.anomalies]
+    undecided = [v for v in results.verdicts if v.valid == "unknown" and not left_open_by(v, found)]
     if undecided and publish is None:
         raise RunError(f"matrix: {undecided[0].checker} could not decide: {'; '.join(undecided[0].notes)}")
     return [replace(m, undecided=tuple(v.checker for v in undecided)) for m in out]

@@ -31,7 +31,7 @@ from harness.run.bench import Bench
 from harness.run.judged import Publish, judge_run
 from harness.run.settings import RunError, Watcher
 from harness.run.versions import versions
-from harness.writers.slot import WriterError
+from harness.writers.slot import WriterError, WriterSlot
 from nemesis.proxy.board import Board, Hold
 from workloads.file.scenario import Scenario, Step
 from workloads.file.workload import Phase, Workload
@@ -61,6 +61,8 @@ class ScenarioScript:
         self._board = board
         self._completed = {s.name: threading.Event() for s in scenario.operations}
         self._holds: dict[str, Hold] = {}
+        self._slots: Sequence[WriterSlot] = ()
+        self._alive: list[str] = []
         self._stop = threading.Event()
         self._releaser = threading.Thread(target=self._release, name="script", daemon=True)
 
@@ -79,9 +81,13 @@ class ScenarioScript:
         self._releaser.join()
         self._board.heal()
 
+    def launched(self, slots: Sequence[WriterSlot]) -> None:
+        """The run's writers (:attr:`harness.run.settings.Settings.launched`)."""
+        self._slots = slots
+
     def problems(self) -> list[str]:
         """What went wrong at the gates, one sentence each; if anything did, the run proves nothing."""
-        found = []
+        found = [*self._alive]
         for name, hold in self._holds.items():
             if not hold.reached.is_set():
                 found.append(f"no commit of {name} came to the gate")
@@ -97,7 +103,7 @@ class ScenarioScript:
             yield PlannedOperation(step.do, self._scenario.table(step), step.value)
             self._completed[step.name].set()
         for step in mine:
-            if step.fault is not None and (hold := self._holds[step.name]).reached.is_set():
+            if (step.fault is not None or step.kill) and (hold := self._holds[step.name]).reached.is_set():
                 self._until(hold.passed.is_set, f"the commit of {step.name} never passed")
 
     def _came(self, when: dict[str, Any] | None) -> bool:
@@ -118,8 +124,18 @@ class ScenarioScript:
         left: list[Step] = [s for s in self._scenario.operations if s.gated]
         while left and not self._stop.wait(0.01):
             for step in [s for s in left if self._came(s.hold)]:
+                if step.kill:
+                    if not self._holds[step.name].reached.is_set():
+                        continue
+                    self._kill(step)
                 self._holds[step.name].release()
                 left.remove(step)
+
+    def _kill(self, step: Step) -> None:
+        try:
+            self._slots[step.writer].kill_driver()
+        except (WriterError, ServiceError) as e:
+            self._alive.append(f"the writer of {step.name} could not be killed: {e}")
 
 
 def prove_once(
@@ -149,6 +165,7 @@ def prove_once(
                 scenario.workload(),
                 folder,
                 script.operations,
+                launched=script.launched,
                 command=command,
                 group=group,
                 progress=len(bench.groups) == 1,

@@ -7,7 +7,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -174,6 +174,7 @@ class Bench:
         stop: threading.Event | None = None,
         capture_interval: float | None = 10.0,
         about: Mapping[str, Any] | None = None,
+        launched: Callable[[Sequence[WriterSlot]], None] = lambda _: None,
     ) -> None:
         """One run of a group. Drivers that the previous run lost are replaced first.
 
@@ -182,7 +183,7 @@ class Bench:
         Args:
             progress: whether the watcher gets the run's progress.
             stop: when another thread sets it, the run ends soon.
-            capture_interval, about: as in :class:`harness.run.settings.Settings`.
+            capture_interval, about, launched: as in :class:`harness.run.settings.Settings`.
         """
         g = self.groups[group]
         renew(g.slots)
@@ -196,6 +197,7 @@ class Bench:
             stop=stop or threading.Event(),
             capture_interval=capture_interval,
             about=about or {},
+            launched=launched,
         )
         Run(
             workload,

@@ -128,6 +128,7 @@ class Run:
         with self._timed("writers"):
             run.say(f"starting {in_words(workload.engines)}")
             slots = self._launch(stack, data, endpoints, proxies)
+            run.settings.launched(slots)
         about = {
             "workload": workload.workload,
             "seed": run.settings.seed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +12,7 @@ from compose.endpoints import Endpoints
 from compose.external.external import External
 from compose.processes.service import Service
 from harness.run.writer_proxies import WriterProxies
+from harness.writers.slot import WriterSlot
 from workloads import generator
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
@@ -59,6 +60,7 @@ class Settings:
         external: services that the user supplies; never started here.
         clean: whether to drop the tables at the end.
         about: further keys of the plan, such as the scenario.
+        launched: gets the writers when all have connected.
         operations: (workload, phase, writer, seed) → the writer's operations in the phase; default: the seeded generator's.
     """
 
@@ -75,6 +77,7 @@ class Settings:
     external: External = field(default_factory=External)
     clean: bool = False
     about: Mapping[str, Any] = field(default_factory=dict)
+    launched: Callable[[Sequence[WriterSlot]], None] = lambda _: None
     operations: Callable[[Workload, Phase, int, int], Iterable[PlannedOperation]] = generator.operations
 
 

@@ -84,7 +84,7 @@ class GuestDriver(LocalProcess):
 
     Args:
         name: such as ``w3``, or ``w3.1`` for the first replacement.
-        path: folders of Python packages that only this engine needs.
+        path: folders of Python packages that this engine needs; they come before icequake's own.
         environment, folder, log: as for :class:`Driver`.
     """
 
@@ -152,6 +152,11 @@ def access(endpoints: Endpoints, conf: Mapping[str, str], *, scratch: Path, file
         scratch=str(scratch),
         files=files.plain,
     )
+
+
+def _pyspark(engine: Guest, installation: Installation) -> tuple[str, ...]:
+    """The folder of the pyspark that an engine must import: another one than icequake's own with another Spark's Iceberg release."""
+    return (str(installation.spark_home.parent),) if engine.imports_pyspark else ()
 
 
 def session_properties(conf: Mapping[str, str]) -> dict[str, str]:
@@ -226,7 +231,7 @@ def launcher(
                 access(seen, conf, scratch=data / f"{name}-state", files=files[engines[n]]),
                 run_id=run_id,
                 environment=environment,
-                path=files[engines[n]].python_path,
+                path=(*_pyspark(guests[engines[n]], installation), *files[engines[n]].python_path),
                 folder=data / tag,
                 log=logs / f"writer-{tag}.log",
             )

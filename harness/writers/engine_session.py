@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness.writers.session import serve
+from harness.writers.session import error_chain, serve
 from workloads.engines.engine import Access, Client, Guest, GuestError
 from workloads.engines.engines import ENGINES
 from workloads.tables import TableSpec
@@ -30,16 +30,16 @@ MOST_CHARACTERS = 2000
 
 
 def chain(error: BaseException) -> list[list[str]]:
-    """``[[class, message], ...]`` of an exception and what caused it, outermost first; an engine may know a better one
-    (:class:`GuestError`)."""
+    """``[[class, message], ...]`` of an exception and what caused it, outermost first: the Java chain of an error of PySpark. An engine may
+    know a better one (:class:`GuestError`)."""
     if isinstance(error, GuestError):
         return [[str(name), str(text)[:MOST_CHARACTERS]] for name, text in error.chain]
     found: list[list[str]] = []
     at: BaseException | None = error
     while at is not None and len(found) < MOST_CAUSES:
-        found.append([f"{type(at).__module__}.{type(at).__qualname__}", str(at)[:MOST_CHARACTERS]])
+        found += error_chain(at)
         at = at.__cause__ or at.__context__
-    return found
+    return found[:MOST_CAUSES]
 
 
 class EngineSession:

@@ -222,6 +222,17 @@ class Writer:
             self._socket.close()
             self._socket = None
 
+    def kill_process(self) -> None:
+        """Kill the process, also a warm one, and wait until it is gone; a ``call`` in another thread then ends with :class:`WriterDied`.
+
+        Raises:
+            WriterError: a warm driver does not end.
+        """
+        if self._process is not None:
+            self._process.kill()
+        elif self._warm is not None:
+            _end(self._warm)
+
     def kill(self) -> None:
         """Close the connection and kill the process; a warm one only if an answer is outstanding, as its operation may still commit.
 
@@ -282,7 +293,7 @@ Launch = Callable[[str, int], Writer]
 
 
 class WriterSlot:
-    """One writer of the run and its replacements. Used by one thread; any thread may call ``interrupt``."""
+    """One writer of the run and its replacements. Used by one thread, except where a method says otherwise."""
 
     def __init__(self, name: str, launch: Launch, start_timeout: float) -> None:
         self.name = name
@@ -323,8 +334,12 @@ class WriterSlot:
         self._writer = self._launch(self.name, self._generation)
         self.connect()
 
+    def kill_driver(self) -> None:
+        """Kill the current driver as a crash does; its thread replaces it. Callable from any thread. Raises :class:`WriterError`."""
+        self._writer.kill_process()
+
     def interrupt(self) -> None:
-        """End its thread's waiting soon."""
+        """End its thread's waiting soon. Callable from any thread."""
         self._stopped.set()
         self._writer.interrupt()
 

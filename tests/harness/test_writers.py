@@ -96,6 +96,15 @@ def test_a_writer_that_dies_is_noticed_and_replaced(slot: WriterSlot) -> None:
     assert slot.replacements == 1
 
 
+def test_a_driver_that_another_thread_kills_ends_the_call_and_is_replaced(slot: WriterSlot) -> None:
+    before = slot.call({}, ENOUGH)["pid"]
+    threading.Timer(0.2, slot.kill_driver).start()
+    with pytest.raises(WriterDied):
+        slot.call({"sleep": ENOUGH}, ENOUGH)
+    slot.replace()
+    assert slot.call({}, ENOUGH)["pid"] != before
+
+
 def test_no_answer_in_time_is_a_timeout_and_its_late_answer_is_never_taken_for_another(slot: WriterSlot) -> None:
     with pytest.raises(WriterTimeout, match="no answer within"):
         slot.call({"sleep": 30}, 0.2)
@@ -348,6 +357,15 @@ def test_a_warm_writer_that_owes_an_answer_is_ended_and_never_handed_on(
     first.kill()
     assert warm.gone(child), "what it was doing can have no effect any more"
     assert launch("w0", 0)._path != warm.path
+
+
+def test_a_warm_writer_can_be_killed_too(tmp_path: Path, warm: Warm, launcher: Callable[..., Launch]) -> None:
+    slot = WriterSlot("w0", launcher(warm.path), ENOUGH)
+    slot.kill_driver()
+    assert warm.process.wait(ENOUGH) == -signal.SIGKILL
+    with pytest.raises(WriterDied):
+        slot.call({"op": "w0-0"}, ENOUGH)
+    slot.close()
 
 
 def test_a_warm_writer_whose_run_was_killed_ends_itself_with_what_it_was_doing(warm: Warm) -> None:

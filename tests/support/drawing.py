@@ -53,10 +53,14 @@ class Drawing:
 
     # --- events
 
-    def invoke(self, op: str, f: str, process: int | None = None, table: str = "t", **value: Any) -> None:
-        """An invocation."""
+    def invoke(
+        self, op: str, f: str, process: int | None = None, table: str = "t", engine: str | None = None, **value: Any
+    ) -> None:
+        """An invocation; ``engine``: which executes it, if it is not Spark."""
         self._processes[op] = len(self._processes) + 100 if process is None else process
         self._event("invoke", op, f, table, value)
+        if engine is not None:
+            self.events[-1].extra["engine"] = engine
 
     def ok(self, op: str, result: Any = None) -> None:
         """Its acknowledgement."""
@@ -97,6 +101,7 @@ class Drawing:
         *,
         rewrites: Sequence[str] = (),
         visible: bool = True,
+        shown: bool = True,
         **more: Any,
     ) -> int:
         """A snapshot, whose id is its number from 1.
@@ -105,6 +110,7 @@ class Drawing:
             parent: the parent; main's by default.
             rewrites: data files that it replaces by new ones without changing a row.
             visible: whether it becomes main's.
+            shown: whether a metadata version shows it at once; if not, the next one shows it together with the next snapshot.
             more: fields of the commit that are not as usual.
         """
         snapshot = 1 + len(self.commits)
@@ -140,7 +146,8 @@ class Drawing:
             "removed_files": tuple(_file(p, snapshot) for p in rewrites),
         }
         self.commits[snapshot] = Commit(**(fields | more))
-        self.set_main(snapshot if visible else self.main)
+        if shown:
+            self.set_main(snapshot if visible else self.main)
         return snapshot
 
     def did(

@@ -12,8 +12,8 @@ a DELETE may find that another DELETE had them (``RowDelta.validateNoConflicting
 insert clause validate nothing; a metadata DELETE, an INSERT OVERWRITE and an equality delete take their meaning at the base. Who is refused
 fails with a ValidationException.
 
-**Engines.** Each writer is one engine's (``workloads.engines``), and its operations are validated as that engine promises: at its own level or the
-table's. Snapshots of an engine that does not name its operations do not either; proxies may have seen the requests that carried them.
+**Engines.** Each writer is one engine's (``workloads.engines``), and its operations are validated as that engine promises: at its own level
+or the table's. Snapshots of an engine that does not name its operations do not either; proxies may have seen the requests that carried them.
 
 **Defects** (:class:`Defects`) break one rule at a time, so that a checker can be asked to name just that.
 """

@@ -92,6 +92,9 @@ def test_operation_ids_count_the_seeding_inserts_of_their_writer() -> None:
     assert (more.op("delete"), more.op("update")) == ("w0-1", "w1-1")
 
 
+LATE = "fault: {verb: late, status: 504}\n    hold: {delete: completed}\n"
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -100,7 +103,7 @@ def test_operation_ids_count_the_seeding_inserts_of_their_writer() -> None:
         ([("hold: {update: completed}", "hold: {update: soon}")], "<scenario>:12: update: 'soon' is not allowed"),
         ([("hold: {update: completed}", "hold: {updat: completed}")], "<scenario>:12: hold: no other operation 'updat'"),
         ([("hold: {update: completed}", "hold: {delete: completed}")], "hold: no other operation 'delete'"),
-        ([("hold: {update: completed}", "hold: {update: held}")], "hold: update has neither hold nor fault"),
+        ([("hold: {update: completed}", "hold: {update: held}")], "hold: update has no hold, fault or kill"),
         ([("do: delete", "do: delet")], "<scenario>:10: do: unknown operation 'delet' (did you mean delete?)"),
         ([("value: {ids: [1]}", "value: {id: 1}")], "<scenario>:11: value: not the arguments of delete: KeyError"),
         ([("name: update\n", "name: delete\n")], "<scenario>:13: operation 'delete' is defined twice"),
@@ -108,6 +111,8 @@ def test_operation_ids_count_the_seeding_inserts_of_their_writer() -> None:
         ([("after: {delete: held}", "after: {delete: completed}")], "delete, update can never end"),
         ([("hold: {update: completed}", "fault: {status: 200}")], "<scenario>:12: status:"),
         ([("hold: {update: completed}", "fault: {verb: late, status: 504}")], "late: needs hold, such as {delete: completed}"),
+        ([("hold: {update: completed}", f"{LATE}    kill: true")], "kill: late answers delete"),
+        ([("hold: {update: completed}", "kill: always")], "<scenario>:12: kill: must be true or false"),
         ([("link: https:", "link: ftp:")], "<scenario>:3: link: 'ftp://example.org/1' must be an address"),
         ([("final: {t: [0, 1]}", "")], "missing key 'final'"),
         ([("writer: 0", "writer: 9")], "<scenario>:9: writer:"),
@@ -121,8 +126,13 @@ def test_what_is_wrong_is_said_with_file_line_and_key(changes: list[tuple[str, s
 
 
 def test_a_late_commit_may_wait_for_the_answer_that_its_own_writer_gets() -> None:
-    late = ("    hold: {update: completed}", "    fault: {verb: late, status: 504}\n    hold: {delete: completed}")
+    late = ("    hold: {update: completed}\n", f"    {LATE}")
     assert scenario.parse(given(late)).operations[0].gated
+
+
+def test_an_operation_whose_writer_is_killed_waits_at_the_gate_until_then() -> None:
+    s = scenario.parse(given(("    hold: {update: completed}", "    kill: true")))
+    assert s.operations[0].gated and s.operations[0].hold is None
 
 
 def test_a_name_that_is_not_there_lists_the_library() -> None:

@@ -254,15 +254,30 @@ def test_a_name_means_a_file_of_the_library_and_a_wrong_one_lists_them() -> None
 def test_a_kind_s_options_can_be_given(kind: str, option: str) -> None:
     flags = {"partial_progress": "true", "starting_sequence": "false", "validated": "true"}
     value = {"strategy": "sort", "older_than": "2m", **flags}.get(option, "2")
-    text = f"{GOOD.partition('operations:')[0]}operations:\n  {kind}: {{{option}: {value}}}\n"
+    writers = "" if KINDS[kind].in_spark else "writers: {flink: 1}\n"
+    text = f"{GOOD.partition('operations:')[0]}{writers}operations:\n  {kind}: {{{option}: {value}}}\n"
     assert option in parse(text, "w.yaml").operations[kind].options()
 
 
+def test_an_operation_that_no_writer_can_do_is_refused_with_the_engines_that_can() -> None:
+    head, _, _ = GOOD.partition("operations:")
+    with pytest.raises(WorkloadError) as error:
+        parse(f"{head}operations:\n  insert: 1\n  upsert: 1\n", "w.yaml")
+    assert "operations: no writer of phase main can do upsert on orders; engines that can: flink" in str(error.value)
+    assert parse(f"{head}operations:\n  insert: 1\n  upsert: 0\n", "w.yaml")
+
+
+def test_the_nemesis_cannot_do_what_spark_cannot() -> None:
+    faults = "nemesis: {faults: [{verb: maintain, do: upsert}]}\n"
+    with pytest.raises(WorkloadError, match="do: the nemesis's own writer is Spark's, which cannot do upsert"):
+        parse(GOOD + faults, "w.yaml")
+
+
 def test_mixed_uses_every_operation_but_those_that_need_more_and_those_that_take_acknowledged_commits_back() -> None:
-    """Those on two tables need two; those by transaction need a REST catalog; a compaction or a copy-on-write statement can bring back
-    the rows of an equality delete."""
+    """Those on two tables need two; those by transaction need a REST catalog; Spark cannot do upsert; a compaction or a copy-on-write
+    statement can bring back the rows of an equality delete."""
     others = {"rollback", "remove-orphan-files", "replace-table", "transfer", "read-both"}
-    others |= {k for k, kind in KINDS.items() if kind.by_transaction}
+    others |= {k for k, kind in KINDS.items() if kind.by_transaction or not kind.in_spark}
     others |= {"equality-delete", "equality-upsert"}
     assert set(KINDS) - set(load(find("mixed")).operations) == others
 

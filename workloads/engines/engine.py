@@ -154,6 +154,8 @@ class Engine:
     ``checkers.conflicts.predicted``."""
     marks: ClassVar[bool] = False
     """Whether its snapshots carry the operation's id in their summary."""
+    several: ClassVar[bool] = False
+    """Whether one commit of it can add several snapshots, of which only the last is ever current."""
     catalogs: ClassVar[frozenset[str] | None] = None
     """Values of ``type`` in the properties of Iceberg's Java client that it can reach; None: every catalog."""
     definite: ClassVar[frozenset[str]] = frozenset()
@@ -187,6 +189,8 @@ class Guest(Engine, ABC):
 
     needs: ClassVar[str | None] = None
     """What ``compose.install.engines`` installs for it when it is first needed; None: it runs with what every run has."""
+    imports_pyspark: ClassVar[bool] = False
+    """Whether its process imports pyspark, which must be that of the run's Iceberg release."""
 
     @abstractmethod
     def open(self, access: Access) -> Client:

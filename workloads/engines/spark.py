@@ -15,7 +15,7 @@ class Spark(Engine):
     marks = True
 
     def can(self, f: str, table: TableSpec) -> bool:
-        return f in KINDS
+        return f in KINDS and KINDS[f].in_spark
 
     def promise(self, f: str, table: TableSpec) -> Promise:
         """``write.<command>.isolation-level`` in the table's own properties overrides its ``isolation``; Iceberg ignores its case

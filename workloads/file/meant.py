@@ -69,7 +69,6 @@ OTHER_WORDS: Mapping[str, tuple[str, ...]] = {
     "crash": ("kill", "crashes"),
     "isolate": ("partition",),
     # kinds of operations
-    "upsert": ("merge-upsert",),
     "compact": ("rewrite-data-files",),
     "compaction": ("rewrite-data-files",),
     "optimize": ("rewrite-data-files",),

@@ -72,6 +72,8 @@ class Step(_Model):
         after: steps and moments that it waits for before it is invoked.
         hold: steps and moments until which its first commit is held.
         fault: what happens to its first commit (``answer`` when no verb is given: it is applied, then answered with an error).
+        kill: whether its writer's process is killed at the end of ``hold``, before the commit goes on or the fault is told; the writer is
+            replaced before its next operation.
         at: the kind of request to hold or fault, if not the commit.
         nth: which of its requests of that kind, from 1. A transfer first stages two commits, then publishes them.
         service: the service that the request goes to; ``database``: the catalog server's own.
@@ -86,6 +88,7 @@ class Step(_Model):
     after: When | None = None
     hold: When | None = None
     fault: Annotated[Fault, BeforeValidator(_fault)] | None = None
+    kill: bool = False
     at: RequestKind = "commit"
     nth: Annotated[int, Field(ge=1, le=100)] = 1
     service: Service = "catalog"
@@ -94,7 +97,7 @@ class Step(_Model):
     @property
     def gated(self) -> bool:
         """Whether the gate stops its commit."""
-        return self.hold is not None or self.fault is not None
+        return self.hold is not None or self.fault is not None or self.kill
 
     @property
     def late(self) -> bool:
@@ -249,6 +252,12 @@ def problems(s: Scenario) -> Iterator[Problem]:
                 (*at, "fault", "verb"),
                 f"{o.fault.verb}: needs hold, such as {{{o.name}: completed}}: until when the commit is late",
             )
+        if o.kill and o.late:
+            verb = o.fault.verb if o.fault else ""
+            yield (
+                (*at, "kill"),
+                f"kill: {verb} answers {o.name} before it is held, so its writer may be further by then",
+            )
     for n, name in s.engines.items():
         if name not in ENGINES:
             yield (("engines", str(n)), f"engines: {unknown('engine', name, ENGINES)}")
@@ -278,7 +287,7 @@ def _wait_problems(s: Scenario) -> Iterator[Problem]:
                 elif moment == "held" and other not in gated:
                     yield (
                         (*at, key, other),
-                        f"{key}: {other} has neither hold nor fault, so it never waits at the gate",
+                        f"{key}: {other} has no hold, fault or kill, so it never waits at the gate",
                     )
 
 

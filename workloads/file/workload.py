@@ -441,21 +441,35 @@ def _engine_problems(w: Workload) -> Iterator[Problem]:
             yield (("writers", name), f"writers: {unknown('engine', name, ENGINES)}")
     tables = {t.name: t for t in w.tables}
     for phase in w.resolved_phases():
-        for name in dict.fromkeys(w.engines[n] for n in w.members(phase) if w.engines[n] in ENGINES):
-            wanted = {
-                k: spec.tables or phase.tables or tuple(tables)
-                for k, spec in (phase.operations or {}).items()
-                if spec.weight
-            }
-            if not wanted.keys() <= KINDS.keys() or not all({*among} <= {*tables} for among in wanted.values()):
-                continue  # said elsewhere
-            if wanted and not any(ENGINES[name].can(k, tables[t]) for k, among in wanted.items() for t in among):
+        wanted = {
+            k: spec.tables or phase.tables or tuple(tables)
+            for k, spec in (phase.operations or {}).items()
+            if spec.weight
+        }
+        if not wanted.keys() <= KINDS.keys() or not all({*among} <= {*tables} for among in wanted.values()):
+            continue  # said elsewhere
+        present = [name for name in dict.fromkeys(w.engines[n] for n in w.members(phase)) if name in ENGINES]
+        idle = [k for k in wanted if present and not any(_can(name, k, wanted[k], tables) for name in present)]
+        for kind in idle:
+            others = [name for name in ENGINES if _can(name, kind, wanted[kind], tables)]
+            yield (
+                ("operations", kind),
+                f"operations: no writer of phase {phase.name} can do {kind} on {', '.join(wanted[kind])}; engines that can: "
+                f"{', '.join(others) or 'none'}",
+            )
+        for name in present:
+            if len(idle) < len(wanted) and not any(_can(name, k, among, tables) for k, among in wanted.items()):
                 can = [k for k in KINDS if any(ENGINES[name].can(k, t) for t in w.tables)]
                 yield (
                     ("writers", name),
                     f"writers: {name} can do none of the operations of phase {phase.name}: {', '.join(wanted)}; it can do "
                     f"{', '.join(can) or 'nothing on these tables'}",
                 )
+
+
+def _can(engine: str, f: str, among: tuple[str, ...], tables: Mapping[str, TableSpec]) -> bool:
+    """Whether an engine can do a kind of operation on one of the tables."""
+    return any(ENGINES[engine].can(f, tables[t]) for t in among)
 
 
 def property_problems(tables: tuple[TableSpec, ...]) -> Iterator[Problem]:
@@ -501,6 +515,8 @@ def _nemesis_problems(w: Workload) -> Iterator[Problem]:
             yield ((*at, "whose"), f"whose: no writer is {fault.whose}'s; allowed: {allowed}")
         if fault.do is not None and fault.do not in KINDS:
             yield ((*at, "do"), f"do: {unknown('operation', fault.do, KINDS)}")
+        elif fault.do is not None and not KINDS[fault.do].in_spark:
+            yield ((*at, "do"), f"do: the nemesis's own writer is Spark's, which cannot do {fault.do}")
 
 
 LIBRARY = Path(__file__).parents[1]

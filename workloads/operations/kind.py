@@ -204,6 +204,8 @@ class Kind(ABC):
     """Whether it writes equality delete files, which no statement of Spark does."""
     means_the_same_everywhere: ClassVar[bool] = False
     """Whether its effect is the same in every state, because it reads nothing."""
+    in_spark: ClassVar[bool] = True
+    """Whether Spark can execute it; if not, it has no statements, and only other engines' writers get it (``workloads.engines``)."""
     two_tables: ClassVar[bool] = False
     """Whether it also uses a second table, named by its argument ``into`` or ``and``."""
     by_transaction: ClassVar[bool] = False
@@ -254,7 +256,7 @@ class Kind(ABC):
 
     @abstractmethod
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
-        """The SQL to run, in order; the last one that writes is the operation's commit."""
+        """The SQL to run, in order; the last one that writes is the operation's commit. Empty if Spark cannot execute it."""
 
     @abstractmethod
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:

@@ -1,0 +1,194 @@
+"""PyIceberg: Iceberg's Python client, which plans, writes and commits in the writer's own process.
+
+It copies on write, whatever the table's mode. A change of rows is an ``overwrite`` with a filter: PyIceberg has no UPDATE, so an update
+reads the rows that the filter selects and overwrites them in one transaction, which validates that filter against later commits. One
+transaction can add two or three snapshots (rows dropped, rows rewritten, rows added) in one metadata version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from workloads.engines.engine import Access, ErrorChain, Guest, Level, Promise
+from workloads.operations.kind import Arguments, id_list, new_rows
+from workloads.operations.kinds import KINDS
+from workloads.tables import COLUMNS, Row, State, TableSpec
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table, Transaction
+
+RELEASE = "https://github.com/apache/iceberg-python/blob/pyiceberg-0.12.0/pyiceberg/"
+VALIDATES = f"{RELEASE}table/update/snapshot.py: _SnapshotProducer._validate_concurrency"
+DELETES = ("delete", "delete-partition")
+READS = ("read", "read-key", "read-snapshot")
+CHANGES = (
+    "delete-where",
+    *(f"update-{column}{where}" for column in ("register", "counter", "append") for where in ("", "-where")),
+)
+"""PyIceberg's filters have no arithmetic, so a DELETE by parity is a change like an UPDATE."""
+DEFINITE_TEXT = re.compile(r"connection to server at .* failed|Failed to establish a new connection")
+"""psycopg2, urllib3: there was no connection on which a commit could have gone."""
+
+
+class Unstaged(Exception):
+    """The operation failed before its commit: the innermost cause of its error."""
+
+
+class _Client:
+    def __init__(self, access: Access) -> None:
+        from pyiceberg.catalog import load_catalog
+
+        own = (k.split(".")[3] for k in access.spark if k.startswith("spark.sql.catalog."))
+        self._catalog = load_catalog(
+            next(own, access.catalog),  # a row of the JDBC catalog names its catalog
+            **{
+                "s3.endpoint": access.s3,
+                "s3.access-key-id": access.access_key,
+                "s3.secret-access-key": access.secret_key,
+                "s3.region": access.region,
+                **(access.pyiceberg or {}),
+            },
+        )
+
+    def execute(self, op: str, f: str, value: Arguments, table: TableSpec, identifier: tuple[str, str]) -> Any:
+        try:
+            loaded = self._catalog.load_table(identifier)
+            if f in READS:
+                return _read(loaded, f, value)
+            change = loaded.transaction()
+            _stage(loaded, change, op, f, value, table)
+        except Exception as e:
+            _innermost(e).__cause__ = Unstaged("it was not committed yet")
+            raise
+        change.commit_transaction()
+        return None
+
+    def alive(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._catalog.close()
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return error
+
+
+def _rows(table: Table, **scan: Any) -> list[Row]:
+    arrow = table.scan(selected_fields=COLUMNS, **scan).to_arrow()
+    return [Row(*r) for r in zip(*(arrow[c].to_pylist() for c in COLUMNS), strict=True)]
+
+
+def _read(table: Table, f: str, value: Arguments) -> Any:
+    if f == "read-snapshot":
+        entries = [e for e in table.inspect.history().to_pylist() if e["is_current_ancestor"]]
+        entries.sort(key=lambda e: e["made_current_at"], reverse=True)
+        snapshot = entries[: int(value["back"]) + 1][-1]["snapshot_id"]
+        return {"snapshot": snapshot, "rows": [list(r) for r in _rows(table, snapshot_id=snapshot)]}
+    where = f"id = {int(value['id'])}" if f == "read-key" else "true"
+    return [list(r) for r in _rows(table, row_filter=where)]
+
+
+def _frame(rows: Iterable[Row]) -> Any:
+    import pyarrow as pa
+
+    types = {"id": pa.int64(), "val": pa.string(), "cnt": pa.int64(), "log": pa.string(), "part": pa.int32()}
+    return pa.Table.from_pylist([r._asdict() for r in rows], schema=pa.schema(types.items()))
+
+
+def _selected(f: str, value: Arguments, table: TableSpec) -> str:
+    """What an operation selects, as far as PyIceberg has words for it: its keys, its partition, or everything."""
+    taken = KINDS[f].touches(value, table)
+    if taken.whole:
+        return "true"
+    if taken.predicate is not None:
+        return f"part = {taken.predicate[0]}"
+    return f"part = {min(taken.parts)}" if taken.parts else f"id IN ({id_list(taken.ids)})"
+
+
+def _stage(loaded: Table, change: Transaction, op: str, f: str, value: Arguments, table: TableSpec) -> None:
+    """Write the files of an operation's snapshots, and put these into the transaction."""
+    marks = {"icequake-op": op}
+    if f == "insert":
+        change.append(_frame(new_rows(value, op, table)), snapshot_properties=marks)
+    elif f == "upsert":
+        change.upsert(_frame(new_rows(value, op, table)), join_cols=["id"], snapshot_properties=marks)
+    elif f == "overwrite-partitions":
+        change.dynamic_partition_overwrite(_frame(new_rows(value, op, table)), snapshot_properties=marks)
+    elif f == "overwrite-where":
+        change.overwrite(_frame(new_rows(value, op, table)), _selected(f, value, table), snapshot_properties=marks)
+    elif f in DELETES:
+        change.delete(_selected(f, value, table), snapshot_properties=marks)
+    else:
+        selected = _selected(f, value, table)
+        state = State(_rows(loaded, row_filter=selected))
+        removed, added = KINDS[f].writeset(state, value, op, table)
+        if removed or added:
+            state.apply(removed, added)
+            change.overwrite(_frame(state), selected, snapshot_properties=marks)
+
+
+class PyIceberg(Guest):
+    """PyIceberg with its Arrow reader and writer.
+
+    It validates only when its first commit was refused because the base had moved; before that, the catalog compares the base.
+    """
+
+    name = "pyiceberg"
+    title = "PyIceberg"
+    marks = True
+    several = True
+    catalogs = frozenset({"rest", "jdbc", "hive"})
+    promises: ClassVar[Mapping[str, Promise]] = {
+        "insert": Promise("serializable", source=f"{RELEASE}table/update/snapshot.py: _FastAppendFiles"),
+        **{kind: Promise(source=VALIDATES) for kind in (*DELETES, *CHANGES, "overwrite-where", "overwrite-partitions")},
+        "upsert": Promise(blind_append=True, source=f"{RELEASE}table/__init__.py: Transaction.upsert"),
+        **{kind: Promise("serializable", source=f"{RELEASE}table/__init__.py: DataScan") for kind in READS},
+    }
+    definite = frozenset(
+        {
+            f"{Unstaged.__module__}.{Unstaged.__qualname__}",
+            *(
+                f"pyiceberg.exceptions.{name}"
+                for name in (
+                    *("CommitFailedException", "ValidationException", "NoSuchTableError"),
+                    *("BadRequestError", "UnauthorizedError", "ForbiddenError"),
+                )
+            ),
+        }
+    )
+    conflicts = frozenset({"pyiceberg.exceptions.CommitFailedException", "pyiceberg.exceptions.ValidationException"})
+
+    def open(self, access: Access) -> _Client:
+        return _Client(access)
+
+    def can(self, f: str, table: TableSpec) -> bool:
+        """It reads version 3 and cannot write it (``write_manifest_list``); nothing is dynamic where there are no partitions."""
+        if f in READS:
+            return True
+        return f in self.promises and table.format_version < 3 and (f != "overwrite-partitions" or table.partitioned)
+
+    def promise(self, f: str, table: TableSpec) -> Promise:
+        """``delete()`` asks for the level of DELETE, ``overwrite()`` and what is built on it for that of UPDATE
+        (``TableMetadata.isolation_level``); the plan of a delete is kept for its retries, so nothing is evaluated at the commit."""
+        told = super().promise(f, table)
+        if told.level is not None:
+            return told
+        command = "delete" if f in DELETES else "update"
+        named = table.properties.get(f"write.{command}.isolation-level", table.isolation)
+        level: Level = "snapshot" if named == "snapshot" else "serializable"
+        return replace(told, level=level)
+
+    def outcome(self, f: str, error: ErrorChain) -> Literal["fail", "info"]:
+        """Whatever goes wrong before the commit has no effect. What the commit raises leaves open what became of it, unless the
+        catalog refused it (409, 400, 401, 403) or PyIceberg did (a validation), or no connection to the catalog came about."""
+        if any(name.endswith("CommitStateUnknownException") for name, _ in error):
+            return super().outcome(f, ())
+        if any(DEFINITE_TEXT.search(text) for _, text in error):
+            return "fail"
+        return super().outcome(f, error)
