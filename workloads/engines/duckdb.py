@@ -1,94 +1,208 @@
-"""DuckDB: an embedded engine, which commits by ``POST /v1/transactions/commit`` of a REST catalog."""
+"""DuckDB: an embedded engine, whose Iceberg extension reaches every catalog by its REST interface.
+
+What is said here of its code is true of release 1.5.5, whose Iceberg extension is commit 45163a28 of duckdb/duckdb-iceberg.
+
+* **It validates nothing and builds no commit anew.** A transaction requires that main of each table that it changed is still at the snapshot
+  that it began with, whatever it did there, and fails otherwise. All its changes are one request, ``POST /v1/transactions/commit``; with
+  ``disable_multi_table_commit``, or if the server does not list that endpoint, they are one request for each table.
+* **It sends a request up to four times**: after an error of the connection and after 408, 418, 429, 500, 503 and 504, a POST too
+  (``HTTPUtil::RunRequestWithRetry``). If the catalog had applied the first one, the next is answered 409, and the transaction fails.
+* **It deletes the files of a transaction that failed** (``IcebergTransaction::CleanupFiles``), also if the catalog may have applied it.
+* **It reads by its clock**: main as of the beginning of the transaction, by the time stamps of the table's snapshot log.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from workloads.engines.engine import Access, Commit, Guest, Promise
-from workloads.operations.kind import Arguments
+from workloads.engines.engine import Access, Commit, ErrorChain, Guest, Promise
+from workloads.operations.kind import ROWS, Arguments
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
-if TYPE_CHECKING:
-    pass
-
 CATALOG = "c"
-REFUSED = "branch main has changed"
+ATTACH, SET = "duckdb.attach.", "duckdb.set."
+"""Catalog properties that are options of ATTACH, or settings."""
+_CODE = "https://github.com/duckdb/duckdb-iceberg/blob/45163a28/src/catalog/rest"
+COMMITS = f"{_CODE}/transaction/iceberg_transaction.cpp (IcebergTransaction::GetTransactionRequest)"
+READS = f"{_CODE}/catalog_entry/table/iceberg_table_information.cpp (IcebergTableInformation::GetSnapshotLookup)"
+
+CAN = (
+    *("insert", "insert-select", "update-register", "update-counter", "update-append"),
+    *("update-register-where", "update-counter-where", "update-append-where", "transfer"),
+    *("delete", "delete-where", "delete-partition", "merge-upsert", "merge-insert", "merge-update", "merge-delete"),
+    *("read", "read-key", "read-snapshot", "read-both", "add-column", "widen-column", "set-property", "upgrade"),
+)
+APPENDS = ("insert", "insert-select", "merge-insert")
+TRANSLATIONS = (
+    (re.compile(r"\b(\d+)L\b"), r"\1"),
+    (re.compile(r"\bpmod\((\w+), (\d+)\)"), r"((\1 % \2) + \2) % \2"),
+    (re.compile(r"\bFROM VALUES (\(.*?\)) AS\b"), r"FROM (VALUES \1) AS"),
+    (re.compile(r"(\bADD COLUMN .*) COMMENT '[^']*'$"), r"\1"),
+    (re.compile(r"\bSET TBLPROPERTIES\b"), "SET"),
+)
+"""What Spark's SQL has and DuckDB's has not: BIGINT literals, ``pmod``, VALUES as a table, a comment in ADD COLUMN, the name of SET."""
+
+COMMITTING = "Failed to commit"
+"""In the message of every error of a COMMIT (``TransactionContext::Commit``); other errors came before."""
+REFUSED, JOINT = re.compile(r"status code \(\w+_4\d\d\)"), "/transactions/commit' "
+MOVED = "branch main has changed"
 """What a REST catalog says of the requirement ``assert-ref-snapshot-id``; DuckDB repeats it."""
-_CODE = "IcebergTransaction::GetTransactionRequest, IcebergTransaction::Commit (duckdb-iceberg, branch v1.5-variegata)"
-EXTENSIONS = ("httpfs", "avro", "iceberg")
-_LONG = re.compile(r"\b(\d+)L\b")
-"""A BIGINT literal of Spark SQL."""
+CONFLICT = re.compile(r"status code \(Conflict_409\)|is already outdated\. Please restart")
+ANY_TIME = frozenset({"FatalException", "InternalException", "InterruptException", "OutOfMemoryException"})
+"""Classes of errors that can come at any moment, so that they leave a commit open."""
 
 
-class _Client:
+def translated(sql: str) -> str:
+    """A statement of Spark SQL, as the kinds of ``workloads.operations`` make them, in DuckDB's SQL."""
+    for pattern, replacement in TRANSLATIONS:
+        sql = pattern.sub(replacement, sql)
+    return sql
+
+
+class Connected:
+    """A connection to the catalog, which DuckDB calls :data:`CATALOG`."""
+
     def __init__(self, access: Access) -> None:
         import duckdb
 
+        properties = access.properties
         site = Path(duckdb.__file__).parents[1]
         self._duckdb = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-        for name in EXTENSIONS:
+        for name in ("httpfs", "avro", "iceberg"):
             found = next(site.glob(f"duckdb_extension_{name}/extensions/*/{name}.duckdb_extension"))
-            self._duckdb.execute(f"LOAD '{found}'")
-        host = access.s3.partition("://")[2]
-        self._duckdb.execute(
-            f"CREATE SECRET (TYPE s3, KEY_ID '{access.access_key}', SECRET '{access.secret_key}', ENDPOINT '{host}', "
-            f"USE_SSL {str(access.s3.startswith('https')).lower()}, URL_STYLE 'path', REGION '{access.region}')"
-        )
+            self._duckdb.execute(f"LOAD {_quoted(str(found))}")
+        for name, value in _named(properties, SET).items():
+            self._duckdb.execute(f"SET {name} = {_quoted(value)}")
+        scheme, _, host = access.s3.partition("://")
+        store = {"endpoint": host, "region": access.region, "use_ssl": str(scheme == "https"), "url_style": "path"}
+        store |= {"key_id": access.access_key, "secret": access.secret_key}
+        self._duckdb.execute(f"CREATE SECRET (TYPE s3, {_options(store)})")
+        user, _, password = properties.get("credential", "").rpartition(":")
+        given = {"token": "token", "oauth2-server-uri": "oauth2_server_uri", "scope": "oauth2_scope"}
+        login = {"client_id": user, "client_secret": password} | {v: properties.get(k, "") for k, v in given.items()}
+        login = {k: v for k, v in login.items() if v} or {"authorization_type": "none"}
+        options = {"endpoint": properties["uri"], "access_delegation_mode": "none", **login}
         # DuckDB takes a URL for a file of somebody else's, and attaches it read-only.
-        warehouse = access.properties.get("warehouse", "").rpartition("/")[2]
-        self._duckdb.execute(
-            f"ATTACH '{warehouse}' AS {CATALOG} (TYPE iceberg, ENDPOINT '{access.properties['uri']}', "
-            "AUTHORIZATION_TYPE 'none', ACCESS_DELEGATION_MODE 'none')"
-        )
+        warehouse = _quoted(properties.get("warehouse", "").rpartition("/")[2])
+        attached = _options(options | _named(properties, ATTACH))
+        self._duckdb.execute(f"ATTACH {warehouse} AS {CATALOG} (TYPE iceberg, {attached})")
 
     def execute(self, op: str, f: str, value: Arguments, table: TableSpec, identifier: tuple[str, str]) -> Any:
-        result = None
-        for s in KINDS[f].statements(value, op, table):
-            sql = _LONG.sub(r"\1", s.sql.format_map({"table": f"{CATALOG}.{'.'.join(identifier)}"}))
-            rows = self._duckdb.execute(sql).fetchall()
-            if s.result:
-                result = [list(r) for r in rows]
-        return result
+        kind, place = KINDS[f], f"{CATALOG}.{identifier[0]}"
+        own, other = f"{place}.{table.name}", f"{place}.{kind.second(value)}"
+        statements = kind.statements(value, op, table)
+        if f == "transfer":
+            parts = zip((statements[0].action or {})["parts"], (own, other), strict=True)
+            joint = self._at_once([sql.format().format(at=t) for (_, sql), t in parts])
+            return [["one transaction" if joint else "one after the other"]]  # the words of harness.writers.two_tables
+        if f == "read-both":
+            first, second, again = (self._history(t)[0] for t in (own, other, own))
+            sides = (f"{n}, {ROWS} FROM {t} AT (VERSION => {s})" for n, t, s in ((0, own, first), (1, other, second)))
+            rows = self.sql(" UNION ALL ".join(f"SELECT {side}" for side in sides))
+            return {"first": first, "second": second, "again": again, "rows": rows}
+        if f == "read-snapshot":
+            snapshot = self._history(own)[: int(value["back"]) + 1][-1]
+            return {"snapshot": snapshot, "rows": self.sql(f"SELECT {ROWS} FROM {own} AT (VERSION => {snapshot})")}
+        done = [(s, self.sql(translated(s.sql).format(table=own))) for s in statements]
+        return next((rows for s, rows in done if s.result), None)
+
+    def sql(self, sql: str) -> list[list[Any]]:
+        return [list(row) for row in self._duckdb.execute(sql).fetchall()]
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Whatever is executed within is one transaction."""
+        self._duckdb.execute("BEGIN")
+        try:
+            yield
+            self._duckdb.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(Exception):  # a failed COMMIT leaves nothing to roll back
+                self._duckdb.execute("ROLLBACK")
+            raise
+
+    def _at_once(self, statements: list[str]) -> bool:
+        """Run statements as one transaction; whether that was one request, by DuckDB's log of them."""
+        self._duckdb.execute("CALL enable_logging('HTTP')")
+        try:
+            with self.transaction():
+                for sql in statements:
+                    self._duckdb.execute(sql)
+            sent = self.sql("SELECT request.url FROM duckdb_logs_parsed('HTTP') WHERE request.type = 'POST'")
+            return all(url.endswith("/transactions/commit") for (url,) in sent)
+        finally:
+            self._duckdb.execute("CALL disable_logging()")
+            self._duckdb.execute("CALL truncate_duckdb_logs()")
+
+    def _history(self, table: str) -> list[int]:
+        """The snapshots of main as the catalog has it now, newest first. Raises ValueError if there is none."""
+        metadata = json.loads(self.sql(f"SELECT metadata::JSON FROM iceberg_load_table_response('{table}')")[0][0])
+        parents = {s["snapshot-id"]: s.get("parent-snapshot-id") for s in metadata.get("snapshots", ())}
+        line = [metadata.get("current-snapshot-id")]
+        while line[-1] in parents:
+            line.append(parents[line[-1]])
+        if len(line) == 1:
+            raise ValueError(f"{table} has no snapshot yet; give it seed_rows")
+        return line[:-1]
 
     def alive(self) -> bool:
-        return True
+        try:  # after a fatal error the database answers nothing any more
+            return self.sql("SELECT 1") == [[1]]
+        except Exception:
+            return False
 
     def close(self) -> None:
         self._duckdb.close()
 
 
+def _named(properties: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {k.removeprefix(prefix): v for k, v in properties.items() if k.startswith(prefix)}
+
+
+def _options(options: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {_quoted(value)}" for name, value in options.items())
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
 class DuckDB(Guest):
-    """DuckDB's Iceberg extension. A commit requires that main has not moved since the transaction began."""
+    """DuckDB's Iceberg extension. It has no INSERT OVERWRITE, no procedure, and no way to set a snapshot's properties."""
 
     name = "duckdb"
     title = "DuckDB"
     needs = "duckdb"
     catalogs = frozenset({"rest"})
     promises: ClassVar[Mapping[str, Promise]] = {
-        kind: Promise("serializable")
-        for kind in (
-            "insert",
-            "update-register",
-            "update-counter",
-            "update-append",
-            "delete",
-            "merge-upsert",
-            "read",
-            "read-key",
-        )
+        name: Promise("serializable", source=COMMITS if KINDS[name].commits else READS) for name in CAN
     }
-
     commits: ClassVar[Mapping[str, Commit]] = {
-        "insert": Commit("appends", {"main": REFUSED}, retries=False, source=_CODE),
-        **{
-            kind: Commit("position deletes", {"main": REFUSED}, retries=False, source=_CODE)
-            for kind in ("update-register", "update-counter", "update-append", "delete", "merge-upsert")
-        },
+        name: Commit("appends" if name in APPENDS else "position deletes", {"main": MOVED}, False, source=COMMITS)
+        for name in CAN
+        if KINDS[name].writes and not KINDS[name].two_tables
     }
 
-    def open(self, access: Access) -> _Client:
-        return _Client(access)
+    def can(self, f: str, table: TableSpec) -> bool:
+        """It writes position deletes, in version 3 deletion vectors. Only a DELETE asks a property first, ``write.delete.mode``."""
+        mode = table.properties.get("write.delete.mode", table.mode)
+        return f in self.promises and (mode == "merge-on-read" or not KINDS[f].deletes)
+
+    def outcome(self, f: str, error: ErrorChain) -> Literal["fail", "info"]:
+        """No effect have errors before a COMMIT, and a COMMIT answered with 4xx. But a transfer of several requests may be in one table."""
+        name, text = error[0]
+        early = name.startswith("_duckdb.") and name.rpartition(".")[2] not in ANY_TIME and COMMITTING not in text
+        refused = REFUSED.search(text) is not None and (f != "transfer" or JOINT in text)
+        return "fail" if early or refused or (f in KINDS and not KINDS[f].commits) else "info"
+
+    def conflict(self, error: ErrorChain) -> str | None:
+        return next((name.rpartition(".")[2] for name, text in error if CONFLICT.search(text)), None)
+
+    def open(self, access: Access) -> Connected:
+        return Connected(access)
