@@ -249,7 +249,6 @@ def _between(key: int, low: int, high: int) -> bool:
 
 def _broken(cell: Cell, key: int, mine: Effect, y: Effect) -> set[Rule]:
     """The rules against which Y's commit offends, if X's engine has them (``workloads.engines.engine.Rule``)."""
-    inside = [any(_between(k, *_range(FILES[name])) for name in mine.removed) for k in y.equality]
     found: dict[Rule, bool] = {
         "main": True,
         "added data": cell.isolation == "serializable"
@@ -258,7 +257,8 @@ def _broken(cell: Cell, key: int, mine: Effect, y: Effect) -> set[Rule]:
         "removed data": any(_between(key, *_range(FILES[name])) for name in y.removed),
         "new deletes": bool(y.deletes) or key in y.equality,  # position deletes have no bounds of the key
         "replaced files": bool(mine.removed & y.removed),
-        "deletes of replaced files": bool(mine.removed & y.deletes) or any(inside),
+        "deletes of replaced files": bool(mine.removed & y.deletes)
+        or (key in y.equality and any(_may_have(name, key) for name in mine.removed)),
     }
     return {rule for rule, broken in found.items() if broken}
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from workloads.engines.engine import Access, Guest, GuestError, Promise
+from workloads.engines.engine import Access, Commit, Guest, GuestError, Promise
 from workloads.operations.kind import Arguments, new_rows
 from workloads.tables import TableSpec
 
@@ -148,6 +148,13 @@ class Flink(Guest):
             at_commit=True,
             source="apache-iceberg-1.11.0, IcebergFilesCommitter.commitDeltaTxn: newRowDelta without validations; equality "
             "deletes apply to all data of smaller sequence numbers",
+        ),
+    }
+    commits: ClassVar[Mapping[str, Commit]] = {
+        "insert": Commit("appends", source="apache-iceberg-1.11.0, IcebergFilesCommitter.commitDeltaTxn: newAppend"),
+        "upsert": Commit(
+            "equality deletes",
+            source="apache-iceberg-1.11.0, IcebergFilesCommitter.commitDeltaTxn: newRowDelta without validations",
         ),
     }
     definite = frozenset({NOT_HANDED_OVER})

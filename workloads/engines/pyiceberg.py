@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from workloads.engines.engine import Access, ErrorChain, Guest, Level, Promise
+from workloads.engines.engine import Access, Commit, ErrorChain, Guest, Level, Promise, Rule
 from workloads.operations.kind import Arguments, id_list, new_rows
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, Row, State, TableSpec
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 RELEASE = "https://github.com/apache/iceberg-python/blob/pyiceberg-0.12.0/pyiceberg/"
 VALIDATES = f"{RELEASE}table/update/snapshot.py#L462"
 """``_SnapshotProducer._validate_concurrency``."""
+RULES: Mapping[Rule, str] = {
+    "added data": "Added data files were found matching the filter",
+    "new deletes": "Found new conflicting delete files that can apply to records matching",
+    "removed data": "Deleted data files were found matching the filter",
+    "replaced files": "Data files were concurrently deleted",
+    "deletes of replaced files": "Cannot commit, found new delete for replace data file",
+}
 DELETES = ("delete", "delete-partition")
 READS = ("read", "read-key", "read-snapshot")
 CHANGES = (
@@ -150,6 +157,10 @@ class PyIceberg(Guest):
         **{kind: Promise(source=VALIDATES) for kind in (*DELETES, *CHANGES, "overwrite-where", "overwrite-partitions")},
         "upsert": Promise(blind_append=True, source=f"{RELEASE}table/__init__.py#L842"),
         **{kind: Promise("serializable", source=f"{RELEASE}table/__init__.py#L2397") for kind in READS},
+    }
+    commits: ClassVar[Mapping[str, Commit]] = {
+        "insert": Commit("appends", source=f"{RELEASE}table/update/snapshot.py#L683"),
+        **{kind: Commit("rewritten files", RULES, source=VALIDATES) for kind in ("delete", "upsert", *CHANGES)},
     }
     definite = frozenset(
         {

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from workloads.engines.engine import Access, Guest, Promise
+from workloads.engines.engine import Access, Commit, Guest, Promise
 from workloads.operations.kind import Arguments, new_rows
 from workloads.tables import SQL_COLUMNS, TableSpec
 
@@ -164,6 +164,10 @@ class Stream(Guest):
         "insert": Promise(
             "serializable", source=f"{SINK}$BaseStreamingWrite.commit at apache-iceberg-1.12.0: an epoch once"
         ),
+    }
+
+    commits: ClassVar[Mapping[str, Commit]] = {
+        "insert": Commit("appends", source="apache-iceberg-1.12.0, SparkWrite$StreamingAppend.doCommit: newFastAppend"),
     }
 
     def open(self, access: Access) -> _Client:
