@@ -62,7 +62,7 @@ def test_writers_are_a_number_or_engines(text: str, engines: tuple[str, ...]) ->
             "w.yaml:2: writers: duckdb can do none of the operations of phase main: rewrite-data-files; it can do insert",
         ),
         (
-            ("length: {ops: 90}", "phases: [{name: a, length: {ops: 3}, writers: {duckdb: 2}}]"),
+            ("length: {ops: 90}", "phases: [{name: a, length: {ops: 3}, writers: {spark: 1, duckdb: 2}}]"),
             "w.yaml:3: writers: the workload has only 1 of duckdb; raise writers at the top",
         ),
         (
