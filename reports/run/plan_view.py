@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -90,6 +91,7 @@ _SHOWN_ELSEWHERE = frozenset(
         "catalog",
         "seed",
         "writers",
+        "engines",
         "scenario",
     )
 )
@@ -105,6 +107,11 @@ def plan_rest(run: Stored) -> list[tuple[str, str]]:
         for k, v in list(said.items())[:40]
         if k not in _SHOWN_ELSEWHERE and v not in (None, {}, [], ())
     ]
+
+
+def engines_of(run: Stored) -> str:
+    """How many writers each engine has: ``2 spark · 1 duckdb``; empty if all are Spark's."""
+    return " · ".join(f"{n} {name}" for name, n in Counter(run.plan.engines).items())
 
 
 def timings_of(run: Stored) -> list[dict[str, Any]]:

@@ -133,9 +133,9 @@ def timeline(
         )
         for k, o in enumerate(shown)
     ]
-    return Timeline(
-        tuple(str(lane) for lane in lanes), tuple(boxes), tuple(times), tuple(cuts), at, len(shown), len(operations)
-    )
+    engines = {lane_of(o, writers): o.engine for o in shown if o.mixed}
+    heads = tuple(f"{lane} {engines[lane]}" if lane in engines else str(lane) for lane in lanes)
+    return Timeline(heads, tuple(boxes), tuple(times), tuple(cuts), at, len(shown), len(operations))
 
 
 def _second(o: Operation) -> str:
