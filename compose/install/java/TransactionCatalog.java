@@ -16,6 +16,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CleanableFailure;
 import org.apache.iceberg.exceptions.CommitStateUnknownException;
 import org.apache.iceberg.rest.Endpoint;
+import org.apache.iceberg.rest.ErrorHandler;
 import org.apache.iceberg.rest.ErrorHandlers;
 import org.apache.iceberg.rest.HTTPClient;
 import org.apache.iceberg.rest.RESTCatalog;
@@ -103,7 +104,7 @@ public final class TransactionCatalog extends RESTCatalog {
       sent[0] = String.join("/", List.of(segments).subList(0, n - 4)) + "/transactions/commit";
       sent[1] = new CommitTransactionRequest(List.of(change));
       sent[2] = null;
-      sent[4] = orNoSuchEndpoint(handler(arguments[4]));
+      sent[4] = new OrNoSuchEndpoint(handler(arguments[4]));
       called(client, method, sent);
       try {
         Map<String, String> headers = new HashMap<>(headers(arguments[3]));
@@ -120,8 +121,24 @@ public final class TransactionCatalog extends RESTCatalog {
     return request.requirements().stream().anyMatch(r -> r instanceof UpdateRequirement.AssertTableDoesNotExist);
   }
 
-  private static Consumer<ErrorResponse> orNoSuchEndpoint(Consumer<ErrorResponse> otherwise) {
-    return error -> {
+  /** The client asks an ErrorHandler, and no other consumer, to read the body of an error. */
+  private static final class OrNoSuchEndpoint extends ErrorHandler {
+    private final Consumer<ErrorResponse> otherwise;
+
+    OrNoSuchEndpoint(Consumer<ErrorResponse> otherwise) {
+      this.otherwise = otherwise;
+    }
+
+    @Override
+    public ErrorResponse parseResponse(int code, String body) {
+      if (otherwise instanceof ErrorHandler) {
+        return ((ErrorHandler) otherwise).parseResponse(code, body);
+      }
+      return ErrorResponse.builder().responseCode(code).withMessage(body).build();
+    }
+
+    @Override
+    public void accept(ErrorResponse error) {
       String type = String.valueOf(error.type());
       boolean noTable = type.equals("NoSuchTableException") || type.equals("NoSuchNamespaceException");
       int code = error.code();
@@ -129,7 +146,7 @@ public final class TransactionCatalog extends RESTCatalog {
         throw new NoSuchEndpoint("it answered " + code + " (" + type + "): " + error.message());
       }
       otherwise.accept(error);
-    };
+    }
   }
 
   private static Object called(RESTClient client, Method method, Object[] arguments) throws Throwable {
