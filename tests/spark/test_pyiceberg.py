@@ -18,8 +18,9 @@ catalog: {catalog}
 tables:
   - {{name: t, partitions: 2, seed_rows: 8}}
   - {{name: m, mode: merge-on-read, isolation: snapshot, partitioned: false, seed_rows: 8}}
+  - {{name: d, mode: merge-on-read, format_version: 3, seed_rows: 8}}
 writers: {{spark: 1, pyiceberg: 1}}
-length: {{ops: 40}}
+length: {{ops: 50}}
 operations: {{insert: 2, update-counter: 3, update-append: 2, delete: 1, delete-where: 1, overwrite-where: 1, read: 2, read-snapshot: 2}}
 allow: [{allow}]
 """
