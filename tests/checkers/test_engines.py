@@ -26,6 +26,7 @@ from checkers.retries import Retries
 from checkers.timeline import promise
 from checkers.timeline.timeline import named, timelines
 from tests.checkers.test_clean_histories import ENOUGH, tables, told
+from tests.checkers.test_linearizable_tables import Told, explained, small
 from tests.support.drawing import Drawing, row, verdict
 from tests.support.guests import PAPER, admit
 from tests.support.simulator import ALTERING, CLEAN, MIX, ROW_BY_ROW, Defects, Simulation, simulate
@@ -563,6 +564,84 @@ def test_attempts_are_the_requests_of_an_engine_that_does_not_count_them() -> No
     stats = Retries().check(e).stats
     assert stats["attempts"]["by_kind"] == {"insert": {"1": 2, "3": 1}}
     assert stats["wasted"]["attempts"] == 2 and stats["backoff_ms"]["committed"] == 0.0
+
+
+# --- what clients saw, against every order --------------------------------------------------------------------------------
+
+
+def of_several(level: Level, seed: int) -> tuple[Told, dict[str, str]]:
+    """A small history on one id whose operations are of several engines, and each operation's level."""
+    rng = Random(f"several/{level}/{seed}")
+    if seed % 2:  # whoever finds no row makes one: what two of them may do depends on their levels
+        t = small(level, seed, older=0.7, kinds=("merge-upsert", "merge-upsert", "delete"), first="merge-upsert")
+    else:
+        t = small(level, seed, older=0.4)
+    other = "strict" if level == "snapshot" else "loose"
+    by = {op: rng.choice(["spark", "loose", "strict", other, other, other]) for op in t.process}
+    t.events = [
+        replace(e, extra={"engine": by[str(e.op)]}) if e.type == "invoke" and by[str(e.op)] != "spark" else e
+        for e in t.events
+    ]
+    return t, {op: {"loose": "snapshot", "strict": "serializable"}.get(name, level) for op, name in by.items()}
+
+
+def judged_as_the_oracle_does(level: Level, seeds: range) -> int:
+    """How many of the histories one level for all would have judged otherwise."""
+    count = {True: 0, False: 0}
+    apart = 0
+    for seed in seeds:
+        t, levels = of_several(level, seed)
+        expected = explained(t, levels)
+        count[expected] += 1
+        apart += expected != explained(t)
+        assert t.verdict().valid is expected, (seed, levels, t.events)
+    assert min(count.values()) > len(seeds) / 20, count
+    return apart
+
+
+@pytest.mark.parametrize(
+    ("level", "engines", "valid"),
+    [
+        ("serializable", ("spark", "spark"), False),
+        ("serializable", ("spark", "duckdb"), False),
+        ("serializable", ("loose", "strict"), True),
+        ("serializable", ("spark", "loose"), True),
+        ("snapshot", ("spark", "spark"), True),
+        ("snapshot", ("spark", "duckdb"), True),
+        ("snapshot", ("duckdb", "strict"), False),
+    ],
+)
+def test_two_upserts_may_both_insert_if_one_of_them_may_have_scanned_before(
+    level: Level, engines: tuple[str, str], valid: bool
+) -> None:
+    t = Told(level)
+    for op in ("a", "b"):
+        t.invoke(op, "merge-upsert", ids=[1])
+    for op in ("a", "b"):
+        t.ok(op)
+    t.read("r", row(1, "a"), row(1, "b"))
+    by = dict(zip(("a", "b"), engines, strict=True))
+    t.events = [
+        replace(e, extra={"engine": by[str(e.op)]})
+        if e.type == "invoke" and by.get(str(e.op), "spark") != "spark"
+        else e
+        for e in t.events
+    ]
+    v = t.verdict()
+    assert v.valid is valid, v
+    if not valid and engines == ("duckdb", "strict"):
+        assert "Promised: serializable by DuckDB, serializable by Strict." in v.anomalies[0].explanation
+
+
+@pytest.mark.parametrize("level", ["serializable", "snapshot"])
+def test_small_histories_of_several_engines_are_judged_as_the_oracle_does(level: Level) -> None:
+    judged_as_the_oracle_does(level, range(400))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["serializable", "snapshot"])
+def test_many_histories_of_several_engines_are_judged_as_the_oracle_does(level: Level) -> None:
+    assert judged_as_the_oracle_does(level, range(400, 4000)) > 5
 
 
 # --- simulated ----------------------------------------------------------------------------------------------------------

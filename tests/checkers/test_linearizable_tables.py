@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -353,10 +354,14 @@ def steps_of(told: Told) -> list[Step]:
     ]
 
 
-def explained(told: Told) -> bool:
-    """Whether some order of scans and commits of the whole table explains every answer, as its level has it; by trying them all."""
+def explained(told: Told, levels: Mapping[str, str] | None = None) -> bool:
+    """Whether some order of scans and commits of the whole table explains every answer, as its level has it; by trying them all.
+
+    ``levels``: operation → its own level; the others have the table's.
+    """
     steps = steps_of(told)
     spec = told.spec
+    loose = [(levels or {}).get(str(e.op), spec.isolation) == "snapshot" for e, _ in steps]
 
     def means(n: int, state: State) -> WriteSet:
         invoked = steps[n][0]
@@ -374,11 +379,11 @@ def explained(told: Told) -> bool:
                 if state.rows() == sorted(Row(*r) for r in answer.value) and go(state, left - {n}, scanned):  # type: ignore[union-attr]
                     return True
                 continue
-            if spec.isolation == "snapshot" and n not in scanned:
+            if loose[n] and n not in scanned:
                 if go(state, left, {**scanned, n: means(n, state)}):
                     return True
                 continue
-            what = means(n, state) if spec.isolation == "serializable" else scanned[n]
+            what = scanned[n] if loose[n] else means(n, state)
             after = state.copy()
             try:
                 after.apply(what.removed, what.added)
@@ -412,22 +417,27 @@ SMALL = (
 )
 
 
-def small(level: Level, seed: int) -> Told:
-    """Up to six operations on one id, made by one order of commits; then one answer may be changed."""
+def small(level: Level, seed: int, older: float = 0.0, kinds: tuple[str, ...] = SMALL, first: str = "insert") -> Told:
+    """Up to six operations on one id, made by one order of commits; then one answer may be changed.
+
+    ``older``: share of the writes that commit what they meant when they were invoked, if the rows are still there.
+    """
     rng = Random(f"small/{level}/{seed}")
     t = Told(level, partitions=1)
     state, running, todo = State(), dict[str, list[Any]](), rng.randint(2, 6)
     answers: list[tuple[int, list[Row]]] = []
+    before: dict[str, State] = {}
     n = 0
     while n < todo or running:
         if n < todo and len(running) < 3 and (not running or rng.random() < 0.5):
-            f = "insert" if n == 0 else rng.choice(SMALL) if rng.random() < 0.7 else "read"
+            f = first if n == 0 else rng.choice(kinds) if rng.random() < 0.7 else "read"
             value: dict[str, Any] = (
                 {} if f == "read" else {"part": 0, "parity": 0} if f == "delete-where" else {"ids": [4]}
             )
             op = f"o{n}"
             t.invoke(op, f, **value)
             running[op] = [KINDS[f], value, None, False]
+            before[op] = state.copy()
             n += 1
             continue
         op = rng.choice(sorted(running))
@@ -435,7 +445,11 @@ def small(level: Level, seed: int) -> Told:
         if not done:
             running[op][3] = True
             if kind.writes:
-                state.apply(*kind.writeset(state, value, op, t.spec))
+                scanned = before[op] if older and rng.random() < older else state
+                try:
+                    state.apply(*kind.writeset(scanned, value, op, t.spec))
+                except KeyError:
+                    state.apply(*kind.writeset(state, value, op, t.spec))
             else:
                 running[op][2] = state.rows()
             continue
