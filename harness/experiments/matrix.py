@@ -313,10 +313,6 @@ class Matrix:
             on=self._on,
         ) as bench:
             batches = [left[n : n + size] for n in range(0, len(left), size)]
-            if (
-                self._publish is not None
-            ):  # cells of all engines in each run, so that their writers work at the same time
-                batches = [left[n :: len(batches)] for n in range(len(batches))]
             turn = iter(batches)
             self._watcher.progress(self.measured, len(self._cells))
             with ThreadPoolExecutor(groups) as pool:
