@@ -69,7 +69,7 @@ def _flink(place: Path) -> Files:
 
 
 EXTRAS: Mapping[str, Extra] = {
-    "duckdb": Extra("DuckDB with its Iceberg extension", 60, *_packages("duckdb")),
+    "duckdb": Extra("DuckDB with its Iceberg extension", 51, *_packages("duckdb")),
     "flink": Extra("Flink with its Iceberg runtime", 350, _flink, flink.in_place, flink.damaged),
 }
 """Name → what can be installed; an engine names it in ``Guest.needs``."""

@@ -742,7 +742,7 @@ def test_a_defect_is_named_and_nothing_else(
 ) -> None:
     found = 0
     for seed in range(100):
-        equality = defect in ("lose_equality", "younger")
+        equality = defect in ("lose_equality", "younger", "resurrect")  # with many compactions
         run = simulate(seed, SPECS[level], defects=defects, mix=UPSERTING if equality else MIX)
         guilty = {op for d, op in run.injected if d == defect}
         said = REPLAY.check(run.evidence())

@@ -49,6 +49,8 @@ class Drawing:
         self.main: int | None = None
         self._rows: dict[int | None, dict[tuple[str, int], Row]] = {None: {}}
         self._processes: dict[str, int] = {}
+        self.engines: dict[str, str] = {}
+        """Operation → engine, of those that are not Spark's."""
         self.set_main(None)
 
     # --- events
@@ -88,7 +90,8 @@ class Drawing:
 
     def _event(self, type: EventType, op: str, f: str, table: str | None, value: Any, error: Any = None) -> None:
         n = len(self.events)
-        self.events.append(Event(n, n * MS, type, self._processes[op], f, table, value, op, error))
+        extra = {"engine": self.engines[op]} if type == "invoke" and op in self.engines else {}
+        self.events.append(Event(n, n * MS, type, self._processes[op], f, table, value, op, error, extra))
 
     # --- the log
 

@@ -1148,5 +1148,10 @@ def simulate(
 
 def _anonymous(log: TableLog, run: _Run) -> TableLog:
     """The log, in which snapshots of engines that do not name their operations name none."""
-    commits = (c if c.op is None or run.engine(c.op).marks else replace(c, op=None, attempt=None) for c in log.commits)
+    commits = (
+        replace(c, op=None, attempt=None, summary={k: v for k, v in c.summary.items() if k != "icequake-op"})
+        if c.op is not None and not run.engine(c.op).marks
+        else c
+        for c in log.commits
+    )
     return replace(log, commits=tuple(commits))

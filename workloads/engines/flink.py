@@ -94,7 +94,7 @@ class _Worker:
             "mode": "upsert" if upsert else "append",
             "equality": (["id", "part"] if table.partitioned else ["id"]) if upsert else [],
             "rows": [row._asdict() for row in new_rows(value, op, table)],
-            "kill": self._dies(op, value),
+            "kill": kill_point(op) if self._kills else None,
         }
         assert self._jvm.stdin is not None
         try:
@@ -109,16 +109,6 @@ class _Worker:
         if answer and not answer["handed_over"]:
             chain = [[NOT_HANDED_OVER, f"{identifier[1]}: the job does not run"], *chain]
         raise GuestError(chain)
-
-    def _dies(self, op: str, value: Arguments) -> str | None:
-        """Where the JVM dies in this operation: at the point that its argument ``crash`` names, else as :func:`kill_point` says."""
-        point = value.get("crash") or (kill_point(op) if self._kills else None)
-        if point is not None and (point not in POINTS or not self._kills):
-            where = (
-                f"one of {', '.join(POINTS)}" if self._kills else "for writers of flink-kills or flink-v2-kills only"
-            )
-            raise GuestError([[NOT_HANDED_OVER, f"crash: {point!r}: it must be {where}"]])
-        return None if point is None else str(point)
 
     def alive(self) -> bool:
         return self._jvm.poll() is None

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
 
 RELEASE = "https://github.com/apache/iceberg-python/blob/pyiceberg-0.12.0/pyiceberg/"
-VALIDATES = f"{RELEASE}table/update/snapshot.py: _SnapshotProducer._validate_concurrency"
+VALIDATES = f"{RELEASE}table/update/snapshot.py#L462"
+"""``_SnapshotProducer._validate_concurrency``."""
 RULES: Mapping[Rule, str] = {
     "added data": "Added data files were found matching the filter",
     "new deletes": "Found new conflicting delete files that can apply to records matching",
@@ -152,15 +153,13 @@ class PyIceberg(Guest):
     several = True
     catalogs = frozenset({"rest", "jdbc", "hive"})
     promises: ClassVar[Mapping[str, Promise]] = {
-        "insert": Promise("serializable", source=f"{RELEASE}table/update/snapshot.py: _FastAppendFiles"),
+        "insert": Promise("serializable", source=f"{RELEASE}table/update/snapshot.py#L683"),
         **{kind: Promise(source=VALIDATES) for kind in (*DELETES, *CHANGES, "overwrite-where", "overwrite-partitions")},
-        "upsert": Promise(blind_append=True, source=f"{RELEASE}table/__init__.py: Transaction.upsert"),
-        **{kind: Promise("serializable", source=f"{RELEASE}table/__init__.py: DataScan") for kind in READS},
+        "upsert": Promise(blind_append=True, source=f"{RELEASE}table/__init__.py#L842"),
+        **{kind: Promise("serializable", source=f"{RELEASE}table/__init__.py#L2397") for kind in READS},
     }
     commits: ClassVar[Mapping[str, Commit]] = {
-        "insert": Commit(
-            "appends", source=f"{RELEASE}table/update/snapshot.py: _FastAppendFiles._validate_concurrency"
-        ),
+        "insert": Commit("appends", source=f"{RELEASE}table/update/snapshot.py#L683"),
         **{kind: Commit("rewritten files", RULES, source=VALIDATES) for kind in ("delete", "upsert", *CHANGES)},
     }
     definite = frozenset(
@@ -205,3 +204,7 @@ class PyIceberg(Guest):
         if any(DEFINITE_TEXT.search(text) for _, text in error):
             return "fail"
         return super().outcome(f, error)
+
+    def conflict(self, error: ErrorChain) -> str | None:
+        """The outermost class: a validation fails while PyIceberg handles the ``CommitFailedException`` before it."""
+        return super().conflict(error[:1]) or super().conflict(error)

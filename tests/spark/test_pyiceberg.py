@@ -1,0 +1,47 @@
+"""PyIceberg beside Spark: both write to the same tables through the same catalog, and every checker follows both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.runs import icequake
+
+pytestmark = pytest.mark.spark
+
+SHOWN = ("pyiceberg-duplicate-insert", "pyiceberg-duplicate-delete", "pyiceberg-upsert-race")
+MIXED = """\
+workload: spark-and-pyiceberg
+catalog: {catalog}
+tables:
+  - {{name: t, partitions: 2, seed_rows: 8}}
+  - {{name: m, mode: merge-on-read, isolation: snapshot, partitioned: false, seed_rows: 8}}
+writers: {{spark: 1, pyiceberg: 1}}
+length: {{ops: 40}}
+operations: {{insert: 2, update-counter: 3, update-append: 2, delete: 1, delete-where: 1, overwrite-where: 1, read: 2, read-snapshot: 2}}
+allow: [{allow}]
+"""
+
+
+@pytest.mark.parametrize(("catalog", "allow"), [("rest", ""), ("jdbc", "snapshot-log")])
+def test_both_write_the_same_tables(catalog: str, allow: str, tmp_path: Path) -> None:
+    (tmp_path / "mixed.yaml").write_text(MIXED.format(catalog=catalog, allow=allow))
+    done = icequake("run", tmp_path / "mixed.yaml", "--store", tmp_path / "store", "--seed", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "store" / "spark-and-pyiceberg").iterdir()
+    events = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()[1:]]
+    theirs = {e["op"] for e in events if e.get("engine") == "pyiceberg"}
+    made: dict[str, int] = {}
+    for log in (folder / "tablelog").glob("*.jsonl"):
+        for record in map(json.loads, log.read_text().splitlines()):
+            if record["type"] == "commit" and record["op"] in theirs:
+                made[record["op"]] = made.get(record["op"], 0) + 1
+    assert made and max(made.values()) > 1, "an overwrite of PyIceberg adds more than one snapshot"
+    assert {e["type"] for e in events if e["op"] in theirs and e["type"] != "invoke"} <= {"ok", "fail"}
+
+
+def test_its_promises_and_its_defects_are_shown(tmp_path: Path) -> None:
+    done = icequake("prove", *SHOWN, "--store", tmp_path / "store")
+    assert done.returncode == 0, done.stdout + done.stderr
