@@ -119,13 +119,17 @@ def engine_kinds(engine: str, kinds: tuple[str, ...] = ENGINE_KINDS) -> tuple[st
 
 
 def engine_cells(engines: tuple[str, ...], kinds: tuple[str, ...] = ENGINE_KINDS) -> Iterator[Cell]:
-    """The engine matrix: every ordered pair of operations of these engines, on one make of table."""
+    """The engine matrix: every ordered pair of operations of these engines, on one make of table.
+
+    The pairs come diagonal by diagonal, so that any stretch of them has operations of all engines on both sides.
+    """
     operations = [(engine, kind) for engine in engines for kind in engine_kinds(engine, kinds)]
-    for first_engine, first in operations:
-        for second_engine, second in operations:
-            whole = first in EVERYWHERE and second in EVERYWHERE
-            for placement in ENGINE_PLACEMENTS[:1] if whole else ENGINE_PLACEMENTS:
-                yield Cell(first, second, "merge-on-read", 2, "serializable", placement, first_engine, second_engine)
+    for placement in ENGINE_PLACEMENTS:
+        for away in range(len(operations)):
+            for n, (engine, first) in enumerate(operations):
+                other, second = operations[(n + away) % len(operations)]
+                if placement == ENGINE_PLACEMENTS[0] or not {first, second} <= EVERYWHERE:
+                    yield Cell(first, second, "merge-on-read", 2, "serializable", placement, engine, other)
 
 
 def keys(cell: Cell) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from harness.cli.options import (
     known_catalog,
     listed,
     path_anywhere,
+    reachable,
     release_of,
     say_own_jar,
     warn,
@@ -154,7 +155,8 @@ def matrix(
     from reports.matrix import page
     from workloads.file.meant import unknown
 
-    engines = _engines(engine)
+    engines, named = _engines(engine), known_catalog(catalog, own_file=False)
+    reachable(engines, named)
     default = predicted.ENGINE_KINDS if engines else predicted.KINDS
     known = default if engines else (*default, *predicted.EQUALITY)
     for kind in only or []:
@@ -179,7 +181,6 @@ def matrix(
         installation = setup.ensure_release(release)
         voice.keep(f"matrix of {len(cells)} cells: {into}")
         say_own_jar(release, voice.say)
-        named = known_catalog(catalog, own_file=False)
         whole = measuring.Matrix(cells, into, installation, voice, named, publish=publish if engines else None)
         try:
             measured = whole.measure()

@@ -50,6 +50,10 @@ ENGINE_BATCH = 32
 """Cells of one run of the engine matrix: more, because each run starts writers that are not warm."""
 GROUPS = 2
 OP_TIMEOUT = 60.0
+ENGINE_TIMEOUT = 120.0
+"""Of an operation if there are other engines: Flink starts a job for each table, while the commit of another engine is held."""
+PATIENCE = {"rest.client.socket-timeout-ms": "115000", "duckdb.set.http_timeout": "115"}
+"""Catalog properties by which a client waits as long for the answer to a held commit; PyIceberg waits for ever."""
 ENGINES_WORD = "engines"
 """What the header of an engine matrix says it is of."""
 RUNS = "runs"
@@ -69,9 +73,15 @@ def seats(cells: Sequence[Cell]) -> tuple[str, ...]:
     return tuple(name for name in (SPARK, *sorted(others)) for _ in range(2))
 
 
+def _timeout(cells: Sequence[Cell]) -> float:
+    return OP_TIMEOUT if {*seats(cells)} == {SPARK} else ENGINE_TIMEOUT
+
+
 def workload(cells: Sequence[Cell]) -> Workload:
-    """The tables of a run, one empty table for each cell, and its two phases."""
-    tables = tuple(
+    """The tables of a run, one empty table for each cell, and its two phases. If there are other engines, another table in which each
+    writer of theirs does its first operation, which takes longest."""
+    mixed = {*seats(cells)} != {SPARK}
+    tables = [
         TableSpec(
             name=_table(n),
             format_version=c.format_version,
@@ -82,15 +92,18 @@ def workload(cells: Sequence[Cell]) -> Workload:
             properties={"commit.retry.min-wait-ms": "10"},
         )
         for n, c in enumerate(cells)
-    )
+    ]
+    if mixed:
+        tables.append(TableSpec(name="warmup", mode="merge-on-read", partitions=predicted.PARTITIONS, seed_rows=0))
     length = Length(ops=2 * len(cells))
     return Workload.model_validate(
         {
             "workload": "matrix",
             "description": "Cells of the conflict matrix.",
-            "tables": tables,
+            "catalog_properties": PATIENCE if mixed else {},
+            "tables": tuple(tables),
             "writers": seats(cells),
-            "op_timeout": OP_TIMEOUT,
+            "op_timeout": _timeout(cells),
             "operations": {"insert": {}},
             "phases": (Phase(name="fill", length=length), Phase(name="main", length=length)),
         }
@@ -113,24 +126,25 @@ Fills = tuple[list[tuple[int, list[int]]], ...]
 """For each writer that fills tables: the tables and the keys that it inserts in one commit."""
 
 
-def every_file(count: int) -> Fills:
+def every_file(cells: Sequence[Cell]) -> Fills:
     """One writer makes files A and C, the other B; each starts at a different table, so that they rarely conflict."""
-    order = list(range(count))
-    turned = order[count // 2 :] + order[: count // 2]
+    order = list(range(len(cells)))
+    turned = order[len(cells) // 2 :] + order[: len(cells) // 2]
     return [(n, [*FILES["A"], *FILES["C"]]) for n in order], [(n, [*FILES["B"]]) for n in turned]
 
 
-def without_b(count: int) -> Fills:
-    """Files A and C only, in one commit: no cell of the engine matrix has a key in B."""
-    ids = [*FILES["A"], *FILES["C"]]
-    return [(n, ids) for n in range(0, count, 2)], [(n, ids) for n in range(1, count, 2)]
+def without_b(cells: Sequence[Cell]) -> Fills:
+    """Files A and C only, in one commit of one of Spark's writers: no cell of the engine matrix has a key in B. The others warm up."""
+    ids, count = [*FILES["A"], *FILES["C"]], len(cells)
+    others = [[(count, [w])] for w in range(2, len(seats(cells)))]
+    return [(n, ids) for n in range(0, count, 2)], [(n, ids) for n in range(1, count, 2)], *others
 
 
 class CellScript:
     """The order of operations and commits in a run of several cells.
 
     Args:
-        fills: how the tables of so many cells are filled.
+        fills: how the tables are filled.
     """
 
     def __init__(
@@ -138,23 +152,23 @@ class CellScript:
         cells: Sequence[Cell],
         board: Board,
         stop: threading.Event,
-        fills: Callable[[int], Fills] = every_file,
+        fills: Callable[[Sequence[Cell]], Fills] = every_file,
     ) -> None:
         self._cells = cells
         self._stop = stop
-        self._fills = fills(len(cells))
+        self._fills = fills(cells)
+        self._longest = _timeout(cells)
         engines = seats(cells)
         self._seats = [(engines.index(c.first_engine), engines.index(c.second_engine) + 1) for c in cells]
         self._ready = [threading.Event() for _ in cells]
         self._first_over = [threading.Event() for _ in cells]
-        self._holds: list[Hold] = [board.hold(self.ops(n)[0], longest=OP_TIMEOUT) for n in range(len(cells))]
+        self._holds: list[Hold] = [board.hold(self.ops(n)[0], longest=self._longest) for n in range(len(cells))]
 
     def ops(self, n: int) -> tuple[str, str]:
-        """The ids of the first and of the second operation of the n-th cell. Before them Spark's writers filled each table."""
+        """The ids of the first and of the second operation of the n-th cell. The writers filled tables before."""
         first, second = self._seats[n]
-        before = [sum(w in seats for seats in self._seats[:n]) for w in (first, second)]
-        filled = [len(self._fills[w]) if w < len(self._fills) else 0 for w in (first, second)]
-        return f"w{first}-{filled[0] + before[0]}", f"w{second}-{filled[1] + before[1]}"
+        before = [len(self._fills[w]) + sum(w in seats for seats in self._seats[:n]) for w in (first, second)]
+        return f"w{first}-{before[0]}", f"w{second}-{before[1]}"
 
     def held(self, n: int) -> bool:
         """Whether the first operation's commit in a cell was held until the second's commit."""
@@ -170,7 +184,7 @@ class CellScript:
             key, other = predicted.keys(cell)
             first, second = self._seats[n]
             if writer == first:
-                self._until(self._ready[n], len(self._cells) * OP_TIMEOUT)
+                self._until(self._ready[n], len(self._cells) * self._longest)
                 yield planned(cell.first, key, table)
                 self._first_over[n].set()
             elif writer == second:
@@ -180,7 +194,7 @@ class CellScript:
                 self._holds[n].release()
 
     def _fill(self, workload: Workload, writer: int) -> Iterator[PlannedOperation]:
-        for n, ids in self._fills[writer] if writer < len(self._fills) else ():
+        for n, ids in self._fills[writer]:
             yield PlannedOperation("insert", workload.tables[n], {"ids": ids})
 
     def _until(self, ready: threading.Event, longest: float) -> None:
@@ -191,7 +205,7 @@ class CellScript:
 
     def _wait(self, n: int) -> None:
         """Wait until the first operation's commit is held, or the operation ended without one."""
-        for _ in range(int(len(self._cells) * OP_TIMEOUT * 100)):
+        for _ in range(int(len(self._cells) * self._longest * 100)):
             if self._holds[n].reached.wait(0.01) or self._first_over[n].is_set() or self._stop.is_set():
                 return
         raise RunError(f"matrix: {self._cells[n].name}: its first operation neither commits nor ends")
@@ -313,10 +327,6 @@ class Matrix:
             on=self._on,
         ) as bench:
             batches = [left[n : n + size] for n in range(0, len(left), size)]
-            if (
-                self._publish is not None
-            ):  # cells of all engines in each run, so that their writers work at the same time
-                batches = [left[n :: len(batches)] for n in range(len(batches))]
             turn = iter(batches)
             self._watcher.progress(self.measured, len(self._cells))
             with ThreadPoolExecutor(groups) as pool:

@@ -69,6 +69,7 @@ def last_line(stderr: str) -> str:
             "--against nowhere: no matrix to compare with: nowhere/cells.jsonl: cannot be read",
         ),
         (["matrix", "--engine", "duckdb", "--only", "rewrite-data-files"], "none of duckdb can do that"),
+        (["matrix", "--engine", "spark,duckdb", "--catalog", "jdbc"], "DuckDB cannot reach the catalog jdbc"),
     ],
 )
 def test_bad_arguments_are_one_line_and_254(arguments: list[str], says: str, tmp_path: Path) -> None:
