@@ -60,8 +60,6 @@ MIX: Mapping[str, float] = {
     "delete-partition": 1,
     "overwrite-partitions": 0.5,
     "overwrite-where": 0.5,
-    "equality-delete": 1.5,
-    "equality-upsert": 1.5,
     "merge-upsert": 6,
     "merge-insert": 3,
     "merge-update": 3,
@@ -74,7 +72,9 @@ MIX: Mapping[str, float] = {
     "rewrite-manifests": 1,
     "expire-snapshots": 1,
 }
-"""Every kind of operation that changes rows or files, most of them on hot keys."""
+"""Every kind of Spark's statements that changes rows or files, most of them on hot keys."""
+WITH_EQUALITY: Mapping[str, float] = {**MIX, "equality-delete": 3, "equality-upsert": 3}
+"""These, and equality deletes."""
 ROW_BY_ROW: Mapping[str, float] = {f: weight for f, weight in MIX.items() if KINDS[f].verb != "overwrite"}
 """Without what takes many rows away before anybody sees them."""
 UPSERTING: Mapping[str, float] = {
