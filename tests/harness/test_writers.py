@@ -319,6 +319,22 @@ def test_a_warm_writer_is_handed_on_from_run_to_run_and_one_that_is_gone_is_not_
     assert warm.process.poll() is None
 
 
+def test_a_streaming_writer_imports_the_pyspark_of_the_release_before_icequakes_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("spark_conf", "writer_environment"):
+        monkeypatch.setattr(driver, name, lambda *_, **__: {})
+    monkeypatch.setattr(driver, "access", MagicMock())
+    monkeypatch.setattr(driver.GuestDriver, "start", lambda self: None)
+    release = MagicMock(spark_home=tmp_path / "old" / "pyspark")
+    launch = driver.launcher(
+        release, MagicMock(), run_id="r", data=tmp_path, logs=tmp_path, engines=("spark", "stream")
+    )
+    process = launch("w1", 0).process
+    assert isinstance(process, driver.GuestDriver)
+    assert process.environment()["PYTHONPATH"].split(os.pathsep)[1:] == [str(tmp_path / "old")]
+
+
 def test_what_a_driver_that_ended_itself_leaves_in_its_group_is_ended_with_it() -> None:
     leader = subprocess.Popen(
         [sys.executable, "-c", "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"],
