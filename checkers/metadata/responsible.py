@@ -85,7 +85,8 @@ class Responsible:
         if not makers:
             return "a commit that added no snapshot"
         return "the commit of " + explain.listing(
-            explain.operation(self.chain.by_op[o]) if o in self.chain.by_op else f"operation {o}" for o in makers
+            explain.operation(self.chain.by_op[o]) if o in self.chain.by_op else f"operation {o}"
+            for o in dict.fromkeys(makers)
         )
 
     def of(self, c: Commit) -> str:
