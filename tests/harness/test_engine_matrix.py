@@ -163,6 +163,21 @@ def test_a_run_has_two_writers_of_each_engine_sparks_first() -> None:
     )
 
 
+def test_with_other_engines_a_client_waits_longer_than_a_held_commit_may_take() -> None:
+    alone, mixed = workload([cell("spark insert", "spark delete")]), workload([cell("spark insert", "duckdb delete")])
+    assert not alone.catalog_properties and [t.name for t in alone.tables] == ["c0"]
+    assert [t.name for t in mixed.tables] == ["c0", "warmup"]
+    waits = float(mixed.catalog_properties["rest.client.socket-timeout-ms"]) / 1000
+    assert alone.op_timeout < waits < mixed.op_timeout
+
+
+def test_any_stretch_of_the_cells_has_all_engines_on_both_sides() -> None:
+    for stretch in zip(*([iter(engine_cells(("spark", "duckdb", "pyiceberg")))] * 32), strict=False):
+        assert (
+            {c.first_engine for c in stretch} == {c.second_engine for c in stretch} == {"spark", "duckdb", "pyiceberg"}
+        )
+
+
 def test_each_first_commit_is_held_until_the_second_operation_is_done() -> None:
     cells = [
         *(cell(f"{x} insert", f"{y} delete") for x in ("spark", "duckdb") for y in ("spark", "duckdb")),
