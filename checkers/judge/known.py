@@ -90,7 +90,7 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
             continue
         steps = s["operations"]
         engines = s.get("engines") or {}
-        executed = {(step["do"], str(engines.get(step["writer"], SPARK))) for step in steps}
+        executed = {(step["do"], str(engines.get(str(step["writer"]), SPARK))) for step in steps}
         special = {
             (do, engine)
             for do, engine in executed

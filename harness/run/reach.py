@@ -38,7 +38,14 @@ def unreachable(engines: Iterable[str], catalog: str) -> str | None:
     kind: str | None = None
     for name in dict.fromkeys(engines):
         engine = ENGINES[name]
-        if not isinstance(engine, Guest) or engine.catalogs is None:
+        if not isinstance(engine, Guest):
+            continue
+        if engine.several and catalog in CATALOGS and CATALOGS[catalog].lists_one:
+            return (
+                f"{engine.title} commits several snapshots at once, of which the catalog {catalog} keeps only the last, so that nobody can "
+                f"tell what it did: choose another catalog, or leave {name} out of writers"
+            )
+        if engine.catalogs is None:
             continue
         kind = kind or client_type(catalog)
         if kind not in engine.catalogs:
