@@ -122,7 +122,7 @@ def checkpoint_twice(w: World) -> Planted | None:
     return None
 
 
-@mutation("transaction-answered-and-not-made", "commits", "lost-commit", seen=_REST)
+@mutation("acknowledged-by-the-server-and-not-made", "commits", "lost-commit", seen=_REST)
 def transaction_lost(w: World) -> Planted | None:
     """A catalog server answers 204 to a transaction and does not make its commit."""
     found = _of_guest(w, lostcommits.never_applied.plant)
