@@ -93,7 +93,7 @@ def told_by_proxies_and_rows(t: Timeline, carried: Sequence[Carried], swaps: Seq
             out.name(c.snapshot_id, op, "rows")
             taken.add(op)
             first[op] = c
-        elif _again(t, c, op, first):
+        elif _again(t, c, op, first) or _beside(t, c, op, first):
             out.name(c.snapshot_id, op, "rows")
     for c in rest:
         signed = signers[c.snapshot_id]
@@ -180,3 +180,11 @@ def _again(t: Timeline, c: Commit, op: str, first: Mapping[str, Commit]) -> bool
         return False
     a, b = t.changes(before), t.changes(c)
     return a is not None and b is not None and sorted(a.added) == sorted(b.added) and not b.removed
+
+
+def _beside(t: Timeline, c: Commit, op: str, first: Mapping[str, Commit]) -> bool:
+    """Whether a commit follows another one of the operation in the same metadata version, as its engine can commit (``Engine.several``)."""
+    before = first.get(op)
+    if before is None or not engine_of(t.everything[op].engine).several:
+        return False
+    return c.metadata == before.metadata and before.snapshot_id == c.parent_id

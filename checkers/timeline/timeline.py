@@ -538,10 +538,9 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
         else:
             ops = tuple(by_table.get(name, ()))
             seen = everything | {o.op: o for o in ops} if shared else everything
-            told = _joined(_whole(log), seen)
-            once = one_each(told, seen)
-            t = Timeline(spec, once, seen, ops, evidence.complete, told=None if once is told else told)
-            found.append(_named(t, evidence))
+            t = _named(Timeline(spec, _joined(_whole(log), seen), seen, ops, evidence.complete), evidence)
+            once = one_each(t.log, seen)  # by names, so snapshots have theirs first
+            found.append(t if once is t.log else replace(t, log=once, told=t.log))
     return found, notes
 
 

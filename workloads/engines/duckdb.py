@@ -179,6 +179,7 @@ class DuckDB(Guest):
     name = "duckdb"
     title = "DuckDB"
     needs = "duckdb"
+    several = True
     catalogs = frozenset({"rest"})
     promises: ClassVar[Mapping[str, Promise]] = {
         name: Promise("serializable", source=COMMITS if KINDS[name].commits else READS) for name in CAN
