@@ -220,7 +220,7 @@ RUN = "runs/matrix/20260101T000000.000Z"
 MEASURED = [
     Measured(
         cell("duckdb insert", "spark insert"),
-        Ended("aborted", None, "TransactionException", f"… {MOVED}: expected id … <&>"),
+        Ended("aborted", None, "TransactionException", f"Failed to commit … {MOVED}4…): <&>"),
         Ended("committed", 1),
         True,
         run=RUN,
@@ -274,7 +274,7 @@ def test_the_page_has_outcome_prediction_code_and_run_of_each_cell(tmp_path: Pat
     assert html.count(f'href="{RUN}/report.html"') >= 2 * len(MEASURED)
     assert "DuckDB insert aborted: TransactionException" in html and "&lt;&amp;&gt;" in html
     assert 'class="sq retried differs"' in html and 'class="sq anomaly"' in html
-    assert "predicted: aborted (branch main has changed" in html
+    assert f"predicted: aborted ({MOVED}" in html
     assert "undecided: isolation" in html
     assert ENGINES["duckdb"].commits["insert"].source in html
     said = "\n".join(page.lines(MEASURED, [], None))
