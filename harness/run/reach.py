@@ -40,11 +40,6 @@ def unreachable(engines: Iterable[str], catalog: str) -> str | None:
         engine = ENGINES[name]
         if not isinstance(engine, Guest):
             continue
-        if engine.several and catalog in CATALOGS and CATALOGS[catalog].lists_one:
-            return (
-                f"{engine.title} commits several snapshots at once, of which the catalog {catalog} keeps only the last, so that nobody can "
-                f"tell what it did: choose another catalog, or leave {name} out of writers"
-            )
         if engine.catalogs is None:
             continue
         kind = kind or client_type(catalog)

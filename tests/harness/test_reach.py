@@ -28,13 +28,6 @@ def test_the_reason_names_the_catalogs_that_the_engine_can_reach() -> None:
     assert "leave duckdb out of writers" in reason
 
 
-def test_an_engine_that_commits_several_snapshots_needs_a_catalog_that_keeps_them() -> None:
-    assert unreachable(("pyiceberg",), "rest") is None
-    reason = unreachable(("spark", "pyiceberg"), "nessie")
-    assert reason is not None
-    assert reason.startswith("PyIceberg commits several snapshots at once, of which the catalog nessie keeps only the last")
-
-
 def test_a_users_own_file_counts_too(tmp_path: Path) -> None:
     file = tmp_path / "my.yaml"
     file.write_text("name: lake\nspark: {type: hive, uri: 'thrift://127.0.0.1:1', warehouse: 's3://b/w'}\n")
