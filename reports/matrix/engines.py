@@ -38,6 +38,16 @@ def title(operation: Operation) -> str:
     return f"{ENGINES[engine].title if engine in ENGINES else engine} {kind}"
 
 
+def code(source: str) -> tuple[str, str]:
+    """The address of a source and how it is shown; no address if it is only named."""
+    url = source.partition(" ")[0]
+    if not url.startswith("https://"):
+        return "", source
+    return url, source.rpartition("/")[
+        2
+    ] if " " not in source else f"{url.rpartition('/')[2]} {source.partition(' ')[2]}"
+
+
 @dataclass(frozen=True, slots=True)
 class Square:
     """One drawn cell. ``run``: the address of its run's page, relative to the matrix's; empty if there is none."""
@@ -120,7 +130,7 @@ def render(header: dict[str, Any], measured: Sequence[Measured]) -> str:
     """The page of an engine matrix."""
     ops = operations(measured)
     return words.printable(
-        environment(title=title)
+        environment(title=title, code=code)
         .get_template("engine_matrix.html")
         .render(
             header=header,

@@ -26,6 +26,7 @@ from compose.install.installation import Installation
 from harness.experiments.matrix import CellScript, Matrix, seats, without_b, workload
 from nemesis.proxy.board import Board
 from nemesis.wires.wire import Message, Request
+from reports.matrix import engines as engines_page
 from reports.matrix import page
 from tests.support.runs import Silent
 from workloads.engines import engines
@@ -286,7 +287,9 @@ def test_the_page_has_outcome_prediction_code_and_run_of_each_cell(tmp_path: Pat
     assert 'class="sq retried differs"' in html and 'class="sq anomaly"' in html
     assert f"predicted: aborted ({MOVED}" in html
     assert "undecided: isolation" in html
-    assert ENGINES["duckdb"].commits["insert"].source in html
+    url, label = engines_page.code(ENGINES["duckdb"].commits["insert"].source)
+    assert f'<a href="{url}">{label}</a>' in html and url.startswith("https://github.com/duckdb/")
+    assert engines_page.code("SnapshotProducer.commit") == ("", "SnapshotProducer.commit")
     said = "\n".join(page.lines(MEASURED, [], None))
     assert "3 cells: 1 retried, 1 aborted, 1 anomaly" in said and "1 cell not as the engines' code says" in said
 
