@@ -191,7 +191,7 @@ class FlinkKills(Flink):
 
 
 class FlinkV2Kills(FlinkV2):
-    """The same with IcebergSink."""
+    """Flink with IcebergSink whose worker dies in every fourth operation, as that of flink-kills."""
 
     name = "flink-v2-kills"
     title = "Flink (IcebergSink, dying)"
