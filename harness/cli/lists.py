@@ -120,12 +120,14 @@ def _engine_rows() -> list[tuple[str, ...]]:
     from compose.install.engines import EXTRAS
     from workloads.engines.engine import Guest
     from workloads.engines.engines import ENGINES
+    from workloads.operations.kinds import KINDS
 
     rows: list[tuple[str, ...]] = []
+    of_spark = f"all but {', '.join(name for name, kind in KINDS.items() if not kind.in_spark)}"
     for engine in ENGINES.values():
         needs = engine.needs if isinstance(engine, Guest) else None
         there = needs is None or EXTRAS[needs].in_place(home())
-        kinds = ", ".join(engine.promises) if isinstance(engine, Guest) else "all"
+        kinds = ", ".join(engine.promises) if isinstance(engine, Guest) else of_spark
         rows.append((engine.name, _first_line(engine), kinds, "ready" if there else "installed at first use"))
     return rows
 

@@ -106,7 +106,7 @@ class Writer:
     Args:
         name: such as ``w0``.
         process: the driver process; None for a warm driver, which another process started and later runs use.
-        socket_path: where the driver listens once its Spark session is ready.
+        socket_path: where the driver listens once its session is ready.
     """
 
     def __init__(self, name: str, process: DriverProcess | None, socket_path: Path) -> None:
@@ -181,7 +181,7 @@ class Writer:
             self._socket = connection
             return
         log = f"; see {self._process.logs()}" if self._process is not None else f" at {self._path}"
-        raise WriterError(f"writer {self.name} has no Spark session after {timeout:.0f} s{log}")
+        raise WriterError(f"writer {self.name} is not ready after {timeout:.0f} s{log}")
 
     def call(self, message: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         """Send one request and wait for its answer.
