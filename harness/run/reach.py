@@ -40,22 +40,13 @@ def unreachable(engines: Iterable[str], catalog: str) -> str | None:
         engine = ENGINES[name]
         if not isinstance(engine, Guest):
             continue
-        if engine.several and _lists_one(catalog):
-            return (
-                f"{engine.title} commits several snapshots at once, of which the catalog {catalog} keeps only the last, so that nobody can "
-                f"tell what it did: choose another catalog, or leave {name} out of writers"
-            )
         if engine.catalogs is None:
             continue
         kind = kind or client_type(catalog)
         if kind not in engine.catalogs:
-            able = [c for c in CATALOGS if client_type(c) in engine.catalogs and not (engine.several and _lists_one(c))]
+            able = [c for c in CATALOGS if client_type(c) in engine.catalogs]
             return (
                 f"{engine.title} cannot reach the catalog {catalog} (type {kind}); it can reach {', '.join(able)}: "
                 f"choose one of these, or leave {name} out of writers"
             )
     return None
-
-
-def _lists_one(catalog: str) -> bool:
-    return catalog in CATALOGS and CATALOGS[catalog].lists_one

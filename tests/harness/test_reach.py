@@ -28,15 +28,6 @@ def test_the_reason_names_the_catalogs_that_the_engine_can_reach() -> None:
     assert "leave duckdb out of writers" in reason
 
 
-def test_an_engine_that_commits_several_snapshots_needs_a_catalog_that_keeps_them() -> None:
-    assert unreachable(("pyiceberg",), "rest") is None
-    reason = unreachable(("spark", "pyiceberg"), "nessie")
-    assert reason is not None
-    assert reason.startswith(
-        "PyIceberg commits several snapshots at once, of which the catalog nessie keeps only the last"
-    )
-
-
 @pytest.mark.parametrize("name", [n for n in ENGINES if n != SPARK])
 def test_a_catalog_that_a_reason_names_is_reached(name: str) -> None:
     reasons = [reason for c in CATALOGS if (reason := unreachable((name,), c)) is not None]

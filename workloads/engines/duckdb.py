@@ -47,8 +47,8 @@ TRANSLATIONS = (
 COMMITTING = "Failed to commit"
 """In the message of every error of a COMMIT (``TransactionContext::Commit``); other errors came before."""
 REFUSED, JOINT = re.compile(r"status code \(\w+_4\d\d\)"), "/transactions/commit' "
-MOVED = "branch main has changed"
-"""What a REST catalog says of the requirement ``assert-ref-snapshot-id``; DuckDB repeats it."""
+MOVED = "status code (Conflict_"
+"""What DuckDB says first when the catalog refuses the requirement ``assert-ref-snapshot-id``."""
 CONFLICT = re.compile(r"status code \(Conflict_409\)|is already outdated\. Please restart")
 ANY_TIME = frozenset({"FatalException", "InternalException", "InterruptException", "OutOfMemoryException"})
 """Classes of errors that can come at any moment, so that they leave a commit open."""
