@@ -20,6 +20,7 @@ from harness.cli.options import (
     WritersOption,
     anywhere,
     known_catalog,
+    known_engines,
     listed,
     overridden,
     path_anywhere,
@@ -175,13 +176,7 @@ def _teams(engines: list[str]) -> list[tuple[str, ...]]:
     Raises:
         BadArgument: there is no such engine.
     """
-    from workloads.engines.engines import ENGINES
-    from workloads.file.meant import unknown
-
-    for name in engines:
-        if name not in ENGINES:
-            raise BadArgument(f"--engine {name}: {unknown('engine', name, ENGINES)}")
-    teams: list[tuple[str, ...]] = [(name,) for name in engines]
+    teams: list[tuple[str, ...]] = [(name,) for name in known_engines(engines)]
     return [*teams, *([tuple(engines)] if len(engines) > 1 else [])] or [()]
 
 

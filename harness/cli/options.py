@@ -130,6 +130,18 @@ def known_catalog(name: str, *, own_file: bool = True) -> str:
     return name
 
 
+def known_engines(names: Iterable[str]) -> list[str]:
+    """The names that ``--engine`` gives. Raises BadArgument if there is no such engine."""
+    from workloads.engines.engines import ENGINES
+    from workloads.file.meant import unknown
+
+    found = list(names)
+    for name in found:
+        if name not in ENGINES:
+            raise BadArgument(f"--engine {name}: {unknown('engine', name, ENGINES)}")
+    return found
+
+
 def reachable(engines: Iterable[str], catalog: str) -> None:
     """Raises BadArgument if one of these engines cannot write to the catalog."""
     from harness.run.reach import unreachable

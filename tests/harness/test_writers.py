@@ -169,7 +169,7 @@ def test_a_driver_that_ends_while_starting_is_said_with_its_log(tmp_path: Path) 
 
 
 def test_a_session_that_never_comes_is_said(tmp_path: Path) -> None:
-    with pytest.raises(WriterError, match="no Spark session after 0 s"):
+    with pytest.raises(WriterError, match="w0 is not ready after 0 s"):
         Writer("w0", None, tmp_path / "never").connect(0.2)
 
 
