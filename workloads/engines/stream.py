@@ -150,7 +150,9 @@ def _catalog_of(session: Mapping[str, str]) -> str:
 
 
 class Stream(Guest):
-    """Spark's streaming sink of Iceberg. A snapshot property of a query is the same for all its epochs, so the operation's id comes from
+    """Spark Structured Streaming: each operation is one epoch of Iceberg's streaming sink.
+
+    A snapshot property of a query is the same for all its epochs, so the operation's id comes from
     ``EnvironmentContext``, in which it is put before an epoch may begin.
     """
 
