@@ -83,6 +83,8 @@ def compare(
     read = read_workload(schema.find(workload), warn)
     spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=operations)
     teams = _teams(listed("--engine", engine))
+    if engine is not None and writers is not None and "=" in writers:
+        raise BadArgument(f"--writers {writers}: --engine says whose the writers are; give their number")
     common = _common(spec, teams) if teams != [()] else None
     if common is not None:
         spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=",".join(common))

@@ -48,14 +48,18 @@ def setup(
     for name in catalogs or ():
         if name not in known:
             raise BadArgument(f"setup {name}: {unknown('catalog with jars of its own', name, known)}")
-    needed = [_needs_of(name) for name in known_engines(engine or ())]
+    needed = [(name, _needs_of(name)) for name in known_engines(engine or ())]
     if (release := release_of(iceberg)) == releases.DEFAULT or catalogs:
         code = complete.main(catalogs or [])
         if code:
             return code
-    for need in needed:
+    for name, need in needed:
         engines.installed(need)
-        typer.echo(f"icequake: {engines.EXTRAS[need].title}: installed" if need else "icequake: nothing more is needed")
+        typer.echo(
+            f"icequake: {engines.EXTRAS[need].title}: installed"
+            if need
+            else f"icequake: {name}: nothing more is needed"
+        )
     if release == releases.DEFAULT:
         return 0
     ready = releases.ensure(release)

@@ -148,10 +148,10 @@ def _catalog_of(session: Mapping[str, str]) -> str:
 
 
 class Stream(Guest):
-    """Spark's streaming sink of Iceberg.
+    """Spark Structured Streaming: each operation is one epoch of Iceberg's streaming sink.
 
-    A snapshot property of a query is the same for all its epochs, so the operation's id comes from ``EnvironmentContext``, in which it is
-    put before an epoch may begin.
+    A snapshot property of a query is the same for all its epochs, so the operation's id comes from
+    ``EnvironmentContext``, in which it is put before an epoch may begin.
     """
 
     name = "stream"
