@@ -176,5 +176,5 @@ def conductor_of(
         run.say,
         maintain,
         run.settings.stop,
-        run.workload.op_timeout + REPLACE_TRIES * WRITER_START_S if run.own_writers else 0.0,
+        run.workload.op_timeout + REPLACE_TRIES * WRITER_START_S if run.maintains else 0.0,
     )

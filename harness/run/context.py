@@ -46,11 +46,15 @@ class RunContext:
         return f"iq_{self.run_id}"
 
     @property
+    def maintains(self) -> bool:
+        """Whether the nemesis has operations of its own."""
+        nemesis = self.workload.nemesis
+        return nemesis is not None and any(f.verb == "maintain" for f in nemesis.all())
+
+    @property
     def own_writers(self) -> int:
         """Number of additional Spark writers: one for the nemesis's operations, and for what no writer of the workload can do."""
-        nemesis = self.workload.nemesis
-        maintains = nemesis is not None and any(f.verb == "maintain" for f in nemesis.all())
-        return int(maintains or SPARK not in self.workload.engines)
+        return int(self.maintains or SPARK not in self.workload.engines)
 
     @property
     def engines(self) -> tuple[str, ...]:

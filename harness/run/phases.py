@@ -168,7 +168,7 @@ class Phases:
 
     def maintainer(self) -> Callable[[Fault], str | None] | None:
         """A function that runs the nemesis's operations on their own writer and returns the outcome; None if the nemesis has no operations."""
-        if not self._run.own_writers:
+        if not self._run.maintains:
             return None
         n = self._run.workload.writers
         rng = random.Random(f"{self._run.settings.seed}/maintenance")

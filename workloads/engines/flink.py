@@ -102,7 +102,7 @@ class _Worker:
             self._jvm.stdin.write(json.dumps(request).encode() + b"\n")
             self._jvm.stdin.flush()
         except OSError:
-            self._jvm.wait()
+            self._jvm.kill()
         answer = self._answer()
         if answer.get("ok"):
             return {key: answer[key] for key in ("job", "checkpoint", "snapshot", "restarts")}
@@ -127,6 +127,7 @@ class _Worker:
         assert self._jvm.stdout is not None
         line = self._jvm.stdout.readline()
         if not line:
+            self._jvm.kill()  # it ends by itself, or it is of no use
             self._jvm.wait()
             return {}
         answer = json.loads(line)

@@ -1,4 +1,5 @@
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -7,6 +8,8 @@ import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.CoreOptions;
 import org.apache.flink.configuration.MemorySize;
@@ -88,14 +91,33 @@ public final class FlinkWorker {
     Listeners.register(event -> StandingJob.committed(event, settings.label), CreateSnapshotEvent.class);
   }
 
-  public static void main(String[] arguments) throws Exception {
+  public static void main(String[] arguments) {
     PrintStream answers = System.out;
     System.setOut(System.err); // for whatever logs there
-    FlinkWorker worker = new FlinkWorker(Path.of(arguments[0]));
-    worker.say(answers, Map.of("ready", true, "jobs", worker.restore()));
-    BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-    for (String line = requests.readLine(); line != null; line = requests.readLine()) {
-      worker.say(answers, worker.perform(worker.json.readValue(line, Request.class)));
+    BlockingQueue<String> requests = new LinkedBlockingQueue<>();
+    Thread reader = new Thread(() -> read(requests), "requests");
+    reader.setDaemon(true);
+    reader.start();
+    try {
+      FlinkWorker worker = new FlinkWorker(Path.of(arguments[0]));
+      worker.say(answers, Map.of("ready", true, "jobs", worker.restore()));
+      while (true) {
+        worker.say(answers, worker.perform(worker.json.readValue(requests.take(), Request.class)));
+      }
+    } catch (Throwable e) { // Flink's own threads would keep the process alive, and its parent waiting
+      e.printStackTrace();
+      Runtime.getRuntime().halt(1);
+    }
+  }
+
+  /** Reads requests; ends the process at once when its parent is gone, so that it commits nothing on its own. */
+  private static void read(BlockingQueue<String> requests) {
+    try (BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
+      for (String line = in.readLine(); line != null; line = in.readLine()) {
+        requests.add(line);
+      }
+    } catch (IOException e) {
+      e.printStackTrace();
     }
     Runtime.getRuntime().halt(0);
   }
