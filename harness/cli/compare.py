@@ -183,7 +183,7 @@ def _teams(engines: list[str]) -> list[tuple[str, ...]]:
 
 
 def _common(spec: Workload, teams: list[tuple[str, ...]]) -> list[str]:
-    """The kinds of operations of a workload that all these engines can do on all its tables.
+    """The kinds of operations of a workload that all these engines can do on all its tables; warns of the others.
 
     Raises:
         BadArgument: there is none.
@@ -199,6 +199,10 @@ def _common(spec: Workload, teams: list[tuple[str, ...]]) -> list[str]:
         raise BadArgument(
             f"--engine {','.join(engines)}: no operation of {spec.workload} that all of them can do ({each})"
         )
+    without = {k: [e for e in engines if k not in can[e]] for k in kinds if k not in common}
+    if without:
+        each = ", ".join(f"{k} ({', '.join(unable)})" for k, unable in without.items())
+        warn(f"left out, because these engines cannot do it on every table of {spec.workload}: {each}")
     return common
 
 

@@ -23,13 +23,15 @@ from checkers.retries import Retries
 from checkers.verdict import Anomaly, Verdict
 from compose.external.external import External
 from harness.cli.check import publish
+from harness.cli.compare import _common
 from harness.experiments import compare
 from harness.run.plan import catalog_of_plan
+from harness.run.resolve import read_workload
 from reports.compare import page, words
 from tests.harness.test_cli import last_line
 from tests.reports.test_report import HOSTILE, commit, log_of
 from tests.support.runs import ROOT, Silent, inside
-from workloads.file.workload import OperationSpec, Workload
+from workloads.file.workload import LIBRARY, OperationSpec, Workload
 from workloads.tables import TableSpec
 
 MS = 1_000_000
@@ -593,3 +595,15 @@ def test_the_workload_that_is_for_comparing_has_a_length_that_six_catalogs_can_r
     length = workload.load(ROOT / "workloads" / "mixed.yaml").length
     assert length is not None and length.time is not None
     assert 6 * (length.time + 60) <= 30 * 60
+
+
+def test_operations_that_an_engine_cannot_do_are_left_out_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = read_workload(LIBRARY / "quick.yaml").workload
+    kinds = _common(spec, [("spark",), ("duckdb",), ("spark", "duckdb")])
+    said = capsys.readouterr().err
+    assert "insert" in kinds and "delete" not in kinds and "rewrite-manifests" not in kinds
+    assert said.startswith("icequake: warning: left out, because these engines cannot do it on every table of quick: ")
+    assert "delete (duckdb)" in said and "rewrite-manifests (duckdb)" in said and "insert (" not in said
+    assert len(said.splitlines()) == 1
+    alone = _common(spec, [("spark",)])
+    assert {*kinds} < {*alone} and not capsys.readouterr().err
