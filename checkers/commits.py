@@ -566,7 +566,7 @@ def _named_by(t: Timeline) -> dict[str, int]:
 class Blame:
     """Whose fault it is that an acknowledged commit is in no version, as far as proxies saw it.
 
-    A server that accepts a commit and does not make it is at fault, not the engine that believes it. An engine that reports success
+    A server that accepts a commit and does not keep it is at fault, not the engine that believes it. An engine that reports success
     without having sent a commit is itself at fault.
 
     Attributes:
@@ -600,7 +600,7 @@ class Blame:
             answer, at = self.accepted[o.op]
             return (
                 f" Its commit was sent, and the catalog server answered {answer} at {explain.ms(at)}: the server acknowledged a commit "
-                f"that it did not make, and {explain.engine(o)} could not know."
+                f"that no version has, and {explain.engine(o)} could not know."
             )
         if self.proxied and o.op not in self.sent:
             return f" Proxies saw no request for its commit: {explain.engine(o)} reported success without asking the catalog."

@@ -118,18 +118,32 @@ def engine_kinds(engine: str, kinds: tuple[str, ...] = ENGINE_KINDS) -> tuple[st
     return tuple(k for k in kinds if ENGINES[engine].can(k, table))
 
 
-def engine_cells(engines: tuple[str, ...], kinds: tuple[str, ...] = ENGINE_KINDS) -> Iterator[Cell]:
-    """The engine matrix: every ordered pair of operations of these engines, on one make of table.
+def levels(engine: str, kind: str) -> tuple[Isolation, ...]:
+    """The isolation levels of a table between which an operation's validations differ; only the first if they do not."""
+    if engine == SPARK:
+        differ = kind not in ("insert", *EVERYWHERE)
+    else:
+        commit = ENGINES[engine].commits.get(kind)
+        differ = commit is not None and "added data" in commit.validates
+    return ("serializable", "snapshot") if differ else ("serializable",)
 
-    The pairs come diagonal by diagonal, so that any stretch of them has operations of all engines on both sides.
+
+def engine_cells(engines: tuple[str, ...], kinds: tuple[str, ...] = ENGINE_KINDS) -> Iterator[Cell]:
+    """The engine matrix: every ordered pair of operations of these engines, at each level of the first one.
+
+    The pairs come diagonal by diagonal, so that any stretch of them has operations of many engines on both sides.
     """
     operations = [(engine, kind) for engine in engines for kind in engine_kinds(engine, kinds)]
+    both: tuple[Isolation, ...] = ("serializable", "snapshot")
     for placement in ENGINE_PLACEMENTS:
-        for away in range(len(operations)):
-            for n, (engine, first) in enumerate(operations):
-                other, second = operations[(n + away) % len(operations)]
-                if placement == ENGINE_PLACEMENTS[0] or not {first, second} <= EVERYWHERE:
-                    yield Cell(first, second, "merge-on-read", 2, "serializable", placement, engine, other)
+        for isolation in both:
+            for away in range(len(operations)):
+                for n, (engine, first) in enumerate(operations):
+                    other, second = operations[(n + away) % len(operations)]
+                    if placement != ENGINE_PLACEMENTS[0] and {first, second} <= EVERYWHERE:
+                        continue
+                    if isolation in levels(engine, first):
+                        yield Cell(first, second, "merge-on-read", 2, isolation, placement, engine, other)
 
 
 def keys(cell: Cell) -> tuple[int, int]:

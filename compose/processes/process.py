@@ -68,6 +68,7 @@ class LocalProcess(ABC):
         self._process: subprocess.Popen[bytes] | None = None
         self._was_ready = False
         self._paused = False
+        self._killed = False
         self._lock = RLock()  # start and stop may come from different threads
 
     # What a subclass defines.
@@ -116,6 +117,11 @@ class LocalProcess(ABC):
         return self.pid is not None
 
     @property
+    def killed(self) -> bool:
+        """Whether it ended by :meth:`kill`, and not by itself."""
+        return self._killed
+
+    @property
     def folder(self) -> Path:
         return self._folder
 
@@ -136,6 +142,7 @@ class LocalProcess(ABC):
                 for name in self._port_names:
                     self._claim(name)
             self.prepare()
+            self._killed = False
             self._spawn()
 
     def ready(self, timeout: float = READY_SECONDS) -> None:
@@ -184,6 +191,7 @@ class LocalProcess(ABC):
     def kill(self) -> None:
         with self._lock:
             if self._process is not None:
+                self._killed = self._killed or self.running
                 self._destroy([])
 
     def pause(self) -> None:

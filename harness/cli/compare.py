@@ -20,6 +20,7 @@ from harness.cli.options import (
     WritersOption,
     anywhere,
     known_catalog,
+    known_engines,
     listed,
     overridden,
     path_anywhere,
@@ -82,6 +83,8 @@ def compare(
     read = read_workload(schema.find(workload), warn)
     spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=operations)
     teams = _teams(listed("--engine", engine))
+    if engine is not None and writers is not None and "=" in writers:
+        raise BadArgument(f"--writers {writers}: --engine says whose the writers are; give their number")
     common = _common(spec, teams) if teams != [()] else None
     if common is not None:
         spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=",".join(common))
@@ -175,13 +178,7 @@ def _teams(engines: list[str]) -> list[tuple[str, ...]]:
     Raises:
         BadArgument: there is no such engine.
     """
-    from workloads.engines.engines import ENGINES
-    from workloads.file.meant import unknown
-
-    for name in engines:
-        if name not in ENGINES:
-            raise BadArgument(f"--engine {name}: {unknown('engine', name, ENGINES)}")
-    teams: list[tuple[str, ...]] = [(name,) for name in engines]
+    teams: list[tuple[str, ...]] = [(name,) for name in known_engines(engines)]
     return [*teams, *([tuple(engines)] if len(engines) > 1 else [])] or [()]
 
 

@@ -20,6 +20,7 @@ from harness.cli.options import (
     StoreOption,
     anywhere,
     known_catalog,
+    known_engines,
     listed,
     path_anywhere,
     reachable,
@@ -196,12 +197,8 @@ def matrix(
 def _engines(typed: str | None) -> tuple[str, ...]:
     """The engines that were named, Spark first; none if the option was not given."""
     from workloads.engines.engines import ENGINES
-    from workloads.file.meant import unknown
 
-    names = listed("--engine", typed)
-    for name in names:
-        if name not in ENGINES:
-            raise BadArgument(f"--engine {name}: {unknown('engine', name, ENGINES)}")
+    names = known_engines(listed("--engine", typed))
     return tuple(name for name in ENGINES if name in names)
 
 

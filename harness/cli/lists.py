@@ -61,7 +61,7 @@ def list_(
         columns = ("operation", "what it does", "its options")
         rows = [(n, _first_line(k), ", ".join(k.options)) for n, k in KINDS.items()]
     elif what == "engines":
-        columns, rows = ("engine", "what it is", "its operations", ""), _engine_rows()
+        columns, rows = ("engine", "", "what it is", "it reaches", "its operations"), _engine_rows()
     elif what == "checks":
         from checkers.judge.check import ALL
 
@@ -116,17 +116,24 @@ def list_(
 
 
 def _engine_rows() -> list[tuple[str, ...]]:
+    from compose.catalogs.registry import CATALOGS
     from compose.install.cache import home
     from compose.install.engines import EXTRAS
+    from harness.run.reach import reached
     from workloads.engines.engine import Guest
     from workloads.engines.engines import ENGINES
+    from workloads.operations.kinds import KINDS
 
+    foreign = ", ".join(n for n, k in KINDS.items() if not k.in_spark)
     rows: list[tuple[str, ...]] = []
     for engine in ENGINES.values():
         needs = engine.needs if isinstance(engine, Guest) else None
         there = needs is None or EXTRAS[needs].in_place(home())
-        kinds = ", ".join(engine.promises) if isinstance(engine, Guest) else "all"
-        rows.append((engine.name, _first_line(engine), kinds, "ready" if there else "installed at first use"))
+        kinds = ", ".join(engine.promises) if isinstance(engine, Guest) else f"all but {foreign}"
+        catalogs = reached(engine)
+        there_too = "every catalog" if len(catalogs) == len(CATALOGS) else ", ".join(catalogs)
+        state = "ready" if there else "installed at first use"
+        rows.append((engine.name, state, _first_line(engine), there_too, kinds))
     return rows
 
 

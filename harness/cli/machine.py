@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.failures import HARNESS_FAILED
-from harness.cli.options import BadArgument, IcebergOption, command, known_catalog, release_of
+from harness.cli.options import BadArgument, IcebergOption, command, known_catalog, known_engines, release_of
 
 
 def doctor() -> int:
@@ -48,14 +48,18 @@ def setup(
     for name in catalogs or ():
         if name not in known:
             raise BadArgument(f"setup {name}: {unknown('catalog with jars of its own', name, known)}")
-    needed = [_needs_of(name) for name in engine or ()]
+    needed = [(name, _needs_of(name)) for name in known_engines(engine or ())]
     if (release := release_of(iceberg)) == releases.DEFAULT or catalogs:
         code = complete.main(catalogs or [])
         if code:
             return code
-    for need in needed:
+    for name, need in needed:
         engines.installed(need)
-        typer.echo(f"icequake: {engines.EXTRAS[need].title}: installed" if need else "icequake: nothing more is needed")
+        typer.echo(
+            f"icequake: {engines.EXTRAS[need].title}: installed"
+            if need
+            else f"icequake: {name}: nothing more is needed"
+        )
     if release == releases.DEFAULT:
         return 0
     ready = releases.ensure(release)
@@ -68,10 +72,7 @@ def _needs_of(name: str) -> str | None:
     """What is to be installed for an engine; None if every run has it."""
     from workloads.engines.engine import Guest
     from workloads.engines.engines import ENGINES
-    from workloads.file.meant import unknown
 
-    if name not in ENGINES:
-        raise BadArgument(f"--engine {name}: {unknown('engine', name, ENGINES)}")
     engine = ENGINES[name]
     return engine.needs if isinstance(engine, Guest) else None
 

@@ -130,6 +130,18 @@ def known_catalog(name: str, *, own_file: bool = True) -> str:
     return name
 
 
+def known_engines(names: Iterable[str]) -> list[str]:
+    """The names that ``--engine`` gives. Raises BadArgument if there is no such engine."""
+    from workloads.engines.engines import ENGINES
+    from workloads.file.meant import unknown
+
+    found = list(names)
+    for name in found:
+        if name not in ENGINES:
+            raise BadArgument(f"--engine {name}: {unknown('engine', name, ENGINES)}")
+    return found
+
+
 def reachable(engines: Iterable[str], catalog: str) -> None:
     """Raises BadArgument if one of these engines cannot write to the catalog."""
     from harness.run.reach import unreachable
@@ -162,15 +174,20 @@ def writers_of(text: str, now: Sequence[str]) -> tuple[str, ...]:
     from workloads.file.workload import MOST_WRITERS
 
     found: list[str] = []
-    for part in text.split(","):
+    given: set[str] = set()
+    parts = text.split(",")
+    for part in parts:
         name, equals, number = part.strip().rpartition("=")
-        if not number.isdecimal():
+        if not number.isdecimal() or (len(parts) > 1 and not equals):
             raise BadArgument(f"--writers {text}: give a number, or how many of each engine: spark=3,duckdb=1")
         if not equals and len({*now}) > 1:
             have = ",".join(f"{e}={now.count(e)}" for e in dict.fromkeys(now))
             raise BadArgument(f"--writers {text}: the file has several engines; say how many of each, such as {have}")
         if equals and name not in ENGINES:
             raise BadArgument(f"--writers {text}: {unknown('engine', name, ENGINES)}")
+        if name in given:
+            raise BadArgument(f"--writers {text}: {name} is given twice")
+        given.add(name)
         found += [name if equals else now[0]] * min(int(number), MOST_WRITERS + 1)
     if not 1 <= len(found) <= MOST_WRITERS:
         raise BadArgument(f"--writers {text}: must be 1 to {MOST_WRITERS} in all")

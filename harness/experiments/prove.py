@@ -37,8 +37,14 @@ from workloads.file.scenario import Scenario, Step
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
 
-LONGEST_HOLD = 25.0
-"""Seconds; below the writers' socket timeout of 30 s, after which a request fails."""
+LONGEST_HOLD = 60.0
+"""Seconds; a busy machine needs long for the operations in between."""
+PATIENCE = {
+    "rest.client.socket-timeout-ms": "75000",
+    "http-client.apache.socket-timeout-ms": "75000",  # of S3FileIO
+    "duckdb.set.http_timeout": "75",
+}
+"""Catalog properties by which a client waits longer than that for the answer to a held request; PyIceberg waits for ever."""
 
 GROUPS = 2
 """Scenarios that run at the same time."""
@@ -161,8 +167,9 @@ def prove_once(
     struck: list[str] = []
     try:
         with ScenarioScript(scenario, bench.groups[group].board, stop) as script:
+            workload = scenario.workload()
             bench.run(
-                scenario.workload(),
+                workload.model_copy(update={"catalog_properties": PATIENCE | workload.catalog_properties}),
                 folder,
                 script.operations,
                 launched=script.launched,

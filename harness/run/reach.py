@@ -8,7 +8,7 @@ from pathlib import Path
 from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
-from workloads.engines.engine import Guest
+from workloads.engines.engine import Engine, Guest
 from workloads.engines.engines import ENGINES
 
 _NOWHERE = Endpoints(
@@ -33,6 +33,12 @@ def client_type(catalog: str) -> str:
     return properties.get("type") or properties["catalog-impl"]
 
 
+def reached(engine: Engine) -> list[str]:
+    """The catalogs of ``CATALOGS`` to which an engine can write."""
+    able = engine.catalogs if isinstance(engine, Guest) else None
+    return [c for c in CATALOGS if able is None or client_type(c) in able]
+
+
 def unreachable(engines: Iterable[str], catalog: str) -> str | None:
     """Why some of these engines cannot write to a catalog; None if all can."""
     kind: str | None = None
@@ -40,18 +46,12 @@ def unreachable(engines: Iterable[str], catalog: str) -> str | None:
         engine = ENGINES[name]
         if not isinstance(engine, Guest):
             continue
-        if engine.several and catalog in CATALOGS and CATALOGS[catalog].lists_one:
-            return (
-                f"{engine.title} commits several snapshots at once, of which the catalog {catalog} keeps only the last, so that nobody can "
-                f"tell what it did: choose another catalog, or leave {name} out of writers"
-            )
         if engine.catalogs is None:
             continue
         kind = kind or client_type(catalog)
         if kind not in engine.catalogs:
-            able = [c for c in CATALOGS if client_type(c) in engine.catalogs]
             return (
-                f"{engine.title} cannot reach the catalog {catalog} (type {kind}); it can reach {', '.join(able)}: "
+                f"{engine.title} cannot reach the catalog {catalog} (type {kind}); it can reach {', '.join(reached(engine))}: "
                 f"choose one of these, or leave {name} out of writers"
             )
     return None

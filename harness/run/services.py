@@ -24,8 +24,8 @@ def proxies_of(run: RunContext, stack: contextlib.ExitStack) -> WriterProxies | 
     """The proxies between the writers and the services: those of the settings, else new ones; None if the run needs none.
 
     A run needs them for faults. To record what the catalog did, it needs them for a catalog without guarantees, and for commits by the
-    endpoint for transactions, whose answer says nothing about the table. To record who sent a commit, it needs them before the catalog only,
-    beside engines whose snapshots do not name their operation.
+    endpoint for transactions, whose answer says nothing about the table. To record who sent a commit, beside engines whose snapshots do not
+    name their operation, it needs none before the object store.
     """
     nemesis, theirs = run.workload.nemesis, run.external.catalog
     guard = CATALOGS[run.workload.catalog].guard if theirs is None else theirs.guard

@@ -32,7 +32,7 @@ not answer raises :class:`TableReadError`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
@@ -125,6 +125,7 @@ class TableReader:
         self._columns = tuple(columns)
         self._path = path
         self._lists_one = lists_one
+        self._between: set[int] = set()
         self._overwrites = overwrites
         self._unwritable: TableReadError | None = None
         self._lock = RLock()
@@ -290,15 +291,21 @@ class TableReader:
             said = f"the pointer was at {last.location} (metadata {last.n}); this version does not descend from it, but from {origin}"
             problems.append(Problem("fork", said, last.location))
         previous = self._metadata[base].location if base is not None else None
+        current = self._metadata[base].current if base is not None else None
+        listed = set(self._commits)
         for at in range(0, len(traced.locations), _BATCH):
             batch = traced.locations[at : at + _BATCH]
             raw = self._store.read_many(p for p in batch if p not in read)
             versions: list[_Version] = []
             for location in batch:
                 content = read.pop(location, None) or parse(location, raw.get(location), problems)
-                if content is not None:
+                if content is None:
+                    current = None
+                else:
                     if self._lists_one:
-                        self._tell_parents(content)
+                        self._tell_parents(content, current, listed)
+                        current = content.get("current-snapshot-id")
+                        listed.update(s["snapshot-id"] for s in content.get("snapshots") or ())
                     log = predecessors(content)
                     if log and previous is not None and normalise(log[-1]) != normalise(previous):
                         said = f"its metadata-log says that it follows {log[-1]}, the chain says {previous}"
@@ -322,12 +329,24 @@ class TableReader:
         problems.append(Problem("written-over", said, last.location))
         return content
 
-    def _tell_parents(self, content: dict[str, Any]) -> None:
-        """Put the parents that their writers named into a version's snapshots."""
+    def _tell_parents(self, content: dict[str, Any], before: int | None, listed: Collection[int]) -> None:
+        """Put the parents that their writers named into a version's snapshots.
+
+        An operation can add several snapshots in one commit (``workloads.engines.engine.Engine.several``), of which such a catalog lists only
+        the last. Its parent is then in no version; it was made from the snapshot before it.
+
+        Args:
+            before: the current snapshot of the version before; None if that is not known.
+            listed: the snapshots of all versions before.
+        """
         for s in content.get("snapshots") or ():
             if s.get("parent-snapshot-id") is None and "manifest-list" in s:
                 with contextlib.suppress(Unknown):  # reported when its manifests are read
-                    s["parent-snapshot-id"] = self._files.parent(s["manifest-list"])
+                    parent = self._files.parent(s["manifest-list"])
+                    s["parent-snapshot-id"] = parent
+                    if parent is not None and parent not in listed and before is not None:
+                        s["parent-snapshot-id"] = before
+                        self._between.add(s["snapshot-id"])
 
     # --- versions
 
@@ -473,7 +492,7 @@ class TableReader:
         columns = projection(_schema_of(s, content), self._columns)
         live = self._tree.live(id, manifests)
         if parent is None or parent in self._tree:
-            change = self._tree.child(id, parent, live, columns)
+            change = self._tree.child(id, parent, live, columns, between=id in self._between)
         else:
             change = self._tree.orphan(id, live, columns)
             seen = parent in self._commits or parent in told

@@ -136,10 +136,15 @@ class SnapshotTree:
             violations=live.violations,
         )
 
-    def child(self, snapshot_id: int, parent: int | None, live: Live, columns: tuple[Column, ...]) -> Change:
+    def child(
+        self, snapshot_id: int, parent: int | None, live: Live, columns: tuple[Column, ...], *, between: bool = False
+    ) -> Change:
         """Add a snapshot below its parent (which is in the tree; None: the empty table) and compare the two.
 
         If the projection differs too (a schema change gave one of the columns another field), every row is compared.
+
+        Args:
+            between: whether its commit added further snapshots between the two, which nothing lists; their files are its own.
         """
         self._move(parent)
         before_columns = self._nodes[parent].columns if parent is not None else columns
@@ -147,7 +152,7 @@ class SnapshotTree:
         out = Change(added_files=delta.added, removed_files=delta.removed)
         live.violations += self._renumbered(live.kept)
         live.violations += self._removed_wrongly(live)
-        own = {e.path for e in delta.added if e.content == "data" and e.snapshot_id == snapshot_id}
+        own = {e.path for e in delta.added if e.content == "data" and (between or e.snapshot_id == snapshot_id)}
         try:
             affected = self._state.affected(delta)
         except Unknown as e:
@@ -172,7 +177,8 @@ class SnapshotTree:
             out.problems.append(Problem("unreadable-manifest", f"the parent's manifest {name} is unreadable", name))
         if out.problems:
             out.removed = out.added = None
-        out.violations = [*live.violations, *self._violations(snapshot_id, delta, affected), *out.violations]
+        found = self._violations(snapshot_id, delta, affected, between)
+        out.violations = [*live.violations, *found, *out.violations]
         return out
 
     def snapshots_with(self, snapshots: Iterable[int], gone: set[str]) -> dict[str, list[int]]:
@@ -350,8 +356,8 @@ class SnapshotTree:
                     f"{dict(e.partition)}, but was live with {was.data_sequence_number} and {dict(was.partition)}"
                 )
 
-    def _violations(self, snapshot_id: int, delta: Delta, affected: set[str]) -> Iterator[str]:
-        """Violations of the spec in the state at the cursor, where ``delta`` touched it."""
+    def _violations(self, snapshot_id: int, delta: Delta, affected: set[str], between: bool) -> Iterator[str]:
+        """Violations of the spec in the state at the cursor, where ``delta`` touched it; ``between``: as for :meth:`child`."""
         name = self._files.name
         for path in sorted(affected | {p for e in delta.added for p in _referenced(e)}):
             entries, vectors = self._state.data.get(path, ()), self._state.vectors.get(path, ())
@@ -371,7 +377,7 @@ class SnapshotTree:
                             f"{name(path)}, which is at {dict(other.partition)} of spec {other.spec_id}"
                         )
                         break
-            if e.snapshot_id != snapshot_id:
+            if e.snapshot_id != snapshot_id and not (between and e.snapshot_id not in self._nodes):
                 yield (
                     f"foreign-file: {name(e.path)} is live but was not in the parent, and its entry says that snapshot "
                     f"{e.snapshot_id} added it"

@@ -35,6 +35,10 @@ class WriterError(RuntimeError):
     """A writer cannot be started; the message is one line with its log file."""
 
 
+class KilledWhileStarting(WriterError):
+    """The driver was killed from here, as a fault does, before it was ready."""
+
+
 class WriterDied(Exception):
     """The driver process or its connection is gone; the outcome of its operation is unknown."""
 
@@ -48,6 +52,10 @@ class DriverProcess(Protocol):
 
     def alive(self) -> bool:
         """Whether the process runs."""
+
+    @property
+    def killed(self) -> bool:
+        """Whether it ended by :meth:`kill`, and not by itself."""
 
     def kill(self) -> None:
         """Kill it and its child processes."""
@@ -98,7 +106,7 @@ class Writer:
     Args:
         name: such as ``w0``.
         process: the driver process; None for a warm driver, which another process started and later runs use.
-        socket_path: where the driver listens once its Spark session is ready.
+        socket_path: where the driver listens once its session is ready.
     """
 
     def __init__(self, name: str, process: DriverProcess | None, socket_path: Path) -> None:
@@ -152,6 +160,7 @@ class Writer:
             stopped: asked between tries; true ends the wait.
 
         Raises:
+            KilledWhileStarting: the driver was killed by this process.
             WriterError: the driver died or took too long.
         """
         if self._socket is not None:
@@ -159,6 +168,8 @@ class Writer:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline and not stopped():
             if self._process is not None and not self._process.alive():
+                if self._process.killed:
+                    raise KilledWhileStarting(f"writer {self.name} was killed while starting")
                 raise WriterError(f"writer {self.name} died while starting; see {self._process.logs()}")
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
@@ -170,7 +181,7 @@ class Writer:
             self._socket = connection
             return
         log = f"; see {self._process.logs()}" if self._process is not None else f" at {self._path}"
-        raise WriterError(f"writer {self.name} has no Spark session after {timeout:.0f} s{log}")
+        raise WriterError(f"writer {self.name} is not ready after {timeout:.0f} s{log}")
 
     def call(self, message: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         """Send one request and wait for its answer.
@@ -326,13 +337,17 @@ class WriterSlot:
         return self._writer.call(message, timeout)
 
     def replace(self) -> None:
-        """Kill the driver and start another. Raises :class:`WriterError`."""
-        self._writer.kill()
-        if self._stopped.is_set():
-            raise WriterError(f"writer {self.name} was stopped")
-        self._generation += 1
-        self._writer = self._launch(self.name, self._generation)
-        self.connect()
+        """Kill the driver and start another; and one more for each that a fault kills while it starts. Raises :class:`WriterError`."""
+        ready = False
+        while not ready:
+            self._writer.kill()
+            if self._stopped.is_set():
+                raise WriterError(f"writer {self.name} was stopped")
+            self._generation += 1
+            self._writer = self._launch(self.name, self._generation)
+            with contextlib.suppress(KilledWhileStarting):
+                self.connect()
+                ready = True
 
     def kill_driver(self) -> None:
         """Kill the current driver as a crash does; its thread replaces it. Callable from any thread. Raises :class:`WriterError`."""

@@ -314,6 +314,12 @@ class Connection:
             server.on_idle = None
         return server
 
+    async def connect_again(self) -> None:
+        """Open another connection to the service if the service ended this one, on which it has no request."""
+        if self._server is not None and self._server.ended and (server := self.give_up_server()) is not None:
+            server.close()
+            await self._upstream()
+
 
 def quietly(task: asyncio.Future[Any]) -> None:
     """Take notice of a task's error, so that asyncio does not print it."""

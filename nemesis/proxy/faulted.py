@@ -51,6 +51,9 @@ class Link(Protocol):
     def give_up_server(self) -> Pipe | None:
         """Hand over the connection to the service."""
 
+    async def connect_again(self) -> None:
+        """Replace the connection to the service if the service ended it."""
+
     def adopt(self, work: Coroutine[Any, Any, None]) -> None:
         """Carry on with ``work`` when this connection is over."""
 
@@ -71,6 +74,7 @@ class FaultedRequest:
         for armed, seconds in self._plan.delays:
             self._count(armed)
             await asyncio.sleep(seconds)
+            await self._waited()
         if self._plan.throttle is not None:
             self._count(self._plan.throttle)
         fault = self._plan.fault
@@ -88,10 +92,17 @@ class FaultedRequest:
             hold.reached.set()
             await hold.until_released()
         try:
+            if hold is not None:
+                await self._waited()
             return await self.pass_on()
         finally:
             if hold is not None:
                 hold.passed.set()
+
+    async def _waited(self) -> None:
+        """To be called when the request has waited: a server ends a connection that was silent for long (Jetty: 30 s)."""
+        if not self._wire.session:
+            await self._link.connect_again()
 
     async def before_service(self, verb: BeforeService) -> bool:
         """Carry out a verb that acts before the service has the request."""
@@ -128,6 +139,8 @@ class FaultedRequest:
             await hold.until_released()
         if not reply.ok:
             return await self.pass_reply()
+        if hold is not None and verb.sends_again:
+            await self._waited()
         self.note_strike()
         self.note_reply()
         return await verb.strike(self, reply)

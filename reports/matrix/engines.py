@@ -38,6 +38,16 @@ def title(operation: Operation) -> str:
     return f"{ENGINES[engine].title if engine in ENGINES else engine} {kind}"
 
 
+def code(source: str) -> tuple[str, str]:
+    """The address of a source and how it is shown; no address if it is only named."""
+    url = source.partition(" ")[0]
+    if not url.startswith("https://"):
+        return "", source
+    return url, source.rpartition("/")[
+        2
+    ] if " " not in source else f"{url.rpartition('/')[2]} {source.partition(' ')[2]}"
+
+
 @dataclass(frozen=True, slots=True)
 class Square:
     """One drawn cell. ``run``: the address of its run's page, relative to the matrix's; empty if there is none."""
@@ -53,7 +63,7 @@ def _square(cell: Cell, m: Measured | None) -> Square:
     if m is None:
         return Square("unmeasured", "", f"{cell.placement}: not measured", False, "")
     first, second = title((cell.first_engine, cell.first)), title((cell.second_engine, cell.second))
-    text = f"{cell.placement}: {first} {ordinary.told(m.first)}"
+    text = f"{cell.isolation}, {cell.placement}: {first} {ordinary.told(m.first)}"
     if m.second.outcome != "committed":
         text += f"; {second} {ordinary.told(m.second)}"
     for name, found in (("anomaly", m.anomalies), ("allowed", m.allowed)):
@@ -78,12 +88,22 @@ def operations(measured: Sequence[Measured]) -> list[Operation]:
     return sorted(found, key=lambda o: (engines.index(o[0]) if o[0] in engines else len(engines), kinds.index(o[1])))
 
 
-def _rows(measured: Sequence[Measured], ops: Sequence[Operation]) -> list[tuple[Operation, list[list[Square]]]]:
+def _grids(measured: Sequence[Measured], ops: Sequence[Operation]) -> list[dict[str, Any]]:
+    """A grid for each isolation level: a row for each first operation that it concerns."""
     by_cell = {m.cell: m for m in measured}
-    every: dict[tuple[Operation, Operation], list[Cell]] = {}
+    every: dict[tuple[str, Operation, Operation], list[Cell]] = {}
     for c in conflicts.engine_cells(tuple(dict.fromkeys(engine for engine, _ in ops))):
-        every.setdefault(((c.first_engine, c.first), (c.second_engine, c.second)), []).append(c)
-    return [(x, [[_square(c, by_cell.get(c)) for c in every.get((x, y), ())] for y in ops]) for x in ops]
+        pair = ((c.first_engine, c.first), (c.second_engine, c.second))
+        every.setdefault((c.isolation, *pair), []).append(c)
+    out = []
+    for level in dict.fromkeys(level for level, _, _ in every):
+        concerned = [x for x in ops if any((level, x, y) in every for y in ops)]
+        rows = [
+            (x, [[_square(c, by_cell.get(c)) for c in every.get((level, x, y), ())] for y in ops]) for x in concerned
+        ]
+        if rows:
+            out.append({"name": level, "rows": rows})
+    return out
 
 
 def _validations(ops: Sequence[Operation]) -> list[tuple[str, str, str, str]]:
@@ -110,7 +130,7 @@ def render(header: dict[str, Any], measured: Sequence[Measured]) -> str:
     """The page of an engine matrix."""
     ops = operations(measured)
     return words.printable(
-        environment(title=title)
+        environment(title=title, code=code)
         .get_template("engine_matrix.html")
         .render(
             header=header,
@@ -121,7 +141,7 @@ def render(header: dict[str, Any], measured: Sequence[Measured]) -> str:
             by_engine=[(ENGINES[e].title if e in ENGINES else e, found) for e, found in tallies(measured)],
             placements=list(ENGINE_PLACEMENTS),
             operations=ops,
-            rows=_rows(measured, ops),
+            grids=_grids(measured, ops),
             validations=_validations(ops),
             cells=[
                 {

@@ -63,6 +63,31 @@ def test_parents_are_what_the_writers_put_into_their_manifest_lists(tmp_path: Pa
     assert len(without.commits) == 1, "the files alone tell nothing of what was before"
 
 
+def test_a_commit_of_several_snapshots_has_its_rows_of_the_version_before(tmp_path: Path) -> None:
+    """PyIceberg deletes in one snapshot and appends in the next, and commits both at once: the first one is in no version."""
+    nessie = Nessie(tmp_path)
+    first = nessie.insert(0)
+    old = nessie.table.data([(7, "a", 0)])
+    both = [nessie.table.commit(add=[old], op="w0-7"), nessie.table.commit(add=[nessie.table.data([(8, "a", 0)])])]
+    nessie.serve("both")
+    last = nessie.insert(2)
+    for log in (
+        reader(lists_one=True).finish(nessie.history[-1], 1, nessie.history),
+        _captured_one_by_one(nessie),
+    ):
+        assert [c.snapshot_id for c in log.main()] == [first, both[1], last]
+        assert [c.parent_id for c in log.commits] == [None, first, both[1]]
+        assert [sorted(r.row[0] for r in c.added or ()) for c in log.commits] == [[0], [7, 8], [2]]
+        assert not any(c.problems or c.violations for c in log.commits)
+
+
+def _captured_one_by_one(nessie: Nessie) -> TableLog:
+    live = reader(lists_one=True)
+    for n in range(1, len(nessie.history)):
+        live.capture(nessie.history[n - 1], n, nessie.history[:n])
+    return live.finish(nessie.history[-1], 9, nessie.history)
+
+
 def test_captures_go_on_behind_what_is_known_and_leave_out_what_came_after_the_pointer(tmp_path: Path) -> None:
     nessie, live = Nessie(tmp_path), reader(lists_one=True)
     for n in range(3):

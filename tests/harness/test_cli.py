@@ -54,6 +54,12 @@ def last_line(stderr: str) -> str:
         (["run", "quick", "--writers", "0"], "--writers 0: must be 1 to 64 in all"),
         (["run", "quick", "--writers", "65"], "--writers 65: must be 1 to 64 in all"),
         (["run", "quick", "--writers", "duckdbb=1"], "unknown engine 'duckdbb' (did you mean duckdb?)"),
+        (["run", "quick", "--writers", "spark=1,spark=2"], "--writers spark=1,spark=2: spark is given twice"),
+        (["run", "quick", "--writers", "spark=1,2"], "give a number, or how many of each engine: spark=3,duckdb=1"),
+        (
+            ["compare", "quick", "--engine", "spark,duckdb", "--writers", "spark=1,duckdb=2"],
+            "--writers spark=1,duckdb=2: --engine says whose the writers are; give their number",
+        ),
         (["run", "quick", "--writers", "spark="], "give a number, or how many of each engine: spark=3,duckdb=1"),
         (["run", "quick", "--nemesis", "all"], "No such option"),
         (["run", "quick", "--iceberg", "1.10"], "allowed: 1.12.0, 1.11.0, 1.10.2, 1.10.1"),
@@ -340,6 +346,14 @@ def test_no_store_is_said_with_its_place(command: list[str], tmp_path: Path) -> 
 def test_a_store_without_a_run_is_said(tmp_path: Path) -> None:
     done = inside("list", "runs", "--store", tmp_path, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"no run in {tmp_path}\n")
+
+
+def test_engines_are_listed_with_the_catalogs_that_they_reach(tmp_path: Path) -> None:
+    lines = inside("list", "engines", cwd=tmp_path).stdout.splitlines()
+    [spark] = [line for line in lines if line.startswith("spark ")]
+    [duckdb] = [line for line in lines if line.startswith("duckdb ")]
+    assert "every catalog" in spark and spark.rstrip().endswith("all but upsert")
+    assert "rest, nessie, polaris" in duckdb and "insert, " in duckdb
 
 
 def test_operations_are_listed_in_plain_words_with_their_options(tmp_path: Path) -> None:

@@ -56,14 +56,20 @@ class Process:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.killed = False
         self._process = subprocess.Popen([sys.executable, "-c", DRIVER, str(path)])
 
     def alive(self) -> bool:
         return self._process.poll() is None
 
     def kill(self) -> None:
+        self.killed = self.killed or self.alive()
         self._process.kill()
         self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def logs(self) -> Path:
         return self.path.with_suffix(".log")
@@ -105,6 +111,35 @@ def test_a_driver_that_another_thread_kills_ends_the_call_and_is_replaced(slot: 
     assert slot.call({}, ENOUGH)["pid"] != before
 
 
+def test_a_driver_that_a_fault_kills_while_it_starts_is_replaced_and_one_that_ends_by_itself_is_not(
+    tmp_path: Path,
+) -> None:
+    made: list[Process] = []
+
+    def launch(name: str, generation: int) -> Writer:
+        path = tmp_path / f"{name}.{generation}"
+        made.append(Process(path))
+        if generation in (1, 2, 4):  # it listens where nobody looks, so it never becomes ready
+            path = tmp_path / "never"
+        if generation in (1, 2):
+            made[-1].kill()
+        elif generation == 4:
+            os.kill(made[-1].pid, signal.SIGKILL)
+        return Writer(name, made[-1], path)
+
+    slot = WriterSlot("w0", launch, ENOUGH)
+    try:
+        slot.connect()
+        slot.replace()
+        assert (slot.replacements, [p.killed for p in made]) == (3, [True, True, True, False])
+        assert slot.call({}, ENOUGH)["pid"] == made[3].pid
+        with pytest.raises(WriterError, match="died while starting"):
+            slot.replace()
+    finally:
+        for process in made:
+            process.kill()
+
+
 def test_no_answer_in_time_is_a_timeout_and_its_late_answer_is_never_taken_for_another(slot: WriterSlot) -> None:
     with pytest.raises(WriterTimeout, match="no answer within"):
         slot.call({"sleep": 30}, 0.2)
@@ -134,7 +169,7 @@ def test_a_driver_that_ends_while_starting_is_said_with_its_log(tmp_path: Path) 
 
 
 def test_a_session_that_never_comes_is_said(tmp_path: Path) -> None:
-    with pytest.raises(WriterError, match="no Spark session after 0 s"):
+    with pytest.raises(WriterError, match="w0 is not ready after 0 s"):
         Writer("w0", None, tmp_path / "never").connect(0.2)
 
 

@@ -573,6 +573,31 @@ class TestHolds:
         assert hold.passed.wait(300) and hold.problem is None
         assert [r.get("held") for r in rig.log()] == [None, None, True]
 
+    def test_it_goes_on_although_the_service_ended_its_silent_connection(self, rig: Rig) -> None:
+        hold = rig.board.hold("w0-1")
+        client, service = rig.connection()
+        client.sendall(commit("w0-1"))
+        assert hold.reached.wait(300)
+        service.close()
+        rig.talk([load(), Want(OK)], [Want(load()), OK])  # so the proxy has noticed the end of the other connection
+        hold.release()
+        play(rig.accept(), [Want(commit("w0-1")), OK])
+        play(client, [Want(OK)])
+        assert hold.passed.wait(300) and hold.problem is None
+
+    def test_it_is_sent_twice_although_the_service_ended_its_silent_connection(self, rig: Rig) -> None:
+        hold = rig.board.hold("w0-1", Fault(verb="duplicate"))
+        client, service = rig.connection()
+        client.sendall(commit("w0-1"))
+        play(service, [Want(commit("w0-1")), OK])
+        assert hold.reached.wait(300)
+        service.close()
+        rig.talk([load(), Want(OK)], [Want(load()), OK])
+        hold.release()
+        play(rig.accept(), [Want(commit("w0-1")), OK])
+        play(client, [Want(OK)])
+        assert hold.passed.wait(300) and hold.problem is None
+
     def test_only_the_first_request_of_the_operation_waits(self, rig: Rig) -> None:
         rig.board.hold("w0-1").release()
         steps = [(commit("w0-1"), OK)] * 3

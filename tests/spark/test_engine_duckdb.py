@@ -108,9 +108,11 @@ def test_duckdb_gives_up_when_spark_committed_during_its_transaction(client: Cli
     name = f"{duckdb.CATALOG}.{NAMESPACE}.{V2.name}"
     by_spark(V2, "w0-2", "insert", {"ids": [150]})
     before = sorted(by_spark(V2, "r", "read", {}))
-    with pytest.raises(Exception, match="Conflict_409") as raised, client.transaction():
-        client.sql(f"UPDATE {name} SET cnt = cnt + 1 WHERE id = 150")
-        by_spark(V2, "w0-3", "insert", {"ids": [200]})
+    client.sql("BEGIN")
+    client.sql(f"UPDATE {name} SET cnt = cnt + 1 WHERE id = 150")
+    by_spark(V2, "w0-3", "insert", {"ids": [200]})
+    with pytest.raises(Exception, match="Conflict_409") as raised:
+        client.sql("COMMIT")
     error = chain(raised.value)
     assert ENGINES["duckdb"].outcome("update-counter", error) == "fail"
     assert ENGINES["duckdb"].conflict(error) == "TransactionException"

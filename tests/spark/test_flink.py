@@ -38,17 +38,17 @@ pytestmark = [
 NAMESPACE = "flink"
 STEPS: list[tuple[str, str, str, Arguments]] = [
     ("spark", "w1-0", "insert", {"ids": [0, 1, 2, 3, 4, 5, 6, 7]}),
-    ("spark", "w1-1", "delete", {"ids": [0, 6]}),  # position deletes, or a deletion vector
+    ("spark", "w1-1", "delete", {"ids": [0]}),  # a position delete, or a deletion vector
     ("flink", "w0-0", "insert", {"ids": [0, 8]}),
     ("flink", "w0-1", "upsert", {"ids": [0, 1, 9]}),  # and equality deletes on the same data files
     ("flink", "w0-3", "upsert", {"ids": [2, 10]}),  # dies during-write
     ("flink", "w0-4", "insert", {"ids": [2]}),
     ("flink", "w0-7", "insert", {"ids": [3, 11]}),  # dies before-checkpoint
-    ("spark", "w1-2", "delete", {"ids": [1, 2]}),  # of rows of an upsert
+    ("spark", "w1-2", "delete", {"ids": [1]}),  # of a row of an upsert
     ("flink", "w0-11", "insert", {"ids": [4, 12]}),  # dies before-commit
     ("flink", "w0-12", "upsert", {"ids": [4, 2]}),
     ("flink", "w0-15", "insert", {"ids": [5, 13]}),  # dies after-commit
-    ("spark", "w1-3", "update-append", {"ids": [4, 5]}),
+    ("spark", "w1-3", "update-append", {"ids": [4]}),
     ("flink", "w0-16", "upsert", {"ids": [5, 13]}),
 ]
 COMMITTED = {"during-write": False, "before-checkpoint": False, "before-commit": True, "after-commit": True}

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs import icequake
+from compose.install.installation import Installation
+from harness.cli.check import publish
+from harness.experiments.prove import prove
+from harness.run.bench import Bench
+from tests.support.runs import Silent, icequake
+from workloads.file import scenario
 
 pytestmark = pytest.mark.spark
 
@@ -43,6 +48,6 @@ def test_both_write_the_same_tables(catalog: str, allow: str, tmp_path: Path) ->
     assert {e["type"] for e in events if e["op"] in theirs and e["type"] != "invoke"} <= {"ok", "fail"}
 
 
-def test_its_promises_and_its_defects_are_shown(tmp_path: Path) -> None:
-    done = icequake("prove", *SHOWN, "--store", tmp_path / "store")
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_its_promises_and_its_defects_are_shown(tmp_path: Path, installation: Installation, bench: Bench) -> None:
+    proofs, _ = prove(scenario.find([*SHOWN]), installation, tmp_path / "store", Silent(), publish, on=bench)
+    assert {p.scenario: (p.state, p.why) for p in proofs} == dict.fromkeys(SHOWN, ("reproduced", ()))

@@ -25,7 +25,11 @@ from workloads.file import scenario
 from workloads.generator import PlannedOperation
 from workloads.tables import SQL_COLUMNS, TableSpec
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 ENOUGH = 300
 """Seconds after which a test gives up on what never comes."""

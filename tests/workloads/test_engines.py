@@ -66,6 +66,14 @@ def test_writers_are_a_number_or_engines(text: str, engines: tuple[str, ...]) ->
             "w.yaml:3: writers: the workload has only 1 of duckdb; raise writers at the top",
         ),
         (
+            ("length: {ops: 90}", "phases: [{name: a, length: {ops: 3}, writers: {flink: 1}}]"),
+            "w.yaml:3: writers: the workload has no writer of flink; raise writers at the top",
+        ),
+        (
+            ("length: {ops: 90}", "length: {ops: 9}\nclocks: {1: -2h}"),
+            'w.yaml:4: key 1 must be a word; write it in quotes: "1"',
+        ),
+        (
             ("length: {ops: 90}", "length: {ops: 9}\nnemesis: {faults: [{verb: delay, seconds: 1s, whose: flnk}]}"),
             "w.yaml:4: whose: no writer is flnk's; allowed: all, one, spark, duckdb",
         ),

@@ -240,6 +240,16 @@ ERRORS: list[tuple[ErrorChain, str]] = [
     ([[EXCEPTIONS + "BadRequestError", "400"], ["requests.exceptions.HTTPError", ""]], "fail"),
     ([[EXCEPTIONS + "CommitStateUnknownException", "502"], ["requests.exceptions.HTTPError", ""]], "info"),
     ([[EXCEPTIONS + "CommitStateUnknownException", "502"], [EXCEPTIONS + "CommitFailedException", "409"]], "info"),
+    ([[EXCEPTIONS + "ValidationException", ""], [EXCEPTIONS + "CommitFailedException", "409"]], "fail"),
+    # The table could not be loaded again after a 409, which the catalog may have answered to a commit that it had received twice.
+    (
+        [
+            ["requests.exceptions.ConnectionError", "Failed to establish a new connection: refused"],
+            [EXCEPTIONS + "CommitFailedException", "409"],
+        ],
+        "info",
+    ),
+    ([[EXCEPTIONS + "UnauthorizedError", "401"], [EXCEPTIONS + "CommitFailedException", "409"]], "info"),
     ([[EXCEPTIONS + "ServiceUnavailableError", "503"]], "info"),
     ([[EXCEPTIONS + "TooManyRequestsError", "429"]], "info"),
     ([["requests.exceptions.ConnectionError", "('Connection aborted.', RemoteDisconnected())"]], "info"),

@@ -1,14 +1,10 @@
 """DuckDB: an embedded engine, whose Iceberg extension reaches every catalog by its REST interface.
 
-What is said here of its code is true of release 1.5.5, whose Iceberg extension is commit 45163a28 of duckdb/duckdb-iceberg.
-
-* **It validates nothing and builds no commit anew.** A transaction requires that main of each table that it changed is still at the snapshot
-  that it began with, whatever it did there, and fails otherwise. All its changes are one request, ``POST /v1/transactions/commit``; with
-  ``disable_multi_table_commit``, or if the server does not list that endpoint, they are one request for each table.
-* **It sends a request up to four times**: after an error of the connection and after 408, 418, 429, 500, 503 and 504, a POST too
-  (``HTTPUtil::RunRequestWithRetry``). If the catalog had applied the first one, the next is answered 409, and the transaction fails.
-* **It deletes the files of a transaction that failed** (``IcebergTransaction::CleanupFiles``), also if the catalog may have applied it.
-* **It reads by its clock**: main as of the beginning of the transaction, by the time stamps of the table's snapshot log.
+What is said here of its code is true of release 1.5.5, whose Iceberg extension is commit 45163a28 of duckdb/duckdb-iceberg;
+docs/engines/duckdb.md says more. It validates nothing: a commit requires that main of each changed table is still at the snapshot with which
+the transaction began. After errors of the connection, 408, 418, 429, 500, 503 and 504 it sends a request again, a POST too: if the catalog had
+applied the first one, it is answered 409, and the transaction fails. Then it deletes the files of the transaction. It reads by its clock: main
+as of the beginning of the transaction.
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -51,8 +47,8 @@ TRANSLATIONS = (
 COMMITTING = "Failed to commit"
 """In the message of every error of a COMMIT (``TransactionContext::Commit``); other errors came before."""
 REFUSED, JOINT = re.compile(r"status code \(\w+_4\d\d\)"), "/transactions/commit' "
-MOVED = "branch main has changed"
-"""What a REST catalog says of the requirement ``assert-ref-snapshot-id``; DuckDB repeats it."""
+MOVED = "status code (Conflict_"
+"""What DuckDB says first when the catalog refuses the requirement ``assert-ref-snapshot-id``."""
 CONFLICT = re.compile(r"status code \(Conflict_409\)|is already outdated\. Please restart")
 ANY_TIME = frozenset({"FatalException", "InternalException", "InterruptException", "OutOfMemoryException"})
 """Classes of errors that can come at any moment, so that they leave a commit open."""
@@ -87,11 +83,12 @@ class Connected:
         given = {"token": "token", "oauth2-server-uri": "oauth2_server_uri", "scope": "oauth2_scope"}
         login = {"client_id": user, "client_secret": password} | {v: properties.get(k, "") for k, v in given.items()}
         login = {k: v for k, v in login.items() if v} or {"authorization_type": "none"}
-        options = {"endpoint": properties["uri"], "access_delegation_mode": "none", **login}
+        login |= {"endpoint": properties["uri"], "access_delegation_mode": "none"}
         # DuckDB takes a URL for a file of somebody else's, and attaches it read-only.
         warehouse = _quoted(properties.get("warehouse", "").rpartition("/")[2])
-        attached = _options(options | _named(properties, ATTACH))
-        self._duckdb.execute(f"ATTACH {warehouse} AS {CATALOG} (TYPE iceberg, {attached})")
+        self._duckdb.execute(
+            f"ATTACH {warehouse} AS {CATALOG} (TYPE iceberg, {_options(login | _named(properties, ATTACH))})"
+        )
 
     def execute(self, op: str, f: str, value: Arguments, table: TableSpec, identifier: tuple[str, str]) -> Any:
         kind, place = KINDS[f], f"{CATALOG}.{identifier[0]}"
@@ -115,30 +112,21 @@ class Connected:
     def sql(self, sql: str) -> list[list[Any]]:
         return [list(row) for row in self._duckdb.execute(sql).fetchall()]
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Whatever is executed within is one transaction."""
-        self._duckdb.execute("BEGIN")
-        try:
-            yield
-            self._duckdb.execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(Exception):  # a failed COMMIT leaves nothing to roll back
-                self._duckdb.execute("ROLLBACK")
-            raise
-
     def _at_once(self, statements: list[str]) -> bool:
         """Run statements as one transaction; whether that was one request, by DuckDB's log of them."""
         self._duckdb.execute("CALL enable_logging('HTTP')")
         try:
-            with self.transaction():
-                for sql in statements:
-                    self._duckdb.execute(sql)
-            sent = self.sql("SELECT request.url FROM duckdb_logs_parsed('HTTP') WHERE request.type = 'POST'")
+            for sql in ("BEGIN", *statements, "COMMIT"):
+                self._duckdb.execute(sql)
+            try:
+                sent = self.sql("SELECT request.url FROM duckdb_logs_parsed('HTTP') WHERE request.type = 'POST'")
+            except Exception as e:  # not as an error of DuckDB: those outside a COMMIT mean that nothing was committed
+                raise RuntimeError("committed, but DuckDB's log of its requests cannot be read") from e
             return all(url.endswith("/transactions/commit") for (url,) in sent)
         finally:
-            self._duckdb.execute("CALL disable_logging()")
-            self._duckdb.execute("CALL truncate_duckdb_logs()")
+            for sql in ("ROLLBACK", "CALL disable_logging()", "CALL truncate_duckdb_logs()"):
+                with contextlib.suppress(Exception):  # after a COMMIT there is nothing to roll back
+                    self._duckdb.execute(sql)
 
     def _history(self, table: str) -> list[int]:
         """The snapshots of main as the catalog has it now, newest first. Raises ValueError if there is none."""
@@ -152,10 +140,9 @@ class Connected:
         return line[:-1]
 
     def alive(self) -> bool:
-        try:  # after a fatal error the database answers nothing any more
+        with contextlib.suppress(Exception):  # after a fatal error the database answers nothing any more
             return self.sql("SELECT 1") == [[1]]
-        except Exception:
-            return False
+        return False
 
     def close(self) -> None:
         self._duckdb.close()

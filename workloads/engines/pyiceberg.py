@@ -37,8 +37,11 @@ CHANGES = (
     *(f"update-{column}{where}" for column in ("register", "counter", "append") for where in ("", "-where")),
 )
 """PyIceberg's filters have no arithmetic, so a DELETE by parity is a change like an UPDATE."""
-DEFINITE_TEXT = re.compile(r"connection to server at .* failed|Failed to establish a new connection")
+NO_CONNECTION = re.compile(r"connection to server at .* failed|Failed to establish a new connection")
 """psycopg2, urllib3: there was no connection on which a commit could have gone."""
+REFUSED = tuple(f"pyiceberg.exceptions.{name}" for name in ("CommitFailedException", "ValidationException"))
+"""By these it says that the commit was not made."""
+DEFINITE = tuple(f"pyiceberg.exceptions.{n}Error" for n in ("NoSuchTable", "BadRequest", "Unauthorized", "Forbidden"))
 
 
 class Unstaged(Exception):
@@ -50,16 +53,11 @@ class _Client:
         from pyiceberg.catalog import load_catalog
 
         own = (k.split(".")[3] for k in access.spark if k.startswith("spark.sql.catalog."))
-        self._catalog = load_catalog(
-            next(own, access.catalog),  # a row of the JDBC catalog names its catalog
-            **{
-                "s3.endpoint": access.s3,
-                "s3.access-key-id": access.access_key,
-                "s3.secret-access-key": access.secret_key,
-                "s3.region": access.region,
-                **(access.pyiceberg or {}),
-            },
-        )
+        store = {"endpoint": access.s3, "region": access.region}
+        store |= {"access-key-id": access.access_key, "secret-access-key": access.secret_key}
+        # A row of the JDBC catalog names its catalog.
+        properties = {**{f"s3.{k}": v for k, v in store.items()}, **(access.pyiceberg or {})}
+        self._catalog = load_catalog(next(own, access.catalog), **properties)
 
     def execute(self, op: str, f: str, value: Arguments, table: TableSpec, identifier: tuple[str, str]) -> Any:
         try:
@@ -162,19 +160,8 @@ class PyIceberg(Guest):
         "insert": Commit("appends", source=f"{RELEASE}table/update/snapshot.py#L683"),
         **{kind: Commit("rewritten files", RULES, source=VALIDATES) for kind in ("delete", "upsert", *CHANGES)},
     }
-    definite = frozenset(
-        {
-            f"{Unstaged.__module__}.{Unstaged.__qualname__}",
-            *(
-                f"pyiceberg.exceptions.{name}"
-                for name in (
-                    *("CommitFailedException", "ValidationException", "NoSuchTableError"),
-                    *("BadRequestError", "UnauthorizedError", "ForbiddenError"),
-                )
-            ),
-        }
-    )
-    conflicts = frozenset({"pyiceberg.exceptions.CommitFailedException", "pyiceberg.exceptions.ValidationException"})
+    definite = frozenset({f"{__name__}.{Unstaged.__qualname__}", *REFUSED, *DEFINITE})
+    conflicts = frozenset(REFUSED)
 
     def open(self, access: Access) -> _Client:
         return _Client(access)
@@ -198,10 +185,13 @@ class PyIceberg(Guest):
 
     def outcome(self, f: str, error: ErrorChain) -> Literal["fail", "info"]:
         """Whatever goes wrong before the commit has no effect. What the commit raises leaves open what became of it, unless the
-        catalog refused it (409, 400, 401, 403) or PyIceberg did (a validation), or no connection to the catalog came about."""
-        if any(name.endswith("CommitStateUnknownException") for name, _ in error):
+        catalog refused it (409, 400, 401, 403) or PyIceberg did (a validation), or no connection to the catalog came about. If PyIceberg
+        cannot load the table after a refusal, it cannot look for its snapshot: that error leaves the outcome open again."""
+        names = [name for name, _ in error]
+        looked = names[0] in REFUSED or REFUSED[0] not in names
+        if not looked or any(name.endswith("CommitStateUnknownException") for name in names):
             return super().outcome(f, ())
-        if any(DEFINITE_TEXT.search(text) for _, text in error):
+        if any(NO_CONNECTION.search(text) for _, text in error):
             return "fail"
         return super().outcome(f, error)
 

@@ -108,10 +108,8 @@ class _Client:
 
     def _start(self, name: str) -> Any:
         self._input(name).mkdir(parents=True, exist_ok=True)
-        for left in self._input(name).iterdir():
-            self._context.put(
-                MARK, left.stem
-            )  # there is one file at most: rows are given to a query that has none left
+        for left in self._input(name).iterdir():  # one at most: rows are given to a query that has none left
+            self._context.put(MARK, left.stem)
         place = (self._scratch / name).as_uri()
         rows = self._spark.readStream.schema(SQL_COLUMNS).option("maxFilesPerTrigger", 1).json(f"{place}/input")
         query = (
@@ -150,7 +148,9 @@ def _catalog_of(session: Mapping[str, str]) -> str:
 
 
 class Stream(Guest):
-    """Spark's streaming sink of Iceberg. A snapshot property of a query is the same for all its epochs, so the operation's id comes from
+    """Spark Structured Streaming: each operation is one epoch of Iceberg's streaming sink.
+
+    A snapshot property of a query is the same for all its epochs, so the operation's id comes from
     ``EnvironmentContext``, in which it is put before an epoch may begin.
     """
 

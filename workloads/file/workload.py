@@ -431,7 +431,10 @@ def _phase_writers(w: Workload, i: int, p: Phase) -> Iterator[Problem]:
     elif isinstance(p.writers, dict):
         for name, n in p.writers.items():
             if n > (there := w.engines.count(name)):
-                yield ((*at, name), f"writers: the workload has only {there} of {name}; raise writers at the top")
+                yield (
+                    (*at, name),
+                    f"writers: the workload has {f'only {there}' if there else 'no writer'} of {name}; raise writers at the top",
+                )
 
 
 def _engine_problems(w: Workload) -> Iterator[Problem]:

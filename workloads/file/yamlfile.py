@@ -51,7 +51,7 @@ def _plain(
             key = loader.construct_object(key_node, deep=True)
             line = key_node.start_mark.line + 1
             if not isinstance(key, str):
-                wrong.append((line, f"key {key!r} must be a word"))
+                wrong.append((line, f'key {key!r} must be a word; write it in quotes: "{key_node.value}"'))
                 continue
             if key in out:
                 wrong.append((line, f"key {key!r} is given twice; keep one"))
