@@ -109,7 +109,8 @@ def load_evidence(folder: Path) -> Evidence:
 def _with_proxies(e: Evidence, path: Path) -> Evidence:
     """The evidence with what proxies saw; without it, and with a problem, if none of the snapshots that they saw is any table's."""
     accepted, carried = proxylog.accepted(path, e.logs), proxylog.carried(path, e.logs)
-    sent = {s for requests in (*accepted.values(), *carried.values()) for r in requests for s in r.adds}
+    sent = {s for changes in accepted.values() for a in changes for s in a.adds}
+    sent |= {s for requests in carried.values() for c in requests for s in c.adds}
     made = {c.snapshot_id for log in e.logs.values() for c in log.commits}
     if sent and made and sent.isdisjoint(made):
         text = f"{path.name}: none of the {len(sent)} snapshots in its requests is in a table log, so it is another run's and is not used"
