@@ -36,7 +36,9 @@ from checkers.timeline.captured import Stale, of_no_version, stale_captures, wit
 from checkers.timeline.labels import off_main_without_name
 from checkers.timeline.timeline import Timeline, Whole, kind_of, meaning, resolutions, set_back_to, timelines
 from checkers.timeline.touched import ids_named
+from checkers.timeline.version_order import place
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
+from workloads.engines.engines import SPARK
 from workloads.tables import State
 
 
@@ -570,7 +572,8 @@ class Blame:
     Attributes:
         accepted: operation → what the catalog answered to the request that it accepted, and when, ns; the last one.
         sent: operations of which proxies saw a request for a commit, whatever came of it.
-        proxied: whether proxies would have seen it.
+        proxied: whether proxies would have seen it: they saw the requests of all snapshots of other engines than Spark. A log of theirs
+            that is cut off or has gaps blames nobody.
     """
 
     accepted: Mapping[str, tuple[str, int]]
@@ -589,7 +592,7 @@ class Blame:
                 accepted[a.op] = a.answer, a.end
         sent = frozenset(accepted) | {c.op for c in evidence.carried.get(table, ())}
         # Without any request of this table nobody knows whether proxies can read this catalog's.
-        return Blame(accepted, sent, evidence.proxied and bool(sent))
+        return Blame(accepted, sent, evidence.proxied and bool(sent) and _saw_all(evidence))
 
     def words(self, o: Operation) -> str:
         """A sentence, with a space before it; empty if nothing is known."""
@@ -610,6 +613,21 @@ class Blame:
         if self.proxied and o.op not in self.sent:
             return {"culprit": "engine", "engine": o.engine}
         return {}
+
+
+def _saw_all(evidence: Evidence) -> bool:
+    """Whether proxies saw a request for every snapshot that another engine than Spark made, or that names nobody."""
+    theirs = {o.op for o in evidence.history.operations() if o.engine != SPARK}
+    for table, log in evidence.logs.items():
+        asked = {s for c in evidence.carried.get(table, ()) for s in c.adds}
+        asked |= {s for a in evidence.accepted.get(table, ()) for s in a.adds}
+        placed = {place(s.new) for s in evidence.swaps.get(table, ())}
+        for c in log.commits:
+            if (c.op is not None and c.op not in theirs) or c.snapshot_id in asked:
+                continue
+            if not 0 <= c.metadata < len(log.metadata) or place(log.metadata[c.metadata].location) not in placed:
+                return False
+    return True
 
 
 def _out_of_order(t: Timeline, checker: str) -> Iterator[Anomaly]:

@@ -25,10 +25,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -37,6 +38,7 @@ from checkers.evidence.record import RecordError, decoded, must, needs, shown
 from workloads.engines.engines import SPARK
 
 FORMAT = 1
+_WRITER = re.compile(r"w(\d+)-\d+$")
 NEMESIS = "nemesis"
 PLACES = 3
 """Events without a partner that a message names."""
@@ -189,7 +191,41 @@ class History:
 
     @cached_property
     def _paired(self) -> tuple[Operation, ...]:
-        return tuple(pair(self.events, mixed=self.mixed))
+        return tuple(pair(map(self._with_engine, self.events), mixed=self.mixed))
+
+    def _with_engine(self, e: Event) -> Event:
+        """An invocation that lost its engine's name, with the one that the header gives its writer."""
+        engine = self._planned(e)
+        return e if engine is None or "engine" in e.extra else replace(e, extra={**e.extra, "engine": engine})
+
+    def _planned(self, e: Event) -> str | None:
+        """The engine of an invocation's writer by the header, if that is not Spark; None if the header does not say."""
+        engines, writer = self.header.get("engines"), _WRITER.match(e.op or "")
+        if e.type != "invoke" or not isinstance(engines, list) or writer is None or int(writer[1]) >= len(engines):
+            return None
+        return None if engines[int(writer[1])] == SPARK else str(engines[int(writer[1])])
+
+    def engine_contradictions(self) -> tuple[str, ...]:
+        """Where events name no engine, or another one than the header or their invocation; one sentence, or none."""
+        wrong: list[tuple[Event, str]] = []
+        named: dict[str, str] = {}
+        for e in self.events:
+            if e.op is None or e.process == NEMESIS:
+                continue
+            said, planned = e.extra.get("engine"), self._planned(e)
+            if e.type == "invoke":
+                named[e.op] = str(said or planned or SPARK)
+                if planned is not None and said != planned:
+                    wrong.append((e, f"{said or 'none'}, and the header {planned} for its writer"))
+            elif said is not None and said != named.get(e.op, said):
+                wrong.append((e, f"{said}, and its invocation {named[e.op]}"))
+        if not wrong:
+            return ()
+        e, words = wrong[0]
+        return (
+            f"event {e.index} ({e.type} of {e.op}) names as its engine {words}{_more(wrong)}; "
+            "what that operation was promised is not certain",
+        )
 
 
 def _is_chain(error: object) -> bool:

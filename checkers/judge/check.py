@@ -74,7 +74,11 @@ def check(
     verdicts = _caused(verdicts)
     verdicts += [v for name, v in proven.items() if name == COLUMNS]
     verdicts = [_explained(v, reducible.get(v.checker), evidence) for v in verdicts]
-    problems = (*evidence.history.problems, *contradictions(evidence.history.events))
+    problems = (
+        *evidence.history.problems,
+        *contradictions(evidence.history.events),
+        *evidence.history.engine_contradictions(),
+    )
     problems += (*_unpaired(evidence), *_unknown_engines(evidence))
     if problems:
         verdicts.append(Verdict("history", "unknown", notes=problems))

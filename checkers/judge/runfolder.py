@@ -99,20 +99,23 @@ def load_evidence(folder: Path) -> Evidence:
     told = whole(history.read(run.history), state)
     complete = state.get("state") == "complete" and not told.problems
     logs = tablelog.read_all(run.tablelog)
-    seen = Evidence(
-        told,
-        logs,
-        tables,
-        complete,
-        proxylog.read(run.proxy, logs),
-        proxylog.accepted(run.proxy, logs),
-        proxylog.carried(run.proxy, logs),
-        run.proxy.exists(),
-    )
+    seen = _with_proxies(Evidence(told, logs, tables, complete), run.proxy)
     try:
         return named(seen)
     except UnpairedError:  # said by the verdict of the history
         return seen
+
+
+def _with_proxies(e: Evidence, path: Path) -> Evidence:
+    """The evidence with what proxies saw; without it, and with a problem, if none of the snapshots that they saw is any table's."""
+    accepted, carried = proxylog.accepted(path, e.logs), proxylog.carried(path, e.logs)
+    sent = {s for changes in accepted.values() for a in changes for s in a.adds}
+    sent |= {s for requests in carried.values() for c in requests for s in c.adds}
+    made = {c.snapshot_id for log in e.logs.values() for c in log.commits}
+    if sent and made and sent.isdisjoint(made):
+        text = f"{path.name}: none of the {len(sent)} snapshots in its requests is in a table log, so it is another run's and is not used"
+        return replace(e, history=replace(e.history, problems=(*e.history.problems, text)))
+    return replace(e, swaps=proxylog.read(path, e.logs), accepted=accepted, carried=carried, proxied=path.exists())
 
 
 def whole(told: history.History, state: Mapping[str, Any]) -> history.History:

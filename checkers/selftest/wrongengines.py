@@ -16,7 +16,7 @@ from checkers.evidence.tablelog import TableLog
 from checkers.selftest import lostcommits, wrongrows
 from checkers.selftest.mutation import mutation
 from checkers.selftest.world import GONE, Planted, World
-from workloads.engines.engines import ENGINES, SPARK
+from workloads.engines.engines import ENGINES
 from workloads.operations.kinds import KINDS
 
 GUEST = "duckdb"
@@ -46,11 +46,7 @@ def as_guest(e: Evidence, op: str) -> Evidence:
     def marked(x: Event) -> Event:
         return replace(x, extra={**x.extra, "engine": GUEST}) if x.type == "invoke" and x.op in theirs else x
 
-    history = replace(
-        e.history,
-        header={**e.history.header, "engines": [SPARK, GUEST]},
-        events=tuple(map(marked, e.history.events)),
-    )
+    history = replace(e.history, events=tuple(map(marked, e.history.events)))
     sent = {table: [*_seen(log, theirs)] for table, log in e.logs.items()}
     logs = {table: _unnamed(log, theirs) for table, log in e.logs.items()}
     carried = {

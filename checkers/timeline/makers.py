@@ -62,6 +62,8 @@ def told_by_proxies_and_rows(t: Timeline, carried: Sequence[Carried], swaps: Seq
     by_request = _by_request(t, unnamed, carried, swaps)
     signers = {c.snapshot_id: _signers(t, c) for c in unnamed}
     taken = {c.op for c in t.log.commits if c.op is not None}
+    rows_of = {op: s for s, ops in signers.items() for op in ops}
+    first: dict[str, Commit] = {}
     for c in unnamed:
         s = c.snapshot_id
         senders, signed = by_request.get(s, frozenset()), signers[s]
@@ -76,14 +78,19 @@ def told_by_proxies_and_rows(t: Timeline, carried: Sequence[Carried], swaps: Seq
         if signed and sender not in signed and others:
             words = f"proxies saw it in a request of {sender}, but its rows bear the id of {_words(others)}"
             _doubt(out, s, words, {sender, *others})
+        elif not signed and sender in rows_of and (changes := t.changes(c)) is not None and any(changes):
+            words = (
+                f"proxies saw it in a request of {sender}, but the rows with its id are in snapshot {rows_of[sender]}"
+            )
+            _doubt(out, s, words, {sender, *by_request.get(rows_of[sender], ())})
         elif len(signed) > 1 and sender in signed and _in_one(t, c, signed, taken):
             out.shared[s] = tuple(op for op in t.everything if op in signed)
             taken |= signed
         else:
             out.name(s, sender, "proxy")
             taken.add(sender)
+            first.setdefault(sender, c)
     rest = [c for c in unnamed if c.snapshot_id not in {*out.made, *out.shared, *out.doubtful}]
-    first: dict[str, Commit] = {}
     for c in rest:  # by one operation's rows, its first snapshot first
         signed = signers[c.snapshot_id]
         if len(signed) != 1 or not _all_signed(t, c, next(iter(signed))):
@@ -150,8 +157,14 @@ def _signers(t: Timeline, c: Commit) -> frozenset[str]:
     return frozenset(
         op
         for op in {*vals, *logs}
-        if (o := t.everything.get(op)) is not None and o.table == t.name and o.f in KINDS and KINDS[o.f].signs
+        if (o := t.everything.get(op)) is not None and o.table == t.name and _writes_its_id(o)
     )
+
+
+def _writes_its_id(o: Operation) -> bool:
+    """Whether all rows that an operation adds have its id; it may also remove some, as an upsert does."""
+    kind = KINDS.get(o.f)
+    return kind is not None and (kind.signs or kind.inserts != "nothing")
 
 
 def _signed(r: Row, op: str) -> bool:

@@ -17,12 +17,15 @@ from dataclasses import replace
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, FileEntry, RowChange, TableLog
-from workloads.engines.engines import engine_of
+from workloads.engines.engines import ENGINES, engine_of
 
 
 def one_each(log: TableLog, operations: Mapping[str, Operation]) -> TableLog:
-    """The log with one commit for each metadata version and operation whose engine can add several; the same log if there is none."""
-    able = {op for op, o in operations.items() if engine_of(o.engine).several}
+    """The log with one commit for each metadata version and operation whose engine can add several, or is not known.
+
+    The same log if there is none.
+    """
+    able = {op for op, o in operations.items() if o.engine not in ENGINES or engine_of(o.engine).several}
     groups = [g for g in _groups(log, able) if len(g) > 1] if able else []
     if not groups:
         return log

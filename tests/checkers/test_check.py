@@ -350,6 +350,46 @@ def test_a_clean_stored_run_is_valid(tmp_path: Path) -> None:
     assert check(load_evidence(stored(simulate(3, SPECS), tmp_path / "run"))).valid is True
 
 
+def test_the_proxy_log_of_another_run_is_not_used(tmp_path: Path) -> None:
+    """The same tables and operations in it, and other snapshots: they are not missing from this run."""
+    run = simulate(3, SPECS)
+    folder = stored(run, tmp_path / "run")
+    (name, log) = next((n, log) for n, log in run.logs.items() if log.commits)
+    own = log.commits[0]
+
+    def lines(*snapshots: int) -> str:
+        return "".join(
+            json.dumps(
+                {
+                    "time": 1,
+                    "ms": 1.0,
+                    "writer": 0,
+                    "service": "catalog",
+                    "kind": "commit",
+                    "what": f"POST /v1/tables/{name}",
+                }
+                | {
+                    "op": own.op,
+                    "status": "200",
+                    "changes": [{"table": name, "adds": [str(s)], "refs": {"main": str(s)}}],
+                }
+            )
+            + "\n"
+            for s in snapshots
+        )
+
+    (folder / "proxy.jsonl").write_text(lines(1, 2))
+    results = check(load_evidence(folder), UNREDUCED)
+    assert results.valid == "unknown" and not any(v.anomalies for v in results.verdicts)
+    (said,) = (v for v in results.verdicts if v.checker == "history")
+    assert said.notes == (
+        "proxy.jsonl: none of the 2 snapshots in its requests is in a table log, so it is another run's and is not used",
+    )
+    (folder / "proxy.jsonl").write_text(lines(own.snapshot_id, 2))
+    found = [a.name for v in check(load_evidence(folder), UNREDUCED).verdicts for a in v.anomalies]
+    assert found == ["lost-swap"], "one of its snapshots is this run's, so the other is missing"
+
+
 @pytest.mark.parametrize("state", ["running", "failed", "interrupted"])
 def test_a_run_that_did_not_come_to_its_end_is_unknown(tmp_path: Path, state: str) -> None:
     assert check(load_evidence(stored(simulate(3, SPECS), tmp_path / "run", state=state))).valid == "unknown"

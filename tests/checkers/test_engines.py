@@ -169,6 +169,42 @@ def test_an_unknown_engines_commit_that_every_promise_explains_is_replayed() -> 
     assert verdict(Replay(), d.evidence()).valid is True
 
 
+def of_writers(
+    *events: str | None, completed: str | None = None, header: Sequence[str] = ("spark", "duckdb")
+) -> Evidence:
+    """Inserts of the second writer, each with an engine's name or none, one commit each."""
+    d = Drawing()
+    for n, engine in enumerate(events):
+        if engine is not None:
+            d.engines[f"w1-{n}"] = engine
+        d.did(f"w1-{n}", "insert", ids=[n], add=[row(n, f"w1-{n}")])
+    e = d.evidence()
+    marked = [replace(x, extra={"engine": completed}) if completed and x.type == "ok" else x for x in e.history.events]
+    return replace(
+        e, history=replace(e.history, header={**e.history.header, "engines": [*header]}, events=tuple(marked))
+    )
+
+
+def test_an_event_that_lost_its_engine_has_the_one_of_the_header() -> None:
+    e = of_writers("duckdb", None)
+    assert [o.engine for o in e.history.operations()] == ["duckdb", "duckdb"]
+    results = check(e, ENOUGH)
+    assert results.valid == "unknown" and not any(v.anomalies for v in results.verdicts)
+    (said,) = (v for v in results.verdicts if v.checker == "history")
+    assert said.notes == (
+        "event 2 (invoke of w1-1) names as its engine none, and the header duckdb for its writer; "
+        "what that operation was promised is not certain",
+    )
+
+
+def test_an_engine_that_changes_is_a_problem_of_the_history() -> None:
+    assert check(of_writers("duckdb", "duckdb", completed="duckdb"), ENOUGH).valid is True
+    assert of_writers("duckdb", "pyiceberg").history.engine_contradictions()[0].startswith("event 2 (invoke of w1-1)")
+    (words,) = of_writers("duckdb", completed="pyiceberg").history.engine_contradictions()
+    assert "names as its engine pyiceberg, and its invocation duckdb" in words
+    assert not of_writers(None, header=("spark", "spark")).history.engine_contradictions()
+
+
 # --- cycles -------------------------------------------------------------------------------------------------------------
 
 DEPENDS = (WW, WR, PROCESS, REALTIME)
@@ -409,6 +445,51 @@ def test_proxies_and_rows_that_disagree_are_believed_neither() -> None:
     assert v.valid == "unknown" and any("requests of x and y" in n for n in v.notes)
 
 
+def test_an_upsert_that_removes_rows_has_its_id_in_those_that_it_adds() -> None:
+    """Proxies take one upsert's request for the next one's: its rows say otherwise, so nobody is accused."""
+    d = of_duckdb("x", "y")
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("x", "upsert", ids=[1])
+    s = d.commit(None, remove=[row(1, "a")], add=[row(1, "x")])
+    d.ok("x")
+    d.invoke("y", "upsert", ids=[1])
+    d.commit(None, remove=[row(1, "x")], add=[row(1, "y")])
+    d.ok("y")
+    assert labels(carried(d, x=[s], y=[s + 1]))[0] == {s: "x", s + 1: "y"}
+    v = verdict(Commits(), carried(d, y=[s]))
+    assert v.valid == "unknown" and not v.anomalies
+    assert any(f"snapshot {s} " in n and "its rows bear the id of x" in n for n in v.notes), v.notes
+    assert labels(d.evidence())[0] == {s: "x", s + 1: "y"}
+
+
+def test_requests_of_an_insert_and_a_delete_that_were_confused_accuse_nobody() -> None:
+    d = of_duckdb("x", "y")
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("x", "delete", ids=[1])
+    s = d.commit(None, remove=[row(1, "a")])
+    d.invoke("y", "insert", ids=[2])
+    d.commit(None, add=[row(2, "y")])
+    d.ok("x")
+    d.ok("y")
+    assert verdict(Replay(), carried(d, x=[s], y=[s + 1])).valid is True
+    e = carried(d, y=[s], x=[s + 1])
+    assert labels(e)[0] == {}
+    for checker in (Commits(), Replay()):
+        assert not verdict(checker, e).anomalies
+    notes = verdict(Commits(), e).notes
+    assert any(f"in a request of y, but the rows with its id are in snapshot {s + 1}" in n for n in notes), notes
+
+
+def test_an_insert_that_removes_a_row_instead_is_still_its_requests() -> None:
+    """No other snapshot has its rows, so nothing contradicts the request: the engine is wrong."""
+    d = of_duckdb("y")
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("y", "insert", ids=[2])
+    s = d.commit(None, remove=[row(1, "a")])
+    d.ok("y")
+    assert {a.ops[0] for a in verdict(Replay(), carried(d, y=[s])).anomalies} == {"y"}
+
+
 def test_rows_that_a_request_brought_back_are_its_doing() -> None:
     """A delete's snapshot has the rows of an insert that has its own: the request says whose it is, and replay that it is wrong."""
     d = of_duckdb("x")
@@ -467,6 +548,16 @@ def test_the_same_rows_twice_are_a_second_commit_of_an_engine_that_never_names_i
     assert found or v.valid == "unknown"
 
 
+def test_a_second_commit_that_no_proxy_saw_is_one_all_the_same() -> None:
+    d = of_duckdb("x")
+    d.invoke("x", "insert", ids=[1])
+    s = d.commit(None, add=[row(1, "x")])
+    d.commit(None, add=[row(1, "x")])
+    d.ok("x")
+    (a,) = verdict(Commits(), carried(d, x=[s])).anomalies
+    assert a.name == "duplicate-commit" and a.ops == ("x",)
+
+
 def test_a_long_run_without_names_is_matched() -> None:
     """More than 20 000 pairs of a snapshot and an operation, but few of them at the same time."""
     d = of_duckdb(*(f"w1-{n}" for n in range(300)))
@@ -517,6 +608,22 @@ def test_an_engine_that_asked_nobody_is_to_blame() -> None:
     (a,) = verdict(Commits(), lost(carried={"t": (other,)}, proxied=True)).anomalies
     assert a.evidence == {"seen": False, "culprit": "engine", "engine": "duckdb"}
     assert "DuckDB reported success without asking the catalog" in a.explanation
+
+
+def test_an_engine_is_not_blamed_for_what_a_torn_proxy_log_lacks() -> None:
+    """The log ends after the first snapshot: requests after that cannot be seen in it."""
+    d = of_duckdb("x", "y", "z")
+    d.did("z", "insert", ids=[1], add=[row(1, "z")])
+    d.invoke("x", "insert", ids=[2])
+    d.ok("x")
+    d.invoke("y", "insert", ids=[3])
+    d.commit(None, add=[row(3, "y")])
+    d.ok("y")
+    for requests, culprit in (({"z": [1], "y": [2]}, "engine"), ({"z": [1]}, None)):
+        (a,) = verdict(Commits(), carried(d, **requests)).anomalies
+        assert a.name == "lost-commit" and a.ops == ("x",)
+        assert a.evidence.get("culprit") == culprit
+        assert ("Proxies saw no request" in a.explanation) is (culprit is not None)
 
 
 def test_nobody_is_blamed_where_no_proxy_was_or_the_request_was_not_accepted() -> None:

@@ -103,6 +103,12 @@ def test_an_engine_that_adds_one_snapshot_at_a_time_has_committed_twice() -> Non
     assert "duplicate-commit" in found(overwritten(engine=None))
 
 
+def test_nobody_knows_whether_an_unknown_engine_adds_one_snapshot_at_a_time() -> None:
+    e = overwritten("trino")
+    assert found(e) == [] and Commits().check(e).valid is not False
+    assert "duplicate-commit" in found(overwritten("trino", shown=True)), "main was at both"
+
+
 def test_done_again_in_a_later_version_it_is_a_duplicate() -> None:
     d, one, _ = seeded()
     d.invoke("u", "update-counter", ids=[1], engine="pyiceberg")
