@@ -129,15 +129,18 @@ class Connected:
                     self._duckdb.execute(sql)
 
     def _history(self, table: str) -> list[int]:
-        """The snapshots of main as the catalog has it now, newest first. Raises ValueError if there is none."""
+        """The snapshots that main was at, of its ancestors, as the catalog has it now, newest first. Raises ValueError if there is none."""
         metadata = json.loads(self.sql(f"SELECT metadata::JSON FROM iceberg_load_table_response('{table}')")[0][0])
         parents = {s["snapshot-id"]: s.get("parent-snapshot-id") for s in metadata.get("snapshots", ())}
-        line = [metadata.get("current-snapshot-id")]
+        line = [current := metadata.get("current-snapshot-id")]
         while line[-1] in parents:
             line.append(parents[line[-1]])
         if len(line) == 1:
             raise ValueError(f"{table} has no snapshot yet; give it seed_rows")
-        return line[:-1]
+        was = [entry["snapshot-id"] for entry in metadata.get("snapshot-log", ())]
+        return [s for s in reversed(was) if s in line] or [
+            current
+        ]  # a MERGE adds two snapshots, of which main was only at the last
 
     def alive(self) -> bool:
         with contextlib.suppress(Exception):  # after a fatal error the database answers nothing any more
