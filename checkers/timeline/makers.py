@@ -78,7 +78,13 @@ def told_by_proxies_and_rows(t: Timeline, carried: Sequence[Carried], swaps: Seq
         if signed and sender not in signed and others:
             words = f"proxies saw it in a request of {sender}, but its rows bear the id of {_words(others)}"
             _doubt(out, s, words, {sender, *others})
-        elif not signed and sender in rows_of and (changes := t.changes(c)) is not None and any(changes):
+        elif (
+            not signed
+            and sender in rows_of
+            and sender not in by_request.get(rows_of[sender], ())  # else both are its, as the two snapshots of a MERGE
+            and (changes := t.changes(c)) is not None
+            and any(changes)
+        ):
             words = (
                 f"proxies saw it in a request of {sender}, but the rows with its id are in snapshot {rows_of[sender]}"
             )
