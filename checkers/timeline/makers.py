@@ -62,7 +62,10 @@ def told_by_proxies_and_rows(t: Timeline, carried: Sequence[Carried], swaps: Seq
     by_request = _by_request(t, unnamed, carried, swaps)
     signers = {c.snapshot_id: _signers(t, c) for c in unnamed}
     taken = {c.op for c in t.log.commits if c.op is not None}
-    rows_of = {op: s for s, ops in signers.items() for op in ops}
+    rows_of = {op: s for s, ops in signers.items() for op in ops if op not in taken}
+    rows_of = {
+        op: s for op, s in rows_of.items() if not any(op in by_request.get(x, ()) and op in signers[x] for x in signers)
+    }
     first: dict[str, Commit] = {}
     for c in unnamed:
         s = c.snapshot_id
@@ -78,13 +81,7 @@ def told_by_proxies_and_rows(t: Timeline, carried: Sequence[Carried], swaps: Seq
         if signed and sender not in signed and others:
             words = f"proxies saw it in a request of {sender}, but its rows bear the id of {_words(others)}"
             _doubt(out, s, words, {sender, *others})
-        elif (
-            not signed
-            and sender in rows_of
-            and sender not in by_request.get(rows_of[sender], ())  # else both are its, as the two snapshots of a MERGE
-            and (changes := t.changes(c)) is not None
-            and any(changes)
-        ):
+        elif not signed and sender in rows_of and (changes := t.changes(c)) is not None and any(changes):
             words = (
                 f"proxies saw it in a request of {sender}, but the rows with its id are in snapshot {rows_of[sender]}"
             )
