@@ -62,7 +62,10 @@ def told_by_proxies_and_rows(t: Timeline, carried: Sequence[Carried], swaps: Seq
     by_request = _by_request(t, unnamed, carried, swaps)
     signers = {c.snapshot_id: _signers(t, c) for c in unnamed}
     taken = {c.op for c in t.log.commits if c.op is not None}
-    rows_of = {op: s for s, ops in signers.items() for op in ops}
+    rows_of = {op: s for s, ops in signers.items() for op in ops if op not in taken}
+    rows_of = {
+        op: s for op, s in rows_of.items() if not any(op in by_request.get(x, ()) and op in signers[x] for x in signers)
+    }
     first: dict[str, Commit] = {}
     for c in unnamed:
         s = c.snapshot_id

@@ -480,6 +480,19 @@ def test_requests_of_an_insert_and_a_delete_that_were_confused_accuse_nobody() -
     assert any(f"in a request of y, but the rows with its id are in snapshot {s + 1}" in n for n in notes), notes
 
 
+def test_a_snapshot_that_only_removes_belongs_to_the_request_that_brought_the_rows_too() -> None:
+    d = of_duckdb("x")
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("x", "update-register", ids=[1])
+    s = d.commit(None, remove=[row(1, "a")], shown=False)
+    d.commit(None, parent=s, add=[row(1, "x", log="a")])
+    d.ok("x")
+    e = carried(d, x=[s, s + 1])
+    assert labels(e)[0] == {s: "x", s + 1: "x"}
+    for checker in (Commits(), Replay()):
+        assert verdict(checker, e).valid is True
+
+
 def test_an_insert_that_removes_a_row_instead_is_still_its_requests() -> None:
     """No other snapshot has its rows, so nothing contradicts the request: the engine is wrong."""
     d = of_duckdb("y")
