@@ -853,7 +853,7 @@ def test_a_broken_promise_of_one_engine_is_found_and_laid_on_it(
 
 def test_a_blind_append_beside_an_engine_that_promises_more_is_the_appenders() -> None:
     found = 0
-    for seed in range(30):
+    for seed in range(120):
         made = simulate(
             seed,
             [TableSpec(name="a", isolation="serializable", partitions=2, seed_rows=4)],
