@@ -12,9 +12,11 @@ only what its kind may change or take away (``checkers.metadata.responsible``), 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TypedDict, cast
 
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import Operation
 from checkers.metadata.files import check_files
 from checkers.metadata.rules import RULES, BrokenRule
 from checkers.metadata.seen import MetadataCounts
@@ -22,6 +24,7 @@ from checkers.metadata.versions import check_versions
 from checkers.timeline import two_tables
 from checkers.timeline.version_order import Chain
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
+from workloads.engines.engines import engine_of
 
 MOST = 25
 """Anomalies of one name reported for one table; a note counts the rest."""
@@ -75,6 +78,9 @@ class Metadata(Checker):
                 check_files(chain, complete=log.complete),
             ]
             findings = [f for p in looks for f in p.findings]
+            if all(len(m.snapshots) <= 1 for m in log.metadata):
+                # Of what its engine committed at once, such a catalog lists only the last snapshot; its parent is in no version.
+                findings = [f for f in findings if f.name not in OF_A_PARENT or not _by_several(f, operations)]
             if log.committed_again:
                 told = [f for f in findings if f.name not in OF_A_PARENT]
                 undecided |= len(told) < len(findings)
@@ -110,3 +116,8 @@ class Metadata(Checker):
             files=f.files,
             evidence={"rule": rule.promise, "source": rule.link or rule.section},
         )
+
+
+def _by_several(f: BrokenRule, operations: Sequence[Operation]) -> bool:
+    """Whether a finding is about an operation whose engine can add several snapshots in one commit."""
+    return any(o.op in f.ops and engine_of(o.engine).several for o in operations)

@@ -39,10 +39,10 @@ def unapplied(log: TableLog, accepted: Sequence[AcceptedChange]) -> Iterator[Una
     on_main = {m.current for m in log.metadata}
 
     def missing(c: AcceptedChange) -> int | None:
+        if c.main is not None and c.main in on_main:
+            return None  # the others that it adds are below it, also where the catalog lists only the current snapshot
         lost = [s for s in c.adds if s not in listed]
-        if c.main is not None and c.main not in on_main:
-            lost.append(c.main)
-        return lost[0] if lost else None
+        return lost[0] if lost else c.main
 
     for c in accepted:
         if c.end >= until or (snapshot := missing(c)) is None:

@@ -18,6 +18,7 @@ from harness.tablefiles.manifests import (
     Entry,
     Manifest,
     ManifestFile,
+    Unsaid,
     read_manifest,
     read_manifest_list,
     read_parent,
@@ -157,7 +158,7 @@ class TableFiles:
             found = self._lists[path] = self._decode(path, path, "manifest list", read_manifest_list)
         return found
 
-    def parent(self, path: str) -> int | None:
+    def parent(self, path: str) -> int | Unsaid | None:
         """The parent of the snapshot of the manifest list ``path``, as stated in the list itself."""
         return self._decode((path, "parent"), path, "manifest list", read_parent)
 

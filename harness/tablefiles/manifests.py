@@ -32,7 +32,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import fastavro
 import orjson
@@ -145,14 +145,21 @@ def read_manifest_list(content: bytes) -> list[ManifestFile]:
         raise CorruptFile(f"not a manifest list: {type(e).__name__}: {e}") from None
 
 
-def read_parent(content: bytes) -> int | None:
-    """The parent of a manifest list's snapshot, which its writer put into the file's header (``ManifestListWriter``).
+Unsaid = Literal["unsaid"]
+UNSAID: Unsaid = "unsaid"
+
+
+def read_parent(content: bytes) -> int | Unsaid | None:
+    """The parent of a manifest list's snapshot, which Iceberg's writers put into the file's header (``ManifestListWriter``); None: it has none.
+    DuckDB leaves it out: ``unsaid``.
 
     Raises:
         CorruptFile: not a manifest list.
     """
     header, _ = _avro(content, "manifest list")
-    said = (header.metadata or {}).get("parent-snapshot-id")
+    said = (header.metadata or {}).get("parent-snapshot-id", UNSAID)
+    if said == UNSAID:
+        return UNSAID
     return int(said) if said is not None and str(said).lstrip("-").isdecimal() else None
 
 

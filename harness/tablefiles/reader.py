@@ -45,7 +45,7 @@ from checkers.evidence.runfolder import replace_file
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog, problem_record
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles.decoded import TableFiles, Unknown
-from harness.tablefiles.manifests import Entry, ManifestFile
+from harness.tablefiles.manifests import UNSAID, Entry, ManifestFile
 from harness.tablefiles.metadata_json import attempt_of
 from harness.tablefiles.pointer_chain import (
     LONGEST,
@@ -333,7 +333,7 @@ class TableReader:
         """Put the parents that their writers named into a version's snapshots.
 
         An operation can add several snapshots in one commit (``workloads.engines.engine.Engine.several``), of which such a catalog lists only
-        the last. Its parent is then in no version; it was made from the snapshot before it.
+        the last. Its parent is then in no version; it was made from the snapshot before it. So was one whose writer names no parent.
 
         Args:
             before: the current snapshot of the version before; None if that is not known.
@@ -343,10 +343,12 @@ class TableReader:
             if s.get("parent-snapshot-id") is None and "manifest-list" in s:
                 with contextlib.suppress(Unknown):  # reported when its manifests are read
                     parent = self._files.parent(s["manifest-list"])
-                    s["parent-snapshot-id"] = parent
-                    if parent is not None and parent not in listed and before is not None:
-                        s["parent-snapshot-id"] = before
+                    told = None if parent == UNSAID else parent
+                    lost = parent == UNSAID or (told is not None and told not in listed)
+                    if lost and before is not None:
+                        told = before
                         self._between.add(s["snapshot-id"])
+                    s["parent-snapshot-id"] = told
 
     # --- versions
 

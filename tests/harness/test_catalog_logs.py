@@ -81,6 +81,17 @@ def test_a_commit_of_several_snapshots_has_its_rows_of_the_version_before(tmp_pa
         assert not any(c.problems or c.violations for c in log.commits)
 
 
+def test_a_snapshot_whose_writer_names_no_parent_is_made_from_the_version_before(tmp_path: Path) -> None:
+    """DuckDB's manifest lists do not say; those of Iceberg that say "null" have none."""
+    nessie = Nessie(tmp_path)
+    first = nessie.insert(0)
+    nessie.table.names_parents = False
+    ids = [first, nessie.insert(1), nessie.insert(2)]
+    log = reader(lists_one=True).finish(nessie.history[-1], 1, nessie.history)
+    assert [c.snapshot_id for c in log.main()] == ids
+    assert [[r.row[0] for r in c.added or ()] for c in log.commits] == [[0], [1], [2]]
+
+
 def _captured_one_by_one(nessie: Nessie) -> TableLog:
     live = reader(lists_one=True)
     for n in range(1, len(nessie.history)):

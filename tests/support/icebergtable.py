@@ -114,10 +114,11 @@ def optional(type: Any) -> list[Any]:
 
 
 class HandMadeTable:
-    """A table below ``root``; ``pointer`` is what a catalog would say."""
+    """A table below ``root``; ``pointer`` is what a catalog would say. ``names_parents``: whether manifest lists name them, as Iceberg's do."""
 
     def __init__(self, root: Path, *, version: int = 2, partitioned: bool = True) -> None:
         self.root = root
+        self.names_parents = True
         (root / "metadata").mkdir(parents=True)
         (root / "data").mkdir()
         self.version = version
@@ -329,7 +330,9 @@ class HandMadeTable:
         }
         path = self.root / "metadata" / f"snap-{snapshot_id}-{attempt}-{uuid.UUID(int=self.number())}.avro"
         with path.open("wb") as out:
-            header = {"snapshot-id": str(snapshot_id), "parent-snapshot-id": "null" if parent is None else str(parent)}
+            header = {"snapshot-id": str(snapshot_id)}
+            if self.names_parents:
+                header["parent-snapshot-id"] = "null" if parent is None else str(parent)
             fastavro.writer(out, schema, [m.line for m in manifests], metadata=header)
         return str(path)
 

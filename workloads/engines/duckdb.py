@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+from urllib.request import urlopen
 
 from workloads.engines.engine import Access, Commit, ErrorChain, Guest, Promise
 from workloads.operations.kind import ROWS, Arguments
@@ -43,12 +44,9 @@ TRANSLATIONS = (
     (re.compile(r"\bSET TBLPROPERTIES\b"), "SET"),
 )
 """What Spark's SQL has and DuckDB's has not: BIGINT literals, ``pmod``, VALUES as a table, a comment in ADD COLUMN, the name of SET."""
-
-COMMITTING = "Failed to commit"
-"""In the message of every error of a COMMIT (``TransactionContext::Commit``); other errors came before."""
+COMMITTING, MOVED = "Failed to commit", "status code (Conflict_"
+"""In every error of a COMMIT (``TransactionContext::Commit``); in those of a refused requirement ``assert-ref-snapshot-id``."""
 REFUSED, JOINT = re.compile(r"status code \(\w+_4\d\d\)"), "/transactions/commit' "
-MOVED = "status code (Conflict_"
-"""What DuckDB says first when the catalog refuses the requirement ``assert-ref-snapshot-id``."""
 CONFLICT = re.compile(r"status code \(Conflict_409\)|is already outdated\. Please restart")
 ANY_TIME = frozenset({"FatalException", "InternalException", "InterruptException", "OutOfMemoryException"})
 """Classes of errors that can come at any moment, so that they leave a commit open."""
@@ -73,8 +71,8 @@ class Connected:
         for name in ("httpfs", "avro", "iceberg"):
             found = next(site.glob(f"duckdb_extension_{name}/extensions/*/{name}.duckdb_extension"))
             self._duckdb.execute(f"LOAD {_quoted(str(found))}")
-        for name, value in _named(properties, SET).items():
-            self._duckdb.execute(f"SET {name} = {_quoted(value)}")
+        for key in (k for k in properties if k.startswith(SET)):
+            self._duckdb.execute(f"SET {key.removeprefix(SET)} = {_quoted(properties[key])}")
         scheme, _, host = access.s3.partition("://")
         store = {"endpoint": host, "region": access.region, "use_ssl": str(scheme == "https"), "url_style": "path"}
         store |= {"key_id": access.access_key, "secret": access.secret_key}
@@ -83,12 +81,11 @@ class Connected:
         given = {"token": "token", "oauth2-server-uri": "oauth2_server_uri", "scope": "oauth2_scope"}
         login = {"client_id": user, "client_secret": password} | {v: properties.get(k, "") for k, v in given.items()}
         login = {k: v for k, v in login.items() if v} or {"authorization_type": "none"}
-        login |= {"endpoint": properties["uri"], "access_delegation_mode": "none"}
+        login |= {"endpoint": _served(properties["uri"].rstrip("/")), "access_delegation_mode": "none"}
         # DuckDB takes a URL for a file of somebody else's, and attaches it read-only.
         warehouse = _quoted(properties.get("warehouse", "").rpartition("/")[2])
-        self._duckdb.execute(
-            f"ATTACH {warehouse} AS {CATALOG} (TYPE iceberg, {_options(login | _named(properties, ATTACH))})"
-        )
+        login |= {k.removeprefix(ATTACH): v for k, v in properties.items() if k.startswith(ATTACH)}
+        self._duckdb.execute(f"ATTACH {warehouse} AS {CATALOG} (TYPE iceberg, {_options(login)})")
 
     def execute(self, op: str, f: str, value: Arguments, table: TableSpec, identifier: tuple[str, str]) -> Any:
         kind, place = KINDS[f], f"{CATALOG}.{identifier[0]}"
@@ -151,8 +148,12 @@ class Connected:
         self._duckdb.close()
 
 
-def _named(properties: Mapping[str, str], prefix: str) -> dict[str, str]:
-    return {k.removeprefix(prefix): v for k, v in properties.items() if k.startswith(prefix)}
+def _served(uri: str) -> str:
+    """The address at which a catalog says that it is to be asked (``uri`` in ``/v1/config``), which DuckDB does not heed: Nessie's."""
+    with contextlib.suppress(OSError, ValueError), urlopen(f"{uri}/v1/config", timeout=30) as answer:
+        said = json.load(answer)
+        return str({"uri": uri, **said.get("defaults", {}), **said.get("overrides", {})}["uri"]).rstrip("/")
+    return uri
 
 
 def _options(options: Mapping[str, str]) -> str:
