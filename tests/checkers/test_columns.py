@@ -87,7 +87,7 @@ def test_changes_of_the_metadata_are_nothing_to_columns() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("defect", [f.name for f in fields(Defects)])
+@pytest.mark.parametrize("defect", [f.name for f in fields(Defects) if f.type == "float"])
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 def test_what_an_exact_checker_accuses_is_accused(defect: str, level: str) -> None:
     false = decided = 0
@@ -113,7 +113,8 @@ def test_every_planted_bug_of_a_recorded_run_is_told_alike(part: int) -> None:
             bug = m.plant(w.again(Random(n)))
             if bug is not None:
                 planted += 1
-                assert agrees(bug.evidence)[0], m.name
+                false, _ = agrees(bug.evidence)
+                assert false or not m.finds, m.name
     assert planted >= len(mine)
 
 

@@ -46,7 +46,7 @@ def is_minimal(e: Evidence, checker: Checker, a: Anomaly) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("defect", [f.name for f in fields(Defects)])
+@pytest.mark.parametrize("defect", [f.name for f in fields(Defects) if f.type == "float"])
 def test_every_anomaly_has_a_minimal_history(defect: str) -> None:
     sizes = []
     for specs in SPECS.values():
