@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import permutations
 from typing import Any
 
 from pydantic import ValidationError
 
+from checkers.conflicts.predicted import ENGINE_KINDS, ENGINE_PLACEMENTS, engine_cells, predict
 from checkers.costs.comparison import FEWEST, Comparison, Contender, Spread, chance
 from checkers.costs.measures import FIGURES, Figure, Measures
 from reports.drawing import words
@@ -105,7 +106,9 @@ def expectation(c: Comparison, contender: Contender) -> str:
 
 
 def of_engines(c: Comparison) -> list[str]:
-    """What each engine promises of the compared operations, then a sentence on each pair; empty if no contender names engines."""
+    """What each engine promises of the compared operations, then what to expect of each ordered pair, by their code (the prediction of the
+    engine matrix); empty if no contender names engines.
+    """
     engines = list(dict.fromkeys(name for x in c.contenders for name in x.engines))
     kinds = sorted({kind for x in c.contenders for m in c.measured(x) for kind in m.kinds if KINDS.get(kind)})
     tables = _tables(c)
@@ -113,13 +116,32 @@ def of_engines(c: Comparison) -> list[str]:
         return []
     held = {e: {k: _level(e, k, tables[0]) for k in kinds if ENGINES[e].can(k, tables[0])} for e in engines}
     out = [f"{ENGINES[e].title} promises {_grouped(levels)}." for e, levels in held.items() if levels]
-    for one, other in combinations(engines, 2):
-        weaker = [k for k in kinds if held[one].get(k) != held[other].get(k)]
-        between = (
-            f"{ENGINES[one].title} beside {ENGINES[other].title}: each operation is held to its own engine's promise"
-        )
-        out.append(between + (f"; they differ in {', '.join(weaker)}." if weaker else ", and these are the same."))
+    for one, other in permutations(engines, 2):
+        if said := _beside(one, other, kinds):
+            out.append(said)
     return out
+
+
+def _beside(one: str, other: str, kinds: Sequence[str]) -> str:
+    """What to expect of operations of one engine when one of another commits to the same row first; empty if no code says it."""
+    ends: dict[str, set[str]] = {}
+    for cell in engine_cells((one, other), tuple(k for k in ENGINE_KINDS if k in kinds)):
+        pair = (cell.first_engine, cell.second_engine, cell.placement, cell.isolation)
+        if pair == (one, other, ENGINE_PLACEMENTS[0], "serializable"):
+            ends.setdefault(cell.first, set()).add(predict(cell).outcome)
+    words_of = (
+        ({"aborted"}, "aborted"),
+        ({"retried"}, "committed at another attempt"),
+        ({"aborted", "retried"}, "either, depending on what was committed"),
+    )
+    parts = [
+        f"{what}: {', '.join(sorted(k for k, found in ends.items() if found == which))}"
+        for which, what in words_of
+        if which in ends.values()
+    ]
+    if not parts:
+        return ""
+    return f"If {ENGINES[other].title} commits to the same row first, {ENGINES[one].title}'s operations end so: {'; '.join(parts)}."
 
 
 def _level(engine: str, kind: str, table: TableSpec) -> str:

@@ -607,3 +607,34 @@ def test_operations_that_an_engine_cannot_do_are_left_out_and_said(capsys: pytes
     assert len(said.splitlines()) == 1
     alone = _common(spec, [("spark",)])
     assert {*kinds} < {*alone} and not capsys.readouterr().err
+
+
+# --- engines ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_writers_are_the_contender_s_engines_in_turn() -> None:
+    spec = SPEC.model_copy(update={"engines": ("spark",) * 5})
+    assert compare.engaged(spec, Contender("rest", "1.12.0", ("spark", "duckdb"))).engines == (
+        "spark",
+        "duckdb",
+        "spark",
+        "duckdb",
+        "spark",
+    )
+    assert compare.engaged(spec, REST) == spec
+
+
+def test_engines_are_told_apart_and_what_to_expect_of_each_pair_is_said() -> None:
+    measures = replace(EMPTY, kinds={"insert": (9, 0, 0), "delete": (9, 0, 0), "read": (9, 0, 0)})
+    teams: list[tuple[str, ...]] = [("spark",), ("duckdb",), ("spark", "duckdb")]
+    contenders = tuple(Contender("rest", "1.12.0", team) for team in teams)
+    spec = SPEC.model_copy(update={"tables": (TableSpec(name="t", mode="merge-on-read"),)})
+    runs = tuple(ran(x, 1, measures) for x in contenders)
+    assert [Ran.from_json(json.loads(json.dumps(r.to_json()))).contender for r in runs] == list(contenders)
+    c = Comparison(order(contenders, [1], spec).header(), contenders, (1,), runs)
+    assert [c.label(x) for x in contenders] == ["spark", "duckdb", "spark + duckdb"]
+    said = words.of_engines(c)
+    assert "DuckDB promises serializable for delete, insert; serializable reads for read." in said
+    assert "If Spark commits to the same row first, DuckDB's operations end so: aborted: delete, insert." in said, said
+    assert any(s.startswith("If DuckDB commits to the same row first, Spark's operations end so: ") for s in said)
+    assert words.of_engines(told()) == []
