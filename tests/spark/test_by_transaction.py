@@ -92,11 +92,11 @@ def test_a_commit_by_transaction_is_made_or_says_that_the_catalog_has_no_such_en
 ) -> None:
     session = Session(spark)
     prefix = "spark.sql.catalog"
-    for n, catalog in enumerate(("c", "h")):
-        if catalog == "h":  # has no endpoints at all
-            spark.conf.set(f"{prefix}.h", "org.apache.iceberg.spark.SparkCatalog")
-            spark.conf.set(f"{prefix}.h.type", "hadoop")
-            spark.conf.set(f"{prefix}.h.warehouse", tmp_path.as_uri())
+    for n, catalog in enumerate(("c", "folder")):
+        if catalog == "folder":  # has no endpoints at all
+            spark.conf.set(f"{prefix}.folder", "org.apache.iceberg.spark.SparkCatalog")
+            spark.conf.set(f"{prefix}.folder.type", "hadoop")
+            spark.conf.set(f"{prefix}.folder.warehouse", tmp_path.as_uri())
         for statements in (CREATE_NAMESPACE, create_table(TABLE)):
             made = session.execute(request(f"s{n}", statements, catalog=catalog, namespace="bytx", table="t"))
             assert made["ok"], made
@@ -119,7 +119,7 @@ def test_a_commit_by_transaction_is_made_or_says_that_the_catalog_has_no_such_en
         for catalog, says in (
             ("proxied", "has no POST /v1/{prefix}/transactions/commit: it answered 404 (NotFound): no such route"),
             ("unlisted", "has no POST /v1/{prefix}/transactions/commit: its configuration does not list it"),
-            ("h", "the catalog h is hadoop, and POST /v1/transactions/commit is an endpoint of REST catalogs"),
+            ("folder", "the catalog folder is hadoop, and POST /v1/transactions/commit is an endpoint of REST catalogs"),
         ):
             failed = run(session, catalog, "bytx", "w0-4", "insert-by-transaction", [9])
             assert not failed["ok"] and says in "".join(m for _, m in failed["error"]), failed
