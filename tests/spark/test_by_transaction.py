@@ -119,7 +119,10 @@ def test_a_commit_by_transaction_is_made_or_says_that_the_catalog_has_no_such_en
         for catalog, says in (
             ("proxied", "has no POST /v1/{prefix}/transactions/commit: it answered 404 (NotFound): no such route"),
             ("unlisted", "has no POST /v1/{prefix}/transactions/commit: its configuration does not list it"),
-            ("folder", "the catalog folder is hadoop, and POST /v1/transactions/commit is an endpoint of REST catalogs"),
+            (
+                "folder",
+                "the catalog folder is hadoop, and POST /v1/transactions/commit is an endpoint of REST catalogs",
+            ),
         ):
             failed = run(session, catalog, "bytx", "w0-4", "insert-by-transaction", [9])
             assert not failed["ok"] and says in "".join(m for _, m in failed["error"]), failed
