@@ -170,7 +170,7 @@ from harness.run.settings import Settings, StandingStack
 from tests.support.runs import Silent
 from workloads.file import workload
 
-quick = workload.load(workload.find("quick")).model_copy(update={"writers": 1})
+quick = workload.load(workload.find("quick")).model_copy(update={"engines": ("spark",)})
 folder = runfolder.create(Path(sys.argv[1]), "quick")
 settings = Settings(seed=3, command="icequake run", capture_interval=3600.0)
 stack = StandingStack(Endpoints.from_json(sys.argv[2]))
@@ -288,7 +288,7 @@ def test_a_writer_that_dies_is_noticed_recorded_as_unknown_and_replaced(
     tmp_path: Path, installation: Installation, bench: Bench
 ) -> None:
     quick = workload.load(workload.find("quick"))
-    small = quick.model_copy(update={"length": workload.Length(ops=24), "writers": 2})
+    small = quick.model_copy(update={"length": workload.Length(ops=24), "engines": ("spark",) * 2})
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(execute, small, tmp_path, installation, bench.endpoints, seed=3)
         wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w1-3"', lambda: not run.done() or run.result())

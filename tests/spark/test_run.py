@@ -95,7 +95,9 @@ def test_check_needs_no_spark_and_gives_the_same_bytes_again(recorded: RunFolder
 def test_two_runs_of_a_seed_invoke_the_same_operations(
     tmp_path: Path, installation: Installation, bench: Bench
 ) -> None:
-    quick = workload.load(workload.find("quick")).model_copy(update={"length": workload.Length(ops=24), "writers": 2})
+    quick = workload.load(workload.find("quick")).model_copy(
+        update={"length": workload.Length(ops=24), "engines": ("spark",) * 2}
+    )
 
     def invoked(n: int) -> dict[str, list[object]]:
         folder = execute(quick, tmp_path / str(n), installation, bench.endpoints, warm=bench.sockets(), seed=77)
