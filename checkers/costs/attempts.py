@@ -680,7 +680,7 @@ class _Swaps:
     def current(self, at: _Placed, op: str) -> Commit | None:
         """The snapshot that refused an attempt; see the module's text. None if no commit can have."""
         k = bisect_right(self.done, at.end) - 1
-        if k >= 0 and self.done[k] >= at.begin and self.commits[k].op != op:
+        if k >= 0 and self.done[k] > at.begin and self.commits[k].op != op:
             return self.commits[k]
         k += 1
         if k < len(self.commits) and self.begun[k] <= at.end and self.commits[k].op != op:
