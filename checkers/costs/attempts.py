@@ -215,11 +215,12 @@ class CommitsMeasured:
         met: operations that met a conflict and committed in the end.
         aborted: operations that a conflict aborted.
         writers: writer → its commits; of all that tried to write.
-        busy: the share of the writers' time that they spent in operations, 0 … 1.
+        busy: the share of the time from a writer's first invocation to its last completion that it spent in operations, 0 … 1; of all writers.
         time: what the time in writes that recorded attempts went to, in seconds: :data:`TIMES` and ``other``.
-        occupied: the share of the run's time that attempts that won took from refresh to answer, of the table where it is greatest. They cannot
-            overlap on one table, so 1 is the most.
-        window_ms: the median length of these attempts.
+        occupied: the share of the run's time that attempts that won took from the end of their refresh to the answer, of the table where
+            it is greatest. They do not overlap on one table but for the time of answers on their way, so 1 is
+            about the most.
+        window_ms: the median length of these parts of attempts.
         swaps: requests to the catalog for a commit under way at a time, on average.
         taken: sort of attempt (:data:`SORTS`) → phase (:data:`TIMES`), ``whole`` (refresh to answer), ``reads``, ``read_bytes``, ``writes`` or
             ``written_bytes`` → its distribution, in ms or bytes, over attempts that reached the catalog.
@@ -497,10 +498,12 @@ class _Run:
         return {w: done[w] for w in sorted({writer_of(o) for o in self.writes}, key=_natural)}
 
     def busy(self) -> float:
-        """Share of writers' time in operations."""
-        writers = len({writer_of(o) for o in self.operations})
-        worked = sum(_end(o) - o.start for o in self.operations) / S
-        return min(1.0, worked / (writers * self.seconds)) if self.seconds else 0.0
+        """Share of the writers' time in operations."""
+        by: dict[str, list[Operation]] = {}
+        for o in self.operations:
+            by.setdefault(writer_of(o), []).append(o)
+        there = sum(max(map(_end, found)) - min(o.start for o in found) for found in by.values())
+        return min(1.0, sum(_end(o) - o.start for o in self.operations) / there) if there else 0.0
 
     def time(self) -> dict[str, float]:
         """Seconds of writes with attempts, by phase."""
@@ -524,11 +527,11 @@ class _Run:
         return round(sum(a.swap_ms for found in self.attempts.values() for a in found) / 1000 / self.seconds, 4)
 
     def occupied(self) -> tuple[float | None, float | None]:
-        """Share of the time that winning attempts cover, of the busiest table; and their median length, ms."""
+        """Share of the time that winning attempts cover after their refresh, of the busiest table; and the median of that, ms."""
         by: dict[str, list[float]] = {}
         for o, _ in self.committed:
             mine = self.attempts.get(o.op, ())
-            won = [a.work_ms for a in mine if a.outcome == "committed"]
+            won = [a.work_ms - a.refresh_ms for a in mine if a.outcome == "committed"]
             by.setdefault(o.table or "", []).extend(won[-1:])
         every = [v for found in by.values() for v in found]
         if not every or not self.seconds:

@@ -183,11 +183,11 @@ class Comparison:
 
     def label(self, c: Contender) -> str:
         """A contender's label: of its catalog, release, engines and varied parameters those in which contenders differ; else the catalog."""
-        said = (
+        said: tuple[tuple[str, set[Any]], ...] = (
             (c.catalog, {x.catalog for x in self.contenders}),
             (c.iceberg, {*self.releases}),
             (engines_label(c.engines), {x.engines for x in self.contenders}),
-            (varied_label(c.varied), {x.varied for x in self.contenders}),
+            *((f"{k}={v}", {dict(x.varied).get(k) for x in self.contenders}) for k, v in c.varied),
         )
         return " ".join(text for text, all_of_them in said if len(all_of_them) > 1) or c.catalog
 

@@ -12,8 +12,8 @@ with the best one and not with its neighbour.
 
 ========= ===================================================================================================================
 idle      writers spend less than half of their time in operations: the workload's own pace is the limit
-pointer   the attempts that won cover 70 % of the time or more. They cannot overlap on one table, as an attempt wins only if
-          no other commit came between its refresh and its swap: more writers cannot help
+pointer   the attempts that won cover 70 % of the time or more, from the end of their refresh to the answer. They cannot
+          overlap on one table, as an attempt wins only if no other commit comes in between: more writers cannot help
 a phase   the phase of an operation in which writers spend most of their time: ``wait`` (backoff), ``data`` (data files),
           ``swap`` (the catalog), …
 ========= ===================================================================================================================
@@ -261,7 +261,7 @@ def ceiling(measured: Sequence[CommitsMeasured]) -> Ceiling | None:
     if m.busy < IDLE:
         return Ceiling("idle", 1 - m.busy, most)
     if m.occupied is not None and m.occupied >= FULL:
-        return Ceiling("pointer", m.occupied, most)
+        return Ceiling("pointer", min(1.0, m.occupied), most)
     whole = sum(m.time.values())
     if not whole:
         return None

@@ -480,8 +480,8 @@ def write(done: Comparison, into: Path, goes_on: str | None = None, predicted: S
 
 
 def dumped(c: Comparison, predicted: Sequence[Predicted] = ()) -> str:
-    """:func:`to_json` as text."""
-    return json.dumps(to_json(c, predicted), indent=1, ensure_ascii=False) + "\n"
+    """:func:`to_json` as text, on one line: it has every decile of every run."""
+    return json.dumps(to_json(c, predicted), ensure_ascii=False) + "\n"
 
 
 # --- the terminal -----------------------------------------------------------------------------------------------------

@@ -200,7 +200,7 @@ def alone(commits: int, gap: float, **times: Any) -> CommitsMeasured:
 
 
 def test_a_pointer_that_winning_attempts_cover_is_the_ceiling() -> None:
-    assert curves.ceiling([alone(30, 22)]) == Ceiling("pointer", round(600 / 658, 6), 50.0)
+    assert curves.ceiling([alone(30, 22)]) == Ceiling("pointer", round(540 / 658, 6), 1000 / 18)
 
 
 def test_writers_that_do_nothing_half_of_the_time_are_idle() -> None:
