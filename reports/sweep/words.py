@@ -187,7 +187,7 @@ def _one_commit(c: Comparison) -> Iterable[str]:
         hot, cold = m.phase(f"{which} hot", "whole"), m.phase(f"{which} cold", "whole")
         if hot is not None and cold is not None:
             yield (
-                f"{called} takes {words.duration(hot.median)} if its client has read the parent's manifest list before "
+                f"{called} takes {words.duration(hot.median)} if its client has read its parent before "
                 f"({_phases(m, f'{which} hot')}), and {words.duration(cold.median)} if not ({_phases(m, f'{which} cold')}); medians of "
                 f"{words.grouped(hot.count)} and {words.grouped(cold.count)} attempts."
             )

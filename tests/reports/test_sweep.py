@@ -143,7 +143,7 @@ def test_one_commit_is_taken_apart_into_first_attempts_and_retries_with_parents_
         "A retry takes 21 ms (refresh 3 ms, validate 1 ms, manifests 5 ms, metadata 4 ms, swap 8 ms) after a backoff of 9 ms"
         in said
     )
-    assert "A first attempt takes 19 ms if its client has read the parent" in said
+    assert "A first attempt takes 19 ms if its client has read its parent before" in said
 
 
 def test_writers_without_recorded_attempts_have_a_page_too() -> None:
