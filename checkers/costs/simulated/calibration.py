@@ -21,9 +21,9 @@ from itertools import pairwise
 from math import inf
 from typing import Any
 
-from checkers.costs.simulated.load import Load
+from checkers.costs.simulated.load import Length, Load
 from checkers.costs.simulated.mva import network
-from checkers.costs.simulated.service import ONCE, PHASES, Demand, Service, shape
+from checkers.costs.simulated.service import BETWEEN, ONCE, PHASES, Demand, Service, shape
 
 QUANTILES = 64
 """Of the times of a phase, as its shape."""
@@ -44,12 +44,14 @@ class Operation:
     Attributes:
         latency_ms: from invocation to completion.
         committed: whether it was acknowledged.
-        attempts: in order; of each ``wait_ms``, the backoff before it, and ``<phase>_ms``, absent for phases that it did not reach.
+        attempts: in order; of each ``wait_ms``, the backoff before it, and ``<phase>_ms``, absent or 0 for phases that it did not reach.
+        before_ms: from the completion of the writer's operation before to this invocation, without the pause that the workload asks for.
     """
 
     latency_ms: float
     committed: bool
     attempts: Sequence[Mapping[str, Any]]
+    before_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Measured:
         samples_ms: phase → times of visits that did all the work of the phase; for ``swap`` those that won.
         visits: phase → visits for each operation; a visit that did part of the work counts in part.
         backoff_s: for each operation.
+        length: of its runs; None: take the point for a steady state.
         varied: the parameters of the point as typed.
     """
 
@@ -69,6 +72,7 @@ class Measured:
     samples_ms: Mapping[str, Sequence[float]]
     visits: Mapping[str, float]
     backoff_s: float = 0.0
+    length: Length | None = None
     varied: tuple[tuple[str, str], ...] = ()
 
     def mean_ms(self, phase: str) -> float | None:
@@ -81,6 +85,8 @@ def measured(
     load: Load,
     operations: Iterable[Operation],
     figures: Mapping[str, float],
+    *,
+    length: Length | None = None,
     varied: tuple[tuple[str, str], ...] = (),
 ) -> Measured:
     """A point from what its runs recorded. Operations without attempts are left out."""
@@ -94,31 +100,32 @@ def measured(
         inside = 0.0
         for n, attempt in enumerate(o.attempts):
             won = o.committed and n == len(o.attempts) - 1
-            backoff += _ms(attempt, "wait_ms") or 0.0
-            inside += _ms(attempt, "wait_ms") or 0.0
+            waited = _ms(attempt, "wait_ms")
+            backoff += waited
+            inside += waited
             for phase in PHASES:
-                took = None if phase == ONCE else _ms(attempt, f"{phase}_ms")
-                if took is None:
+                took = 0.0 if phase in (BETWEEN, ONCE) else _ms(attempt, f"{phase}_ms")
+                if not took:
                     continue
                 inside += took
                 whole[phase] += took
                 if phase != "swap" or won:
                     samples[phase].append(took)
-        outside = max(0.0, o.latency_ms - inside)
-        whole[ONCE] += outside
-        samples[ONCE].append(outside)
+        for phase, took in ((ONCE, max(0.0, o.latency_ms - inside)), (BETWEEN, o.before_ms)):
+            whole[phase] += took
+            samples[phase].append(took)
     visits = {}
     for phase, found in samples.items():
         mean = sum(found) / len(found) if found else 0.0
         if count and mean:
             visits[phase] = whole[phase] / mean / count
     kept = {p: s for p, s in samples.items() if p in visits}
-    return Measured(load, figures, kept, visits, backoff / 1000 / count if count else 0.0, varied)
+    return Measured(load, figures, kept, visits, backoff / 1000 / count if count else 0.0, length, varied)
 
 
-def _ms(attempt: Mapping[str, Any], key: str) -> float | None:
+def _ms(attempt: Mapping[str, Any], key: str) -> float:
     value = attempt.get(key)
-    return float(value) if isinstance(value, int | float) else None
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 @dataclass(frozen=True, slots=True)

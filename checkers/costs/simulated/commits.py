@@ -11,8 +11,9 @@ A writer goes round like this; *v* is the version of its table::
 * The scan sees the version at the start of ``prepare``, an attempt the version when its refresh begins at the catalog; the swap compares
   when the catalog has done its work, or before as well (``Service.checks_first``). In between lies the window in which another commit wins.
 * ``Service`` says which parts of a phase share the cores, which only pass, and which stand in the catalog's queue.
-* The first writers start at random within one round, so that they do not march in step. What happens until each writer has finished an
-  operation on average and a fifth of all operations are done is cut off.
+* Without a length, it is the steady state: writers start at random within one round, so that they do not march in step, and what happens
+  until each of them has finished an operation on average and a fifth of all operations are done is cut off. With a length, it is a run: all
+  start together, and everything counts.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from dataclasses import dataclass, field
 from math import inf
 from random import Random
 
-from checkers.costs.simulated.load import Load
+from checkers.costs.simulated.load import Length, Load
 from checkers.costs.simulated.machine import CPU, DELAY, SEIZE, Machine, Need, Process, Station
-from checkers.costs.simulated.service import CONSTANT, ONCE, PHASES, Service
+from checkers.costs.simulated.service import BETWEEN, CONSTANT, ONCE, PHASES, Service
 from checkers.timeline.metrics import quantile
 
 MANY = 8
@@ -57,13 +58,17 @@ class Simulated:
     cut_short: bool
 
 
-def simulate(load: Load, service: Service, seed: int, *, commits: int = 4000) -> Simulated:
+def simulate(
+    load: Load, service: Service, seed: int, *, commits: int = 4000, length: Length | None = None
+) -> Simulated:
     """One simulation; the same arguments give the same result.
 
     Args:
         commits: how many operations to count, after the warm-up; at least one for each writer.
+        length: of a run to imitate; ``commits`` does not count then.
     """
-    return _Simulation(load, service, seed).run(max(commits, load.writers))
+    simulation = _Simulation(load, service, seed, length)
+    return simulation.steady(max(commits, load.writers)) if length is None else simulation.whole()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,7 @@ class _Simulation:
     load: Load
     service: Service
     seed: int
+    length: Length | None
     machine: Machine = field(init=False)
     rng: Random = field(init=False)
     done: list[_Done] = field(default_factory=list)
@@ -100,28 +106,49 @@ class _Simulation:
         self.rng = Random(self.seed)
         self.spent = {p: [] for p in PHASES}
 
-    def run(self, count: int) -> Simulated:
+    def steady(self, count: int) -> Simulated:
         """Until so many operations ended after the warm-up."""
-        load, machine = self.load, self.machine
+        self._start(self.load.interval_s + self.load.pace_s + self.service.operation_s)
+        wanted = count + max(self.load.writers, int(count * WARM_UP / (1 - WARM_UP)))
+        done, machine = self.done, self.machine
+        while len(done) < wanted and machine.events < MOST_EVENTS:
+            machine.step()
+        cut_short = len(done) < wanted
+        return self._result(min(wanted - count, len(done) // 2) if cut_short else wanted - count, cut_short)
+
+    def whole(self) -> Simulated:
+        """A run from start to end."""
+        self._start(0.0)
+        machine = self.machine
+        while machine.events < MOST_EVENTS and machine.step():
+            pass
+        return self._result(0, machine.events >= MOST_EVENTS)
+
+    def _start(self, within: float) -> None:
+        load = self.load
         tables = [_Table() for _ in range(load.tables)]
         catalog, connections = Station(self.service.catalog_servers), Station(self.service.connections)
-        around = load.interval_s + self.service.operation_s
         for writer in range(load.writers):
             trip = load.round_trips_s[writer % len(load.round_trips_s)]
             process = self._writer(writer, tables[writer % load.tables], trip, catalog, connections)
-            machine.start(process, self.rng.uniform(0, around))
-        wanted = count + max(load.writers, int(count * WARM_UP / (1 - WARM_UP)))
-        done = self.done
-        while len(done) < wanted and machine.events < MOST_EVENTS:
-            machine.step()
-        return self._result(wanted - count, len(done) < wanted)
+            self.machine.start(process, self.rng.uniform(0, within) if within else 0.0)
 
     # --- a writer
 
     def _writer(self, writer: int, table: _Table, trip: float, catalog: Station, connections: Station) -> Process:
         load, machine, present = self.load, self.machine, self.service.phases
         written = tuple(p for p in ("manifests", "metadata") if p in present)
-        while True:
+        planned = machine.now
+        left, until = inf, inf
+        if self.length is not None:
+            left, until = self.length.share(load.writers, writer), self.length.seconds or inf
+        while left > 0:
+            left -= 1
+            if load.pace_s:
+                planned += self.rng.uniform(0, 2 * load.pace_s)
+                yield DELAY, planned - machine.now
+            if machine.now >= until:
+                return
             start, scanned = machine.now, table.version
             if ONCE in present:
                 yield from self._timed(ONCE, self._work(ONCE))
@@ -152,6 +179,8 @@ class _Simulation:
                 wait = load.backoff.wait(attempt, wait, self.rng)
                 yield DELAY, wait
             self.done.append(_Done(writer, start, machine.now, outcome, attempt, retries))
+            if BETWEEN in present:
+                yield from self._timed(BETWEEN, self._work(BETWEEN))
             # A process that needs no time at all would never let the others go on.
             yield DELAY, max(load.interval_s, 1e-9)
 
@@ -215,10 +244,9 @@ class _Simulation:
 
     def _result(self, warm_up: int, cut_short: bool) -> Simulated:
         done = self.done
-        first = min(warm_up, len(done) // 2) if cut_short else warm_up
-        counted = done[first:]
-        begin = done[first - 1].end if first else 0.0
-        seconds = self.machine.now - begin
+        counted = done[warm_up:]
+        begin = done[warm_up - 1].end if warm_up else 0.0
+        seconds = (done[-1].end if done else 0.0) - begin
         outcomes = Counter(d.outcome for d in counted)
         committed = [d for d in counted if d.outcome == "ok"]
         n, failed = len(committed), len(counted) - len(committed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal
 
 from workloads.backoff import Backoff
@@ -39,6 +40,8 @@ class Load:
         writers: their number.
         tables: over which they are spread evenly: writer *i* writes to table *i* mod ``tables``. Each has a pointer; the catalog is one.
         interval_s: the pause after an operation.
+        pace_s: mean time between the planned beginnings of a writer's operations, each drawn from 0 to twice that. An operation begins late
+            if the one before it ends late. Of a workload's ``rate`` it is writers / rate.
         backoff: what a writer does after a refused swap.
         conflicts: what validation refuses.
         isolation: of the operations.
@@ -53,6 +56,7 @@ class Load:
     writers: int
     tables: int = 1
     interval_s: float = 0.0
+    pace_s: float = 0.0
     backoff: Backoff = field(default_factory=Backoff)
     conflicts: Conflicts = field(default_factory=Conflicts)
     isolation: Isolation = "serializable"
@@ -63,7 +67,29 @@ class Load:
     def __post_init__(self) -> None:
         if self.writers < 1 or self.tables < 1:
             raise ValueError("writers and tables must be 1 or more")
-        if not self.round_trips_s or min(self.interval_s, self.swap_latency_s, *self.round_trips_s) < 0:
-            raise ValueError(
-                "interval_s, swap_latency_s and round_trips_s must be 0 or more, with one round trip at least"
-            )
+        if not self.round_trips_s:
+            raise ValueError("round_trips_s must have one number at least")
+        if min(self.interval_s, self.pace_s, self.swap_latency_s, *self.round_trips_s) < 0:
+            raise ValueError("interval_s, pace_s, swap_latency_s and round_trips_s must be 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long a run lasts: until its writers did so many operations, in equal shares, or invoke none any more after so many seconds.
+
+    Raises:
+        ValueError: not exactly one of the two is given, or it is not positive.
+    """
+
+    operations: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.operations is None) == (self.seconds is None) or (self.operations or self.seconds or 0) <= 0:
+            raise ValueError("give exactly one of operations and seconds, above 0")
+
+    def share(self, writers: int, writer: int) -> float:
+        """The operations of one writer; infinite if time ends the run."""
+        if self.operations is None:
+            return inf
+        return self.operations // writers + (writer < self.operations % writers)

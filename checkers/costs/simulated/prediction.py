@@ -66,7 +66,7 @@ def predictions(
     points: list[Predicted] = []
     reasons: dict[int, str] = {}
     for n, m in enumerate(measured):
-        runs = [simulate(m.load, calibrated.service, seed, commits=commits) for seed in SEEDS]
+        runs = [simulate(m.load, calibrated.service, seed, commits=commits, length=m.length) for seed in SEEDS]
         figures = _medians([r.figures for r in runs])
         error = {k: (figures[k] - v) / v for k, v in m.figures.items() if v and k in figures}
         points.append(Predicted(m.varied, figures, True, error))

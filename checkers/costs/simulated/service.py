@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, log
 
-PHASES = ("prepare", "refresh", "validate", "manifests", "metadata", "swap")
-"""The phases of an operation, in order. ``prepare`` (data files, and all that is in no attempt) happens once, the others in each attempt."""
-ONCE = "prepare"
+BETWEEN, ONCE = "between", "prepare"
+PHASES = (BETWEEN, ONCE, "refresh", "validate", "manifests", "metadata", "swap")
+"""The phases of an operation, in order. Two happen once: ``between`` is the time from the end of a writer's operation to its next one that
+nobody asked for (recording, scheduling), ``prepare`` the data files and all that is in no attempt. The others happen in each attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,9 @@ class Service:
     @property
     def attempt_s(self) -> float:
         """One attempt of a writer alone."""
-        return sum(self.demand(p).total_s for p in PHASES if p != ONCE)
+        return sum(self.demand(p).total_s for p in PHASES if p not in (BETWEEN, ONCE))
 
     @property
     def operation_s(self) -> float:
-        """An operation that commits at its first attempt, of a writer alone."""
-        return self.demand(ONCE).total_s + self.attempt_s
+        """An operation that commits at its first attempt, of a writer alone, with the time to the next one."""
+        return self.demand(BETWEEN).total_s + self.demand(ONCE).total_s + self.attempt_s
