@@ -9,22 +9,27 @@ demands of all phases together, by exact mean value analysis (:mod:`~checkers.co
 operation: as many visits to each phase, and as much backoff, as were measured at that point. So the calibration needs no model of conflicts.
 The demands follow from σ and κ by least squares of relative errors. The two are solved in turn until nothing changes.
 
+Some phases take longer when the parent is cold, or in a retry, whatever the load. The ratio to a hot attempt is taken at each point, where σ
+is the same, and the median of the points counts; the rest looks at times as if all attempts were hot.
+
 One writer alone says nothing about the split, as σ = κ = 1. Two on two cores neither. It takes a point with more writers than cores;
 without one, all is taken for computing, and :attr:`Calibrated.notes` says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
-from typing import Any
+from statistics import median
 
-from checkers.costs.simulated.load import Length, Load
+from checkers.costs.simulated.measured import Measured
 from checkers.costs.simulated.mva import network
-from checkers.costs.simulated.service import BETWEEN, ONCE, PHASES, Demand, Service, shape
+from checkers.costs.simulated.service import COLD, HOT, PHASES, RETRY, SORTED, Demand, Service, shape
 
+ENOUGH = 20
+"""Samples of each of two sorts of attempts at a point that their ratio needs."""
 QUANTILES = 64
 """Of the times of a phase, as its shape."""
 ROUNDS = 400
@@ -35,97 +40,6 @@ QUEUED = ("swap",)
 """Phases that may have a part in the catalog's queue."""
 SIMPLER = 1.05
 """A part of a demand must make the squared error smaller by this factor to count."""
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """What a run recorded of one operation.
-
-    Attributes:
-        latency_ms: from invocation to completion.
-        committed: whether it was acknowledged.
-        attempts: in order; of each ``wait_ms``, the backoff before it, and ``<phase>_ms``, absent or 0 for phases that it did not reach.
-        before_ms: from the completion of the writer's operation before to this invocation, without the pause that the workload asks for.
-    """
-
-    latency_ms: float
-    committed: bool
-    attempts: Sequence[Mapping[str, Any]]
-    before_ms: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One point that was measured.
-
-    Attributes:
-        figures: keys as in :attr:`~checkers.costs.simulated.commits.Simulated.figures`.
-        samples_ms: phase → times of visits that did all the work of the phase; for ``swap`` those that won.
-        visits: phase → visits for each operation; a visit that did part of the work counts in part.
-        backoff_s: for each operation.
-        length: of its runs; None: take the point for a steady state.
-        varied: the parameters of the point as typed.
-    """
-
-    load: Load
-    figures: Mapping[str, float]
-    samples_ms: Mapping[str, Sequence[float]]
-    visits: Mapping[str, float]
-    backoff_s: float = 0.0
-    length: Length | None = None
-    varied: tuple[tuple[str, str], ...] = ()
-
-    def mean_ms(self, phase: str) -> float | None:
-        """None if nothing was measured."""
-        found = self.samples_ms.get(phase)
-        return sum(found) / len(found) if found else None
-
-
-def measured(
-    load: Load,
-    operations: Iterable[Operation],
-    figures: Mapping[str, float],
-    *,
-    length: Length | None = None,
-    varied: tuple[tuple[str, str], ...] = (),
-) -> Measured:
-    """A point from what its runs recorded. Operations without attempts are left out."""
-    samples: dict[str, list[float]] = {p: [] for p in PHASES}
-    whole: dict[str, float] = dict.fromkeys(PHASES, 0.0)
-    backoff, count = 0.0, 0
-    for o in operations:
-        if not o.attempts:
-            continue
-        count += 1
-        inside = 0.0
-        for n, attempt in enumerate(o.attempts):
-            won = o.committed and n == len(o.attempts) - 1
-            waited = _ms(attempt, "wait_ms")
-            backoff += waited
-            inside += waited
-            for phase in PHASES:
-                took = 0.0 if phase in (BETWEEN, ONCE) else _ms(attempt, f"{phase}_ms")
-                if not took:
-                    continue
-                inside += took
-                whole[phase] += took
-                if phase != "swap" or won:
-                    samples[phase].append(took)
-        for phase, took in ((ONCE, max(0.0, o.latency_ms - inside)), (BETWEEN, o.before_ms)):
-            whole[phase] += took
-            samples[phase].append(took)
-    visits = {}
-    for phase, found in samples.items():
-        mean = sum(found) / len(found) if found else 0.0
-        if count and mean:
-            visits[phase] = whole[phase] / mean / count
-    kept = {p: s for p, s in samples.items() if p in visits}
-    return Measured(load, figures, kept, visits, backoff / 1000 / count if count else 0.0, length, varied)
-
-
-def _ms(attempt: Mapping[str, Any], key: str) -> float:
-    value = attempt.get(key)
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +66,13 @@ def calibrate(points: Sequence[Measured], like: Service) -> Calibrated:
     Raises:
         ValueError: there is no point, or none with a time.
     """
-    phases = [p for p in PHASES if any(m.mean_ms(p) for m in points)]
+    like = replace(like, factors=_factors(points))
+    phases = [p for p in PHASES if any(_mean_ms(m, p, like) for m in points)]
     if not phases:
         raise ValueError("there is nothing to calibrate on: no point has a measured attempt")
     notes = []
     if max(m.load.writers for m in points) <= like.cores:
-        demands = {p: Demand(cpu_s=_mean([t for m in points if (t := m.mean_ms(p))]) / 1000) for p in phases}
+        demands = {p: Demand(cpu_s=_mean([t for m in points if (t := _mean_ms(m, p, like))]) / 1000) for p in phases}
         service = replace(like, phases=demands)
         notes.append(
             f"no point has more writers than the {like.cores} cores: all of each time is taken for computing, "
@@ -168,7 +83,7 @@ def calibrate(points: Sequence[Measured], like: Service) -> Calibrated:
             (_fit(points, phases, like, start) for start in STARTS), key=lambda s: _squared(points, phases, s)
         )
     fewest = min(points, key=lambda m: m.load.writers)
-    shapes = {p: shape(_quantiles(found)) for p in phases if (found := fewest.samples_ms.get(p))}
+    shapes = {p: shape(_quantiles(found)) for p in phases if (found := fewest.as_if_hot(p, like.factors.get(p, {})))}
     service = replace(service, shapes=shapes)
     return Calibrated(service, _errors(points, phases, service), tuple(notes))
 
@@ -178,14 +93,14 @@ def _fit(points: Sequence[Measured], phases: Sequence[str], like: Service, start
     least = sorted(points, key=lambda m: m.load.writers)
     demands: dict[str, Demand] = {}
     for p in phases:
-        alone = next(t for m in least if (t := m.mean_ms(p))) / 1000
+        alone = next(t for m in least if (t := _mean_ms(m, p, like))) / 1000
         demands[p] = Demand(cpu_s=alone * start, wait_s=alone * (1 - start))
     for n in range(ROUNDS):
         found = [_stretches(m, demands, like) for m in points]
         damping = 0.5 if n < ROUNDS // 2 else 0.1
         change = 0.0
         for p in phases:
-            rows = [(s, k, t / 1000) for (s, k), m in zip(found, points, strict=True) if (t := m.mean_ms(p))]
+            rows = [(s, k, t / 1000) for (s, k), m in zip(found, points, strict=True) if (t := _mean_ms(m, p, like))]
             best, old = _least_squares(rows, p in QUEUED), demands[p]
             demands[p] = Demand(*((1 - damping) * a + damping * b for a, b in zip(_parts(old), best, strict=True)))
             change = max(change, *(abs(a - b) for a, b in zip(_parts(old), _parts(demands[p]), strict=True)))
@@ -194,15 +109,37 @@ def _fit(points: Sequence[Measured], phases: Sequence[str], like: Service, start
     return replace(like, phases=demands)
 
 
+def _factors(points: Sequence[Measured]) -> dict[str, dict[str, float]]:
+    """Phase → sort → how many times longer than a hot attempt."""
+    out: dict[str, dict[str, float]] = {}
+    for p in SORTED:
+        found = out.setdefault(p, {})
+        for sort, to in ((COLD, HOT), (RETRY, COLD), (RETRY, HOT)):
+            ratios = [
+                _mean(by[sort]) / _mean(by[to])
+                for m in points
+                if (by := m.samples_ms.get(p, {})) and min(len(by.get(sort, ())), len(by.get(to, ()))) >= ENOUGH
+            ]
+            if ratios and sort not in found:
+                found[sort] = median(ratios) * found.get(to, 1.0)
+    return out
+
+
+def _mean_ms(m: Measured, phase: str, like: Service) -> float | None:
+    return m.mean_ms(phase, like.factors.get(phase, {}))
+
+
 def _parts(d: Demand) -> tuple[float, float, float]:
     return d.cpu_s, d.wait_s, d.catalog_s
 
 
 def _stretches(m: Measured, demands: Mapping[str, Demand], like: Service) -> tuple[float, float]:
     """σ and κ at a point."""
-    cpu, wait, catalog = (sum(m.visits.get(p, 0.0) * _parts(d)[i] for p, d in demands.items()) for i in range(3))
+    cpu, wait, catalog = (
+        sum(m.visits_as_if_hot(p, like.factors.get(p, {})) * _parts(d)[i] for p, d in demands.items()) for i in range(3)
+    )
     trip = _mean(m.load.round_trips_s)
-    trips = m.visits.get("refresh", 0.0) * trip + m.visits.get("swap", 0.0) * (trip + m.load.swap_latency_s)
+    trips = m.visits_as_if_hot("refresh", {}) * trip + m.visits_as_if_hot("swap", {}) * (trip + m.load.swap_latency_s)
     think = m.load.interval_s + m.backoff_s + wait + trips
     found = network(m.load.writers, think, [(cpu, like.cores), (catalog, like.catalog_servers)])
     return found.stretch[0], found.stretch[1]
@@ -249,18 +186,18 @@ def _expected(m: Measured, service: Service) -> dict[str, float]:
     return {p: (d.cpu_s * s + d.wait_s + d.catalog_s * k) * 1000 for p, d in service.phases.items()}
 
 
-def _errors(points: Sequence[Measured], phases: Sequence[str], service: Service) -> dict[str, float]:
+def _errors(points: Sequence[Measured], phases: Sequence[str], like: Service) -> dict[str, float]:
     out: dict[str, float] = {}
     for m in points:
-        expected = _expected(m, service)
+        expected = _expected(m, like)
         for p in phases:
-            if t := m.mean_ms(p):
+            if t := _mean_ms(m, p, like):
                 out[p] = max(out.get(p, 0.0), abs(expected[p] - t) / t)
     return out
 
 
-def _squared(points: Sequence[Measured], phases: Sequence[str], service: Service) -> float:
-    return sum(((_expected(m, service)[p] - t) / t) ** 2 for m in points for p in phases if (t := m.mean_ms(p)))
+def _squared(points: Sequence[Measured], phases: Sequence[str], like: Service) -> float:
+    return sum(((_expected(m, like)[p] - t) / t) ** 2 for m in points for p in phases if (t := _mean_ms(m, p, like)))
 
 
 def _quantiles(values: Sequence[float]) -> list[float]:

@@ -26,7 +26,7 @@ from random import Random
 
 from checkers.costs.simulated.load import Length, Load
 from checkers.costs.simulated.machine import CPU, DELAY, SEIZE, Machine, Need, Process, Station
-from checkers.costs.simulated.service import BETWEEN, CONSTANT, ONCE, PHASES, Service
+from checkers.costs.simulated.service import BETWEEN, COLD, CONSTANT, HOT, ONCE, PHASES, RETRY, Service
 from checkers.timeline.metrics import quantile
 
 MANY = 8
@@ -138,7 +138,7 @@ class _Simulation:
     def _writer(self, writer: int, table: _Table, trip: float, catalog: Station, connections: Station) -> Process:
         load, machine, present = self.load, self.machine, self.service.phases
         written = tuple(p for p in ("manifests", "metadata") if p in present)
-        planned = machine.now
+        planned, known = machine.now, table.version
         left, until = inf, inf
         if self.length is not None:
             left, until = self.length.share(load.writers, writer), self.length.seconds or inf
@@ -157,19 +157,23 @@ class _Simulation:
                 attempt += 1
                 begin = machine.now
                 read: list[int] = []
-                yield from self._timed("refresh", self._refresh(table, trip, catalog, connections, read))
+                refresh = self._refresh(table, trip, catalog, connections, read, known if attempt == 1 else None)
+                yield from self._timed("refresh", refresh)
+                sort = RETRY if attempt > 1 else HOT if read[0] == known else COLD
+                known = read[0]
                 if "validate" in present:
-                    yield from self._timed("validate", self._work("validate"))
+                    yield from self._timed("validate", self._work("validate", sort))
                 between, scanned = read[0] - scanned, read[0]
                 if between and self.rng.random() < load.conflicts.refuses(load.isolation, between):
                     outcome = "invalid"
                     break
                 for phase in written:
-                    yield from self._timed(phase, self._work(phase))
-                won: list[bool] = []
+                    yield from self._timed(phase, self._work(phase, sort))
+                won: list[int] = []
                 yield from self._timed("swap", self._swap(table, trip, read[0], catalog, connections, won))
                 (self.first if attempt == 1 else self.again).append((machine.now, (machine.now - begin) * 1000))
                 if won:
+                    known = won[0]
                     outcome = "ok"
                     break
                 retries += 1
@@ -193,16 +197,22 @@ class _Simulation:
         shape = self.service.shapes.get(phase, CONSTANT)
         return shape[0] if len(shape) == 1 else self.rng.choice(shape)
 
-    def _work(self, phase: str, factor: float | None = None) -> Iterator[Need]:
+    def _work(self, phase: str, sort: str = HOT, factor: float | None = None) -> Iterator[Need]:
         """The part of a phase outside the catalog's queue."""
         demand = self.service.demand(phase)
-        times = self._factor(phase) if factor is None else factor
+        times = (self._factor(phase) if factor is None else factor) * self.service.factor(phase, sort)
         shared = not self.load.own_cores or phase == "swap"
         yield DELAY, demand.wait_s * times
         yield CPU if shared else DELAY, demand.cpu_s * times
 
     def _refresh(
-        self, table: _Table, trip: float, catalog: Station, connections: Station, read: list[int]
+        self,
+        table: _Table,
+        trip: float,
+        catalog: Station,
+        connections: Station,
+        read: list[int],
+        known: int | None,
     ) -> Iterator[Need]:
         factor = self._factor("refresh")
         held = self.service.demand("refresh").catalog_s * factor
@@ -216,23 +226,24 @@ class _Simulation:
             self.machine.free(catalog)
         yield DELAY, trip / 2
         self.machine.free(connections)
-        yield from self._work("refresh", factor)
+        sort = RETRY if known is None else HOT if read[0] == known else COLD
+        yield from self._work("refresh", sort, factor)
 
     def _swap(
-        self, table: _Table, trip: float, base: int, catalog: Station, connections: Station, won: list[bool]
+        self, table: _Table, trip: float, base: int, catalog: Station, connections: Station, won: list[int]
     ) -> Iterator[Need]:
         factor = self._factor("swap")
         held = self.service.demand("swap").catalog_s * factor
         yield SEIZE, connections
         yield DELAY, trip / 2 + self.load.swap_latency_s
         if not self.service.checks_first or table.version == base:
-            yield from self._work("swap", factor)
+            yield from self._work("swap", HOT, factor)
             if held:
                 yield SEIZE, catalog
                 yield DELAY, held
             if table.version == base:
                 table.version += 1
-                won.append(True)
+                won.append(table.version)
             if held:
                 self.machine.free(catalog)
             if not won:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from checkers.costs.predicted_tmp import Predicted
-from checkers.costs.simulated.calibration import Calibrated, Measured, calibrate
+from checkers.costs.simulated.calibration import Calibrated, calibrate
 from checkers.costs.simulated.commits import Simulated, simulate
 from checkers.costs.simulated.load import Load
+from checkers.costs.simulated.measured import Measured
 from checkers.costs.simulated.service import PHASES, Service
 
 COMPARED = ("commits_per_s", "retries_mean", "aborted")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf, log
 
 BETWEEN, ONCE = "between", "prepare"
 PHASES = (BETWEEN, ONCE, "refresh", "validate", "manifests", "metadata", "swap")
 """The phases of an operation, in order. Two happen once: ``between`` is the time from the end of a writer's operation to its next one that
 nobody asked for (recording, scheduling), ``prepare`` the data files and all that is in no attempt. The others happen in each attempt."""
+HOT, COLD, RETRY = "hot", "cold", "retry"
+SORTS = (HOT, COLD, RETRY)
+"""Sorts of attempts: the first of an operation, on a version that the writer knows (its own last commit) or on one that it must
+read; and the later ones, all on versions of others."""
+SORTED = ("refresh", "validate", "manifests", "metadata")
+"""Phases whose length depends on the sort of the attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,9 @@ class Service:
     """How writers, catalog and store serve a commit.
 
     Attributes:
-        phases: name of :data:`PHASES` → its demand; one that is absent needs nothing.
+        phases: name of :data:`PHASES` → its demand (of a hot attempt); one that is absent needs nothing.
+        factors: name of a phase of :data:`SORTED` → sort of attempt → the multiple of the demand that it needs; 1 where nothing is said. A
+            cold attempt reads metadata and manifest lists that a hot one knows; a retry of Iceberg's own does not write its manifests again.
         shapes: name of a phase → equally likely multiples of its demand, with mean 1; an absent one is :data:`CONSTANT`.
         cores: that writers, catalog and store share.
         catalog_servers: how many visits the catalog serves at the same time.
@@ -66,6 +74,7 @@ class Service:
 
     phases: Mapping[str, Demand]
     shapes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    factors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     cores: int = 2
     catalog_servers: int = 1
     connections: float = inf
@@ -73,7 +82,7 @@ class Service:
     late_refusal_s: float = 0.0
 
     def __post_init__(self) -> None:
-        unknown = sorted(({*self.phases} | {*self.shapes}) - {*PHASES})
+        unknown = sorted(({*self.phases} | {*self.shapes} | {*self.factors}) - {*PHASES})
         if unknown:
             raise ValueError(f"there is no phase {unknown[0]!r}; there are {', '.join(PHASES)}")
         if self.cores < 1 or self.catalog_servers < 1 or self.connections < 1:
@@ -83,13 +92,13 @@ class Service:
         """Of one phase."""
         return self.phases.get(phase, Demand())
 
-    def with_demand(self, phase: str, demand: Demand) -> Service:
-        """The same, with another demand of one phase."""
-        return replace(self, phases={**self.phases, phase: demand})
+    def factor(self, phase: str, sort: str) -> float:
+        """The multiple of a phase's demand in an attempt of that sort."""
+        return self.factors.get(phase, {}).get(sort, 1.0)
 
     @property
     def attempt_s(self) -> float:
-        """One attempt of a writer alone."""
+        """One attempt of a writer alone, whose attempts are hot."""
         return sum(self.demand(p).total_s for p in PHASES if p not in (BETWEEN, ONCE))
 
     @property
