@@ -9,6 +9,11 @@ demands of all phases together, by exact mean value analysis (:mod:`~checkers.co
 operation: as many visits to each phase, and as much backoff, as were measured at that point. So the calibration needs no model of conflicts.
 The demands follow from σ and κ by least squares of relative errors. The two are solved in turn until nothing changes.
 
+Two things make a measured mean differ from the closed form. The attempts that win are the quick ones, and only of these it is certain that
+the catalog did all the work of a swap. And writers that start together meet more often. Both happen in simulated runs of the same length,
+too. So the service simulates each point, takes the same means of what such a run would record, and divides the measured means by the bias
+that shows (simulated / closed form), a few times over.
+
 Some phases take longer when the parent is cold, or in a retry, whatever the load. The ratio to a hot attempt is taken at each point, where σ
 is the same, and the median of the points counts; the rest looks at times as if all attempts were hot.
 
@@ -18,13 +23,16 @@ without one, all is taken for computing, and :attr:`Calibrated.notes` says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
 from statistics import median
 
-from checkers.costs.simulated.measured import Measured
+from checkers.costs.simulated.commits import simulated_run
+from checkers.costs.simulated.load import Length
+from checkers.costs.simulated.measured import Measured, measured
 from checkers.costs.simulated.mva import network
 from checkers.costs.simulated.service import COLD, HOT, PHASES, RETRY, SORTED, Demand, Service, shape
 
@@ -34,6 +42,12 @@ QUANTILES = 64
 """Of the times of a phase, as its shape."""
 ROUNDS = 400
 """At most so many times in turn."""
+REFINEMENTS = 5
+"""How often simulated runs correct the closed form."""
+SEEDS = (1, 2)
+"""Of these runs."""
+STEADY = 100
+"""Operations of each writer in such a run, where the measured point has no length."""
 STARTS = (0.1, 0.5, 0.9)
 """Shares of computing to begin with; the best result counts."""
 QUEUED = ("swap",)
@@ -61,46 +75,74 @@ def calibrate(points: Sequence[Measured], like: Service) -> Calibrated:
 
     Args:
         points: with few writers: those before the curve bends, and some with more writers than cores.
-        like: what is known of the service: its cores, connections, comparisons. Its demands and shapes are replaced.
+        like: what is known of the service: its cores, connections, comparisons. Its demands, factors and shapes are replaced.
 
     Raises:
         ValueError: there is no point, or none with a time.
     """
     like = replace(like, factors=_factors(points))
-    phases = [p for p in PHASES if any(_mean_ms(m, p, like) for m in points)]
+    times = [_times(m, like) for m in points]
+    phases = [p for p in PHASES if any(p in t for t in times)]
     if not phases:
         raise ValueError("there is nothing to calibrate on: no point has a measured attempt")
-    notes = []
+    fewest = min(points, key=lambda m: m.load.writers)
+    shapes = {p: shape(_quantiles(found)) for p in phases if (found := fewest.as_if_hot(p, like.factors.get(p, {})))}
+    like = replace(like, shapes=shapes)
     if max(m.load.writers for m in points) <= like.cores:
-        demands = {p: Demand(cpu_s=_mean([t for m in points if (t := _mean_ms(m, p, like))]) / 1000) for p in phases}
-        service = replace(like, phases=demands)
-        notes.append(
+        demands = {p: Demand(cpu_s=_mean([t[p] for t in times if p in t]) / 1000) for p in phases}
+        note = (
             f"no point has more writers than the {like.cores} cores: all of each time is taken for computing, "
             "so what is said of more writers is the worst case"
         )
-    else:
-        service = min(
-            (_fit(points, phases, like, start) for start in STARTS), key=lambda s: _squared(points, phases, s)
-        )
-    fewest = min(points, key=lambda m: m.load.writers)
-    shapes = {p: shape(_quantiles(found)) for p in phases if (found := fewest.as_if_hot(p, like.factors.get(p, {})))}
-    service = replace(service, shapes=shapes)
-    return Calibrated(service, _errors(points, phases, service), tuple(notes))
+        service = replace(like, phases=demands)
+        return Calibrated(service, _errors(points, times, service), (note,))
+    service = _best(points, times, like)
+    bias = [dict.fromkeys(t, 1.0) for t in times]
+    for _ in range(REFINEMENTS):
+        for m, known in zip(points, bias, strict=True):
+            expected, seen = _expected(m, service), _seen(m, service)
+            known.update((p, math.sqrt(known[p] * seen[p] / expected[p])) for p in known if seen.get(p) and expected[p])
+        corrected = [{p: t / known[p] for p, t in by.items()} for by, known in zip(times, bias, strict=True)]
+        service = _best(points, corrected, service)
+    final = [{p: t / known[p] for p, t in by.items()} for by, known in zip(times, bias, strict=True)]
+    return Calibrated(service, _errors(points, final, service))
 
 
-def _fit(points: Sequence[Measured], phases: Sequence[str], like: Service, start: float) -> Service:
+def _times(m: Measured, like: Service) -> dict[str, float]:
+    """Phase → its mean in ms, as if every attempt were hot; without those that were not measured."""
+    return {p: t for p in PHASES if (t := m.mean_ms(p, like.factors.get(p, {})))}
+
+
+def _seen(m: Measured, service: Service) -> dict[str, float]:
+    """The same of simulated runs of that point."""
+    found: dict[str, list[float]] = {}
+    for seed in SEEDS:
+        length = m.length or Length(operations=STEADY * m.load.writers)
+        _, operations = simulated_run(m.load, service, seed, length)
+        for p, t in _times(measured(m.load, operations, {}), service).items():
+            found.setdefault(p, []).append(t)
+    return {p: _mean(t) for p, t in found.items()}
+
+
+def _best(points: Sequence[Measured], times: Sequence[Mapping[str, float]], like: Service) -> Service:
+    fits = (_fit(points, times, like, start) for start in STARTS)
+    return min(fits, key=lambda s: sum(e * e for e in _relative(points, times, s)))
+
+
+def _fit(points: Sequence[Measured], times: Sequence[Mapping[str, float]], like: Service, start: float) -> Service:
     """From a first guess of the share of computing."""
-    least = sorted(points, key=lambda m: m.load.writers)
+    least = [t for _, t in sorted(zip(points, times, strict=True), key=lambda mt: mt[0].load.writers)]
+    phases = [p for p in PHASES if any(p in t for t in times)]
     demands: dict[str, Demand] = {}
     for p in phases:
-        alone = next(t for m in least if (t := _mean_ms(m, p, like))) / 1000
+        alone = next(t[p] for t in least if p in t) / 1000
         demands[p] = Demand(cpu_s=alone * start, wait_s=alone * (1 - start))
     for n in range(ROUNDS):
         found = [_stretches(m, demands, like) for m in points]
         damping = 0.5 if n < ROUNDS // 2 else 0.1
         change = 0.0
         for p in phases:
-            rows = [(s, k, t / 1000) for (s, k), m in zip(found, points, strict=True) if (t := _mean_ms(m, p, like))]
+            rows = [(s, k, t[p] / 1000) for (s, k), t in zip(found, times, strict=True) if p in t]
             best, old = _least_squares(rows, p in QUEUED), demands[p]
             demands[p] = Demand(*((1 - damping) * a + damping * b for a, b in zip(_parts(old), best, strict=True)))
             change = max(change, *(abs(a - b) for a, b in zip(_parts(old), _parts(demands[p]), strict=True)))
@@ -123,10 +165,6 @@ def _factors(points: Sequence[Measured]) -> dict[str, dict[str, float]]:
             if ratios and sort not in found:
                 found[sort] = median(ratios) * found.get(to, 1.0)
     return out
-
-
-def _mean_ms(m: Measured, phase: str, like: Service) -> float | None:
-    return m.mean_ms(phase, like.factors.get(phase, {}))
 
 
 def _parts(d: Demand) -> tuple[float, float, float]:
@@ -186,18 +224,19 @@ def _expected(m: Measured, service: Service) -> dict[str, float]:
     return {p: (d.cpu_s * s + d.wait_s + d.catalog_s * k) * 1000 for p, d in service.phases.items()}
 
 
-def _errors(points: Sequence[Measured], phases: Sequence[str], like: Service) -> dict[str, float]:
+def _errors(points: Sequence[Measured], times: Sequence[Mapping[str, float]], service: Service) -> dict[str, float]:
     out: dict[str, float] = {}
-    for m in points:
-        expected = _expected(m, like)
-        for p in phases:
-            if t := _mean_ms(m, p, like):
-                out[p] = max(out.get(p, 0.0), abs(expected[p] - t) / t)
+    for m, by in zip(points, times, strict=True):
+        expected = _expected(m, service)
+        for p, t in by.items():
+            out[p] = max(out.get(p, 0.0), abs(expected[p] - t) / t)
     return out
 
 
-def _squared(points: Sequence[Measured], phases: Sequence[str], like: Service) -> float:
-    return sum(((_expected(m, like)[p] - t) / t) ** 2 for m in points for p in phases if (t := _mean_ms(m, p, like)))
+def _relative(points: Sequence[Measured], times: Sequence[Mapping[str, float]], service: Service) -> Iterator[float]:
+    for m, by in zip(points, times, strict=True):
+        expected = _expected(m, service)
+        yield from ((expected[p] - t) / t for p, t in by.items())
 
 
 def _quantiles(values: Sequence[float]) -> list[float]:

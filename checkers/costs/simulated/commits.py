@@ -23,9 +23,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from random import Random
+from typing import Any
 
 from checkers.costs.simulated.load import Length, Load
 from checkers.costs.simulated.machine import CPU, DELAY, SEIZE, Machine, Need, Process, Station
+from checkers.costs.simulated.measured import Operation
 from checkers.costs.simulated.service import BETWEEN, COLD, CONSTANT, HOT, ONCE, PHASES, RETRY, Service
 from checkers.timeline.metrics import quantile
 
@@ -71,6 +73,13 @@ def simulate(
     return simulation.steady(max(commits, load.writers)) if length is None else simulation.whole()
 
 
+def simulated_run(load: Load, service: Service, seed: int, length: Length) -> tuple[Simulated, list[Operation]]:
+    """The simulation of a run, and what a history would record of its operations."""
+    simulation = _Simulation(load, service, seed, length)
+    found = simulation.whole()
+    return found, [Operation((d.end - d.start) * 1000, d.outcome == "ok", d.recorded) for d in simulation.done]
+
+
 @dataclass(frozen=True, slots=True)
 class _Done:
     """An operation that ended: times in s; ``retries`` is the number of refused swaps."""
@@ -81,6 +90,7 @@ class _Done:
     outcome: str
     attempts: int
     retries: int
+    recorded: list[dict[str, Any]]
 
 
 @dataclass(slots=True)
@@ -153,24 +163,28 @@ class _Simulation:
             if ONCE in present:
                 yield from self._timed(ONCE, self._work(ONCE))
             first, wait, attempt, retries = machine.now, 0.0, 0, 0
+            recorded: list[dict[str, Any]] = []
             while True:
                 attempt += 1
                 begin = machine.now
+                one: dict[str, Any] = {"wait_ms": wait * 1000}
+                recorded.append(one)
                 read: list[int] = []
                 refresh = self._refresh(table, trip, catalog, connections, read, known if attempt == 1 else None)
-                yield from self._timed("refresh", refresh)
+                yield from self._timed("refresh", refresh, one)
                 sort = RETRY if attempt > 1 else HOT if read[0] == known else COLD
+                one["parent"] = "hot" if sort == HOT else "cold"
                 known = read[0]
                 if "validate" in present:
-                    yield from self._timed("validate", self._work("validate", sort))
+                    yield from self._timed("validate", self._work("validate", sort), one)
                 between, scanned = read[0] - scanned, read[0]
                 if between and self.rng.random() < load.conflicts.refuses(load.isolation, between):
                     outcome = "invalid"
                     break
                 for phase in written:
-                    yield from self._timed(phase, self._work(phase, sort))
+                    yield from self._timed(phase, self._work(phase, sort), one)
                 won: list[int] = []
-                yield from self._timed("swap", self._swap(table, trip, read[0], catalog, connections, won))
+                yield from self._timed("swap", self._swap(table, trip, read[0], catalog, connections, won), one)
                 (self.first if attempt == 1 else self.again).append((machine.now, (machine.now - begin) * 1000))
                 if won:
                     known = won[0]
@@ -182,16 +196,19 @@ class _Simulation:
                     break
                 wait = load.backoff.wait(attempt, wait, self.rng)
                 yield DELAY, wait
-            self.done.append(_Done(writer, start, machine.now, outcome, attempt, retries))
+            self.done.append(_Done(writer, start, machine.now, outcome, attempt, retries, recorded))
             if BETWEEN in present:
                 yield from self._timed(BETWEEN, self._work(BETWEEN))
             # A process that needs no time at all would never let the others go on.
             yield DELAY, max(load.interval_s, 1e-9)
 
-    def _timed(self, phase: str, steps: Iterator[Need]) -> Iterator[Need]:
+    def _timed(self, phase: str, steps: Iterator[Need], into: dict[str, Any] | None = None) -> Iterator[Need]:
         start = self.machine.now
         yield from steps
-        self.spent[phase].append((self.machine.now, self.machine.now - start))
+        took = self.machine.now - start
+        self.spent[phase].append((self.machine.now, took))
+        if into is not None:
+            into[f"{phase}_ms"] = took * 1000
 
     def _factor(self, phase: str) -> float:
         shape = self.service.shapes.get(phase, CONSTANT)
