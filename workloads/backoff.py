@@ -21,7 +21,7 @@ iceberg             d + {0, …, max(1, ⌊d / 10⌋) - 1} ms,    ``org.apache.i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -79,6 +79,9 @@ def _iceberg(retries: Retries, attempt: int, _previous: float, rng: Random) -> f
     return delay + rng.randrange(max(1, int(delay * 0.1)))
 
 
+OWN = "iceberg"
+"""The policy that Iceberg's client has itself."""
+
 Wait = Callable[[Retries, int, float, Random], float]
 """(settings, the attempt that was refused, the wait before that attempt in ms, randomness) → ms to wait."""
 
@@ -119,3 +122,13 @@ class Backoff:
             previous: what this method returned for the attempt before (s); 0 for the first.
         """
         return POLICIES[self.policy](self.retries, attempt, previous * 1000, rng) / 1000
+
+    def waits(self, rng: Random) -> Iterator[float]:
+        """Seconds to wait before each further attempt, as if attempts themselves took no time."""
+        waited = previous = 0.0
+        attempt = 1
+        while self.retries.again(attempt, waited):
+            previous = self.wait(attempt, previous, rng)
+            waited += previous
+            attempt += 1
+            yield previous

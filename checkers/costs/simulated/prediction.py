@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from checkers.costs.predicted_tmp import Predicted
+from checkers.costs.curves import Predicted
 from checkers.costs.simulated.calibration import Calibrated, calibrate
 from checkers.costs.simulated.commits import Simulated, simulate
 from checkers.costs.simulated.load import Load
