@@ -17,15 +17,38 @@ from workloads.engines.engine import Commit, Rule, Writes
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.tables import TableSpec
 
-FILES = {"A": (0, 2), "B": (4, 6), "C": (9, 11)}
+Files = dict[str, tuple[int, ...]]
+"""Name of a data file → its keys."""
+FILES: Files = {"A": (0, 2), "B": (4, 6), "C": (9, 11)}
 """Data files of a table in the matrix and their keys; partition = key mod 2."""
+OVERLAPPING: Files = {"A": (0, 4), "B": (2, 6, 8), "C": (9, 11)}
+"""Files of a table where the range of keys of B, also of what is left of it, includes a key of A."""
+FOUR: Files = {"A": (0, 2), "B": (4, 6), "C": (9, 11), "D": (8, 10)}
+"""Files of a table where Y works on two files of X's partition that X does not touch."""
 PARTITIONS = 2
 
 Mode = Literal["copy-on-write", "merge-on-read"]
 Isolation = Literal["serializable", "snapshot"]
-Placement = Literal["same row", "same file", "same partition", "other partition"]
+Placement = Literal["same row", "same file", "same partition", "other partition", "two other files"]
 PLACEMENTS: dict[Placement, int] = {"same row": 0, "same file": 2, "same partition": 4, "other partition": 9}
 """Placement of Y's key relative to X's, which is 0 → Y's key."""
+OVERLAPPING_PLACEMENTS: dict[Placement, int] = {
+    "same row": 4,
+    "same file": 0,
+    "same partition": 6,
+    "other partition": 9,
+}
+"""The same in files of overlapping ranges, where X's key is 4."""
+TWO_FILES: Placement = "two other files"
+"""Placement of two keys of Y, in two files of X's partition that X does not touch."""
+Held = Literal["commit", "refresh"]
+"""Where X waits for Y: at its commit, after its first check; or at the refresh before, so that its first check sees Y."""
+Predicate = Literal["id", "id and part"]
+"""Columns that X's condition names: the key, or also the partition."""
+Ranges = Literal["apart", "overlapping"]
+"""Whether the ranges of keys of two files of a partition overlap."""
+Granularity = Literal["file", "partition"]
+"""``write.delete.granularity``: whether a position delete file is for one data file, as Spark does it, or for a partition."""
 FRESH = 20
 """Added to a key to get one that is in no file."""
 
@@ -71,7 +94,12 @@ RETRIES = "SnapshotProducer.commit"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One measurement of the matrix. The engines are those of X and Y."""
+    """One measurement of the matrix.
+
+    Attributes:
+        mode: how X's command writes; also Y's, unless ``second_mode`` says otherwise.
+        first_engine, second_engine: those of X and Y.
+    """
 
     first: str
     second: str
@@ -81,13 +109,47 @@ class Cell:
     placement: Placement
     first_engine: str = SPARK
     second_engine: str = SPARK
+    second_mode: Mode | None = None
+    held: Held = "commit"
+    predicate: Predicate = "id"
+    ranges: Ranges = "apart"
+    granularity: Granularity = "file"
+
+    @property
+    def modes(self) -> tuple[Mode, Mode]:
+        """How X's command writes, and how Y's does."""
+        return self.mode, self.second_mode or self.mode
+
+    @property
+    def files(self) -> Files:
+        """The data files of its table and their keys."""
+        if self.placement == TWO_FILES:
+            return FOUR
+        return FILES if self.ranges == "apart" else OVERLAPPING
+
+    @property
+    def said_mode(self) -> str:
+        """The mode, or those of X and Y."""
+        return self.mode if self.second_mode is None else f"{self.mode} then {self.second_mode}"
+
+    @property
+    def more(self) -> tuple[str, ...]:
+        """What is unlike an ordinary cell, besides the mode."""
+        said = (
+            ("held at refresh", self.held == "refresh"),
+            ("by id and part", self.predicate != "id"),
+            ("overlapping ranges", self.ranges != "apart"),
+            ("delete files by partition", self.granularity != "file"),
+        )
+        return tuple(words for words, differs in said if differs)
 
     @property
     def name(self) -> str:
         """Unique, short."""
         both = ((self.first_engine, self.first), (self.second_engine, self.second))
         said = (kind if engine == SPARK else f"{engine} {kind}" for engine, kind in both)
-        return "/".join((*said, self.mode, f"v{self.format_version}", self.isolation, self.placement))
+        table = (self.said_mode, f"v{self.format_version}", self.isolation, self.placement)
+        return "/".join((*said, *table, *self.more))
 
 
 def cells(kinds: tuple[str, ...] = KINDS) -> Iterator[Cell]:
@@ -148,11 +210,23 @@ def engine_cells(engines: tuple[str, ...], kinds: tuple[str, ...] = ENGINE_KINDS
 
 def keys(cell: Cell) -> tuple[int, int]:
     """The keys of X and Y. If one of them only inserts absent keys, the kinds that can insert get an absent key."""
-    x, y = 0, PLACEMENTS[cell.placement]
+    x, y = 0, 0
+    if cell.ranges == "overlapping":
+        x, y = OVERLAPPING_PLACEMENTS["same row"], OVERLAPPING_PLACEMENTS[cell.placement]
+    elif cell.placement == TWO_FILES:
+        y = FOUR["B"][0]
+    else:
+        y = PLACEMENTS[cell.placement]
     if "merge-insert" in (cell.first, cell.second):
         x += FRESH if cell.first.startswith(("insert", "merge")) else 0
         y += FRESH if cell.second.startswith(("insert", "merge")) else 0
     return x, y
+
+
+def other_keys(cell: Cell) -> tuple[int, ...]:
+    """All keys of Y: one, or of two files."""
+    y = keys(cell)[1]
+    return (y, FOUR["D"][0]) if cell.placement == TWO_FILES else (y,)
 
 
 @dataclass(frozen=True, slots=True)
