@@ -45,6 +45,7 @@ class Measured:
         allowed: anomalies that the table's level allows.
         run: the folder of the run that measured it, relative to the matrix's; None if it is not kept.
         undecided: checkers of that run that could not decide, so that anomalies may be missing.
+        requests: how many commits the first operation asked the catalog for, the refused ones included; None: not recorded.
     """
 
     cell: Cell
@@ -55,6 +56,7 @@ class Measured:
     allowed: tuple[str, ...] = ()
     run: str | None = None
     undecided: tuple[str, ...] = ()
+    requests: int | None = None
 
     @property
     def as_predicted(self) -> bool:
@@ -64,6 +66,8 @@ class Measured:
             return True
         if self.second.outcome != "committed" or self.first.outcome != said.outcome:
             return False
+        if None not in (self.requests, said.requests) and self.requests != said.requests:
+            return False  # the same outcome, but found at another check
         return not said.reasons or any(r in (self.first.message or "") for r in said.reasons)
 
     @property
@@ -88,6 +92,7 @@ class Measured:
             "as_predicted": self.as_predicted,
             **({} if self.run is None else {"run": self.run}),
             **({"undecided": self.undecided} if self.undecided else {}),
+            **({} if self.requests is None else {"requests": self.requests}),
         }
 
     @staticmethod
@@ -102,6 +107,7 @@ class Measured:
             tuple(record["allowed"]),
             record.get("run"),
             tuple(record.get("undecided", ())),
+            record.get("requests"),
         )
 
 
