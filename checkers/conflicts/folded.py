@@ -128,9 +128,9 @@ def fold(cells: Sequence[Measured]) -> list[Rule]:
     for rule in sorted(rules, key=lambda r: -len(r.cells)):
         if not any({m.cell for m in rule.cells} <= {m.cell for m in other.cells} for other in kept):
             kept.append(rule)
-    # The result with the most rules needs none: it is that of all other cells.
+    # The ordinary result with the most rules needs none: it is that of all other cells.
     many = Counter(r.result for r in kept)
-    rest = max(many, key=lambda r: (many[r], r.ends == "commits"))
+    rest = max(many, key=lambda r: (not r.anomalies and not r.allowed, many[r], r.ends == "commits"))
     first = sorted(
         (r for r in kept if r.result != rest),
         key=lambda r: (not r.result.anomalies, not r.result.allowed, -len(r.cells)),

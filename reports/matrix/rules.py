@@ -8,6 +8,7 @@ from checkers.conflicts import folded, plan
 from checkers.conflicts import predicted as conflicts
 from checkers.conflicts.folded import Difference, Result, Rule
 from checkers.conflicts.measured import Measured
+from reports.drawing import words as drawn
 
 _SAID: dict[str, Mapping[str, str]] = {
     "version": {"2": "v2", "3": "v3"},
@@ -69,14 +70,15 @@ def dimension(d: Difference) -> str:
 def lines(measured: Sequence[Measured]) -> list[str]:
     """What makes a difference; and the rules of each pair if the pairs are few."""
     out = [
-        f"{d.dimension}: {d.compared} sets of cells differ in nothing else; {d.differing} of them have different results"
-        + (f", of {len(d.pairs)} pairs" if d.pairs else "")
+        f"  {d.dimension}: {drawn.grouped(d.differing)} of {drawn.plural(d.compared, 'comparison')}"
+        + (f", in {drawn.plural(len(d.pairs), 'pair')}" if d.pairs else "")
         for d in folded.differences(measured)
     ]
+    out = ["different results of cells that differ in one dimension alone:", *out] if out else []
     pairs = folded.by_pair(measured)
     if len(pairs) > SHOWN_PAIRS:
-        return [*out, f"{len(pairs)} pairs: their rules are on the page; --only prints those of up to {SHOWN_PAIRS}"]
+        return [*out, f"{len(pairs)} pairs: their rules are on the page; --only prints those of at most {SHOWN_PAIRS}"]
     for (first, second), cells in pairs.items():
-        out.append(f"{first} after {second}, {len(cells)} cells:")
+        out.append(f"{first} after {second}, {drawn.plural(len(cells), 'cell')}:")
         out += [f"  {words(r)}: {ends(r.result)} ({len(r.cells)})" for r in folded.fold(cells)]
     return out
