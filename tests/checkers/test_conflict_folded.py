@@ -87,7 +87,7 @@ def test_rules_say_the_result_of_every_cell_whatever_decides_it(seed: int) -> No
     rng = Random(seed)
     cells = pair("delete", "update-register")
     some = rng.sample([*plan.DIMENSIONS], 3)
-    ends = {}
+    ends: dict[tuple[str, ...], Ended] = {}
     for c in cells:
         ends.setdefault(tuple(folded.value(c, d) for d in some), rng.choice((COMMITS, ABORTS)))
     found = measured(lambda c: ends[tuple(folded.value(c, d) for d in some)], cells)

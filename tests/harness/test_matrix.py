@@ -162,7 +162,7 @@ def test_cells_from_before_the_further_dimensions_are_read() -> None:
     known = MEASURED[1].to_json()
     assert set(known["cell"]) == {"first", "second", "mode", "format_version", "isolation", "placement"}
     assert Measured.from_json(known) == MEASURED[1]
-    more = replace(MEASURED[1], cell=replace(MEASURED[1].cell, held="refresh", second_mode=MOR), requests=0)
+    more = replace(MEASURED[1], cell=replace(MEASURED[1].cell, held="refresh", second_mode="merge-on-read"), requests=0)
     assert Measured.from_json(more.to_json()) == more
 
 

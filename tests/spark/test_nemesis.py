@@ -109,10 +109,9 @@ def test_a_few_cells_of_the_matrix_are_measured_and_an_interrupted_one_goes_on(
 ) -> None:
     chosen = ("matrix", "--only", "delete", "--only", "update-register", "--into", tmp_path / "matrix")
     cells = list(predicted.cells(tuple(k for k in predicted.KINDS if k in chosen)))[:4]
-    undelete = plan.chosen(
-        ["delete", "update-register", "first=delete", "second=update-register", "held=refresh", "mode=merge-on-read"]
-        + ["version=2", "isolation=snapshot", "placement=same row"]
-    ).cells()
+    at = {"held": "refresh", "mode": "merge-on-read", "version": "2", "isolation": "snapshot", "placement": "same row"}
+    pair = {"first": "delete", "second": "update-register"}
+    undelete = plan.chosen([f"{dimension}={value}" for dimension, value in (pair | at).items()]).cells()
     cells += undelete
     whole = matrix.Matrix(cells, tmp_path / "matrix", installation, Silent(), on=bench, show=publish)
     found = whole.measure()
