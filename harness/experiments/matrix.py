@@ -435,7 +435,8 @@ class Matrix:
         seen = self._keep or any(m.anomalies or m.undecided or not m.as_predicted for m in measured)
         if self._show is not None and seen:
             judge_run(folder, self._show)
-            measured = [replace(m, run=str(self._moved(folder.path).relative_to(self._folder))) for m in measured]
+            run = str(self._moved(folder.path).relative_to(self._folder))
+            measured = [replace(m, run=run) for m in measured]
         shutil.rmtree(place, ignore_errors=True)
         return measured
 
