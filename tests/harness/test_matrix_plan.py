@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from checkers.conflicts import plan, predicted
@@ -134,3 +137,20 @@ def test_a_bad_selection_is_told_what_is_allowed(word: str, says: str) -> None:
     with pytest.raises(ValueError, match="--only") as error:
         chosen([word])
     assert says in str(error.value) and word in str(error.value)
+
+
+def test_the_page_of_the_matrix_says_how_many_cells_there_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")
+    further = list(plan.further())
+    numbers = {
+        "held": sum(c.held != "commit" for c in further),
+        "mode": sum(value(c, "mode") == "mixed" and c.placement != TWO_FILES for c in further),
+        "predicate": sum(c.predicate != "id" for c in further),
+        "ranges": sum(c.ranges != "apart" for c in further),
+        "placement": sum(c.placement == TWO_FILES for c in further),
+        "granularity": sum(c.granularity != "file" for c in further),
+    }
+    for dimension, number in numbers.items():
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{dimension}` |"))
+        assert re.match(rf"{number}\b", row.split("|")[4].strip()), row
+    assert f"**{len(plan.default()):,} cells**" in page and f"{len(list(predicted.cells())):,}" in page
