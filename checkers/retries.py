@@ -27,7 +27,8 @@ no rows, so they are not counted.
 A concurrent commit makes each engine give up in its own words (``Engine.conflict``).
 
 **Backoff** is not recorded; for Spark's operations it is computed from ``commit.retry.*`` in the table's metadata: ``min-wait · 2^(n-1)``
-up to ``max-wait`` before try n+1, plus a jitter of up to 10 % (``util/Tasks.java``); half the jitter is counted.
+up to ``max-wait`` before try n+1, plus a jitter of up to 10 % (``util/Tasks.java``); half the jitter is counted. An operation that used up its
+retries waited no longer than it took.
 
 **The work of a retry** is the time from the answer that refused a commit to the operation's next commit request, less that wait: the writer
 refreshes, validates, and writes the metadata again. Proxies before a REST catalog see both requests.
@@ -457,7 +458,8 @@ class _Table:
             (raw if isinstance(raw, Mapping) else {}).get("commit.retry.num-retries"), DEFAULTS["num-retries"]
         )
         return sum(
-            self._waits(len(versions), retries)
+            # commit.retry.total-timeout-ms can have ended them before
+            min(self._waits(len(versions), retries), _ns(o) / 1e6)
             for o in self.aborted
             if o.engine == SPARK and conflict_of(o) == EXHAUSTED
         )

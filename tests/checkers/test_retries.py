@@ -218,6 +218,12 @@ def test_success_waste_and_backoff() -> None:
     assert s["conflicts"]["aborted"] == {"CommitFailedException": 1, "ValidationException": 1}
 
 
+def test_an_operation_whose_retries_ended_by_their_time_waited_no_longer_than_it_took() -> None:
+    d = Drawing(properties={"commit.retry.min-wait-ms": "1000", "commit.retry.num-retries": "900"})
+    d.abort("insert", {"ids": [20]}, "a", 1, 3.5, FAILED)
+    assert d.check().stats["backoff_ms"]["exhausted"] == 2500.0
+
+
 def test_the_work_of_a_retry_is_from_the_refusal_to_the_next_request_without_the_wait() -> None:
     d = Drawing(properties={"commit.retry.min-wait-ms": "100", "commit.retry.max-wait-ms": "150"})
     d.run("insert", {"ids": [20]}, "a", 1, 4, attempt=3)
