@@ -1,13 +1,15 @@
 """The Hadoop catalog: no server; a commit is the rename of a file to the next version's name. On S3A a rename is a copy.
 
 ``HadoopTableOperations`` checks that ``vN.metadata.json`` does not exist, then renames its file to that name. The two steps are not atomic, and
-S3A overwrites an existing file, so two writers can both succeed with the same version.
+S3A overwrites an existing file, so two writers can both succeed with the same version. ``hadoop-conditional`` lets the object store refuse
+that.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from compose.catalogs.catalog import Catalog
@@ -70,4 +72,15 @@ HADOOP = Catalog(
     scheme="s3a",
     own_io=True,
     overwrites=True,
+)
+
+HADOOP_CONDITIONAL = replace(
+    HADOOP,
+    name="hadoop-conditional",
+    summary="Hadoop catalog on S3A whose rename writes with If-None-Match (icequake's class ConditionalRename)",
+    promise="one winner for every version: the object store refuses to write vN.metadata.json if it exists",
+    guard="compare-and-swap",
+    session=lambda e: {**s3a(e), "spark.hadoop.fs.s3a.impl": "ConditionalRename"},
+    own_classes=True,
+    overwrites=False,
 )

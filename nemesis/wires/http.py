@@ -350,9 +350,10 @@ class StoreHttp(Http):
         if method in ("PUT", "POST"):
             if method == "POST" and "delete" in query.split("&"):
                 return "delete"
-            source = head.get("x-amz-copy-source")
-            if method == "PUT" and source and _METADATA_VERSION.search(path):
-                return "commit"  # the Hadoop catalog's rename
+            # The Hadoop catalog's rename: S3A's copy, or a write that must not replace anything. S3FileIO sends neither.
+            renames = head.get("x-amz-copy-source") or head.get("if-none-match")
+            if method == "PUT" and renames and _METADATA_VERSION.search(path):
+                return "commit"
             return "write"
         return "delete" if method == "DELETE" else "other"
 
