@@ -3,6 +3,7 @@ import java.io.IOException;
 import java.util.Arrays;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FilterFileSystem;
 import org.apache.hadoop.fs.Path;
@@ -30,9 +31,9 @@ public final class ConditionalRename extends FilterFileSystem {
     }
     byte[] content = read(from);
     try {
-      FSDataOutputStream out = createFile(to).create().overwrite(false).must(NO_OVERWRITE, true).build();
-      try (out) { // the request is sent by close()
-        out.write(content);
+      FSDataOutputStreamBuilder<?, ?> builder = createFile(to);
+      try (FSDataOutputStream out = builder.create().overwrite(false).must(NO_OVERWRITE, true).build()) {
+        out.write(content); // close() sends the request
       }
     } catch (IOException failed) {
       // Refused, or the reply was lost: S3A's own retry is then refused because of what it wrote itself. The object tells.
