@@ -77,9 +77,7 @@ def test_only_one_of_several_renames_makes_the_version(
 
 
 @pytest.mark.slow
-def test_several_renames_of_s3a_make_the_same_version(
-    installation: Installation, store: Minio, tmp_path: Path
-) -> None:
+def test_several_renames_of_s3a_make_the_same_version(installation: Installation, store: Minio, tmp_path: Path) -> None:
     """What ``hadoop-conditional`` is for. S3A looks whether the target exists, and then copies."""
     ensure.provide(installation, HADOOP.jars)
     conf = spark_conf(installation, endpoints("hadoop", store.endpoint), scratch=tmp_path)
