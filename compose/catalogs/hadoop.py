@@ -86,7 +86,6 @@ HADOOP_CONDITIONAL = replace(
     guard="compare-and-swap",
     session=lambda e: {**s3a(e), "spark.hadoop.fs.s3a.impl": "ConditionalRename"},
     own_classes=True,
-    overwrites=False,
 )
 
 
