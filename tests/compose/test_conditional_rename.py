@@ -18,7 +18,7 @@ from compose.processes.ports import Ports
 from compose.servers.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
 from compose.stack.sparkconf import spark_conf
 
-PROGRAM = Path(__file__).with_name("Renames.java")
+RENAMES, STALE_COMMITS = (Path(__file__).with_name(name) for name in ("Renames.java", "StaleCommits.java"))
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +48,13 @@ def endpoints(catalog: str, s3: str) -> Endpoints:
     )
 
 
-def renames(installation: Installation, conf: Mapping[str, str]) -> list[str]:
-    """What the program says with the writers' class path and S3A's properties, in the catalog's warehouse."""
+def said_by(program: Path, installation: Installation, conf: Mapping[str, str]) -> list[str]:
+    """What a program says with the writers' class path and S3A's properties, in the catalog's warehouse."""
     folder = conf["spark.sql.catalog.c.warehouse"]
     spark = installation.spark_home / "jars" / "*"
     class_path = os.pathsep.join([conf["spark.driver.extraClassPath"], str(spark)])
     hadoop = [f"{k.removeprefix('spark.hadoop.')}={v}" for k, v in conf.items() if k.startswith("spark.hadoop.")]
-    command = [str(installation.java), "-cp", class_path, str(PROGRAM), folder, *hadoop]
+    command = [str(installation.java), "-cp", class_path, str(program), folder, *hadoop]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -66,7 +66,7 @@ def test_only_one_of_several_renames_makes_the_version(
 ) -> None:
     ensure.provide(installation, HADOOP_CONDITIONAL.jars)
     conf = spark_conf(installation, endpoints("hadoop-conditional", store.endpoint), scratch=tmp_path)
-    said = renames(installation, conf)
+    said = said_by(RENAMES, installation, conf)
     assert said[:3] == [
         "onto nothing, true, a, gone",
         "onto another, false, a, left",
@@ -81,9 +81,24 @@ def test_several_renames_of_s3a_make_the_same_version(installation: Installation
     """What ``hadoop-conditional`` is for. S3A looks whether the target exists, and then copies."""
     ensure.provide(installation, HADOOP.jars)
     conf = spark_conf(installation, endpoints("hadoop", store.endpoint), scratch=tmp_path)
-    said = renames(installation, conf)
+    said = said_by(RENAMES, installation, conf)
     assert said[1] == "onto another, false, a, left"
     assert max(int(race.split(", ")[1]) for race in said[4:]) > 1, said
+
+
+@pytest.mark.slow
+def test_a_stalled_commit_is_refused_unless_its_version_was_deleted_or_has_another_name(
+    installation: Installation, store: Minio, tmp_path: Path
+) -> None:
+    """Iceberg's HadoopTableOperations: what no file system can prevent (docs/catalogs/hadoop-conditional.md)."""
+    ensure.provide(installation, HADOOP_CONDITIONAL.jars)
+    conf = spark_conf(installation, endpoints("hadoop-conditional", store.endpoint), scratch=tmp_path)
+    assert said_by(STALE_COMMITS, installation, conf) == [
+        "another commit: refused, others 1, stalled 0",
+        "four commits, old files kept: refused, others 4, stalled 0",
+        "four commits, old files deleted: accepted, others 0, stalled 1",
+        "another codec: accepted, others 0, stalled 1",
+    ]
 
 
 def test_executors_elsewhere_get_the_class_as_a_jar(installation: Installation) -> None:
