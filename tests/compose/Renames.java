@@ -35,6 +35,7 @@ public final class Renames {
     say("onto another", rename("b", "v1.metadata.json"), content("v1.metadata.json"), left("b"));
     say("onto itself", rename("a", "v1.metadata.json"), content("v1.metadata.json"), left("a"));
     say("the hint", rename("1", "version-hint.text"), content("version-hint.text"), left("1"));
+    say("besides", fs.getScheme(), fs.listFiles(folder, true).hasNext(), fs.createBulkDelete(folder).pageSize() > 1);
     for (int version = 2; version < 7; version++) {
       race("v" + version + ".metadata.json");
     }

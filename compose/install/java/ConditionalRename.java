@@ -1,12 +1,15 @@
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.util.Arrays;
+import org.apache.hadoop.fs.BulkDelete;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FilterFileSystem;
+import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.iceberg.exceptions.CommitStateUnknownException;
 
 /**
@@ -43,6 +46,28 @@ public final class ConditionalRename extends FilterFileSystem {
     }
     delete(from, false);
     return true;
+  }
+
+  // What FilterFileSystem does not pass on. Parquet's readers ask for the scheme.
+
+  @Override
+  public String getScheme() {
+    return fs.getScheme();
+  }
+
+  @Override
+  public boolean exists(Path path) throws IOException {
+    return fs.exists(path);
+  }
+
+  @Override
+  public RemoteIterator<LocatedFileStatus> listFiles(Path path, boolean recursive) throws IOException {
+    return fs.listFiles(path, recursive);
+  }
+
+  @Override
+  public BulkDelete createBulkDelete(Path path) throws IOException {
+    return fs.createBulkDelete(path);
   }
 
   private byte[] read(Path path) throws IOException {
