@@ -90,8 +90,9 @@ def _page(claims: Claims) -> Iterator[str]:
         numbers = [c.number for c in claims.by_document[name]]
         yield f"* [{document.title}]({document.link}), {document.by}: claims {_ranges(numbers)}"
     yield ""
-    yield "`icequake claims --page docs/claims.md` writes this page from [workloads/claims](../workloads/claims). Most runs had two cores"
-    yield "that were also busy with other work. Speeds compare settings with each other; they are no benchmark."
+    yield "`icequake claims --page docs/claims.md` writes this page from [workloads/claims](../workloads/claims). Figures of the conflict"
+    yield "matrix are of all its 1,952 cells; a command with `--only` measures the part that decides the claim. Most runs had two cores that were"
+    yield "also busy with other work: speeds compare settings with each other and are no benchmark."
     yield ""
     yield "| claim | | verdict | measured by |"
     yield "|---|---|---|---|"

@@ -177,22 +177,31 @@ from workloads.file import claims
 def wait() -> int:
     stopping.current().way_on = lambda: "never said"
     print("begun", flush=True)
-    stopping.signal.pause()
+    try:
+        stopping.signal.pause()
+    except KeyboardInterrupt as e:
+        if OWN_LINE:
+            raise stopping.Stopped(OWN_LINE) from e
+        raise
     return 0
 
 claims.LIBRARY = Path(sys.argv[1])
+OWN_LINE = sys.argv[2]
 sys.argv = ["icequake", "claims", "1", "2", "3", "--store", "runs"]
 app.main()
 """
 
 
-@pytest.mark.parametrize(("number", "code", "name"), [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")])
+@pytest.mark.parametrize(
+    ("number", "code", "name", "own"),
+    [(signal.SIGINT, 130, "Ctrl-C", ""), (signal.SIGTERM, 143, "SIGTERM", "go on with: icequake wait")],
+)
 def test_a_stopped_command_shows_what_is_done_and_names_the_claims_that_are_left(
-    number: signal.Signals, code: int, name: str, tmp_path: Path
+    number: signal.Signals, code: int, name: str, own: str, tmp_path: Path
 ) -> None:
     (tmp_path / "post.yaml").write_text(MINE.replace("{words: [list, faults], exit: 1}", "[wait]"))
     process = subprocess.Popen(
-        [sys.executable, "-c", STOPPED, str(tmp_path)],
+        [sys.executable, "-c", STOPPED, str(tmp_path), own],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -208,6 +217,6 @@ def test_a_stopped_command_shows_what_is_done_and_names_the_claims_that_are_left
     assert process.returncode == code
     assert "claim 1, holds: Checks are listed.\n" in out and "claim 2" not in out
     assert err.splitlines()[-1] == (
-        f"icequake: stopped by {name}; 1 of 3 claims are measured; measure the others with: "
+        f"icequake: stopped by {name}; {own + '; ' * bool(own)}1 of 3 claims are measured; measure the others with: "
         f"icequake claims 2 3 --store {tmp_path}/runs"
     )
