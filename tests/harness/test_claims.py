@@ -170,15 +170,16 @@ def test_a_command_that_fails_does_not_keep_the_others_from_running(tmp_path: Pa
 STOPPED = """
 import sys
 from pathlib import Path
+from threading import Event
 from harness.cli import app, stopping
 from workloads.file import claims
 
 @app.app.command("wait")
 def wait() -> int:
     stopping.current().way_on = lambda: "never said"
-    print("begun", flush=True)
     try:
-        stopping.signal.pause()
+        print("begun", flush=True)
+        Event().wait(60)
     except KeyboardInterrupt as e:
         if OWN_LINE:
             raise stopping.Stopped(OWN_LINE) from e
