@@ -120,16 +120,16 @@ def _engine_rows() -> list[tuple[str, ...]]:
     from compose.install.cache import home
     from compose.install.engines import EXTRAS
     from harness.run.reach import reached
-    from workloads.engines.engine import Guest
+    from workloads.engines.engine import Foreign
     from workloads.engines.engines import ENGINES
     from workloads.operations.kinds import KINDS
 
     foreign = ", ".join(n for n, k in KINDS.items() if not k.in_spark)
     rows: list[tuple[str, ...]] = []
     for engine in ENGINES.values():
-        needs = engine.needs if isinstance(engine, Guest) else None
+        needs = engine.needs if isinstance(engine, Foreign) else None
         there = needs is None or EXTRAS[needs].in_place(home())
-        kinds = ", ".join(engine.promises) if isinstance(engine, Guest) else f"all but {foreign}"
+        kinds = ", ".join(engine.promises) if isinstance(engine, Foreign) else f"all but {foreign}"
         catalogs = reached(engine)
         there_too = "every catalog" if len(catalogs) == len(CATALOGS) else ", ".join(catalogs)
         state = "ready" if there else "installed at first use"
