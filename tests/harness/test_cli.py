@@ -131,6 +131,7 @@ def test_every_command_is_there() -> None:
             "export",
             "prove",
             "matrix",
+            "claims",
             "compare",
             "selftest",
             "report",

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
@@ -295,3 +297,28 @@ def test_it_writes_no_version_3_and_overwrites_no_partitions_where_there_are_non
 
 def test_spark_is_never_asked_for_an_upsert() -> None:
     assert not ENGINES["spark"].can("upsert", TableSpec(name="t"))
+
+
+@pytest.mark.parametrize(
+    ("of_catalog", "of_table", "refused"), [("0", None, False), (None, "0", True), ("5", "0", True)]
+)
+def test_retries_are_configured_by_the_table_and_not_by_the_catalog(
+    of_catalog: str | None, of_table: str | None, refused: bool, tmp_path: Path
+) -> None:
+    key = "commit.retry.num-retries"
+    more = {} if of_catalog is None else {key: of_catalog}
+    where = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
+    catalog = load_catalog("retries", **where, **more)
+    catalog.create_namespace("n")
+    schema = Schema(NestedField(1, "id", IntegerType(), required=False))
+    catalog.create_table("n.t", schema, properties={} if of_table is None else {key: of_table})
+    first, second = catalog.load_table("n.t"), catalog.load_table("n.t")
+    row = pa.table({"id": pa.array([1], pa.int32())})
+    first.append(row)
+    if refused:
+        with pytest.raises(CommitFailedException):
+            second.append(row)
+    else:
+        second.append(row)
+    assert len(catalog.load_table("n.t").scan().to_arrow()) == 2 - refused
+    catalog.close()
