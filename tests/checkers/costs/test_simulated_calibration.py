@@ -28,9 +28,9 @@ TRUTH = Service(
 )
 
 
-def point(writers: int, service: Service = TRUTH, seed: int = 7) -> Measured:
-    load = Load(writers, interval_s=0.05)
-    found, operations = simulated_run(load, service, seed, LENGTH)
+def point(writers: int, service: Service = TRUTH, tables: int = 1) -> Measured:
+    load = Load(writers, tables, interval_s=0.05)
+    found, operations = simulated_run(load, service, 7, LENGTH)
     return measured(load, operations, found.figures, length=LENGTH, varied=(("writers", str(writers)),))
 
 
@@ -107,11 +107,12 @@ def test_cold_parents_and_retries_have_the_factors_that_they_had(few: Sequence[M
 
 
 def test_what_passes_by_itself_is_not_taken_for_computing() -> None:
+    """With a table each: writers that back off leave the cores idle, and then nothing can tell."""
     waits = replace(TRUTH, phases={p: Demand(wait_s=d.total_s) for p, d in TRUTH.phases.items()})
     computes = replace(TRUTH, phases={p: Demand(cpu_s=d.total_s) for p, d in TRUTH.phases.items()})
     shares = []
     for service in (waits, computes):
-        found = calibrate([point(n, service) for n in (1, 8)], Service({})).service.phases
+        found = calibrate([point(n, service, n) for n in (1, 8)], Service({})).service.phases
         shares.append(sum(d.cpu_s for d in found.values()) / sum(d.total_s for d in found.values()))
     assert shares[0] < 0.25
     assert shares[1] > 0.75
