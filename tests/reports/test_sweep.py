@@ -122,6 +122,10 @@ def test_two_parameters_of_names_are_drawn_in_groups() -> None:
     runs = [point(1, m, ("layout", a), ("backoff", b)) for a in ("flat", "by-part") for b in ("none", "linear")]
     text = page.render(swept(*runs, seeds=(1,)))
     assert text.count(">layout=flat<") >= 2 and ">backoff=linear<" in text
+    one = runs[:2]
+    other = [replace(r, contender=replace(r.contender, catalog="jdbc")) for r in one]
+    text = page.render(swept(*one, *other, seeds=(1,)))
+    assert ">rest<" in text and ">jdbc<" in text and ">backoff=linear<" in text
 
 
 def test_one_commit_is_taken_apart_into_first_attempts_and_retries_with_parents_hot_and_cold() -> None:
