@@ -297,6 +297,8 @@ def test_a_sweep_of_names_is_ranked_and_held_against_its_first_point(race: Compa
     assert said[0].startswith("Commits a second, the best first: backoff=")
     assert any(s.startswith("backoff=exponential+jitter against backoff=none, by more than noise.") for s in said)
     assert "Two contenders differ by more than noise" in said[-1]
+    limits = next(s for s in said if s.startswith("What limits the points, and its share of the time: "))
+    assert len(re.findall(r"backoff=(?:none|exponential\+jitter) \d+\.\d %", limits)) == 2
 
 
 def test_what_was_not_tested_follows_from_the_runs(race: Comparison) -> None:
