@@ -341,7 +341,7 @@ def _foretold(c: Comparison, predicted: Sequence[Predicted]) -> dict[str, Any]:
                     "title": "" if s is None else comparewords.spread(f, s),
                 }
             )
-        rows.append({"label": varied_label(p.varied), "measured": p.measured, "cells": cells})
+        rows.append({"label": varied_label(p.varied), "measured": p.measured, "reason": p.reason, "cells": cells})
     return {"names": [sweepwords.named(f) for f in figures], "rows": rows}
 
 
@@ -438,7 +438,13 @@ def to_json(c: Comparison, predicted: Sequence[Predicted] = ()) -> dict[str, Any
         if x is None
         else [_line_json(c, f, x, line) for f in _figures(c) for line in curves.lines(c, f.key, x)],
         "predicted": [
-            {"varied": dict(p.varied), "figures": dict(p.figures), "measured": p.measured, "error": dict(p.error)}
+            {
+                "varied": dict(p.varied),
+                "figures": dict(p.figures),
+                "measured": p.measured,
+                "error": dict(p.error),
+                "reason": p.reason,
+            }
             for p in predicted
         ],
         "findings": sweepwords.findings(c, predicted),

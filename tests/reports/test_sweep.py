@@ -298,6 +298,9 @@ def test_all_predictions_are_in_the_table_beside_what_was_measured(race: Compari
     assert "writers=1000 backoff=none" in text and "writers=8 backoff=none regions=2" in text
     assert text.count("<small>not measured</small>") == 5 and text.count("<small>+25.0 %</small>") == 2
     assert 'id="predicted"' not in page.render(race)
+    far = replace(foretold()[0], reason=f"swap is slower {HOSTILE}")
+    text = page.render(race, None, [far])
+    assert "swap is slower" in text and "<img" not in text
 
 
 def test_a_sweep_of_names_is_ranked_and_held_against_its_first_point(race: Comparison) -> None:
