@@ -6,6 +6,7 @@ import os
 import random
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -200,4 +201,4 @@ def _predicted(done: Comparison, spec: Workload, into: Path, catalog: str) -> tu
         raise BadArgument(f"--simulate: {e}") from None
     lines = ["", "  Predictions that are not near what was measured:"] if found.reasons else []
     lines += [f"    {varied_label(found.points[n].varied)}: {why}" for n, why in found.reasons.items()]
-    return found.points, lines
+    return [replace(p, reason=found.reasons.get(n, "")) for n, p in enumerate(found.points)], lines
