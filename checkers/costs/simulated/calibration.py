@@ -124,8 +124,8 @@ def _seen(m: Measured, service: Service) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for seed in SEEDS:
         length = m.length or Length(operations=STEADY * m.load.writers)
-        _, operations = simulated_run(m.load, service, seed, length)
-        for p, t in _times(measured(m.load, operations, {}), service).items():
+        _, ended = simulated_run(m.load, service, seed, length)
+        for p, t in _times(measured(m.load, [e.operation for e in ended], {}), service).items():
             found.setdefault(p, []).append(t)
     return {p: _mean(t) for p, t in found.items()}
 

@@ -30,8 +30,10 @@ TRUTH = Service(
 
 def point(writers: int, service: Service = TRUTH, tables: int = 1) -> Measured:
     load = Load(writers, tables, interval_s=0.05)
-    found, operations = simulated_run(load, service, 7, LENGTH)
-    return measured(load, operations, found.figures, length=LENGTH, varied=(("writers", str(writers)),))
+    found, ended = simulated_run(load, service, 7, LENGTH)
+    return measured(
+        load, [e.operation for e in ended], found.figures, length=LENGTH, varied=(("writers", str(writers)),)
+    )
 
 
 @pytest.fixture(scope="module")
