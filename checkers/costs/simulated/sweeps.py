@@ -81,7 +81,7 @@ def predict(
         group = groups.setdefault(key, _Group(c.catalog))
         try:
             m, windows = _measured(sweep, c, into, workload_of(c), several)
-        except ValueError as e:
+        except (ValueError, OSError) as e:
             notes.append(f"{_named(c, several)} is not predicted: {e}")
             continue
         group.contenders.append(c)

@@ -126,6 +126,13 @@ def test_points_without_more_writers_than_cores_are_taken_for_the_worst_case() -
     assert "no point has more writers than the 2 cores" in found.notes[0]
 
 
+def test_a_machine_that_was_busy_with_something_else_is_noticed(few: Sequence[Measured]) -> None:
+    slow = {p: Demand(2 * d.cpu_s, 2 * d.wait_s) for p, d in TRUTH.phases.items()}
+    disturbed = [point(1, replace(TRUTH, phases=slow)), *few[1:]]
+    assert "something else than the writers slowed the machine down" in calibrate(disturbed, Service({})).notes[0]
+    assert calibrate(few, Service({})).notes == ()
+
+
 def test_nothing_measured_is_an_error() -> None:
     with pytest.raises(ValueError, match="nothing to calibrate on"):
         calibrate([measured(Load(1), [], {})], Service({}))
