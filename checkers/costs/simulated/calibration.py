@@ -126,8 +126,9 @@ def _disturbed(points: Sequence[Measured], times: Sequence[Mapping[str, float]])
     for n, (writers, took) in enumerate(attempts):
         quicker = min(attempts[n + 1 :], key=lambda a: a[1], default=None)
         if quicker is not None and quicker[0] > writers and quicker[1] * DISTURBED < took:
+            few = f"{writers} {'writer' if writers == 1 else 'writers'}"
             yield (
-                f"an operation with one attempt took {took:.0f} ms with {writers} {'writer' if writers == 1 else 'writers'} and {quicker[1]:.0f} ms with {quicker[0]}: "
+                f"an operation with one attempt took {took:.0f} ms with {few} and {quicker[1]:.0f} ms with {quicker[0]}: "
                 "something else than the writers slowed the machine down (other programs, a JVM that is not warm yet), "
                 "so predictions are as uncertain as that"
             )
