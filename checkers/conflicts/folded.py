@@ -68,11 +68,13 @@ class Rule:
         where: dimension → the values of the cells; without the dimensions that make no difference. None: all cells of which no other rule
             says anything.
         cells: the measured cells of which it says the result.
+        every: dimension → all values of the pair's cells.
     """
 
     where: Mapping[str, tuple[str, ...]] | None
     result: Result
     cells: tuple[Measured, ...]
+    every: Mapping[str, tuple[str, ...]]
 
     @property
     def reasons(self) -> list[str]:
@@ -112,7 +114,8 @@ def _joined(rows: list[Row]) -> list[Row]:
 
 def fold(cells: Sequence[Measured]) -> list[Rule]:
     """The rules of the cells of one pair: anomalies first, then those of the most cells; the rule for all other cells last."""
-    varied = [d for d in plan.DIMENSIONS if len({value(m.cell, d) for m in cells}) > 1]
+    every = {d: _order(d, {value(m.cell, d) for m in cells}) for d in plan.DIMENSIONS}
+    varied = [d for d in every if len(every[d]) > 1]
     some = _deciding(cells, varied)
     groups = {(tuple(value(m.cell, d) for d in some), result(m)): None for m in cells}
     rows = _joined([({d: (v,) for d, v in zip(some, values, strict=True)}, ends) for values, ends in groups])
@@ -123,11 +126,12 @@ def fold(cells: Sequence[Measured]) -> list[Rule]:
             fewer = {k: v for k, v in needed.items() if k != d}
             if all(result(m) == ends for m in cells if _fits(fewer, m)):
                 needed = fewer
-        rules.append(Rule(needed, ends, tuple(m for m in cells if _fits(needed, m) and result(m) == ends)))
-    kept: list[Rule] = []
-    for rule in sorted(rules, key=lambda r: -len(r.cells)):
-        if not any({m.cell for m in rule.cells} <= {m.cell for m in other.cells} for other in kept):
-            kept.append(rule)
+        rules.append(Rule(needed, ends, tuple(m for m in cells if _fits(needed, m) and result(m) == ends), every))
+    kept = rules
+    for rule in sorted(rules, key=lambda r: len(r.cells)):  # what other rules say needs no rule of its own
+        others = [r for r in kept if r is not rule]
+        if {m.cell for m in rule.cells} <= {m.cell for r in others if r.result == rule.result for m in r.cells}:
+            kept = others
     # The ordinary result with the most rules needs none: it is that of all other cells.
     many = Counter(r.result for r in kept)
     rest = max(many, key=lambda r: (not r.anomalies and not r.allowed, many[r], r.ends == "commits"))
@@ -135,7 +139,7 @@ def fold(cells: Sequence[Measured]) -> list[Rule]:
         (r for r in kept if r.result != rest),
         key=lambda r: (not r.result.anomalies, not r.result.allowed, -len(r.cells)),
     )
-    return [*first, Rule(None if first else {}, rest, tuple(m for m in cells if result(m) == rest))]
+    return [*first, Rule(None if first else {}, rest, tuple(m for m in cells if result(m) == rest), every)]
 
 
 def by_pair(measured: Iterable[Measured]) -> dict[Pair, list[Measured]]:
