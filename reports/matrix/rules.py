@@ -31,8 +31,8 @@ def words(rule: Rule) -> str:
     said = []
     for d, values in rule.where.items():
         others = [v for v in rule.every[d] if v not in values]
-        named, lead = (others, "not ") if len(others) < len(values) else (values, "")
-        said.append(lead + " or ".join(_SAID.get(d, {}).get(v, v) for v in named))
+        named, lead, link = (others, "not ", " nor ") if len(others) < len(values) else (values, "", " or ")
+        said.append(lead + link.join(_SAID.get(d, {}).get(v, v) for v in named))
     return ", ".join(said) or "always"
 
 
