@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -154,3 +156,15 @@ def test_the_page_of_the_matrix_says_how_many_cells_there_are() -> None:
         (row,) = (line for line in page.splitlines() if line.startswith(f"| `{dimension}` |"))
         assert re.match(rf"{number}\b", row.split("|")[4].strip()), row
     assert f"**{len(plan.default()):,} cells**" in page and f"{len(list(predicted.cells())):,}" in page
+
+
+def test_the_commands_of_the_page_select_as_many_cells_as_it_says() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^(icequake matrix .*--into store/matrix) +(\d+)$", page, re.MULTILINE)
+    found: set[Cell] = set()
+    for command, number in commands:
+        words = shlex.split(command)
+        cells = chosen([value for option, value in pairwise(words) if option == "--only"]).cells()
+        assert len(cells) == int(number), command
+        found |= {*cells}
+    assert found == {*plan.further()}
