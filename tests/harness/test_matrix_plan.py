@@ -153,7 +153,7 @@ def test_the_page_of_the_matrix_says_how_many_cells_there_are() -> None:
         "granularity": sum(c.granularity != "file" for c in further),
     }
     for dimension, number in numbers.items():
-        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{dimension}` |"))
+        (row,) = (x for x in page.splitlines() if x.startswith(f"| `{dimension}` |") and x.count("|") == 5)
         assert re.match(rf"{number}\b", row.split("|")[4].strip()), row
     assert f"**{len(plan.default()):,} cells**" in page and f"{len(list(predicted.cells())):,}" in page
 
