@@ -73,7 +73,9 @@ def test_only_one_of_several_renames_makes_the_version(
         "onto itself, true, a, gone",  # as after S3A's own retry of a request whose reply was lost
     ]
     assert said[3] == "the hint, true, 1, gone"
-    assert said[4] == "besides, s3a, true, true", "all else is S3A's, also what Hadoop's FilterFileSystem does not pass on"
+    assert said[4] == "besides, s3a, true, true", (
+        "all else is S3A's, also what Hadoop's FilterFileSystem does not pass on"
+    )
     assert said[5:] == ["race, 1, true"] * 5
 
 
