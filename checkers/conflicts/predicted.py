@@ -17,15 +17,38 @@ from workloads.engines.engine import Commit, Rule, Writes
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.tables import TableSpec
 
-FILES = {"A": (0, 2), "B": (4, 6), "C": (9, 11)}
+Files = dict[str, tuple[int, ...]]
+"""Name of a data file → its keys."""
+FILES: Files = {"A": (0, 2), "B": (4, 6), "C": (9, 11)}
 """Data files of a table in the matrix and their keys; partition = key mod 2."""
+OVERLAPPING: Files = {"A": (0, 4), "B": (2, 6, 8), "C": (9, 11)}
+"""Files of a table where the range of keys of B, also of what is left of it, includes a key of A."""
+FOUR: Files = {"A": (0, 2), "B": (4, 6), "C": (9, 11), "D": (8, 10)}
+"""Files of a table where Y works on two files of X's partition that X does not touch."""
 PARTITIONS = 2
 
 Mode = Literal["copy-on-write", "merge-on-read"]
 Isolation = Literal["serializable", "snapshot"]
-Placement = Literal["same row", "same file", "same partition", "other partition"]
+Placement = Literal["same row", "same file", "same partition", "other partition", "two other files"]
 PLACEMENTS: dict[Placement, int] = {"same row": 0, "same file": 2, "same partition": 4, "other partition": 9}
 """Placement of Y's key relative to X's, which is 0 → Y's key."""
+OVERLAPPING_PLACEMENTS: dict[Placement, int] = {
+    "same row": 4,
+    "same file": 0,
+    "same partition": 6,
+    "other partition": 9,
+}
+"""The same in files of overlapping ranges, where X's key is 4."""
+TWO_FILES: Placement = "two other files"
+"""Placement of two keys of Y, in two files of X's partition that X does not touch."""
+Held = Literal["commit", "refresh"]
+"""Where X waits for Y: at its commit, after its first check; or at the refresh before, so that its first check sees Y."""
+Predicate = Literal["id", "id and part"]
+"""Columns that X's condition names: the key, or also the partition."""
+Ranges = Literal["apart", "overlapping"]
+"""Whether the ranges of keys of two files of a partition overlap."""
+Granularity = Literal["file", "partition"]
+"""``write.delete.granularity``: whether a position delete file is for one data file, as Spark does it, or for a partition."""
 FRESH = 20
 """Added to a key to get one that is in no file."""
 
@@ -67,11 +90,18 @@ SOURCES = {
 """Beginning of a message → the method of Iceberg's core that says it."""
 RETRIES = "SnapshotProducer.commit"
 """What commits again if no validation fails."""
+REFRESHES = "SnapshotProducer.apply"
+"""What loads the table before each attempt, the first one, too, and validates against what it has loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One measurement of the matrix. The engines are those of X and Y."""
+    """One measurement of the matrix.
+
+    Attributes:
+        mode: how X's command writes; also Y's, unless ``second_mode`` says otherwise.
+        first_engine, second_engine: those of X and Y.
+    """
 
     first: str
     second: str
@@ -81,13 +111,47 @@ class Cell:
     placement: Placement
     first_engine: str = SPARK
     second_engine: str = SPARK
+    second_mode: Mode | None = None
+    held: Held = "commit"
+    predicate: Predicate = "id"
+    ranges: Ranges = "apart"
+    granularity: Granularity = "file"
+
+    @property
+    def modes(self) -> tuple[Mode, Mode]:
+        """How X's command writes, and how Y's does."""
+        return self.mode, self.second_mode or self.mode
+
+    @property
+    def files(self) -> Files:
+        """The data files of its table and their keys."""
+        if self.placement == TWO_FILES:
+            return FOUR
+        return FILES if self.ranges == "apart" else OVERLAPPING
+
+    @property
+    def said_mode(self) -> str:
+        """The mode, or those of X and Y."""
+        return self.mode if self.second_mode is None else f"{self.mode} then {self.second_mode}"
+
+    @property
+    def more(self) -> tuple[str, ...]:
+        """What is unlike an ordinary cell, besides the mode."""
+        said = (
+            ("held at refresh", self.held == "refresh"),
+            ("by id and part", self.predicate != "id"),
+            ("overlapping ranges", self.ranges != "apart"),
+            ("delete files by partition", self.granularity != "file"),
+        )
+        return tuple(words for words, differs in said if differs)
 
     @property
     def name(self) -> str:
         """Unique, short."""
         both = ((self.first_engine, self.first), (self.second_engine, self.second))
         said = (kind if engine == SPARK else f"{engine} {kind}" for engine, kind in both)
-        return "/".join((*said, self.mode, f"v{self.format_version}", self.isolation, self.placement))
+        table = (self.said_mode, f"v{self.format_version}", self.isolation, self.placement)
+        return "/".join((*said, *table, *self.more))
 
 
 def cells(kinds: tuple[str, ...] = KINDS) -> Iterator[Cell]:
@@ -148,11 +212,23 @@ def engine_cells(engines: tuple[str, ...], kinds: tuple[str, ...] = ENGINE_KINDS
 
 def keys(cell: Cell) -> tuple[int, int]:
     """The keys of X and Y. If one of them only inserts absent keys, the kinds that can insert get an absent key."""
-    x, y = 0, PLACEMENTS[cell.placement]
+    x, y = 0, 0
+    if cell.ranges == "overlapping":
+        x, y = OVERLAPPING_PLACEMENTS["same row"], OVERLAPPING_PLACEMENTS[cell.placement]
+    elif cell.placement == TWO_FILES:
+        y = FOUR["B"][0]
+    else:
+        y = PLACEMENTS[cell.placement]
     if "merge-insert" in (cell.first, cell.second):
         x += FRESH if cell.first.startswith(("insert", "merge")) else 0
         y += FRESH if cell.second.startswith(("insert", "merge")) else 0
     return x, y
+
+
+def other_keys(cell: Cell) -> tuple[int, ...]:
+    """All keys of Y: one, or of two files."""
+    y = keys(cell)[1]
+    return (y, FOUR["D"][0]) if cell.placement == TWO_FILES else (y,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +250,20 @@ class Effect:
     equality: tuple[int, ...] = ()
 
 
-def _file(key: int) -> str | None:
-    return next((name for name, ids in FILES.items() if key in ids), None)
+def _file(key: int, files: Files) -> str | None:
+    return next((name for name, ids in files.items() if key in ids), None)
 
 
-def _may_have(name: str, key: int) -> bool:
+def _part(name: str, files: Files) -> int:
+    """The partition of a data file."""
+    return files[name][0] % PARTITIONS
+
+
+def _may_have(name: str, key: int, files: Files) -> bool:
     """Whether a data file, by its partition and its bounds, may have the rows of a key that an equality delete names."""
-    if FILES[name][0] % PARTITIONS != key % PARTITIONS:
+    if _part(name, files) != key % PARTITIONS:
         return False
-    low, high = _range(FILES[name])
+    low, high = _range(files[name])
     return low <= key <= high
 
 
@@ -190,25 +271,26 @@ def _range(ids: tuple[int, ...]) -> tuple[int, int]:
     return min(ids), max(ids)
 
 
-def effect(kind: str, key: int, writes: Writes) -> Effect:
+def effect(kind: str, key: int, writes: Writes, files: Files = FILES) -> Effect:
     """What ``kind`` on ``key`` does to the files of a fresh table, if its engine writes changes in this way."""
-    name = _file(key)
+    name = _file(key, files)
     if kind == "equality-delete":
         return Effect("delete", equality=(key,))
     if kind == "equality-upsert":
         return Effect("overwrite", ((key, key),), equality=(key,))
-    in_partition = frozenset(n for n, ids in FILES.items() if ids[0] % PARTITIONS == key % PARTITIONS)
+    in_partition = frozenset(n for n in files if _part(n, files) == key % PARTITIONS)
     if kind == "delete-partition":
         return Effect("delete", removed=in_partition)
     if kind == "rewrite-data-files":
-        return Effect("replace", ((0, 6), (9, 11)), frozenset(FILES))
+        parts = [[k for ids in files.values() for k in ids if k % PARTITIONS == p] for p in range(PARTITIONS)]
+        return Effect("replace", tuple(_range(tuple(keys)) for keys in parts), frozenset(files))
     if kind == "rewrite-manifests":
         return Effect("replace")
     if kind == "insert" or name is None:
         return Effect("append", ((key, key),))
     if kind == "merge-insert":
         return Effect("append")
-    rest = tuple(k for k in FILES[name] if k != key)
+    rest = tuple(k for k in files[name] if k != key)
     if writes == "equality deletes":
         if kind == "delete":
             return Effect("delete", equality=(key,))
@@ -217,8 +299,31 @@ def effect(kind: str, key: int, writes: Writes) -> Effect:
         if kind == "delete":
             return Effect("delete", deletes=frozenset({name}))
         return Effect("overwrite", ((key, key),), deletes=frozenset({name}))
-    left = rest if kind == "delete" else FILES[name]
+    left = rest if kind == "delete" else files[name]
     return Effect("overwrite", (_range(left),), frozenset({name}))
+
+
+def _of_all(kind: str, keys: tuple[int, ...], writes: Writes, files: Files) -> Effect:
+    """What ``kind`` does on several keys, each in another file."""
+    each = [effect(kind, key, writes, files) for key in keys]
+    return Effect(
+        each[0].operation,
+        tuple(dict.fromkeys(bounds for e in each for bounds in e.added)),
+        frozenset().union(*(e.removed for e in each)),
+        frozenset().union(*(e.deletes for e in each)),
+        tuple(dict.fromkeys(key for e in each for key in e.equality)),
+    )
+
+
+def _covered(cell: Cell, done: Effect) -> frozenset[str]:
+    """Data files to which the new position deletes apply, as ``DeleteFileIndex`` finds them: by path if all of a delete file's rows are of
+    one data file (its bounds of ``file_path`` say so), else every file of its partition. A deletion vector is of one data file."""
+    covered = set(done.deletes)
+    if cell.granularity == "partition" and cell.format_version == 2:
+        for part in range(PARTITIONS):
+            if sum(_part(name, cell.files) == part for name in done.deletes) > 1:
+                covered |= {name for name in cell.files if _part(name, cell.files) == part}
+    return frozenset(covered)
 
 
 def _commit(engine: str, kind: str, mode: Mode) -> Commit | None:
@@ -233,29 +338,39 @@ class Prediction:
     """The predicted outcome of X.
 
     Attributes:
-        outcome: ``retried`` (committed at a later attempt), ``aborted``, or ``open``: an engine's file does not say how it commits.
+        outcome: ``committed`` at the first attempt, ``retried`` (committed at a later one), ``aborted``, or ``open``: an engine's file
+            does not say how it commits.
         reasons: possible words of the error message.
         source: class and method, or function, of the engine's code that decides it.
+        requests: how many commits X asks the catalog for, the refused ones included; None: not predicted.
     """
 
-    outcome: Literal["retried", "aborted", "open"] = "retried"
+    outcome: Literal["committed", "retried", "aborted", "open"] = "retried"
     reasons: list[str] = field(default_factory=list)
     source: str = ""
+    requests: int | None = None
 
 
 def predict(cell: Cell) -> Prediction:
     """Predict the outcome of X."""
-    x, y = keys(cell)
-    mine = _commit(cell.first_engine, cell.first, cell.mode)
-    theirs = _commit(cell.second_engine, cell.second, cell.mode)
+    x, files = keys(cell)[0], cell.files
+    mine = _commit(cell.first_engine, cell.first, cell.modes[0])
+    theirs = _commit(cell.second_engine, cell.second, cell.modes[1])
     if mine is None or theirs is None:
         return Prediction("open")
-    done = effect(cell.second, y, theirs.writes)
+    done = _of_all(cell.second, other_keys(cell), theirs.writes, files)
     if cell.first_engine == SPARK:
-        reasons = list(_reasons(cell, x, effect(cell.first, x, mine.writes), done))
-        source = "; ".join(dict.fromkeys(SOURCES[r] for r in reasons)) or RETRIES
+        reasons = list(_reasons(cell, x, effect(cell.first, x, mine.writes, files), done))
+        first_check = cell.held == "refresh"
+        commits = REFRESHES if first_check else RETRIES
+        source = "; ".join(dict.fromkeys(SOURCES[r] for r in reasons)) or commits
+        # The catalog refuses the commit of a first operation that was held there. One held before finds Y at its first check.
+        refused = 0 if first_check else 1
+        if reasons:
+            return Prediction("aborted", reasons, source, refused)
+        return Prediction("committed" if first_check else "retried", reasons, source, refused + 1)
     else:
-        rules = _broken(cell, x, effect(cell.first, x, mine.writes), done)
+        rules = _broken(cell, x, effect(cell.first, x, mine.writes, files), done)
         reasons = [words for rule, words in mine.validates.items() if rule in rules]
         source = mine.source
     return Prediction("aborted" if reasons or not mine.retries else "retried", reasons, source)
@@ -272,11 +387,11 @@ def _broken(cell: Cell, key: int, mine: Effect, y: Effect) -> set[Rule]:
         "added data": cell.isolation == "serializable"
         and y.operation in ("append", "overwrite")
         and any(_between(key, *bounds) for bounds in y.added),
-        "removed data": any(_between(key, *_range(FILES[name])) for name in y.removed),
+        "removed data": any(_between(key, *_range(cell.files[name])) for name in y.removed),
         "new deletes": bool(y.deletes) or key in y.equality,  # position deletes have no bounds of the key
         "replaced files": bool(mine.removed & y.removed),
         "deletes of replaced files": bool(mine.removed & y.deletes)
-        or (key in y.equality and any(_may_have(name, key) for name in mine.removed)),
+        or (key in y.equality and any(_may_have(name, key, cell.files) for name in mine.removed)),
     }
     return {rule for rule, broken in found.items() if broken}
 
@@ -293,24 +408,31 @@ def _reasons(cell: Cell, key: int, mine: Effect, y: Effect) -> Iterator[str]:
     if kind == "rewrite-data-files":
         if mine.removed & y.removed:
             yield MISSING_TO_DELETE
-        if mine.removed & y.deletes:
+        if mine.removed & _covered(cell, y):
             yield NEW_POSITION_DELETE
         return
-    # A MERGE's join condition is no filter of its scan: everything may match. A key's column is no partition's.
-    matches = [_between(key, *bounds) for bounds in y.added] if kind != "merge-upsert" else [True for _ in y.added]
+
+    def read(part: int) -> bool:
+        """Whether X's filter leaves a partition in. ``id`` is no column of a partition, so a filter by it leaves all in."""
+        return cell.predicate == "id" or part == key % PARTITIONS
+
+    # A MERGE's join condition is no filter of its scan, but for what it says of the target alone: any key may match.
+    any_key = kind == "merge-upsert"
+    matches = [read(bounds[0] % PARTITIONS) and (any_key or _between(key, *bounds)) for bounds in y.added]
     if cell.isolation == "serializable" and y.operation in ("append", "overwrite") and any(matches):
         yield CONFLICTING_FILES
     # The bounds of an equality delete file are those of its keys: a filter by key leaves out the files of other keys.
-    seen = bool(y.equality) and (kind == "merge-upsert" or key in y.equality)
+    seen = any(read(k % PARTITIONS) and (any_key or k == key) for k in y.equality)
     if cell.mode == "copy-on-write":
         if mine.removed & y.removed:
             yield MISSING_TO_DELETE
-        if mine.removed & y.deletes or (seen and any(_may_have(name, k) for name in mine.removed for k in y.equality)):
+        by_equality = seen and any(_may_have(name, k, cell.files) for name in mine.removed for k in y.equality)
+        if mine.removed & _covered(cell, y) or by_equality:
             yield NEW_DELETE
         return
     if mine.deletes & y.removed and (kind != "delete" or y.operation in ("overwrite", "replace")):
         yield MISSING_DATA
-    if kind != "delete" and (y.deletes or seen):
+    if kind != "delete" and (seen or any(read(_part(name, cell.files)) for name in y.deletes)):
         yield CONFLICTING_DELETES  # position deletes have no bounds of the key: all of them may apply
     if cell.format_version == 3 and mine.deletes & y.deletes:
         yield CONCURRENT_DV

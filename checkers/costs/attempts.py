@@ -11,7 +11,8 @@ manifests_ms    manifests and the manifest list are written
 metadata_ms     the client writes the metadata file; 0 where the server does
 swap_ms         the request that asks the catalog for the commit, with all that the server does in it
 reads           requests to the object store and their bytes (``read_bytes``); likewise ``writes``, ``written_bytes``
-parent          ``hot`` if this client has read the parent's manifest list before, else ``cold``
+parent          ``cold`` if the refresh found metadata that this client has not read before, as another one had committed;
+                else ``hot``
 outcome         ``committed``; ``refused`` by the catalog, as another commit came first; ``invalid``: validation found
                 a conflict; ``unknown``; ``error``
 data_ms         of the first attempt: data files were written before it
@@ -60,7 +61,7 @@ _OUTCOMES = ("committed", "refused", "invalid", "unknown", "error")
 _TIMES_MS = ("wait_ms", *(f"{p}_ms" for p in PHASES))
 _COUNTS = ("reads", "read_bytes", "writes", "written_bytes")
 SORTS = ("first", "retry", "first hot", "first cold", "retry hot", "retry cold")
-"""Sorts of attempts that are told apart: the first of an operation or a later one, and whether its parent was read before."""
+"""Sorts of attempts that are told apart: the first of an operation or a later one, and whether its parent was new to its client."""
 
 
 @dataclass(frozen=True, slots=True)

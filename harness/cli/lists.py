@@ -19,6 +19,8 @@ WHAT = (
     "faults",
     "packages",
     "checks",
+    "experiments",
+    "parameters",
     "catalogs",
     "versions",
     "runs",
@@ -89,6 +91,25 @@ def list_(
             ("catalog", "what it is", "a commit"),
             [(c.name, c.summary, c.promise) for c in CATALOGS.values()],
         )
+    elif what == "parameters":
+        from workloads.file.parameters import PARAMETERS
+
+        columns, rows = (
+            ("parameter", "what it is", "its values"),
+            [
+                *((p.name, p.what, p.values) for p in PARAMETERS.values()),
+                ("commit.retry.num-retries, …", "a table property", "those that Iceberg takes"),
+            ],
+        )
+    elif what == "experiments":
+        from workloads.file import experiment
+        from workloads.file.yamlfile import read_text
+
+        columns, rows = ("experiment", "what it varies", "what it is"), []
+        for path in sorted(experiment.LIBRARY.glob("*.yaml")):
+            found, _ = experiment.shape(read_text(path), str(path))
+            varies = "; ".join(f"{k}: {', '.join(v)}" for k, v in found.vary.items())
+            rows.append((path.stem, varies, found.description))
     elif what == "versions":
         from compose.install import releases
 

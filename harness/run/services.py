@@ -38,7 +38,7 @@ def proxies_of(run: RunContext, stack: contextlib.ExitStack) -> WriterProxies | 
     board = Board(run.settings.seed)
     stack.callback(board.close)
     board.remembers = nemesis is not None and any(f.action.remembers_loads for f in nemesis.all())
-    return WriterProxies(stack.enter_context(Proxies(board)), store=everything)
+    return WriterProxies(stack.enter_context(Proxies(board)), store=everything and run.settings.store_too)
 
 
 def services_of(

@@ -59,6 +59,7 @@ class Settings:
             needs, and no other run may use them meanwhile.
         pools: the process of its committers, which later runs use, too; None: a run with committers starts its own.
         proxied: whether a run without a nemesis makes proxies too, so that its proxy log has every request.
+        store_too: whether such a run has proxies before the object store, and not only before the catalog.
         external: services that the user supplies; never started here.
         clean: whether to drop the tables at the end.
         about: further keys of the plan, such as the scenario.
@@ -75,6 +76,7 @@ class Settings:
     warm: tuple[Path, ...] = ()
     pools: Pools | None = None
     proxied: bool = False
+    store_too: bool = True
     share_final_reads: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     external: External = field(default_factory=External)

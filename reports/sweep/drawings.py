@@ -75,14 +75,14 @@ def curve(
         knees: number of a line → its knee, which gets a ring.
         rows: contender → the anchor that its mark links to.
     """
-    name_of = {n: line.label for n, line in lines if line.label}
+    name_of = short({n: line.label for n, line in lines if line.label})
     right = 16 + (7 * min(NAMED, max(map(len, name_of.values()))) if name_of else 8)
     frame = svg.Frame(WIDE, HIGH, LEFT, right, TOP, BOTTOM)
-    at = _x_scale(x, lines, foretold, frame)
+    at = _x_scale(x, foretold, frame)
     up = _y_scale(f, [p.spread for _, line in lines for p in line.points], foretold, frame)
     parts: list[str] = [
         svg.axis_y(frame, up, _y_labels(f, up), ""),
-        svg.axis_x(frame, at, _x_labels(x, at), x.parameter + (", ms" if x.unit else "")),
+        svg.axis_x(frame, at, _x_labels(_xs(x, foretold), at), x.parameter + (", ms" if x.unit else "")),
     ]
     for n, line in lines:
         if len(line.points) > 1 and any(len(p.spread.values) > 1 for p in line.points):
@@ -111,7 +111,7 @@ def curve(
                 if p.contender in rows
                 else Markup("").join(inner)
             )
-    parts += _names(lines, name_of, at, up)
+    parts += _names(lines, name_of, frame.x1 + 8, up)
     return svg.drawing(WIDE, HIGH, f"{f.name} along {x.parameter}", parts)
 
 
@@ -119,18 +119,21 @@ def _closed(points: Sequence[svg.Point]) -> str:
     return "M" + "L".join(f"{svg.number(a)} {svg.number(b)}" for a, b in points) + "z"
 
 
-def _x_scale(x: Axis, lines: Sequence[tuple[int, Line]], foretold: Sequence[Foretold], frame: svg.Frame) -> svg.Scale:
-    values = [p.x for _, line in lines for p in line.points] + [a for told in foretold for a, _ in told.points]
-    values += x.values.values()
-    low, high = min(values), max(values)
+def _xs(x: Axis, foretold: Sequence[Foretold]) -> list[float]:
+    return sorted({*x.values.values(), *(a for told in foretold for a, _ in told.points)})
+
+
+def _x_scale(x: Axis, foretold: Sequence[Foretold], frame: svg.Frame) -> svg.Scale:
+    values = _xs(x, foretold)
+    low, high = values[0], values[-1]
     return svg.Scale(low, high, frame.left + 8, frame.x1 - 8, log=low > 0 and high / low > 8)
 
 
-def _x_labels(x: Axis, at: svg.Scale) -> list[tuple[float, str]]:
+def _x_labels(values: Sequence[float], at: svg.Scale) -> list[tuple[float, str]]:
     """Values as labels, without those that would touch the one before."""
     out: list[tuple[float, str]] = []
     end = float("-inf")
-    for v in sorted(set(x.values.values())):
+    for v in values:
         label = f"{v:g}"
         half = 3.5 * len(label)
         if at(v) - half >= end + 4:
@@ -163,10 +166,17 @@ def _plain(f: Figure, v: float) -> str:
     return f"{v:g}"
 
 
-def _names(lines: Sequence[tuple[int, Line]], name_of: Mapping[int, str], at: svg.Scale, up: svg.Scale) -> list[Markup]:
-    """The names of lines beside their right ends, moved apart."""
-    ends = sorted((up(line.points[-1].spread.median), n, at(line.points[-1].x)) for n, line in lines if n in name_of)
-    places = [y for y, _, _ in ends]
+def short(names: Mapping[int, str]) -> dict[int, str]:
+    """Names without the parameter if it is the only one in which they differ: ``none`` for ``backoff=none``."""
+    heads = {name.partition("=")[0] for name in names.values()}
+    bare = len(heads) == 1 and all(name.count("=") == 1 and " " not in name for name in names.values())
+    return {n: name.partition("=")[2] if bare else name for n, name in names.items()}
+
+
+def _names(lines: Sequence[tuple[int, Line]], name_of: Mapping[int, str], left: float, up: svg.Scale) -> list[Markup]:
+    """The names of lines at the height of their right ends, moved apart."""
+    ends = sorted((up(line.points[-1].spread.median), n) for n, line in lines if n in name_of)
+    places = [y for y, _ in ends]
     for k in range(1, len(places)):
         places[k] = max(places[k], places[k - 1] + 13)
     over = max(0.0, (places[-1] if places else 0.0) - (HIGH - BOTTOM))
@@ -174,8 +184,8 @@ def _names(lines: Sequence[tuple[int, Line]], name_of: Mapping[int, str], at: sv
         limit = places[k + 1] - 13 if k + 1 < len(places) else places[k] - over
         places[k] = min(places[k], limit)
     return [
-        svg.text(x + 9, y + 4, words.shorten(name_of[n], NAMED), f"name {colour(n)}")
-        for y, (_, n, x) in zip(places, ends, strict=True)
+        svg.text(left, y + 4, words.shorten(name_of[n], NAMED), f"name {colour(n)}")
+        for y, (_, n) in zip(places, ends, strict=True)
     ]
 
 

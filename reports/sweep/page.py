@@ -325,7 +325,7 @@ def _foretold(c: Comparison, predicted: Sequence[Predicted]) -> list[dict[str, A
             out.append(
                 {
                     "label": " ".join(f"{k}={v}" for k, v in p.varied),
-                    "figure": f.name,
+                    "figure": sweepwords.named(f),
                     "predicted": comparewords.shown(f, v),
                     "measured": "–" if s is None else comparewords.spread(f, s),
                     "error": "–" if e is None else f"{100 * e:+.1f} %",
@@ -378,8 +378,8 @@ def view(c: Comparison, goes_on: str | None = None, predicted: Sequence[Predicte
         "along": None if x is None else x.parameter,
         "legend": legend,
         "has_predicted": bool(predicted),
-        "plots": [(f.name, f.better, p) for f, p in plots if f.key in PLOTTED],
-        "more_plots": [(f.name, f.better, p) for f, p in plots if f.key not in PLOTTED],
+        "plots": [(sweepwords.named(f), f.better, p) for f, p in plots if f.key in PLOTTED],
+        "more_plots": [(sweepwords.named(f), f.better, p) for f, p in plots if f.key not in PLOTTED],
         "apart": drawings.apart([(sweepwords.point(c, one), by[one]) for one in taken_apart(c, by)]),
         "parts": drawings.PARTS,
         "phases": _phases(c, by),
@@ -387,7 +387,7 @@ def view(c: Comparison, goes_on: str | None = None, predicted: Sequence[Predicte
         "fairness": _fairness(c, by),
         "beaten": _beaten(c, by),
         "whom": _whom(c, by),
-        "names": [(f.name, f.better) for f in _figures(c)],
+        "names": [(sweepwords.named(f), f.better) for f in _figures(c)],
         "points": _points(c),
         "foretold": _foretold(c, predicted),
         "untested": sweepwords.untested(c),

@@ -46,6 +46,11 @@ def point(c: Comparison, x: Contender) -> str:
     return curves.label(x, c.contenders) or varied_label(x.varied) or c.label(x)
 
 
+def named(f: Figure) -> str:
+    """The name of a figure where its group is not said."""
+    return f"{f.group}: {f.name}" if f.group.startswith(("Latency", "After", "Cost")) else f.name
+
+
 def findings(c: Comparison, predicted: Sequence[Predicted] = ()) -> list[str]:
     """What the sweep shows, a paragraph each, the most important first."""
     x = curves.axis(c.contenders)
@@ -58,8 +63,9 @@ def findings(c: Comparison, predicted: Sequence[Predicted] = ()) -> list[str]:
         out += _retries_along(c, x)
     else:
         out += _ranked(c)
-    out += [*_one_commit(c), *_fair(c), *_whom(c), *silences(c), *predictions(predicted), rule(c)]
-    return [text for text in out if text]
+    out += [*_one_commit(c), *_fair(c), *_whom(c), *silences(c), *predictions(predicted)]
+    out.append(comparewords.rule(c) if x is None else rule(c))
+    return out
 
 
 # --- throughput -------------------------------------------------------------------------------------------------------
@@ -181,7 +187,7 @@ def _one_commit(c: Comparison) -> Iterable[str]:
         hot, cold = m.phase(f"{which} hot", "whole"), m.phase(f"{which} cold", "whole")
         if hot is not None and cold is not None:
             yield (
-                f"{called} takes {words.duration(hot.median)} if its client has read the parent's manifest list before "
+                f"{called} takes {words.duration(hot.median)} if its client has read its parent before "
                 f"({_phases(m, f'{which} hot')}), and {words.duration(cold.median)} if not ({_phases(m, f'{which} cold')}); medians of "
                 f"{words.grouped(hot.count)} and {words.grouped(cold.count)} attempts."
             )
@@ -281,10 +287,8 @@ def predictions(predicted: Sequence[Predicted]) -> list[str]:
         f = BY_KEY.get(name)
         worst, where = max(found, key=lambda ep: abs(ep[0]))
         typical = median(abs(e) for e, _ in found)
-        out.append(
-            f"Predicted {f.name if f else name}: off by {words.share(typical, 1)} at the median of {words.plural(len(found), 'point')}, and by "
-            f"{_signed(worst)} at {varied_label(where.varied)}."
-        )
+        said = f"Predicted {named(f) if f else name}: off by {words.share(typical, 1)} at the median of {words.plural(len(found), 'point')}"
+        out.append(f"{said}, and by {_signed(worst)} at {varied_label(where.varied)}." if worst else f"{said}.")
     only = sum(not p.measured for p in predicted)
     if only:
         out.append(
@@ -294,7 +298,7 @@ def predictions(predicted: Sequence[Predicted]) -> list[str]:
 
 
 def _signed(share: float) -> str:
-    return ("+" if share > 0 else "-" if share < 0 else "") + words.share(abs(share), 1) if share else "0 %"
+    return ("+" if share > 0 else "-") + words.share(abs(share), 1)
 
 
 def rule(c: Comparison) -> str:

@@ -1,9 +1,10 @@
 """Committers: Iceberg's own Java client without an engine, so cheap that fifty writers fit on two cores.
 
-All committers of a run are threads of one JVM (``compose/install/java/committers``). Each has its own catalog client and table handles, writes
-its data files itself and commits them by Iceberg's API: ``newFastAppend``, ``newAppend``, ``newRowDelta``, ``newOverwrite``, ``newRewrite``, with the
-validations that Spark's writers ask for. After a refused commit Iceberg tries again by itself, or waits as the workload's ``backoff`` says; then
-Iceberg's own retries are off. The completion of each operation says what every attempt of its commit took (``attempts``).
+All committers of a run are threads of one JVM (``compose/install/java/committers``). Each has its own catalog client and table handles,
+writes its data files itself and commits them by Iceberg's API: ``newFastAppend``, ``newAppend``, ``newRowDelta``, ``newOverwrite``,
+``newRewrite``, with the validations that Spark's writers ask for. After a refused commit Iceberg tries again by itself, or the committer
+waits as the workload's ``backoff`` says; then Iceberg's own retries are off. The completion of each operation says what every attempt of
+its commit took (``attempts``).
 """
 
 from __future__ import annotations

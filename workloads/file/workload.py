@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer, model_validator
 from pydantic_core import PydanticKnownError
@@ -339,20 +339,29 @@ def _metric_problems(thresholds: Mapping[str, Any]) -> Iterator[Problem]:
             yield (("assert", metric), problem)
 
 
+W = TypeVar("W", bound=Workload)
+
+
 def shape(text: str, file: str = "<workload>", look_up: LookUp = nothing) -> tuple[Workload, Lines]:
+    """:func:`shape_of` a workload file."""
+    return shape_of(Workload, text, file, look_up)
+
+
+def shape_of(root: type[W], text: str, file: str, look_up: LookUp = nothing) -> tuple[W, Lines]:
     """Parse the text of a workload file and check types but not names; also the line of each key.
 
     Args:
+        root: what the file holds.
         look_up: finds further names that mean nothing if something is wrong with the types.
 
     Raises:
         WorkloadError: every problem, each with file, line and key.
     """
-    found = validated(Workload, text, file, look_up=lambda data: (*names_in(data), *look_up(data)))
+    found = validated(root, text, file, look_up=lambda data: (*names_in(data), *look_up(data)))
     return _with_own_kinds(*found, file)
 
 
-def _with_own_kinds(w: Workload, lines: Lines, file: str) -> tuple[Workload, Lines]:
+def _with_own_kinds(w: W, lines: Lines, file: str) -> tuple[W, Lines]:
     """The workload with kinds given as ``module:Class`` imported, and called by their names.
 
     Raises:

@@ -38,6 +38,13 @@ import org.apache.iceberg.types.Types;
 final class Rows {
   private static final Method WRITER = writer();
 
+  /** The bounds of paths in delete files are not cut off: without them Iceberg takes a delete file for one of the whole partition. */
+  private static final MetricsConfig WHOLE_PATHS =
+      MetricsConfig.fromProperties(
+          Map.of(
+              "write.metadata.metrics.column.file_path", "full",
+              "write.metadata.metrics.column.pos", "full"));
+
   private Rows() {}
 
   /** A row and its place; places are equal if file and position are. */
@@ -130,7 +137,7 @@ final class Rows {
       try {
         PositionDeleteWriter<Record> writer =
             Parquet.writeDeletes(out(table, task.file().partition(), "delete"))
-                .metricsConfig(MetricsConfig.forPositionDelete())
+                .metricsConfig(WHOLE_PATHS)
                 .withSpec(table.spec())
                 .withPartition(task.file().partition())
                 .overwrite()
