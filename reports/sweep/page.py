@@ -135,17 +135,23 @@ def foretold(c: Comparison, key: str, x: Axis, predicted: Sequence[Predicted]) -
 
 
 def _bars(c: Comparison, f: Figure, rows: Mapping[Contender, str]) -> Markup | None:
-    """Groups by the first parameter if there are several, else one group."""
+    """Groups by catalog, release and engines if points differ in them, else by the first of several parameters; else one group."""
     there = [(x, c.spreads[f.key, x]) for x in c.contenders if (f.key, x) in c.spreads]
     if not any(s.high for _, s in there):
         return None
+    bare = {x: replace(x, varied=()) for x in c.contenders}
     params = [k for k, values in curves.parameters(c.contenders).items() if len(values) > 1]
+    several = len(set(bare.values())) > 1
     by: dict[str, list[tuple[str, int, Spread, str | None]]] = {}
     colours: dict[str, int] = {}
     for x, s in there:
-        group = f"{params[0]}={dict(x.varied)[params[0]]}" if len(params) > 1 else ""
-        name = sweepwords.point(c, x).replace(group, "", 1).strip() if group else sweepwords.point(c, x)
-        n = colours.setdefault(name, len(colours)) if len(params) > 1 else 3
+        group, within = "", params
+        if several:
+            group = curves.label(bare[x], list(bare.values()))
+        elif len(params) > 1:
+            group, within = f"{params[0]}={curves.value(x, params[0])}", params[1:]
+        name = " ".join(f"{k}={curves.value(x, k)}" for k in within) or sweepwords.point(c, x)
+        n = colours.setdefault(name, len(colours)) if group else 3
         by.setdefault(group, []).append((name, n, s, rows[x]))
     return drawings.bars(f, list(by.items()))
 

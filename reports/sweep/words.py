@@ -40,6 +40,11 @@ _PARTS = {
     "other": "what is outside the recorded phases of a commit",
 }
 
+_LIMITS = {
+    "idle": "the workload's own pace, in writers' idle time",
+    "pointer": "the table's one pointer, in attempts that won",
+}
+
 
 def point(c: Comparison, x: Contender) -> str:
     """How a point is called: ``writers=8 backoff=none``, and catalog, release and engines where points differ in them."""
@@ -161,8 +166,21 @@ def _ranked(c: Comparison) -> Iterable[str]:
             shown = [f"{point(c, x)} {comparewords.spread(f, c.spreads[key, x])}" for x in ranked[:MOST]]
             rest = f"; and {len(ranked) - MOST} more" if len(ranked) > MOST else ""
             yield f"{f.name[:1].upper()}{f.name[1:]}, the best first: {'; '.join(shown)}{rest}."
+    if said := _ceilings(c):
+        yield said
     if len(c.contenders) <= 2 * MOST:
         yield from comparewords.differences(c, [BY_KEY[k] for k in COMPARED])[:-1]
+
+
+def _ceilings(c: Comparison) -> str:
+    """What limits each point of a sweep of names; empty if no attempts were recorded."""
+    by: dict[str, list[str]] = {}
+    for x in c.contenders:
+        found = curves.ceiling(curves.committing(c, x))
+        if found is not None:
+            by.setdefault(found.what, []).append(f"{point(c, x)} {words.share(found.share, 1)}")
+    parts = [f"{_LIMITS.get(what) or _PARTS.get(what, what)} ({_listed(points)})" for what, points in by.items()]
+    return f"What limits the points, and its share of the time: {'; '.join(parts)}." if parts else ""
 
 
 def _one_commit(c: Comparison) -> Iterable[str]:

@@ -122,6 +122,10 @@ def test_two_parameters_of_names_are_drawn_in_groups() -> None:
     runs = [point(1, m, ("layout", a), ("backoff", b)) for a in ("flat", "by-part") for b in ("none", "linear")]
     text = page.render(swept(*runs, seeds=(1,)))
     assert text.count(">layout=flat<") >= 2 and ">backoff=linear<" in text
+    one = runs[:2]
+    other = [replace(r, contender=replace(r.contender, catalog="jdbc")) for r in one]
+    text = page.render(swept(*one, *other, seeds=(1,)))
+    assert ">rest<" in text and ">jdbc<" in text and ">backoff=linear<" in text
 
 
 def test_one_commit_is_taken_apart_into_first_attempts_and_retries_with_parents_hot_and_cold() -> None:
@@ -293,6 +297,8 @@ def test_a_sweep_of_names_is_ranked_and_held_against_its_first_point(race: Compa
     assert said[0].startswith("Commits a second, the best first: backoff=")
     assert any(s.startswith("backoff=exponential+jitter against backoff=none, by more than noise.") for s in said)
     assert "Two contenders differ by more than noise" in said[-1]
+    limits = next(s for s in said if s.startswith("What limits the points, and its share of the time: "))
+    assert len(re.findall(r"backoff=(?:none|exponential\+jitter) \d+\.\d %", limits)) == 2
 
 
 def test_what_was_not_tested_follows_from_the_runs(race: Comparison) -> None:

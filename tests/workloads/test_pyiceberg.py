@@ -61,10 +61,12 @@ class Site:
     def _properties(self) -> dict[str, str]:
         return {"type": "sql", "uri": f"sqlite:///{self._folder}/c.db", "warehouse": f"file://{self._folder}/w"}
 
-    def client(self) -> Client:
+    def client(self, **catalog_properties: str) -> Client:
         assert isinstance(PYICEBERG, engine.PyIceberg)
         spark = {"spark.sql.catalog.c.type": "jdbc"}
-        access = Access("jdbc-sqlite", {}, self._properties(), "", "", "", "", "", spark, str(self._folder), {})
+        access = Access(
+            "jdbc-sqlite", catalog_properties, self._properties(), "", "", "", "", "", spark, str(self._folder), {}
+        )
         self._clients.append(PYICEBERG.open(access))
         return self._clients[-1]
 
@@ -121,6 +123,12 @@ def test_every_operation_does_what_it_means_and_all_its_snapshots_name_it(site: 
         made = site.table().metadata.snapshots[before:]
         assert {s.summary["icequake-op"] for s in made if s.summary} <= {op}, f
         before += len(made)
+
+
+def test_catalog_properties_that_begin_with_its_name_are_properties_of_its_catalog(site: Site) -> None:
+    client = site.client(**{"pyiceberg.py-io-impl": "no.such.FileIO", "py-io-impl": "of.others"})
+    with pytest.raises(ValueError, match=r"no\.such\.FileIO"):
+        site.do(client, "w", "insert", ids=[1])
 
 
 def test_time_travel_goes_back_in_the_history_that_the_table_tells(site: Site) -> None:

@@ -14,6 +14,9 @@ the catalog did all the work of a swap. And writers that start together meet mor
 too. So the service simulates each point, takes the same means of what such a run would record, and divides the measured means by the bias
 that shows (simulated / closed form), a few times over.
 
+With few writers σ grows little, so the noise of a mean makes much of a share. Of all phases together the noise is least, so a phase has
+their share of computing as far as its own times do not say otherwise.
+
 Some phases take longer when the parent is cold, or in a retry, whatever the load. The ratio to a hot attempt is taken at each point, where σ
 is the same, and the median of the points counts; the rest looks at times as if all attempts were hot.
 
@@ -42,7 +45,7 @@ QUANTILES = 64
 """Of the times of a phase, as its shape."""
 ROUNDS = 400
 """At most so many times in turn."""
-REFINEMENTS = 5
+REFINEMENTS = 4
 """How often simulated runs correct the closed form."""
 SEEDS = (1, 2)
 """Of these runs."""
@@ -52,7 +55,10 @@ STARTS = (0.1, 0.5, 0.9)
 """Shares of computing to begin with; the best result counts."""
 QUEUED = ("swap",)
 """Phases that may have a part in the catalog's queue."""
-SIMPLER = 1.05
+TRUST = 0.1
+"""How much the share of computing of all phases together counts for each: as much as one point whose times are known to 0.1 of the spread
+of shares."""
+SIMPLER = 1.25
 """A part of a demand must make the squared error smaller by this factor to count."""
 
 
@@ -141,9 +147,14 @@ def _fit(points: Sequence[Measured], times: Sequence[Mapping[str, float]], like:
         found = [_stretches(m, demands, like) for m in points]
         damping = 0.5 if n < ROUNDS // 2 else 0.1
         change = 0.0
+        together = [
+            (s, k, sum(t.values()) / 1000) for (s, k), t in zip(found, times, strict=True) if len(t) == len(phases)
+        ]
+        cpu, wait, _ = _least_squares(together, False) if together else (1.0, 1.0, 0.0)
+        usual = cpu / (cpu + wait)
         for p in phases:
             rows = [(s, k, t[p] / 1000) for (s, k), t in zip(found, times, strict=True) if p in t]
-            best, old = _least_squares(rows, p in QUEUED), demands[p]
+            best, old = _least_squares(rows, p in QUEUED, usual), demands[p]
             demands[p] = Demand(*((1 - damping) * a + damping * b for a, b in zip(_parts(old), best, strict=True)))
             change = max(change, *(abs(a - b) for a, b in zip(_parts(old), _parts(demands[p]), strict=True)))
         if change < 1e-7:
@@ -183,22 +194,30 @@ def _stretches(m: Measured, demands: Mapping[str, Demand], like: Service) -> tup
     return found.stretch[0], found.stretch[1]
 
 
-def _least_squares(rows: Sequence[tuple[float, float, float]], queued: bool) -> tuple[float, float, float]:
-    """The demands (cpu, wait, catalog), none negative, that fit (σ, κ, time) with the least squared relative error."""
+def _least_squares(
+    rows: Sequence[tuple[float, float, float]], queued: bool, usual: float | None = None
+) -> tuple[float, float, float]:
+    """The demands (cpu, wait, catalog), none negative, that fit (σ, κ, time) with the least squared relative error.
+
+    ``usual``: the share of computing that a phase is expected to have, if the rows do not tell better (:data:`TRUST`).
+    """
+    full = [(s / t, 1 / t, k / t, 1.0) for s, k, t in rows]
+    if usual is not None:
+        scale = TRUST / _mean([t for _, _, t in rows])
+        full.append(((1 - usual) * scale, -usual * scale, -usual * scale, 0.0))
     best, least = (0.0, 0.0, 0.0), inf
     for parts in ((1,), (0,), (0, 1), *(((2,), (1, 2), (0, 2), (0, 1, 2)) if queued else ())):
-        columns = [[(s, 1.0, k)[i] / t for i in parts] for s, k, t in rows]
-        solution = _solve(
-            [[sum(c[i] * c[j] for c in columns) for j in range(len(parts))] for i in range(len(parts))],
-            [sum(c[i] for c in columns) for i in range(len(parts))],
-        )
+        columns = [([row[i] for i in parts], row[3]) for row in full]
+        n = range(len(parts))
+        matrix = [[sum(c[i] * c[j] for c, _ in columns) for j in n] for i in n]
+        solution = _solve(matrix, [sum(c[i] * target for c, target in columns) for i in n])
         if solution is None or min(solution) < 0:
             continue
-        error = sum((1 - sum(a * b for a, b in zip(c, solution, strict=True))) ** 2 for c in columns)
+        error = sum((target - sum(a * b for a, b in zip(c, solution, strict=True))) ** 2 for c, target in columns)
         if error * (SIMPLER if 2 in parts else 1.0) < least - 1e-12:
             least = error
-            full = dict(zip(parts, solution, strict=True))
-            best = (full.get(0, 0.0), full.get(1, 0.0), full.get(2, 0.0))
+            at = dict(zip(parts, solution, strict=True))
+            best = (at.get(0, 0.0), at.get(1, 0.0), at.get(2, 0.0))
     return best
 
 
