@@ -91,7 +91,7 @@ def _page(claims: Claims) -> Iterator[str]:
         yield f"* [{document.title}]({document.link}), {document.by}: claims {_ranges(numbers)}"
     yield ""
     yield "`icequake claims --page docs/claims.md` writes this page from [workloads/claims](../workloads/claims). Figures of the conflict"
-    yield "matrix are of all its 1,952 cells; a command with `--only` measures the part that decides the claim. Most runs had two cores that"
+    yield "matrix are of its 1,952 ordinary cells; a command with `--only` measures the part that decides the claim. Most runs had two cores that"
     yield "were also busy with other work: speeds compare settings with each other and are no benchmark."
     yield ""
     yield "| claim | | verdict | measured by |"
