@@ -40,6 +40,7 @@ class Committer(Pooled):
     needs = "committer"
     marks = True
     merges: ClassVar[bool] = False
+    catalogs = frozenset({"rest", "jdbc", "hive", "nessie"})
     promises: ClassVar[Mapping[str, Promise]] = {
         **dict.fromkeys(
             ("insert", "update-register", "update-counter", "update-append", "delete", "rewrite-data-files"),

@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 
 from workloads import engines
-from workloads.engines.engine import Engine, Guest
+from workloads.engines.engine import Engine, Foreign
 
 SPARK = "spark"
 """The engine that does what no other engine of a run can."""
@@ -27,7 +27,7 @@ def _of_this_folder() -> Iterator[Engine]:
 
 
 ENGINES: Mapping[str, Engine] = MappingProxyType(
-    {e.name: e for e in sorted(_of_this_folder(), key=lambda e: (isinstance(e, Guest), e.name))}
+    {e.name: e for e in sorted(_of_this_folder(), key=lambda e: (isinstance(e, Foreign), e.name))}
 )
 """Spark first."""
 

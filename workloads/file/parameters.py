@@ -5,6 +5,7 @@ A value is kept as it was typed (``50ms``), because that is how it is shown, sto
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -39,13 +40,15 @@ def _whole(value: str, least: int, most: int) -> int:
     return int(value)
 
 
-def _time(value: str, least: float) -> float:
+def _time(value: str) -> float:
+    if re.fullmatch(r"0+(\.0+)?(ms|s|m|h)?", value):
+        return 0.0
     try:
-        found = seconds("0s" if value == "0" else value)
+        found = seconds(value)
     except ValueError as e:
         raise ParameterError(str(e)) from None
-    if not least <= found <= LONGEST_S:
-        raise ParameterError(f"must be a time from {least:g}s to {LONGEST_S:g}s, such as 100ms, not {value!r}")
+    if not found <= LONGEST_S:
+        raise ParameterError(f"must be a time from 0s to {LONGEST_S:g}s, such as 100ms, not {value!r}")
     return float(found)
 
 
@@ -83,7 +86,7 @@ def _append(w: Workload, value: str) -> Workload:
 
 
 def _interval(w: Workload, value: str) -> Workload:
-    pause = _time(value, 0)
+    pause = _time(value)
     return w.model_copy(update={"rate": w.writers / pause if pause else None})
 
 
@@ -190,7 +193,7 @@ PARAMETERS: Mapping[str, Parameter] = {
         Parameter("interval", _interval, "0s to 60s", "mean time between two operations of a writer"),
         Parameter(
             "swap-latency",
-            lambda w, v: w.model_copy(update={"swap_latency": _time(v, 0)}),
+            lambda w, v: w.model_copy(update={"swap_latency": _time(v)}),
             "0ms to 60s",
             "by how much each commit request reaches the catalog later",
         ),

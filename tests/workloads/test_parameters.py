@@ -1,0 +1,117 @@
+"""Parameters of a sweep: what each changes in a workload, and what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.backoff import POLICIES
+from workloads.file.parameters import LAYOUTS, PARAMETERS, ParameterError, applied
+from workloads.file.workload import NUM_RETRIES, Workload, parse, problems
+
+FILE = """\
+workload: w
+writers: {committer: 4}
+length: {time: 5s}
+tables: [{name: t, properties: {commit.retry.num-retries: "7", commit.retry.min-wait-ms: "20"}}]
+operations: {insert: {rows: 2}, update-counter: 1}
+"""
+
+
+@pytest.fixture
+def workload() -> Workload:
+    return parse(FILE)
+
+
+EXAMPLES = {
+    "layout": tuple(LAYOUTS),
+    "partitions": ("1", "9"),
+    "keys": ("1", "64"),
+    "isolation": ("serializable", "snapshot"),
+    "mode": ("copy-on-write", "merge-on-read"),
+    "format-version": ("2",),
+    "append": ("fast", "merge"),
+    "writers": ("1", "50"),
+    "interval": ("0s", "500ms"),
+    "swap-latency": ("0ms", "250ms"),
+    "backoff": tuple(POLICIES),
+    "commit.retry.num-retries": ("0", "32"),
+}
+
+
+def test_every_parameter_has_an_example_here() -> None:
+    assert PARAMETERS.keys() <= EXAMPLES.keys()
+
+
+@given(st.fixed_dictionaries({}, optional={k: st.sampled_from(v) for k, v in EXAMPLES.items()}))
+def test_any_values_together_give_a_workload_that_a_file_could_hold(varied: dict[str, str]) -> None:
+    changed = applied(parse(FILE), tuple(varied.items()))
+    assert not [*problems(changed)]
+    assert Workload.model_validate(changed.model_dump(mode="json", by_alias=True, exclude_defaults=True)) == changed
+
+
+@pytest.mark.parametrize(
+    ("varied", "says"),
+    [
+        (("backof", "linear"), "unknown parameter 'backof' (did you mean backoff?)"),
+        (("backoff", "foo"), "backoff=foo: unknown value 'foo'; allowed: none, linear"),
+        (("writers", "0"), "writers=0: must be a whole number from 1 to 64, not '0'"),
+        (("writers", "65"), "writers=65: must be a whole number from 1 to 64, not '65'"),
+        (("swap-latency", "50"), "swap-latency=50: "),
+        (("swap-latency", "2h"), "swap-latency=2h: must be a time from 0s to 60s"),
+        (("isolation", "snapshots"), "isolation=snapshots: unknown value 'snapshots' (did you mean snapshot?)"),
+        (("layout", "one"), "layout=one: unknown value 'one'"),
+        (("commit.retry.num-retries", "many"), "commit.retry.num-retries=many: "),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_is_allowed(workload: Workload, varied: tuple[str, str], says: str) -> None:
+    with pytest.raises(ParameterError) as error:
+        applied(workload, (varied,))
+    assert str(error.value).startswith(says) and "\n" not in str(error.value)
+
+
+def test_spark_cannot_follow_a_policy() -> None:
+    spark = parse(FILE.replace("{committer: 4}", "2"))
+    with pytest.raises(ParameterError, match="spark cannot follow linear"):
+        applied(spark, (("backoff", "linear"),))
+    assert applied(spark, (("backoff", "iceberg"),)) == spark
+
+
+def test_retries_and_waits_stay_whoever_tries_again(workload: Workload) -> None:
+    driven = applied(workload, (("backoff", "linear"),))
+    assert driven.tables[0].properties[NUM_RETRIES] == "0", "Iceberg's own retries are off"
+    followed = driven.backoff.of(driven.tables[0].properties)
+    assert (followed.policy, followed.retries.num_retries, followed.retries.min_wait_ms) == ("linear", 7, 20)
+    own = applied(driven, (("backoff", "iceberg"),))
+    assert own.tables[0].properties[NUM_RETRIES] == "7" and own.tables[0].properties["commit.retry.min-wait-ms"] == "20"
+    assert own.backoff.policy == "iceberg"
+
+
+def test_retries_of_a_policy_are_varied_like_those_of_the_table(workload: Workload) -> None:
+    driven = applied(workload, (("backoff", "exponential"), (NUM_RETRIES, "32")))
+    assert driven.backoff.of(driven.tables[0].properties).retries.num_retries == 32
+    assert driven.tables[0].properties[NUM_RETRIES] == "0"
+
+
+def test_more_writers_keep_the_pace_of_each(workload: Workload) -> None:
+    paced = applied(workload, (("interval", "2s"),))
+    assert paced.rate == 2.0
+    more = applied(workload, (("interval", "2s"), ("writers", "8")))
+    assert (more.writers, more.rate) == (8, 4.0)
+    assert applied(paced, (("writers", "8"),)).rate == 4.0
+
+
+def test_layouts_lay_rows_where_they_say(workload: Workload) -> None:
+    def keys(w: Workload) -> set[str]:
+        return {spec.keys for spec in w.operations.values()}
+
+    one, own, row, bucketed, in_order = (
+        applied(workload, (("layout", name),))
+        for name in ("one-partition", "own-partition", "one-row", "bucketed", "sorted")
+    )
+    assert one.tables[0].partitions == 1 and keys(one) == {"shared"}
+    assert own.tables[0].partitioned and keys(own) == {"own"}
+    assert row.keys.space == 1 and row.operations["insert"].rows == 1
+    assert bucketed.tables[0].partitions == 16 and keys(bucketed) == {"shared"}
+    assert not in_order.tables[0].partitioned and keys(in_order) == {"own"}
