@@ -1,10 +1,15 @@
-"""Committers on a real catalog: their JVM, Iceberg's JDBC catalog in a SQLite file, tables in a folder. PyIceberg makes and reads the tables."""
+"""Committers on a real catalog: their JVM, Iceberg's JDBC catalog in a SQLite file, tables in a folder.
+
+PyIceberg makes the tables and reads them.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -89,23 +94,29 @@ def installation() -> Installation:
     return ensure.ensure(confs=("spark", "sqlite"))
 
 
-@pytest.fixture
-def pool(installation: Installation, tmp_path: Path) -> Iterator[CommitterPool]:
-    started = CommitterPool(
+@contextlib.contextmanager
+def started(installation: Installation, folder: Path) -> Iterator[CommitterPool]:
+    pool = CommitterPool(
         "committers",
         run_id="test",
         java=installation.java,
         jars=[*installation.jars["spark"], *ensure.paths(installation, "sqlite")],
         files=engines.installed("committer"),
         environment=base_environment(),
-        folder=tmp_path / "committers",
-        log=tmp_path / "committers.log",
+        folder=folder / "committers",
+        log=folder / "committers.log",
     )
-    started.start()
+    pool.start()
     try:
-        yield started
+        yield pool
     finally:
-        started.kill()
+        pool.kill()
+
+
+@pytest.fixture(scope="module")
+def pool(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommitterPool]:
+    with started(installation, tmp_path_factory.mktemp("pool")) as found:
+        yield found
 
 
 @pytest.fixture
@@ -192,7 +203,7 @@ def test_a_refused_commit_is_tried_again(place: Place, own: bool) -> None:
 
     done = 0
     while not any(len(a["attempts"]) > 1 for a in answers) and done < 200:
-        together(*(lambda w=w, n=n: append(w, range(done + 5 * n, done + 5 * n + 5)) for n, w in enumerate(writers)))  # type: ignore[misc]
+        together(*(partial(append, w, range(done + 5 * n, done + 5 * n + 5)) for n, w in enumerate(writers)))
         done += 10
     assert all(a["ok"] for a in answers)
     retried = [a for a in answers if len(a["attempts"]) > 1]
@@ -211,8 +222,12 @@ def test_an_update_of_a_row_that_another_changed_is_invalid(place: Place) -> Non
     writers = [place.committer(), place.committer()]
     assert place.ask(writers[0], "insert", {"ids": [1]}, table)["ok"]
     answers: list[dict[str, Any]] = []
+
+    def increment(writer: Writer) -> None:
+        answers.append(place.ask(writer, "update-counter", {"ids": [1]}, table))
+
     for _ in range(60):
-        together(*(lambda w=w: answers.append(place.ask(w, "update-counter", {"ids": [1]}, table)) for w in writers))  # type: ignore[misc]
+        together(*(partial(increment, w) for w in writers))
         if any(not a["ok"] for a in answers):
             break
     failed = [a for a in answers if not a["ok"]]
@@ -223,18 +238,17 @@ def test_an_update_of_a_row_that_another_changed_is_invalid(place: Place) -> Non
 
 
 def test_retries_end(place: Place) -> None:
-    """A table whose file is locked out: every attempt fails, as often as the policy allows."""
+    """With no retries a refused append fails, and its row is not there."""
     table = place.table(TableSpec(name="t", partitioned=False))
     writers = [place.committer() for _ in range(4)]
     never = Backoff("none", Retries(num_retries=0))
     answers: list[dict[str, Any]] = []
+
+    def append(writer: Writer, i: int) -> None:
+        answers.append(place.ask(writer, "insert", {"ids": [i]}, table, never))
+
     for n in range(40):
-        together(
-            *(
-                lambda w=w, i=i: answers.append(place.ask(w, "insert", {"ids": [4 * n + i]}, table, never))
-                for i, w in enumerate(writers)
-            )  # type: ignore[misc]
-        )
+        together(*(partial(append, w, 4 * n + i) for i, w in enumerate(writers)))
         if any(not a["ok"] for a in answers):
             break
     failed = [a for a in answers if not a["ok"]]
@@ -253,7 +267,12 @@ def test_a_session_that_cannot_be_opened_is_said(place: Place) -> None:
     assert place.pool.alive()
 
 
-def test_a_client_that_hangs_up_in_an_operation_ends_the_process(place: Place) -> None:
+def test_a_client_that_hangs_up_in_an_operation_ends_the_process(installation: Installation, tmp_path: Path) -> None:
+    with started(installation, tmp_path) as pool, contextlib.closing(Place(tmp_path, pool)) as place:
+        hang_up(place)
+
+
+def hang_up(place: Place) -> None:
     table = place.table(TableSpec(name="t", partitioned=False))
     writers = [place.committer(), place.committer()]
     assert place.ask(writers[1], "insert", {"ids": [1]}, table)["ok"]
