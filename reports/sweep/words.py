@@ -191,7 +191,8 @@ def _one_commit(c: Comparison) -> Iterable[str]:
     m = merged(found)
     first, retry = m.phase("first", "whole"), m.phase("retry", "whole")
     if first is not None:
-        said = f"One commit, all points together: a first attempt takes {words.duration(first.median)} at the median from its refresh to the catalog's answer"
+        took = words.duration(first.median)
+        said = f"One commit, all points together: a first attempt takes {took} at the median from its refresh to the catalog's answer"
         if (data := m.phase("first", "data")) is not None and data.median:
             said += f", after {words.duration(data.median)} for data files"
         said += f" ({_phases(m, 'first')})."
