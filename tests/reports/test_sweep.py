@@ -148,6 +148,8 @@ def test_one_commit_is_taken_apart_into_first_attempts_and_retries_with_parents_
         "A retry takes 21 ms (refresh 3 ms, validate 1 ms, manifests 5 ms, metadata 4 ms, swap 8 ms) after a backoff of 9 ms"
         in said
     )
+    wasted = next(s for s in words.findings(sweep) if s.startswith("Wasted"))
+    assert "150 attempts in vain cost" in wasted and "aborted" not in wasted
     assert "A first attempt takes 19 ms if its client has read its parent before" in said
 
 
