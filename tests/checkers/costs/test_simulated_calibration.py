@@ -9,7 +9,7 @@ import pytest
 
 from checkers.costs.simulated import Demand, Length, Load, Measured, Operation, Service, calibrate, measured, recorded
 from checkers.costs.simulated.commits import simulated_run
-from checkers.costs.simulated.prediction import COMPARED, far, predictions
+from checkers.costs.simulated.prediction import COMPARED, Predictions, far, predictions
 from checkers.costs.simulated.service import PHASES, exponential_shape
 from checkers.evidence.history import Event, History
 from workloads.backoff import Backoff
@@ -39,6 +39,21 @@ def point(writers: int, service: Service = TRUTH, tables: int = 1) -> Measured:
 @pytest.fixture(scope="module")
 def few() -> Sequence[Measured]:
     return [point(n) for n in (1, 2, 8)]
+
+
+SLOW = replace(TRUTH, phases={**TRUTH.phases, "manifests": Demand(0.008, 0.3)})
+FURTHER = (Load(200, backoff=Backoff("exponential+jitter"), interval_s=0.05), (("writers", "200"),))
+
+
+@pytest.fixture(scope="module")
+def many(few: Sequence[Measured]) -> Sequence[Measured]:
+    """Points to calibrate on, points to predict, and one where manifests take longer."""
+    return [*few, point(30), point(50), point(30, SLOW)]
+
+
+@pytest.fixture(scope="module")
+def found(many: Sequence[Measured]) -> Predictions:
+    return predictions(many, [FURTHER], Service({}), commits=1000)
 
 
 # --- what a run recorded ----------------------------------------------------------------------------------------------
@@ -90,19 +105,17 @@ def test_a_history_says_latency_outcome_and_the_time_between_operations() -> Non
 # --- calibration ------------------------------------------------------------------------------------------------------
 
 
-def test_few_writers_tell_how_long_many_take(few: Sequence[Measured]) -> None:
-    found = predictions([*few, point(30), point(50)], [], Service({}))
+def test_few_writers_tell_how_long_many_take(many: Sequence[Measured], found: Predictions) -> None:
     assert found.calibrated_on == (0, 1, 2)
-    assert found.reasons == {}
-    for m, p in zip([*few, point(30), point(50)], found.points, strict=True):
+    for m, p in zip(many[:5], found.points[:5], strict=True):
         assert p.measured and p.varied == m.varied
         for key in COMPARED:
             if key in m.figures:
                 assert not far(key, p.figures[key], m.figures[key]), (p.varied, key)
 
 
-def test_cold_parents_and_retries_have_the_factors_that_they_had(few: Sequence[Measured]) -> None:
-    factors = calibrate(few, Service({})).service.factors
+def test_cold_parents_and_retries_have_the_factors_that_they_had(found: Predictions) -> None:
+    factors = found.calibrated.service.factors
     assert factors["refresh"]["cold"] == pytest.approx(2, rel=0.15)
     assert factors["refresh"]["retry"] == pytest.approx(2, rel=0.15)
     assert factors["manifests"]["retry"] == pytest.approx(0.5, rel=0.15)
@@ -126,11 +139,11 @@ def test_points_without_more_writers_than_cores_are_taken_for_the_worst_case() -
     assert "no point has more writers than the 2 cores" in found.notes[0]
 
 
-def test_a_machine_that_was_busy_with_something_else_is_noticed(few: Sequence[Measured]) -> None:
+def test_a_machine_that_was_busy_with_something_else_is_noticed(few: Sequence[Measured], found: Predictions) -> None:
     slow = {p: Demand(2 * d.cpu_s, 2 * d.wait_s) for p, d in TRUTH.phases.items()}
     disturbed = [point(1, replace(TRUTH, phases=slow)), *few[1:]]
     assert "something else than the writers slowed the machine down" in calibrate(disturbed, Service({})).notes[0]
-    assert calibrate(few, Service({})).notes == ()
+    assert found.calibrated.notes == ()
 
 
 def test_nothing_measured_is_an_error() -> None:
@@ -141,16 +154,12 @@ def test_nothing_measured_is_an_error() -> None:
 # --- prediction -------------------------------------------------------------------------------------------------------
 
 
-def test_a_point_where_something_else_slows_a_phase_down_has_a_reason(few: Sequence[Measured]) -> None:
-    slow = point(30, replace(TRUTH, phases={**TRUTH.phases, "manifests": Demand(0.008, 0.3)}))
-    found = predictions([*few, slow], [], Service({}))
-    assert set(found.reasons) == {3}
-    assert "for manifests" in found.reasons[3] and "makes it slower here" in found.reasons[3]
+def test_a_point_where_something_else_slows_a_phase_down_has_a_reason(found: Predictions) -> None:
+    assert set(found.reasons) == {5}
+    assert "for manifests" in found.reasons[5] and "makes it slower here" in found.reasons[5]
 
 
-def test_further_points_are_predicted_and_have_no_error(few: Sequence[Measured]) -> None:
-    further = (Load(200, backoff=Backoff("exponential+jitter"), interval_s=0.05), (("writers", "200"),))
-    found = predictions(few, [further], Service({}), commits=1000)
+def test_further_points_are_predicted_and_have_no_error(found: Predictions) -> None:
     last = found.points[-1]
     assert (last.varied, last.measured, last.error) == ((("writers", "200"),), False, {})
-    assert last.figures["aborted"] > found.points[-2].figures["aborted"]
+    assert last.figures["aborted"] > found.points[4].figures["aborted"]
