@@ -1,10 +1,11 @@
 """The outcome of two concurrent operations according to Iceberg's code: which validation, if any, aborts the one that commits second.
 
 The conflict matrix measures every pair and compares it with this prediction. X scans, then Y commits, then X tries to commit: it is
-refused (the pointer has moved), X refreshes, validates against what Y did, and commits at its second attempt, or aborts. Which validations run
+refused (the pointer has moved), X refreshes, validates against what Y did, and commits at its second attempt, or aborts. If Y commits before
+X's first refresh, the same validations find it there, and X commits at its first attempt, or aborts. Which validations run
 is in ``SparkWrite``, ``SparkPositionDeltaWrite`` and the actions; what each of them checks is in ``MergingSnapshotProducer`` and
 its subclasses (Iceberg 1.11 and 1.12). What another engine than Spark validates is a fact of that engine
-(``workloads.engines.engine.Commit``). The three files of the table are those of :data:`FILES`.
+(``workloads.engines.engine.Commit``). The files of the table are those of :attr:`Cell.files`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """``icequake matrix``: the conflict matrix, measured. The second operation commits while the first is held before its commit.
 
 Every cell (``checkers.conflicts.predicted``) has its own table. The first operation scans and writes its files; its commit is held
-until the second has committed, then released. One run measures several cells, two runs go on at the same time, and all checkers
-judge every run. The outcome of each cell is appended to ``cells.jsonl`` once its run is judged, so a matrix that was stopped
-continues where it was.
+until the second has committed, then released. In some cells its refresh is held instead, the load of the table before its first check.
+One run measures several cells, two runs go on at the same time, and all checkers judge every run. The outcome of each cell is appended to
+``cells.jsonl`` once its run is judged, so a matrix that was stopped continues where it was.
 
 The engine matrix measures the same of operations of several engines. One run then has two writers of each engine, the one for first
 operations, the other for second ones, so that cells of other engines go on meanwhile; its runs are kept, with their pages.
