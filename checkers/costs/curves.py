@@ -53,12 +53,14 @@ class Predicted:
         figures: key of a figure → its value, in the figure's unit.
         measured: whether runs measured the same point.
         error: key of a figure → (predicted - measured) / measured; without those that were not measured, or measured as 0.
+        reason: why it is far from what was measured; empty if it is near, or was not measured.
     """
 
     varied: Varied
     figures: Mapping[str, float]
     measured: bool
     error: Mapping[str, float]
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

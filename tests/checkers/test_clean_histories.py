@@ -24,6 +24,7 @@ from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results
 from checkers.replay.walk import Replay
 from checkers.selftest.lostswaps import as_seen
+from tests.support.amount import many
 from tests.support.judging import UNREDUCED
 from tests.support.simulator import ALTERING, MIX, WITH_EQUALITY, simulate
 from workloads.operations.kinds import KINDS
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 Level = Literal["serializable", "snapshot"]
 LEVELS: tuple[Level, ...] = ("serializable", "snapshot")
-RUNS = 1000
+RUNS = many(500)
 BATCHES = 10
 
 

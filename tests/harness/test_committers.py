@@ -44,7 +44,9 @@ class Place:
 
     def table(self, spec: TableSpec, **properties: str) -> TableSpec:
         self.catalog.create_table(
-            f"ns.{spec.name}", COLUMNS, properties={"format-version": "2", "commit.retry.num-retries": "0", **properties}
+            f"ns.{spec.name}",
+            COLUMNS,
+            properties={"format-version": "2", "commit.retry.num-retries": "0", **properties},
         )
         return spec
 
@@ -60,7 +62,9 @@ class Place:
         self._writers.append(writer)
         return writer
 
-    def ask(self, writer: Writer, f: str, value: dict[str, Any], table: TableSpec, backoff: Backoff = NOW) -> dict[str, Any]:
+    def ask(
+        self, writer: Writer, f: str, value: dict[str, Any], table: TableSpec, backoff: Backoff = NOW
+    ) -> dict[str, Any]:
         n = self._counts[writer] = self._counts.get(writer, -1) + 1
         op = f"{writer.name}-{n}"
         request = Committer().request(op, f, value, table, ("ns", table.name), backoff, Random(op))
@@ -174,7 +178,10 @@ def test_nothing_to_change_is_no_commit(place: Place) -> None:
 @pytest.mark.parametrize("own", [False, True])
 def test_a_refused_commit_is_tried_again(place: Place, own: bool) -> None:
     """Two committers append to one table at the same time, until one of them was refused; every row is there once."""
-    table = place.table(TableSpec(name="t", partitioned=False), **({"commit.retry.num-retries": "100", "commit.retry.min-wait-ms": "1"} if own else {}))
+    table = place.table(
+        TableSpec(name="t", partitioned=False),
+        **({"commit.retry.num-retries": "100", "commit.retry.min-wait-ms": "1"} if own else {}),
+    )
     writers = [place.committer(), place.committer()]
     backoff = Backoff() if own else NOW
     answers: list[dict[str, Any]] = []
@@ -223,7 +230,10 @@ def test_retries_end(place: Place) -> None:
     answers: list[dict[str, Any]] = []
     for n in range(40):
         together(
-            *(lambda w=w, i=i: answers.append(place.ask(w, "insert", {"ids": [4 * n + i]}, table, never)) for i, w in enumerate(writers))  # type: ignore[misc]
+            *(
+                lambda w=w, i=i: answers.append(place.ask(w, "insert", {"ids": [4 * n + i]}, table, never))
+                for i, w in enumerate(writers)
+            )  # type: ignore[misc]
         )
         if any(not a["ok"] for a in answers):
             break

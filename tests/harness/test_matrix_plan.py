@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -151,6 +153,18 @@ def test_the_page_of_the_matrix_says_how_many_cells_there_are() -> None:
         "granularity": sum(c.granularity != "file" for c in further),
     }
     for dimension, number in numbers.items():
-        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{dimension}` |"))
+        (row,) = (x for x in page.splitlines() if x.startswith(f"| `{dimension}` |") and x.count("|") == 5)
         assert re.match(rf"{number}\b", row.split("|")[4].strip()), row
     assert f"**{len(plan.default()):,} cells**" in page and f"{len(list(predicted.cells())):,}" in page
+
+
+def test_the_commands_of_the_page_select_as_many_cells_as_it_says() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^(icequake matrix .*--into store/matrix) +(\d+)$", page, re.MULTILINE)
+    found: set[Cell] = set()
+    for command, number in commands:
+        words = shlex.split(command)
+        cells = chosen([value for option, value in pairwise(words) if option == "--only"]).cells()
+        assert len(cells) == int(number), command
+        found |= {*cells}
+    assert found == {*plan.further()}

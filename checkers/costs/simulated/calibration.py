@@ -37,7 +37,7 @@ from checkers.costs.simulated.commits import simulated_run
 from checkers.costs.simulated.load import Length
 from checkers.costs.simulated.measured import Measured, measured
 from checkers.costs.simulated.mva import network
-from checkers.costs.simulated.service import COLD, HOT, PHASES, RETRY, SORTED, Demand, Service, shape
+from checkers.costs.simulated.service import BETWEEN, COLD, HOT, PHASES, RETRY, SORTED, Demand, Service, shape
 
 ENOUGH = 20
 """Samples of each of two sorts of attempts at a point that their ratio needs."""
@@ -55,9 +55,13 @@ STARTS = (0.1, 0.5, 0.9)
 """Shares of computing to begin with; the best result counts."""
 QUEUED = ("swap",)
 """Phases that may have a part in the catalog's queue."""
+NOISE = 0.05
+"""Relative error of a mean of very many times; the standard error of a mean of few adds to it."""
 TRUST = 0.1
 """How much the share of computing of all phases together counts for each: as much as one point whose times are known to 0.1 of the spread
 of shares."""
+DISTURBED = 1.15
+"""An operation that takes longer by this factor with fewer writers was slowed down by something else."""
 SIMPLER = 1.25
 """A part of a demand must make the squared error smaller by this factor to count."""
 
@@ -111,7 +115,24 @@ def calibrate(points: Sequence[Measured], like: Service) -> Calibrated:
         corrected = [{p: t / known[p] for p, t in by.items()} for by, known in zip(times, bias, strict=True)]
         service = _best(points, corrected, service)
     final = [{p: t / known[p] for p, t in by.items()} for by, known in zip(times, bias, strict=True)]
-    return Calibrated(service, _errors(points, final, service))
+    return Calibrated(service, _errors(points, final, service), tuple(_disturbed(points, times)))
+
+
+def _disturbed(points: Sequence[Measured], times: Sequence[Mapping[str, float]]) -> Iterator[str]:
+    """A sentence if attempts got much shorter with more writers, which no number of writers explains."""
+    attempts = sorted(
+        (m.load.writers, sum(t for p, t in by.items() if p != BETWEEN)) for m, by in zip(points, times, strict=True)
+    )
+    for n, (writers, took) in enumerate(attempts):
+        quicker = min(attempts[n + 1 :], key=lambda a: a[1], default=None)
+        if quicker is not None and quicker[0] > writers and quicker[1] * DISTURBED < took:
+            few = f"{writers} {'writer' if writers == 1 else 'writers'}"
+            yield (
+                f"an operation with one attempt took {took:.0f} ms with {few} and {quicker[1]:.0f} ms with {quicker[0]}: "
+                "something else than the writers slowed the machine down (other programs, a JVM that is not warm yet), "
+                "so predictions are as uncertain as that"
+            )
+            return
 
 
 def _times(m: Measured, like: Service) -> dict[str, float]:
@@ -119,13 +140,24 @@ def _times(m: Measured, like: Service) -> dict[str, float]:
     return {p: t for p in PHASES if (t := m.mean_ms(p, like.factors.get(p, {})))}
 
 
+def _weights(m: Measured, like: Service) -> dict[str, float]:
+    """Phase → the weight of its mean, 1 at most: less if it is the mean of few times that vary."""
+    out = {}
+    for p in PHASES:
+        found = m.as_if_hot(p, like.factors.get(p, {}))
+        if mean := _mean(found):
+            variance = sum((t - mean) ** 2 for t in found) / max(1, len(found) - 1) / mean**2 if len(found) > 1 else 1.0
+            out[p] = NOISE / math.sqrt(NOISE**2 + variance / len(found))
+    return out
+
+
 def _seen(m: Measured, service: Service) -> dict[str, float]:
     """The same of simulated runs of that point."""
     found: dict[str, list[float]] = {}
     for seed in SEEDS:
         length = m.length or Length(operations=STEADY * m.load.writers)
-        _, operations = simulated_run(m.load, service, seed, length)
-        for p, t in _times(measured(m.load, operations, {}), service).items():
+        _, ended = simulated_run(m.load, service, seed, length)
+        for p, t in _times(measured(m.load, [e.operation for e in ended], {}), service).items():
             found.setdefault(p, []).append(t)
     return {p: _mean(t) for p, t in found.items()}
 
@@ -139,6 +171,7 @@ def _fit(points: Sequence[Measured], times: Sequence[Mapping[str, float]], like:
     """From a first guess of the share of computing."""
     least = [t for _, t in sorted(zip(points, times, strict=True), key=lambda mt: mt[0].load.writers)]
     phases = [p for p in PHASES if any(p in t for t in times)]
+    weights = [_weights(m, like) for m in points]
     demands: dict[str, Demand] = {}
     for p in phases:
         alone = next(t[p] for t in least if p in t) / 1000
@@ -148,12 +181,14 @@ def _fit(points: Sequence[Measured], times: Sequence[Mapping[str, float]], like:
         damping = 0.5 if n < ROUNDS // 2 else 0.1
         change = 0.0
         together = [
-            (s, k, sum(t.values()) / 1000) for (s, k), t in zip(found, times, strict=True) if len(t) == len(phases)
+            (s, k, sum(t.values()) / 1000, min(w.values()))
+            for (s, k), t, w in zip(found, times, weights, strict=True)
+            if len(t) == len(phases)
         ]
         cpu, wait, _ = _least_squares(together, False) if together else (1.0, 1.0, 0.0)
         usual = cpu / (cpu + wait)
         for p in phases:
-            rows = [(s, k, t[p] / 1000) for (s, k), t in zip(found, times, strict=True) if p in t]
+            rows = [(s, k, t[p] / 1000, w[p]) for (s, k), t, w in zip(found, times, weights, strict=True) if p in t]
             best, old = _least_squares(rows, p in QUEUED, usual), demands[p]
             demands[p] = Demand(*((1 - damping) * a + damping * b for a, b in zip(_parts(old), best, strict=True)))
             change = max(change, *(abs(a - b) for a, b in zip(_parts(old), _parts(demands[p]), strict=True)))
@@ -195,15 +230,15 @@ def _stretches(m: Measured, demands: Mapping[str, Demand], like: Service) -> tup
 
 
 def _least_squares(
-    rows: Sequence[tuple[float, float, float]], queued: bool, usual: float | None = None
+    rows: Sequence[tuple[float, float, float, float]], queued: bool, usual: float | None = None
 ) -> tuple[float, float, float]:
-    """The demands (cpu, wait, catalog), none negative, that fit (σ, κ, time) with the least squared relative error.
+    """The demands (cpu, wait, catalog), none negative, that fit (σ, κ, time, weight) with the least squared relative error.
 
     ``usual``: the share of computing that a phase is expected to have, if the rows do not tell better (:data:`TRUST`).
     """
-    full = [(s / t, 1 / t, k / t, 1.0) for s, k, t in rows]
+    full = [(w * s / t, w / t, w * k / t, w) for s, k, t, w in rows]
     if usual is not None:
-        scale = TRUST / _mean([t for _, _, t in rows])
+        scale = TRUST / _mean([t for _, _, t, _ in rows])
         full.append(((1 - usual) * scale, -usual * scale, -usual * scale, 0.0))
     best, least = (0.0, 0.0, 0.0), inf
     for parts in ((1,), (0,), (0, 1), *(((2,), (1, 2), (0, 2), (0, 1, 2)) if queued else ())):

@@ -73,16 +73,23 @@ def simulate(
     return simulation.steady(max(commits, load.writers)) if length is None else simulation.whole()
 
 
-def simulated_run(load: Load, service: Service, seed: int, length: Length) -> tuple[Simulated, list[Operation]]:
-    """The simulation of a run, and what a history would record of its operations."""
+def simulated_run(load: Load, service: Service, seed: int, length: Length) -> tuple[Simulated, list[Ended]]:
+    """The simulation of a run, and its operations in the order in which they ended."""
     simulation = _Simulation(load, service, seed, length)
     found = simulation.whole()
-    return found, [Operation((d.end - d.start) * 1000, d.outcome == "ok", d.recorded) for d in simulation.done]
+    return found, simulation.done
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    """An operation that ended: times in s; ``retries`` is the number of refused swaps."""
+class Ended:
+    """An operation that ended.
+
+    Attributes:
+        start: seconds, as ``end``.
+        outcome: ``ok``, ``exhausted``: its retries are used up, or ``invalid``: validation refused it.
+        retries: refused swaps.
+        recorded: its attempts as a history would record them (:mod:`checkers.costs.attempts`), without requests and bytes.
+    """
 
     writer: int
     start: float
@@ -91,6 +98,11 @@ class _Done:
     attempts: int
     retries: int
     recorded: list[dict[str, Any]]
+
+    @property
+    def operation(self) -> Operation:
+        """As a run would have recorded it."""
+        return Operation((self.end - self.start) * 1000, self.outcome == "ok", self.recorded)
 
 
 @dataclass(slots=True)
@@ -106,7 +118,7 @@ class _Simulation:
     length: Length | None
     machine: Machine = field(init=False)
     rng: Random = field(init=False)
-    done: list[_Done] = field(default_factory=list)
+    done: list[Ended] = field(default_factory=list)
     first: list[tuple[float, float]] = field(default_factory=list)
     again: list[tuple[float, float]] = field(default_factory=list)
     spent: dict[str, list[tuple[float, float]]] = field(init=False)
@@ -179,13 +191,14 @@ class _Simulation:
                     yield from self._timed("validate", self._work("validate", sort), one)
                 between, scanned = read[0] - scanned, read[0]
                 if between and self.rng.random() < load.conflicts.refuses(load.isolation, between):
-                    outcome = "invalid"
+                    outcome = one["outcome"] = "invalid"
                     break
                 for phase in written:
                     yield from self._timed(phase, self._work(phase, sort), one)
                 won: list[int] = []
                 yield from self._timed("swap", self._swap(table, trip, read[0], catalog, connections, won), one)
                 (self.first if attempt == 1 else self.again).append((machine.now, (machine.now - begin) * 1000))
+                one["outcome"] = "committed" if won else "refused"
                 if won:
                     known = won[0]
                     outcome = "ok"
@@ -196,7 +209,7 @@ class _Simulation:
                     break
                 wait = load.backoff.wait(attempt, wait, self.rng)
                 yield DELAY, wait
-            self.done.append(_Done(writer, start, machine.now, outcome, attempt, retries, recorded))
+            self.done.append(Ended(writer, start, machine.now, outcome, attempt, retries, recorded))
             if BETWEEN in present:
                 yield from self._timed(BETWEEN, self._work(BETWEEN))
             # A process that needs no time at all would never let the others go on.

@@ -30,8 +30,10 @@ TRUTH = Service(
 
 def point(writers: int, service: Service = TRUTH, tables: int = 1) -> Measured:
     load = Load(writers, tables, interval_s=0.05)
-    found, operations = simulated_run(load, service, 7, LENGTH)
-    return measured(load, operations, found.figures, length=LENGTH, varied=(("writers", str(writers)),))
+    found, ended = simulated_run(load, service, 7, LENGTH)
+    return measured(
+        load, [e.operation for e in ended], found.figures, length=LENGTH, varied=(("writers", str(writers)),)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +124,13 @@ def test_points_without_more_writers_than_cores_are_taken_for_the_worst_case() -
     found = calibrate([point(1), point(2)], Service({}))
     assert all(d.wait_s == 0 for d in found.service.phases.values())
     assert "no point has more writers than the 2 cores" in found.notes[0]
+
+
+def test_a_machine_that_was_busy_with_something_else_is_noticed(few: Sequence[Measured]) -> None:
+    slow = {p: Demand(2 * d.cpu_s, 2 * d.wait_s) for p, d in TRUTH.phases.items()}
+    disturbed = [point(1, replace(TRUTH, phases=slow)), *few[1:]]
+    assert "something else than the writers slowed the machine down" in calibrate(disturbed, Service({})).notes[0]
+    assert calibrate(few, Service({})).notes == ()
 
 
 def test_nothing_measured_is_an_error() -> None:
