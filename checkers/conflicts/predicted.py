@@ -10,7 +10,7 @@ its subclasses (Iceberg 1.11 and 1.12). What another engine than Spark validates
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from workloads.engines.engine import Commit, Rule, Writes
@@ -23,6 +23,9 @@ PARTITIONS = 2
 
 Mode = Literal["copy-on-write", "merge-on-read"]
 Isolation = Literal["serializable", "snapshot"]
+Compares = Literal["requirements", "location"]
+"""What a catalog compares before it swaps a table's pointer: the requirements that a client of the REST protocol sends with its changes, or
+the location of the metadata that the client has read."""
 Placement = Literal["same row", "same file", "same partition", "other partition"]
 PLACEMENTS: dict[Placement, int] = {"same row": 0, "same file": 2, "same partition": 4, "other partition": 9}
 """Placement of Y's key relative to X's, which is 0 → Y's key."""
@@ -41,7 +44,22 @@ KINDS = (
 )
 EQUALITY = ("equality-delete", "equality-upsert")
 """Kinds that write equality deletes, which Spark's SQL does not. They are measured on request only."""
-EVERYWHERE = frozenset({"rewrite-data-files", "rewrite-manifests"})
+VALIDATED = "-validated"
+"""Ends the name of an overwrite that asks Iceberg to validate, at the level of the table (option ``validated``)."""
+OVERWRITES = ("overwrite-partitions", "overwrite-where")
+"""Kinds that replace all rows of a partition."""
+OVERWRITING = (*OVERWRITES, *(f"{kind}{VALIDATED}" for kind in OVERWRITES))
+BY_EXPRESSION = ("update-counter-by-expression", "delete-by-expression")
+"""Kinds with a condition that Iceberg does not get, so that its filter is true."""
+COLUMNS = ("add-column", "widen-column", "rename-column", "drop-column")
+"""Kinds that change the schema and make no snapshot. The key says the column."""
+POSITION_DELETES = "rewrite-position-delete-files"
+"""Measured on version 2 merge-on-read, where each of the three files then has a position delete file: on version 3 it has nothing to do."""
+COMPACTIONS = ("rewrite-data-files", "rewrite-data-files-sort", "rewrite-data-files-zorder")
+ON_REQUEST = (*EQUALITY, *OVERWRITING, *BY_EXPRESSION, "delete-where", *COLUMNS, *COMPACTIONS[1:], POSITION_DELETES)
+"""Kinds that are measured on request only, because each doubles the number of pairs."""
+DELETES = ("delete", "delete-by-expression", "delete-where")
+EVERYWHERE = frozenset({*COMPACTIONS, "rewrite-manifests", POSITION_DELETES})
 """Kinds that affect the whole table, so that their key is irrelevant."""
 
 CONFLICTING_FILES = "Found conflicting files that can contain records matching"
@@ -53,6 +71,9 @@ MISSING_DATA = "Cannot commit, missing data files"
 CONFLICTING_DELETES = "Found new conflicting delete files that can apply to records matching"
 CONCURRENT_DV = "Found concurrently added DV for"
 MISSING_MANIFEST = "Deleted manifest"
+DELETED_FILES = "Found conflicting deleted files that can"
+REFRESH = "Table metadata refresh is required"
+"""``UpdateSchema`` keeps the base with which it was made, and its transaction takes no other one at a second attempt."""
 
 SOURCES = {
     CONFLICTING_FILES: "MergingSnapshotProducer.validateAddedDataFiles",
@@ -63,15 +84,19 @@ SOURCES = {
     CONFLICTING_DELETES: "MergingSnapshotProducer.validateNoNewDeleteFiles",
     CONCURRENT_DV: "MergingSnapshotProducer.validateAddedDVs",
     MISSING_MANIFEST: "BaseRewriteManifests.validateDeletedManifests",
+    DELETED_FILES: "MergingSnapshotProducer.validateDeletedDataFiles",
+    REFRESH: "BaseTransaction.TransactionTableOperations.commit",
 }
 """Beginning of a message → the method of Iceberg's core that says it."""
 RETRIES = "SnapshotProducer.commit"
 """What commits again if no validation fails."""
+REQUIREMENTS = "UpdateRequirements.forUpdateTable"
+"""What a REST catalog is asked to compare: main for a snapshot; the schema and the last column for a schema change. Nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One measurement of the matrix. The engines are those of X and Y."""
+    """One measurement of the matrix. The engines are those of X and Y. ``compares`` is told of cells with a schema change only."""
 
     first: str
     second: str
@@ -81,30 +106,50 @@ class Cell:
     placement: Placement
     first_engine: str = SPARK
     second_engine: str = SPARK
+    compares: Compares = "requirements"
 
     @property
     def name(self) -> str:
         """Unique, short."""
         both = ((self.first_engine, self.first), (self.second_engine, self.second))
         said = (kind if engine == SPARK else f"{engine} {kind}" for engine, kind in both)
-        return "/".join((*said, self.mode, f"v{self.format_version}", self.isolation, self.placement))
+        how = () if self.compares == "requirements" else (f"the catalog compares the {self.compares}",)
+        return "/".join((*said, self.mode, f"v{self.format_version}", self.isolation, self.placement, *how))
+
+    @property
+    def has_deletes(self) -> bool:
+        """Whether each of its three files has a position delete file before the operations begin: of keys 2, 6 and 11, in this order."""
+        return POSITION_DELETES in (self.first, self.second)
 
 
-def cells(kinds: tuple[str, ...] = KINDS) -> Iterator[Cell]:
-    """Every ordered pair of kinds in every table; for two kinds that affect the whole table, one placement suffices."""
+def placements(first: str, second: str) -> list[Placement]:
+    """The placements that differ for a pair. Of two schema changes: the same column, another one."""
+    every = list(PLACEMENTS)
+    changes = {first, second} & {*COLUMNS}
+    if {first, second} <= {*COLUMNS}:
+        return [every[0], every[-1]]
+    return every[:1] if changes or {first, second} <= EVERYWHERE else every
+
+
+def cells(kinds: tuple[str, ...] = KINDS, compares: Compares = "requirements") -> Iterator[Cell]:
+    """Every ordered pair of kinds in every table.
+
+    Args:
+        compares: what the catalog compares when it swaps the pointer.
+    """
     modes: tuple[Mode, ...] = ("copy-on-write", "merge-on-read")
     levels: tuple[Isolation, ...] = ("serializable", "snapshot")
     versions: tuple[Literal[2, 3], ...] = (2, 3)
     for first in kinds:
         for second in kinds:
-            placements = list(PLACEMENTS)
-            if first in EVERYWHERE and second in EVERYWHERE:
-                placements = placements[:1]
+            asks = compares if {first, second} & {*COLUMNS} else "requirements"
             for mode in modes:
                 for version in versions:
+                    if POSITION_DELETES in (first, second) and (mode, version) != ("merge-on-read", 2):
+                        continue
                     for isolation in levels:
-                        for placement in placements:
-                            yield Cell(first, second, mode, version, isolation, placement)
+                        for placement in placements(first, second):
+                            yield Cell(first, second, mode, version, isolation, placement, compares=asks)
 
 
 ENGINE_KINDS = ("insert", "update-counter", "upsert", "delete", "rewrite-data-files")
@@ -165,6 +210,7 @@ class Effect:
         removed: names of data files that it removes.
         deletes: names of data files that it adds position deletes (v3: deletion vectors) for.
         equality: keys in the equality delete file that it adds.
+        merged: names of data files whose older position delete files it removes, of a cell that has such files.
     """
 
     operation: str
@@ -172,6 +218,7 @@ class Effect:
     removed: frozenset[str] = frozenset()
     deletes: frozenset[str] = frozenset()
     equality: tuple[int, ...] = ()
+    merged: frozenset[str] = frozenset()
 
 
 def _file(key: int) -> str | None:
@@ -190,8 +237,26 @@ def _range(ids: tuple[int, ...]) -> tuple[int, int]:
     return min(ids), max(ids)
 
 
-def effect(kind: str, key: int, writes: Writes) -> Effect:
-    """What ``kind`` on ``key`` does to the files of a fresh table, if its engine writes changes in this way."""
+def effect(kind: str, key: int, writes: Writes, has_deletes: bool = False) -> Effect:
+    """What ``kind`` on ``key`` does to the files of a fresh table, if its engine writes changes in this way.
+
+    Args:
+        has_deletes: whether each file has a position delete file (:attr:`Cell.has_deletes`).
+    """
+    done = _effect(kind.removesuffix(VALIDATED), key, writes)
+    if not has_deletes:
+        return done
+    if (
+        kind in COMPACTIONS
+    ):  # its files have the data sequence number of its base, as the last delete file: the others apply to nothing
+        return replace(done, merged=frozenset({"A", "B"}))
+    if kind == POSITION_DELETES:
+        return replace(done, merged=frozenset(FILES))
+    # Spark writes one delete file for each data file, with the positions of the older one; who takes a partition takes its delete files.
+    return replace(done, merged=done.deletes | done.removed)
+
+
+def _effect(kind: str, key: int, writes: Writes) -> Effect:
     name = _file(key)
     if kind == "equality-delete":
         return Effect("delete", equality=(key,))
@@ -200,24 +265,34 @@ def effect(kind: str, key: int, writes: Writes) -> Effect:
     in_partition = frozenset(n for n, ids in FILES.items() if ids[0] % PARTITIONS == key % PARTITIONS)
     if kind == "delete-partition":
         return Effect("delete", removed=in_partition)
-    if kind == "rewrite-data-files":
+    if kind in OVERWRITES:
+        return Effect("overwrite", ((key, key),), in_partition)
+    if kind in COMPACTIONS:
         return Effect("replace", ((0, 6), (9, 11)), frozenset(FILES))
-    if kind == "rewrite-manifests":
+    if kind in ("rewrite-manifests", POSITION_DELETES):
         return Effect("replace")
+    if kind in COLUMNS:
+        return Effect("none")
+    if (
+        kind == "delete-where"
+    ):  # all counters are 0: it selects the whole partition, and Iceberg gets the partition only
+        if writes == "position deletes":
+            return Effect("delete", deletes=in_partition)
+        return Effect("delete", removed=in_partition)
     if kind == "insert" or name is None:
         return Effect("append", ((key, key),))
     if kind == "merge-insert":
         return Effect("append")
     rest = tuple(k for k in FILES[name] if k != key)
     if writes == "equality deletes":
-        if kind == "delete":
+        if kind in DELETES:
             return Effect("delete", equality=(key,))
         return Effect("overwrite", ((key, key),), equality=(key,))
     if writes == "position deletes":
-        if kind == "delete":
+        if kind in DELETES:
             return Effect("delete", deletes=frozenset({name}))
         return Effect("overwrite", ((key, key),), deletes=frozenset({name}))
-    left = rest if kind == "delete" else FILES[name]
+    left = rest if kind in DELETES else FILES[name]
     return Effect("overwrite", (_range(left),), frozenset({name}))
 
 
@@ -233,12 +308,13 @@ class Prediction:
     """The predicted outcome of X.
 
     Attributes:
-        outcome: ``retried`` (committed at a later attempt), ``aborted``, or ``open``: an engine's file does not say how it commits.
+        outcome: ``committed`` (at the first attempt), ``retried`` (at a later one), ``aborted``, or ``open``: an engine's file does not say
+            how it commits.
         reasons: possible words of the error message.
         source: class and method, or function, of the engine's code that decides it.
     """
 
-    outcome: Literal["retried", "aborted", "open"] = "retried"
+    outcome: Literal["committed", "retried", "aborted", "open"] = "retried"
     reasons: list[str] = field(default_factory=list)
     source: str = ""
 
@@ -250,15 +326,33 @@ def predict(cell: Cell) -> Prediction:
     theirs = _commit(cell.second_engine, cell.second, cell.mode)
     if mine is None or theirs is None:
         return Prediction("open")
-    done = effect(cell.second, y, theirs.writes)
+    if {cell.first, cell.second} & {*COLUMNS}:
+        return _with_schema_change(cell)
+    done = effect(cell.second, y, theirs.writes, cell.has_deletes)
     if cell.first_engine == SPARK:
-        reasons = list(_reasons(cell, x, effect(cell.first, x, mine.writes), done))
+        reasons = list(_reasons(cell, x, effect(cell.first, x, mine.writes, cell.has_deletes), done))
         source = "; ".join(dict.fromkeys(SOURCES[r] for r in reasons)) or RETRIES
     else:
         rules = _broken(cell, x, effect(cell.first, x, mine.writes), done)
         reasons = [words for rule, words in mine.validates.items() if rule in rules]
         source = mine.source
     return Prediction("aborted" if reasons or not mine.retries else "retried", reasons, source)
+
+
+def _with_schema_change(cell: Cell) -> Prediction:
+    """A pair of which one or both change the schema.
+
+    A REST catalog compares main for a snapshot and the schema for a schema change: the one does not hinder the other. Elsewhere every commit
+    refuses the next one, and a refused schema change is not made again.
+    """
+    both = {cell.first, cell.second} <= {*COLUMNS}
+    if cell.compares == "requirements" and not both:
+        return Prediction("committed", source=REQUIREMENTS)
+    return Prediction("aborted", [REFRESH], SOURCES[REFRESH]) if cell.first in COLUMNS else Prediction(source=RETRIES)
+
+
+def _same_partition(key: int, bounds: tuple[int, int]) -> bool:
+    return bounds[0] % PARTITIONS == key % PARTITIONS
 
 
 def _between(key: int, low: int, high: int) -> bool:
@@ -281,36 +375,62 @@ def _broken(cell: Cell, key: int, mine: Effect, y: Effect) -> set[Rule]:
     return {rule for rule, broken in found.items() if broken}
 
 
+def _parts(keys: tuple[int, ...]) -> set[int]:
+    return {k % PARTITIONS for k in keys}
+
+
 def _reasons(cell: Cell, key: int, mine: Effect, y: Effect) -> Iterator[str]:
     """Why Spark's X aborts."""
     kind = cell.first
-    if kind in ("insert", "merge-insert", "delete-partition", *EQUALITY):
-        return  # a blind append; a metadata delete and an equality delete are evaluated on the base of each attempt
+    if kind in ("insert", "merge-insert", "delete-partition", *EQUALITY, *OVERWRITES):
+        return  # a blind append; a metadata delete, an equality delete, an overwrite are evaluated on the base of each attempt
+    if kind in OVERWRITING:
+        added = y.operation in ("append", "overwrite") and any(_same_partition(key, bounds) for bounds in y.added)
+        if cell.isolation == "serializable" and added:
+            yield CONFLICTING_FILES
+        if any(_same_partition(key, FILES[name]) for name in y.removed):
+            yield DELETED_FILES
+        if any(_same_partition(key, FILES[name]) for name in y.deletes) or key % PARTITIONS in _parts(y.equality):
+            yield CONFLICTING_DELETES
+        return
+    if kind == POSITION_DELETES:
+        if mine.merged & y.merged:
+            yield MISSING_TO_DELETE
+        return
     if kind == "rewrite-manifests":
         if y.removed or cell.second == "rewrite-manifests":
             yield MISSING_MANIFEST  # Y wrote the manifests of these files anew
         return
-    if kind == "rewrite-data-files":
+    if kind in COMPACTIONS:
         if mine.removed & y.removed:
             yield MISSING_TO_DELETE
         if mine.removed & y.deletes:
             yield NEW_POSITION_DELETE
         return
-    # A MERGE's join condition is no filter of its scan: everything may match. A key's column is no partition's.
-    matches = [_between(key, *bounds) for bounds in y.added] if kind != "merge-upsert" else [True for _ in y.added]
+    # A MERGE's join condition is no filter of its scan, nor is an expression that Iceberg does not know: everything may match. A key's
+    # column is no partition's.
+    unfiltered = kind == "merge-upsert" or kind in BY_EXPRESSION
+    matches = [
+        unfiltered or (_same_partition(key, bounds) if kind == "delete-where" else _between(key, *bounds))
+        for bounds in y.added
+    ]
     if cell.isolation == "serializable" and y.operation in ("append", "overwrite") and any(matches):
         yield CONFLICTING_FILES
     # The bounds of an equality delete file are those of its keys: a filter by key leaves out the files of other keys.
-    seen = bool(y.equality) and (kind == "merge-upsert" or key in y.equality)
+    seen = bool(y.equality) and (unfiltered or key in y.equality)
+    if kind == "delete-where":
+        seen = key % PARTITIONS in _parts(y.equality)
     if cell.mode == "copy-on-write":
         if mine.removed & y.removed:
             yield MISSING_TO_DELETE
         if mine.removed & y.deletes or (seen and any(_may_have(name, k) for name in mine.removed for k in y.equality)):
             yield NEW_DELETE
         return
-    if mine.deletes & y.removed and (kind != "delete" or y.operation in ("overwrite", "replace")):
+    if mine.deletes & y.removed and (kind not in DELETES or y.operation in ("overwrite", "replace")):
         yield MISSING_DATA
-    if kind != "delete" and (y.deletes or seen):
+    if kind not in DELETES and mine.merged & y.merged:
+        yield MISSING_TO_DELETE
+    if kind not in DELETES and (y.deletes or seen):
         yield CONFLICTING_DELETES  # position deletes have no bounds of the key: all of them may apply
     if cell.format_version == 3 and mine.deletes & y.deletes:
         yield CONCURRENT_DV

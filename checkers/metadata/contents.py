@@ -208,6 +208,7 @@ class Contents(Judging):
     def _lost_columns(self, step: Step, before: Metadata) -> bool:
         columns = _columns(step.after.raw)
         lost = [name for id, name in _columns(before.raw).items() if id not in columns]
+        lost = [name for name in lost if name not in self.by.dropped(step)]
         if not columns or not lost or self.by.taken_away(step, "schema"):
             return True
         self.vanished(
