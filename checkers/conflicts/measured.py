@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from checkers.conflicts import predicted
 from checkers.conflicts.predicted import Cell
-from workloads.engines.engines import SPARK
 
 FORMAT = 1
 
@@ -80,9 +79,8 @@ class Measured:
     def to_json(self) -> dict[str, Any]:
         """For ``cells.jsonl``."""
         said = predicted.predict(self.cell)
-        other = ("first_engine", "second_engine")
         return {
-            "cell": {k: v for k, v in asdict(self.cell).items() if k not in other or v != SPARK},
+            "cell": {f.name: v for f in fields(Cell) if (v := getattr(self.cell, f.name)) != f.default},
             **self.verdict,
             "held": self.held,
             "predicted": {"outcome": said.outcome, "reasons": said.reasons, "source": said.source},

@@ -164,7 +164,8 @@ def matrix(
         if kind not in known:
             raise BadArgument(f"--only {kind}: {unknown('operation', kind, known)}")
     kinds = tuple(k for k in known if k in (only or default))
-    cells = list(predicted.engine_cells(engines, kinds) if engines else predicted.cells(kinds))[:limit]
+    spark_cells = predicted.cells(kinds, measuring.compared(named))
+    cells = list(predicted.engine_cells(engines, kinds) if engines else spark_cells)[:limit]
     if not cells:
         raise BadArgument(f"--only {' --only '.join(only or ())}: none of {', '.join(engines)} can do that")
     into = into or Path("store/engine-matrix" if engines else "store/matrix")

@@ -23,7 +23,7 @@ from typing import Any
 
 from checkers.conflicts import predicted
 from checkers.conflicts.measured import FORMAT, Ended, MatrixError, Measured, read
-from checkers.conflicts.predicted import FILES, Cell
+from checkers.conflicts.predicted import FILES, Cell, Compares
 from checkers.evidence import history, runfolder
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
 from checkers.evidence.proxylog import change_requests
@@ -32,7 +32,7 @@ from checkers.isolation import Isolation, IsolationStats
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises
 from checkers.judge.undecided import left_open_by
-from compose.catalogs.registry import DEFAULT
+from compose.catalogs.registry import CATALOGS, DEFAULT
 from compose.install.installation import Installation
 from harness.run.bench import Bench
 from harness.run.judged import Publish, judge_run
@@ -58,6 +58,11 @@ ENGINES_WORD = "engines"
 """What the header of an engine matrix says it is of."""
 RUNS = "runs"
 """Folder of the kept runs, in that of an engine matrix."""
+
+
+def compared(catalog: str) -> Compares:
+    """What a catalog compares at a commit."""
+    return "requirements" if CATALOGS[catalog].rest else "location"
 
 
 # --- one run of several cells -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 from checkers.conflicts import predicted as conflicts
 from checkers.conflicts.measured import Ended, Measured, read
-from checkers.conflicts.predicted import KINDS, PLACEMENTS, Cell
+from checkers.conflicts.predicted import KINDS, ON_REQUEST, PLACEMENTS, Cell
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
 from reports.drawing.templates import environment
@@ -77,8 +77,9 @@ def predicted(cell: Cell) -> str:
 
 def _grids(measured: Sequence[Measured]) -> list[dict[str, Any]]:
     by_cell = {m.cell: m for m in measured}
-    kinds = [k for k in KINDS if any(k in (m.cell.first, m.cell.second) for m in measured)]
-    every = list(conflicts.cells(tuple(kinds)))
+    kinds = [k for k in (*KINDS, *ON_REQUEST) if any(k in (m.cell.first, m.cell.second) for m in measured)]
+    asks = next((m.cell.compares for m in measured if m.cell.compares != "requirements"), "requirements")
+    every = list(conflicts.cells(tuple(kinds), asks))
     makes = dict.fromkeys((c.mode, c.format_version, c.isolation) for c in every)
     out = []
     for mode, version, isolation in makes:

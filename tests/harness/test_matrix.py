@@ -10,9 +10,11 @@ import pytest
 
 from checkers.conflicts.measured import Ended, MatrixError, Measured, differences, read
 from checkers.conflicts.predicted import (
+    COLUMNS,
     CONCURRENT_DV,
     CONFLICTING_DELETES,
     CONFLICTING_FILES,
+    DELETED_FILES,
     FILES,
     KINDS,
     MISSING_DATA,
@@ -20,13 +22,17 @@ from checkers.conflicts.predicted import (
     MISSING_TO_DELETE,
     NEW_DELETE,
     NEW_POSITION_DELETE,
+    ON_REQUEST,
+    POSITION_DELETES,
+    REFRESH,
     Cell,
+    Compares,
     cells,
     effect,
     keys,
     predict,
 )
-from harness.experiments.matrix import planned, workload
+from harness.experiments.matrix import compared, every_file, planned, workload
 from reports.matrix import page
 from workloads.engines.engine import Writes
 from workloads.operations.kinds import KINDS as OPERATIONS
@@ -80,12 +86,77 @@ def cell(first: str, second: str, make: str, placement: str = "same row") -> Cel
         (("rewrite-data-files", "equality-delete"), "mor2-ser", "same row", []),
         (("equality-delete", "update-register"), "cow2-ser", "same row", []),
         (("equality-upsert", "rewrite-data-files"), "mor3-ser", "same row", []),
+        # An INSERT OVERWRITE validates nothing by default, and what it replaces is what there is at its commit.
+        (("overwrite-partitions", "overwrite-partitions"), "cow2-ser", "same row", []),
+        (("overwrite-where", "insert"), "cow2-ser", "same row", []),
+        (("insert", "overwrite-partitions"), "cow2-ser", "same row", []),
+        (("overwrite-partitions-validated", "insert"), "cow2-ser", "same partition", [CONFLICTING_FILES]),
+        (("overwrite-partitions-validated", "insert"), "cow2-ser", "other partition", []),
+        (("overwrite-partitions-validated", "insert"), "cow2-snap", "same row", []),
+        (
+            ("overwrite-partitions-validated", "overwrite-where"),
+            "cow2-ser",
+            "same file",
+            [CONFLICTING_FILES, DELETED_FILES],
+        ),
+        (("overwrite-where-validated", "delete"), "mor2-snap", "same file", [CONFLICTING_DELETES]),
+        (("overwrite-where-validated", "delete"), "mor2-snap", "other partition", []),
+        (("overwrite-where-validated", "rewrite-data-files"), "mor2-snap", "same row", [DELETED_FILES]),
+        (("update-register", "overwrite-partitions"), "mor2-snap", "same partition", [MISSING_DATA]),
+        # A condition that Iceberg does not know filters nothing.
+        (("update-counter-by-expression", "insert"), "cow2-ser", "other partition", [CONFLICTING_FILES]),
+        (("update-counter-by-expression", "insert"), "cow2-snap", "other partition", []),
+        (("delete-by-expression", "insert"), "mor2-ser", "other partition", [CONFLICTING_FILES]),
+        (("delete-by-expression", "update-register"), "mor2-snap", "same row", []),
+        (("delete-where", "insert"), "cow2-ser", "same partition", [CONFLICTING_FILES]),
+        (("delete-where", "insert"), "cow2-ser", "other partition", []),
+        (("rewrite-data-files-zorder", "delete"), "mor2-ser", "same row", [NEW_POSITION_DELETE]),
+        (("delete", "rewrite-data-files-sort"), "cow2-ser", "same row", [MISSING_TO_DELETE]),
+        (("rewrite-position-delete-files", "delete"), "mor2-ser", "same row", [MISSING_TO_DELETE]),
+        (("rewrite-position-delete-files", "insert"), "mor2-ser", "same row", []),
+        (("rewrite-position-delete-files", "rewrite-data-files"), "mor2-ser", "same row", [MISSING_TO_DELETE]),
+        (("rewrite-data-files", "rewrite-position-delete-files"), "mor2-ser", "same row", []),
+        (("update-register", "rewrite-position-delete-files"), "mor2-snap", "same row", [MISSING_TO_DELETE]),
+        (("delete", "rewrite-position-delete-files"), "mor2-ser", "same row", []),
     ],
 )
 def test_what_the_code_says(pair: tuple[str, str], make: str, placement: str, reasons: list[str]) -> None:
     said = predict(cell(*pair, make, placement))
     assert said.reasons == reasons
     assert said.outcome == ("aborted" if reasons else "retried")
+
+
+@pytest.mark.parametrize(
+    ("pair", "placement", "requirements", "location"),
+    [
+        (("insert", "add-column"), "same row", "committed", "retried"),
+        (("update-register", "drop-column"), "same row", "committed", "retried"),
+        (("add-column", "insert"), "same row", "committed", "aborted"),
+        (("add-column", "add-column"), "same row", "aborted", "aborted"),
+        (("widen-column", "rename-column"), "other partition", "aborted", "aborted"),
+    ],
+)
+def test_a_schema_change_hinders_what_the_catalog_compares(
+    pair: tuple[str, str], placement: str, requirements: str, location: str
+) -> None:
+    at = cell(*pair, "cow2-ser", placement)
+    both: tuple[tuple[Compares, str], ...] = (("requirements", requirements), ("location", location))
+    for asks, outcome in both:
+        said = predict(replace(at, compares=asks))
+        assert said.outcome == outcome
+        assert said.reasons == ([REFRESH] if outcome == "aborted" else [])
+    assert replace(at, compares="location").name != at.name
+
+
+def test_what_is_measured_on_request_is_drawn_and_written_as_it_is(tmp_path: Path) -> None:
+    at = replace(cell("insert", "add-column", "cow2-ser"), compares="location")
+    measured = Measured(at, Ended("retried", 2), Ended("committed"), True)
+    assert Measured.from_json(measured.to_json()) == measured
+    html = page.write(written(tmp_path, [measured])).read_text()
+    assert "same row: insert retried at attempt 2" in html
+
+
+REQUESTED = ("insert", "merge-insert", "update-register", *ON_REQUEST)
 
 
 def test_the_matrix_has_every_pair_on_every_make_of_table_once() -> None:
@@ -98,7 +169,7 @@ def test_the_matrix_has_every_pair_on_every_make_of_table_once() -> None:
 
 def test_every_cell_is_operations_that_exist_on_keys_that_are_where_they_should_be() -> None:
     in_files = {k for ids in FILES.values() for k in ids}
-    for c in cells():
+    for c in [*cells(), *cells(REQUESTED, "location")]:
         (table,) = workload([c]).tables
         for kind, key in zip((c.first, c.second), keys(c), strict=True):
             operation = planned(kind, key, table)
@@ -110,10 +181,31 @@ def test_every_cell_is_operations_that_exist_on_keys_that_are_where_they_should_
 
 
 def test_effects_stay_within_the_table() -> None:
-    for kind in KINDS:
+    for kind in (*KINDS, *ON_REQUEST):
         for writes in get_args(Writes):
-            done = effect(kind, 0, writes)
-            assert done.removed <= set(FILES) and done.deletes <= set(FILES)
+            done = effect(kind, 0, writes, has_deletes=True)
+            assert done.removed <= set(FILES) and done.deletes <= set(FILES) and done.merged <= set(FILES)
+            assert not effect(kind, 0, writes).merged
+
+
+def test_a_table_has_what_its_operations_need_before_they_begin() -> None:
+    """Each operation that works on a column finds it, unless it adds it; a compaction of delete files finds one for each data file."""
+    of = [c for c in cells(REQUESTED) if {c.first, c.second} & {*COLUMNS, POSITION_DELETES}]
+    chosen = of[:: len(of) // 60]
+    tables = workload(chosen).tables
+    fills = every_file(chosen, tables)
+    for c, table in zip(chosen, tables, strict=True):
+        made = [o for of_writer in fills for o in of_writer if o.table is table]
+        assert {k for o in made if o.f == "insert" for k in o.value["ids"]} == {
+            k for ids in FILES.values() for k in ids
+        }
+        there = {o.value["column"] for o in made if o.f == "add-column"}
+        for kind, key in zip((c.first, c.second), keys(c), strict=True):
+            value = planned(kind, key, table).value
+            assert kind not in COLUMNS or (value["column"] in there) == (kind != "add-column")
+            assert kind != "rename-column" or value["to"] not in there
+        gone = [o.value["ids"][0] for o in made if o.f == "delete"]
+        assert gone == ([2, 6, 11] if c.has_deletes else [])
 
 
 # --- what was measured ------------------------------------------------------------------------------------------------
@@ -190,3 +282,10 @@ def test_the_page_shows_every_state_escaped_and_says_what_differs(tmp_path: Path
     lines = "\n".join(page.lines(MEASURED, differences(MEASURED, MEASURED), 3))
     assert "3 cells: 1 committed, 1 aborted, 1 anomaly" in lines
     assert "compared with 3 cells of another matrix: 0 differ" in lines
+
+
+def test_a_catalog_compares_requirements_if_its_clients_send_them() -> None:
+    assert [compared(c) for c in ("rest", "nessie", "jdbc", "hive", "nessie-native")] == [
+        *["requirements"] * 2,
+        *["location"] * 3,
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from workloads.operations.kind import NOTHING, Arguments, Draw, Kind, Statement, Touches, WriteSet
 from workloads.tables import State, TableSpec
@@ -44,7 +45,7 @@ class _OfColumn(_Alter):
     run stay small. No row has a value in them."""
 
     may_change = frozenset({"schema"})
-    options = ("columns",)
+    options: ClassVar[tuple[str, ...]] = ("columns",)
 
     def arguments(self, draw: Draw) -> Arguments:
         return {"column": f"extra_{draw.rng.randrange(int(draw.options.get('columns', 8)))}"}
