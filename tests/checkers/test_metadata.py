@@ -613,6 +613,21 @@ def test_dangling_position_deletes_are_counted() -> None:
     assert dangling_position_deletes().check().stats["tables"]["t"]["dangling_position_delete_files"] == 1
 
 
+@pytest.mark.parametrize(("schema", "count"), [(0, 1), (1, 0)])
+def test_a_snapshot_that_was_made_before_a_schema_change_and_committed_after_it_is_counted(
+    schema: int, count: int
+) -> None:
+    """A REST catalog compares main only, so the commit of such a snapshot is not refused."""
+    d = three()
+    d.event("invoke", "add-column", "c", value={"column": "extra_1"})
+    d.version(**with_column(d, "c"))
+    d.event("ok", "add-column", "c")
+    d.commit(4, add=[data("data/d")], schema_id=schema)
+    v = d.check()
+    assert not v.anomalies
+    assert v.stats["tables"]["t"].get("of_an_older_schema", 0) == count
+
+
 # --- each rule, broken ------------------------------------------------------------------------------------------------
 
 
@@ -880,6 +895,17 @@ def column_that_never_was_and_could_have_been_dropped() -> Drawing:
     d.op("add-column", "lost", value={"column": "extra_3"})
     d.op("drop-column", "x", value={"column": "extra_3"})
     d.version()
+    return d
+
+
+def another_column_than_the_dropped_one_vanished() -> Drawing:
+    d = three()
+    d.event("invoke", "add-column", "a", value={"column": "extra_1"})
+    d.version(**with_columns(d, "extra_1", "extra_2"))
+    d.event("ok", "add-column", "a")
+    d.event("invoke", "drop-column", "x", value={"column": "extra_1"})
+    d.version(**with_columns(d))
+    d.event("ok", "drop-column", "x")
     return d
 
 
@@ -1327,6 +1353,7 @@ BROKEN: list[tuple[str, Callable[[], Drawing]]] = [
     ("lost-metadata-change", column_that_never_was),
     ("lost-metadata-change", column_of_somebody_else),
     ("lost-metadata-change", type_that_never_was),
+    ("vanished-schema", another_column_than_the_dropped_one_vanished),
     ("lost-metadata-change", renaming_that_never_was),
     ("lost-metadata-change", end_of_a_column_that_never_was),
     ("lost-metadata-change", column_that_never_was_and_could_have_been_dropped),
