@@ -392,10 +392,14 @@ def _reasons(cell: Cell, key: int, mine: Effect, y: Effect) -> Iterator[str]:
             yield DELETED_FILES
         if any(_same_partition(key, FILES[name]) for name in y.deletes) or key % PARTITIONS in _parts(y.equality):
             yield CONFLICTING_DELETES
+        if kind.startswith("overwrite-where") and mine.merged & y.merged:
+            yield MISSING_TO_DELETE  # as below; ``ReplacePartitions`` does not ask for them
         return
+    # What the first attempt found to drop, the second one requires (``ManifestFilterManager.filterManifests`` adds it to what was asked for):
+    # a compaction drops delete files that apply to nothing any more, and then needs them.
+    if kind in (POSITION_DELETES, *COMPACTIONS) and mine.merged & y.merged:
+        yield MISSING_TO_DELETE
     if kind == POSITION_DELETES:
-        if mine.merged & y.merged:
-            yield MISSING_TO_DELETE
         return
     if kind == "rewrite-manifests":
         if y.removed or cell.second == "rewrite-manifests":
