@@ -27,7 +27,11 @@ no rows, so they are not counted.
 A concurrent commit makes each engine give up in its own words (``Engine.conflict``).
 
 **Backoff** is not recorded; for Spark's operations it is computed from ``commit.retry.*`` in the table's metadata: ``min-wait · 2^(n-1)``
-up to ``max-wait`` before try n+1, plus a jitter of up to 10 % (``util/Tasks.java``); half the jitter is counted.
+up to ``max-wait`` before try n+1, plus a jitter of up to 10 % (``util/Tasks.java``); half the jitter is counted. An operation that used up its
+retries waited no longer than it took.
+
+**The work of a retry** is the time from the answer that refused a commit to the operation's next commit request, less that wait: the writer
+refreshes, validates, and writes the metadata again. Proxies before a REST catalog see both requests.
 """
 
 from __future__ import annotations
@@ -37,11 +41,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.evidence.outcome import conflict_of
+from checkers.evidence.proxylog import Carried
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import fault_windows
 from checkers.timeline.metrics import Metrics, measure, quantile
@@ -110,6 +116,15 @@ class Backoff(TypedDict):
     exhausted: float
 
 
+class RetryWork(TypedDict):
+    """What retries of Spark's operations took beside their waits; see the module's text."""
+
+    retries: int
+    """Those that proxies before a REST catalog saw."""
+    ms: dict[str, float]
+    """Name of a quantile (:data:`QUANTILES`) → ms."""
+
+
 class WastedWork(TypedDict):
     """The price of conflicts."""
 
@@ -168,6 +183,7 @@ class RetriesStats(TypedDict):
     conflicts: Conflicts
     success: RetrySuccess
     backoff_ms: Backoff
+    retry_work: RetryWork
     wasted: WastedWork
     spurious: SpuriousAborts
     faults: FaultsStats
@@ -198,6 +214,7 @@ class Retries(Checker):
                 "committed": round(sum(t.backoff_of_commits for t in tables), 1),
                 "exhausted": round(sum(t.backoff_of_exhausted for t in tables), 1),
             },
+            "retry_work": self._retry_work(tables, evidence),
             "wasted": self._wasted(tables, operations),
             "spurious": self._spurious(tables),
             "faults": self._inside_and_outside(evidence, operations),
@@ -257,6 +274,21 @@ class Retries(Checker):
         retried = sum(1 for t in tables for _, c in t.commits if c.attempt is not None and c.attempt > 1)
         aborted = sum(len(t.aborted) for t in tables)
         return {"committed": retried, "aborted": aborted, "rate": _share(retried, retried + aborted)}
+
+    @staticmethod
+    def _retry_work(tables: Sequence[_Table], evidence: Evidence) -> RetryWork:
+        took: list[float] = []
+        for t in tables:
+            spark = {o.op for o in t.operations if o.engine == SPARK}
+            asked: dict[tuple[str, tuple[int, ...]], list[Carried]] = {}
+            for request in evidence.carried.get(t.timeline.name, ()):
+                if request.op in spark:  # a retry keeps the snapshot's id (SnapshotProducer.snapshotId)
+                    asked.setdefault((request.op, request.adds), []).append(request)
+            for requests in asked.values():
+                for n, (refused, again) in enumerate(pairwise(requests)):
+                    if not refused.accepted and refused.ms is not None:
+                        took.append((again.time - refused.time) / 1e6 - refused.ms - t.wait(n))
+        return {"retries": len(took), "ms": _quantiles(took)}
 
     @staticmethod
     def _wasted(tables: Sequence[_Table], operations: Sequence[Operation]) -> WastedWork:
@@ -399,14 +431,16 @@ class _Table:
 
     def _waits(self, metadata: int, retries: int) -> float:
         """Ms that so many retries wait, by the table's properties at a metadata version."""
+        return sum(self.wait(n, metadata) for n in range(min(retries, 1000)))
+
+    def wait(self, refusals: int, metadata: int | None = None) -> float:
+        """Ms that an operation waits that was refused once more after so many times, by the properties at a metadata version (the last)."""
         versions = self.timeline.log.metadata
-        raw = versions[max(0, min(metadata, len(versions)) - 1)].raw.get("properties") if versions else None
+        at = len(versions) if metadata is None else metadata
+        raw = versions[max(0, min(at, len(versions)) - 1)].raw.get("properties") if versions else None
         said = raw if isinstance(raw, Mapping) else {}
         value = {k: _whole(said.get(f"commit.retry.{k}"), default) for k, default in DEFAULTS.items()}
-        return sum(
-            1.05 * min(value["min-wait-ms"] * (1 << min(n, 40)), value["max-wait-ms"])
-            for n in range(min(retries, 1000))
-        )
+        return 1.05 * min(value["min-wait-ms"] * (1 << min(refusals, 40)), value["max-wait-ms"])
 
     @cached_property
     def backoff_of_commits(self) -> float:
@@ -424,7 +458,8 @@ class _Table:
             (raw if isinstance(raw, Mapping) else {}).get("commit.retry.num-retries"), DEFAULTS["num-retries"]
         )
         return sum(
-            self._waits(len(versions), retries)
+            # commit.retry.total-timeout-ms can have ended them before
+            min(self._waits(len(versions), retries), _ns(o) / 1e6)
             for o in self.aborted
             if o.engine == SPARK and conflict_of(o) == EXHAUSTED
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Measured:
         allowed: anomalies that the table's level allows.
         run: the folder of the run that measured it, relative to the matrix's; None if it is not kept.
         undecided: checkers of that run that could not decide, so that anomalies may be missing.
+        requests: how many commits the first operation asked the catalog for, the refused ones included; None: not recorded.
     """
 
     cell: Cell
@@ -55,6 +56,7 @@ class Measured:
     allowed: tuple[str, ...] = ()
     run: str | None = None
     undecided: tuple[str, ...] = ()
+    requests: int | None = None
 
     @property
     def as_predicted(self) -> bool:
@@ -64,6 +66,8 @@ class Measured:
             return True
         if self.second.outcome != "committed" or self.first.outcome != said.outcome:
             return False
+        if None not in (self.requests, said.requests) and self.requests != said.requests:
+            return False  # the same outcome, but found at another check
         return not said.reasons or any(r in (self.first.message or "") for r in said.reasons)
 
     @property
@@ -79,14 +83,16 @@ class Measured:
     def to_json(self) -> dict[str, Any]:
         """For ``cells.jsonl``."""
         said = predicted.predict(self.cell)
+        defaults = {f.name: f.default for f in fields(Cell) if f.default is not MISSING}
         return {
-            "cell": {f.name: v for f in fields(Cell) if (v := getattr(self.cell, f.name)) != f.default},
+            "cell": {k: v for k, v in asdict(self.cell).items() if k not in defaults or v != defaults[k]},
             **self.verdict,
             "held": self.held,
             "predicted": {"outcome": said.outcome, "reasons": said.reasons, "source": said.source},
             "as_predicted": self.as_predicted,
             **({} if self.run is None else {"run": self.run}),
             **({"undecided": self.undecided} if self.undecided else {}),
+            **({} if self.requests is None else {"requests": self.requests}),
         }
 
     @staticmethod
@@ -101,6 +107,7 @@ class Measured:
             tuple(record["allowed"]),
             record.get("run"),
             tuple(record.get("undecided", ())),
+            record.get("requests"),
         )
 
 

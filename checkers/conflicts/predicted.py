@@ -9,7 +9,7 @@ its subclasses (Iceberg 1.11 and 1.12). What another engine than Spark validates
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -17,8 +17,14 @@ from workloads.engines.engine import Commit, Rule, Writes
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.tables import TableSpec
 
-FILES = {"A": (0, 2), "B": (4, 6), "C": (9, 11)}
+Files = dict[str, tuple[int, ...]]
+"""Name of a data file → its keys."""
+FILES: Files = {"A": (0, 2), "B": (4, 6), "C": (9, 11)}
 """Data files of a table in the matrix and their keys; partition = key mod 2."""
+OVERLAPPING: Files = {"A": (0, 4), "B": (2, 6, 8), "C": (9, 11)}
+"""Files of a table where the range of keys of B, also of what is left of it, includes a key of A."""
+FOUR: Files = {"A": (0, 2), "B": (4, 6), "C": (9, 11), "D": (8, 10)}
+"""Files of a table where Y works on two files of X's partition that X does not touch."""
 PARTITIONS = 2
 
 Mode = Literal["copy-on-write", "merge-on-read"]
@@ -26,9 +32,26 @@ Isolation = Literal["serializable", "snapshot"]
 Compares = Literal["requirements", "location"]
 """What a catalog compares before it swaps a table's pointer: the requirements that a client of the REST protocol sends with its changes, or
 the location of the metadata that the client has read."""
-Placement = Literal["same row", "same file", "same partition", "other partition"]
+Placement = Literal["same row", "same file", "same partition", "other partition", "two other files"]
 PLACEMENTS: dict[Placement, int] = {"same row": 0, "same file": 2, "same partition": 4, "other partition": 9}
 """Placement of Y's key relative to X's, which is 0 → Y's key."""
+OVERLAPPING_PLACEMENTS: dict[Placement, int] = {
+    "same row": 4,
+    "same file": 0,
+    "same partition": 6,
+    "other partition": 9,
+}
+"""The same in files of overlapping ranges, where X's key is 4."""
+TWO_FILES: Placement = "two other files"
+"""Placement of two keys of Y, in two files of X's partition that X does not touch."""
+Held = Literal["commit", "refresh"]
+"""Where X waits for Y: at its commit, after its first check; or at the refresh before, so that its first check sees Y."""
+Predicate = Literal["id", "id and part"]
+"""Columns that X's condition names: the key, or also the partition."""
+Ranges = Literal["apart", "overlapping"]
+"""Whether the ranges of keys of two files of a partition overlap."""
+Granularity = Literal["file", "partition"]
+"""``write.delete.granularity``: whether a position delete file is for one data file, as Spark does it, or for a partition."""
 FRESH = 20
 """Added to a key to get one that is in no file."""
 
@@ -92,11 +115,19 @@ RETRIES = "SnapshotProducer.commit"
 """What commits again if no validation fails."""
 REQUIREMENTS = "UpdateRequirements.forUpdateTable"
 """What a REST catalog is asked to compare: main for a snapshot; the schema and the last column for a schema change. Nothing else."""
+REFRESHES = "SnapshotProducer.apply"
+"""What loads the table before each attempt, the first one, too, and validates against what it has loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One measurement of the matrix. The engines are those of X and Y. ``compares`` is told of cells with a schema change only."""
+    """One measurement of the matrix.
+
+    Attributes:
+        mode: how X's command writes; also Y's, unless ``second_mode`` says otherwise.
+        first_engine, second_engine: those of X and Y.
+        compares: what the catalog compares; told of cells with a schema change only.
+    """
 
     first: str
     second: str
@@ -106,15 +137,49 @@ class Cell:
     placement: Placement
     first_engine: str = SPARK
     second_engine: str = SPARK
+    second_mode: Mode | None = None
+    held: Held = "commit"
+    predicate: Predicate = "id"
+    ranges: Ranges = "apart"
+    granularity: Granularity = "file"
     compares: Compares = "requirements"
+
+    @property
+    def modes(self) -> tuple[Mode, Mode]:
+        """How X's command writes, and how Y's does."""
+        return self.mode, self.second_mode or self.mode
+
+    @property
+    def files(self) -> Files:
+        """The data files of its table and their keys."""
+        if self.placement == TWO_FILES:
+            return FOUR
+        return FILES if self.ranges == "apart" else OVERLAPPING
+
+    @property
+    def said_mode(self) -> str:
+        """The mode, or those of X and Y."""
+        return self.mode if self.second_mode is None else f"{self.mode} then {self.second_mode}"
+
+    @property
+    def more(self) -> tuple[str, ...]:
+        """What is unlike an ordinary cell, besides the mode."""
+        said = (
+            ("held at refresh", self.held == "refresh"),
+            ("by id and part", self.predicate != "id"),
+            ("overlapping ranges", self.ranges != "apart"),
+            ("delete files by partition", self.granularity != "file"),
+            (f"the catalog compares the {self.compares}", self.compares != "requirements"),
+        )
+        return tuple(words for words, differs in said if differs)
 
     @property
     def name(self) -> str:
         """Unique, short."""
         both = ((self.first_engine, self.first), (self.second_engine, self.second))
         said = (kind if engine == SPARK else f"{engine} {kind}" for engine, kind in both)
-        how = () if self.compares == "requirements" else (f"the catalog compares the {self.compares}",)
-        return "/".join((*said, self.mode, f"v{self.format_version}", self.isolation, self.placement, *how))
+        table = (self.said_mode, f"v{self.format_version}", self.isolation, self.placement)
+        return "/".join((*said, *table, *self.more))
 
     @property
     def has_deletes(self) -> bool:
@@ -131,25 +196,33 @@ def placements(first: str, second: str) -> list[Placement]:
     return every[:1] if changes or {first, second} <= EVERYWHERE else every
 
 
-def cells(kinds: tuple[str, ...] = KINDS, compares: Compares = "requirements") -> Iterator[Cell]:
-    """Every ordered pair of kinds in every table.
+def on(compares: Compares, chosen: Iterable[Cell]) -> list[Cell]:
+    """These cells on a catalog that compares this: it matters beside a schema change only."""
+    return [replace(c, compares=compares) if {c.first, c.second} & {*COLUMNS} else c for c in chosen]
 
-    Args:
-        compares: what the catalog compares when it swaps the pointer.
-    """
+
+def possible(cell: Cell) -> bool:
+    """Whether the operations of an ordinary cell have something to do on its table."""
+    return POSITION_DELETES not in (cell.first, cell.second) or (cell.modes, cell.format_version) == (
+        ("merge-on-read", "merge-on-read"),
+        2,
+    )
+
+
+def cells(kinds: tuple[str, ...] = KINDS) -> Iterator[Cell]:
+    """Every ordered pair of kinds in every table."""
     modes: tuple[Mode, ...] = ("copy-on-write", "merge-on-read")
     levels: tuple[Isolation, ...] = ("serializable", "snapshot")
     versions: tuple[Literal[2, 3], ...] = (2, 3)
     for first in kinds:
         for second in kinds:
-            asks = compares if {first, second} & {*COLUMNS} else "requirements"
             for mode in modes:
                 for version in versions:
-                    if POSITION_DELETES in (first, second) and (mode, version) != ("merge-on-read", 2):
-                        continue
                     for isolation in levels:
                         for placement in placements(first, second):
-                            yield Cell(first, second, mode, version, isolation, placement, compares=asks)
+                            made = Cell(first, second, mode, version, isolation, placement)
+                            if possible(made):
+                                yield made
 
 
 ENGINE_KINDS = ("insert", "update-counter", "upsert", "delete", "rewrite-data-files")
@@ -193,11 +266,23 @@ def engine_cells(engines: tuple[str, ...], kinds: tuple[str, ...] = ENGINE_KINDS
 
 def keys(cell: Cell) -> tuple[int, int]:
     """The keys of X and Y. If one of them only inserts absent keys, the kinds that can insert get an absent key."""
-    x, y = 0, PLACEMENTS[cell.placement]
+    x, y = 0, 0
+    if cell.ranges == "overlapping":
+        x, y = OVERLAPPING_PLACEMENTS["same row"], OVERLAPPING_PLACEMENTS[cell.placement]
+    elif cell.placement == TWO_FILES:
+        y = FOUR["B"][0]
+    else:
+        y = PLACEMENTS[cell.placement]
     if "merge-insert" in (cell.first, cell.second):
         x += FRESH if cell.first.startswith(("insert", "merge")) else 0
         y += FRESH if cell.second.startswith(("insert", "merge")) else 0
     return x, y
+
+
+def other_keys(cell: Cell) -> tuple[int, ...]:
+    """All keys of Y: one, or of two files."""
+    y = keys(cell)[1]
+    return (y, FOUR["D"][0]) if cell.placement == TWO_FILES else (y,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,15 +306,20 @@ class Effect:
     merged: frozenset[str] = frozenset()
 
 
-def _file(key: int) -> str | None:
-    return next((name for name, ids in FILES.items() if key in ids), None)
+def _file(key: int, files: Files) -> str | None:
+    return next((name for name, ids in files.items() if key in ids), None)
 
 
-def _may_have(name: str, key: int) -> bool:
+def _part(name: str, files: Files) -> int:
+    """The partition of a data file."""
+    return files[name][0] % PARTITIONS
+
+
+def _may_have(name: str, key: int, files: Files) -> bool:
     """Whether a data file, by its partition and its bounds, may have the rows of a key that an equality delete names."""
-    if FILES[name][0] % PARTITIONS != key % PARTITIONS:
+    if _part(name, files) != key % PARTITIONS:
         return False
-    low, high = _range(FILES[name])
+    low, high = _range(files[name])
     return low <= key <= high
 
 
@@ -237,45 +327,44 @@ def _range(ids: tuple[int, ...]) -> tuple[int, int]:
     return min(ids), max(ids)
 
 
-def effect(kind: str, key: int, writes: Writes, has_deletes: bool = False) -> Effect:
+def effect(kind: str, key: int, writes: Writes, files: Files = FILES, has_deletes: bool = False) -> Effect:
     """What ``kind`` on ``key`` does to the files of a fresh table, if its engine writes changes in this way.
 
     Args:
         has_deletes: whether each file has a position delete file (:attr:`Cell.has_deletes`).
     """
-    done = _effect(kind.removesuffix(VALIDATED), key, writes)
+    done = _effect(kind.removesuffix(VALIDATED), key, writes, files)
     if not has_deletes:
         return done
-    if (
-        kind in COMPACTIONS
-    ):  # its files have the data sequence number of its base, as the last delete file: the others apply to nothing
+    if kind in COMPACTIONS:
+        # Its files have the data sequence number of its base, as the last delete file has: the others apply to nothing.
         return replace(done, merged=frozenset({"A", "B"}))
     if kind == POSITION_DELETES:
-        return replace(done, merged=frozenset(FILES))
+        return replace(done, merged=frozenset(files))
     # Spark writes one delete file for each data file, with the positions of the older one; who takes a partition takes its delete files.
     return replace(done, merged=done.deletes | done.removed)
 
 
-def _effect(kind: str, key: int, writes: Writes) -> Effect:
-    name = _file(key)
+def _effect(kind: str, key: int, writes: Writes, files: Files) -> Effect:
+    name = _file(key, files)
     if kind == "equality-delete":
         return Effect("delete", equality=(key,))
     if kind == "equality-upsert":
         return Effect("overwrite", ((key, key),), equality=(key,))
-    in_partition = frozenset(n for n, ids in FILES.items() if ids[0] % PARTITIONS == key % PARTITIONS)
+    in_partition = frozenset(n for n in files if _part(n, files) == key % PARTITIONS)
     if kind == "delete-partition":
         return Effect("delete", removed=in_partition)
     if kind in OVERWRITES:
         return Effect("overwrite", ((key, key),), in_partition)
     if kind in COMPACTIONS:
-        return Effect("replace", ((0, 6), (9, 11)), frozenset(FILES))
+        parts = [[k for ids in files.values() for k in ids if k % PARTITIONS == p] for p in range(PARTITIONS)]
+        return Effect("replace", tuple(_range(tuple(keys)) for keys in parts), frozenset(files))
     if kind in ("rewrite-manifests", POSITION_DELETES):
         return Effect("replace")
     if kind in COLUMNS:
         return Effect("none")
-    if (
-        kind == "delete-where"
-    ):  # all counters are 0: it selects the whole partition, and Iceberg gets the partition only
+    if kind == "delete-where":
+        # All counters are 0: it selects the whole partition, and Iceberg gets the partition only.
         if writes == "position deletes":
             return Effect("delete", deletes=in_partition)
         return Effect("delete", removed=in_partition)
@@ -283,7 +372,7 @@ def _effect(kind: str, key: int, writes: Writes) -> Effect:
         return Effect("append", ((key, key),))
     if kind == "merge-insert":
         return Effect("append")
-    rest = tuple(k for k in FILES[name] if k != key)
+    rest = tuple(k for k in files[name] if k != key)
     if writes == "equality deletes":
         if kind in DELETES:
             return Effect("delete", equality=(key,))
@@ -292,8 +381,32 @@ def _effect(kind: str, key: int, writes: Writes) -> Effect:
         if kind in DELETES:
             return Effect("delete", deletes=frozenset({name}))
         return Effect("overwrite", ((key, key),), deletes=frozenset({name}))
-    left = rest if kind in DELETES else FILES[name]
+    left = rest if kind in DELETES else files[name]
     return Effect("overwrite", (_range(left),), frozenset({name}))
+
+
+def _of_all(kind: str, keys: tuple[int, ...], writes: Writes, files: Files, has_deletes: bool = False) -> Effect:
+    """What ``kind`` does on several keys, each in another file."""
+    each = [effect(kind, key, writes, files, has_deletes) for key in keys]
+    return Effect(
+        each[0].operation,
+        tuple(dict.fromkeys(bounds for e in each for bounds in e.added)),
+        frozenset().union(*(e.removed for e in each)),
+        frozenset().union(*(e.deletes for e in each)),
+        tuple(dict.fromkeys(key for e in each for key in e.equality)),
+        frozenset().union(*(e.merged for e in each)),
+    )
+
+
+def _covered(cell: Cell, done: Effect) -> frozenset[str]:
+    """Data files to which the new position deletes apply, as ``DeleteFileIndex`` finds them: by path if all of a delete file's rows are of
+    one data file (its bounds of ``file_path`` say so), else every file of its partition. A deletion vector is of one data file."""
+    covered = set(done.deletes)
+    if cell.granularity == "partition" and cell.format_version == 2:
+        for part in range(PARTITIONS):
+            if sum(_part(name, cell.files) == part for name in done.deletes) > 1:
+                covered |= {name for name in cell.files if _part(name, cell.files) == part}
+    return frozenset(covered)
 
 
 def _commit(engine: str, kind: str, mode: Mode) -> Commit | None:
@@ -308,32 +421,41 @@ class Prediction:
     """The predicted outcome of X.
 
     Attributes:
-        outcome: ``committed`` (at the first attempt), ``retried`` (at a later one), ``aborted``, or ``open``: an engine's file does not say
-            how it commits.
+        outcome: ``committed`` at the first attempt, ``retried`` (committed at a later one), ``aborted``, or ``open``: an engine's file
+            does not say how it commits.
         reasons: possible words of the error message.
         source: class and method, or function, of the engine's code that decides it.
+        requests: how many commits X asks the catalog for, the refused ones included; None: not predicted.
     """
 
     outcome: Literal["committed", "retried", "aborted", "open"] = "retried"
     reasons: list[str] = field(default_factory=list)
     source: str = ""
+    requests: int | None = None
 
 
 def predict(cell: Cell) -> Prediction:
     """Predict the outcome of X."""
-    x, y = keys(cell)
-    mine = _commit(cell.first_engine, cell.first, cell.mode)
-    theirs = _commit(cell.second_engine, cell.second, cell.mode)
+    x, files = keys(cell)[0], cell.files
+    mine = _commit(cell.first_engine, cell.first, cell.modes[0])
+    theirs = _commit(cell.second_engine, cell.second, cell.modes[1])
     if mine is None or theirs is None:
         return Prediction("open")
     if {cell.first, cell.second} & {*COLUMNS}:
         return _with_schema_change(cell)
-    done = effect(cell.second, y, theirs.writes, cell.has_deletes)
+    done = _of_all(cell.second, other_keys(cell), theirs.writes, files, cell.has_deletes)
     if cell.first_engine == SPARK:
-        reasons = list(_reasons(cell, x, effect(cell.first, x, mine.writes, cell.has_deletes), done))
-        source = "; ".join(dict.fromkeys(SOURCES[r] for r in reasons)) or RETRIES
+        reasons = list(_reasons(cell, x, effect(cell.first, x, mine.writes, files, cell.has_deletes), done))
+        first_check = cell.held == "refresh"
+        commits = REFRESHES if first_check else RETRIES
+        source = "; ".join(dict.fromkeys(SOURCES[r] for r in reasons)) or commits
+        # The catalog refuses the commit of a first operation that was held there. One held before finds Y at its first check.
+        refused = 0 if first_check else 1
+        if reasons:
+            return Prediction("aborted", reasons, source, refused)
+        return Prediction("committed" if first_check else "retried", reasons, source, refused + 1)
     else:
-        rules = _broken(cell, x, effect(cell.first, x, mine.writes), done)
+        rules = _broken(cell, x, effect(cell.first, x, mine.writes, files), done)
         reasons = [words for rule, words in mine.validates.items() if rule in rules]
         source = mine.source
     return Prediction("aborted" if reasons or not mine.retries else "retried", reasons, source)
@@ -346,6 +468,8 @@ def _with_schema_change(cell: Cell) -> Prediction:
     refuses the next one, and a refused schema change is not made again.
     """
     both = {cell.first, cell.second} <= {*COLUMNS}
+    if cell.held == "refresh":
+        return Prediction("committed", source=REFRESHES)
     if cell.compares == "requirements" and not both:
         return Prediction("committed", source=REQUIREMENTS)
     return Prediction("aborted", [REFRESH], SOURCES[REFRESH]) if cell.first in COLUMNS else Prediction(source=RETRIES)
@@ -366,11 +490,11 @@ def _broken(cell: Cell, key: int, mine: Effect, y: Effect) -> set[Rule]:
         "added data": cell.isolation == "serializable"
         and y.operation in ("append", "overwrite")
         and any(_between(key, *bounds) for bounds in y.added),
-        "removed data": any(_between(key, *_range(FILES[name])) for name in y.removed),
+        "removed data": any(_between(key, *_range(cell.files[name])) for name in y.removed),
         "new deletes": bool(y.deletes) or key in y.equality,  # position deletes have no bounds of the key
         "replaced files": bool(mine.removed & y.removed),
         "deletes of replaced files": bool(mine.removed & y.deletes)
-        or (key in y.equality and any(_may_have(name, key) for name in mine.removed)),
+        or (key in y.equality and any(_may_have(name, key, cell.files) for name in mine.removed)),
     }
     return {rule for rule, broken in found.items() if broken}
 
@@ -381,23 +505,25 @@ def _parts(keys: tuple[int, ...]) -> set[int]:
 
 def _reasons(cell: Cell, key: int, mine: Effect, y: Effect) -> Iterator[str]:
     """Why Spark's X aborts."""
-    kind = cell.first
+    kind, again = cell.first, cell.held == "commit"
     if kind in ("insert", "merge-insert", "delete-partition", *EQUALITY, *OVERWRITES):
         return  # a blind append; a metadata delete, an equality delete, an overwrite are evaluated on the base of each attempt
     if kind in OVERWRITING:
         added = y.operation in ("append", "overwrite") and any(_same_partition(key, bounds) for bounds in y.added)
         if cell.isolation == "serializable" and added:
             yield CONFLICTING_FILES
-        if any(_same_partition(key, FILES[name]) for name in y.removed):
+        if any(_part(name, cell.files) == key % PARTITIONS for name in y.removed):
             yield DELETED_FILES
-        if any(_same_partition(key, FILES[name]) for name in y.deletes) or key % PARTITIONS in _parts(y.equality):
+        if any(_part(name, cell.files) == key % PARTITIONS for name in y.deletes) or key % PARTITIONS in _parts(
+            y.equality
+        ):
             yield CONFLICTING_DELETES
-        if kind.startswith("overwrite-where") and mine.merged & y.merged:
+        if kind.startswith("overwrite-where") and again and mine.merged & y.merged:
             yield MISSING_TO_DELETE  # as below; ``ReplacePartitions`` does not ask for them
         return
     # What the first attempt found to drop, the second one requires (``ManifestFilterManager.filterManifests`` adds it to what was asked for):
     # a compaction drops delete files that apply to nothing any more, and then needs them.
-    if kind in (POSITION_DELETES, *COMPACTIONS) and mine.merged & y.merged:
+    if (kind == POSITION_DELETES or (kind in COMPACTIONS and again)) and mine.merged & y.merged:
         yield MISSING_TO_DELETE
     if kind == POSITION_DELETES:
         return
@@ -408,33 +534,34 @@ def _reasons(cell: Cell, key: int, mine: Effect, y: Effect) -> Iterator[str]:
     if kind in COMPACTIONS:
         if mine.removed & y.removed:
             yield MISSING_TO_DELETE
-        if mine.removed & y.deletes:
+        if mine.removed & _covered(cell, y):
             yield NEW_POSITION_DELETE
         return
-    # A MERGE's join condition is no filter of its scan, nor is an expression that Iceberg does not know: everything may match. A key's
-    # column is no partition's.
-    unfiltered = kind == "merge-upsert" or kind in BY_EXPRESSION
-    matches = [
-        unfiltered or (_same_partition(key, bounds) if kind == "delete-where" else _between(key, *bounds))
-        for bounds in y.added
-    ]
+
+    def read(part: int) -> bool:
+        """Whether X's filter leaves a partition in. ``id`` is no column of a partition, so a filter by it leaves all in."""
+        return (cell.predicate == "id" and kind != "delete-where") or part == key % PARTITIONS
+
+    # A MERGE's join condition is no filter of its scan, but for what it says of the target alone, nor is an expression that Iceberg does
+    # not know; ``delete-where`` names no key: any key may match.
+    any_key = kind in ("merge-upsert", "delete-where", *BY_EXPRESSION)
+    matches = [read(bounds[0] % PARTITIONS) and (any_key or _between(key, *bounds)) for bounds in y.added]
     if cell.isolation == "serializable" and y.operation in ("append", "overwrite") and any(matches):
         yield CONFLICTING_FILES
     # The bounds of an equality delete file are those of its keys: a filter by key leaves out the files of other keys.
-    seen = bool(y.equality) and (unfiltered or key in y.equality)
-    if kind == "delete-where":
-        seen = key % PARTITIONS in _parts(y.equality)
+    seen = any(read(k % PARTITIONS) and (any_key or k == key) for k in y.equality)
     if cell.mode == "copy-on-write":
         if mine.removed & y.removed:
             yield MISSING_TO_DELETE
-        if mine.removed & y.deletes or (seen and any(_may_have(name, k) for name in mine.removed for k in y.equality)):
+        by_equality = seen and any(_may_have(name, k, cell.files) for name in mine.removed for k in y.equality)
+        if mine.removed & _covered(cell, y) or by_equality:
             yield NEW_DELETE
         return
     if mine.deletes & y.removed and (kind not in DELETES or y.operation in ("overwrite", "replace")):
         yield MISSING_DATA
     if kind not in DELETES and mine.merged & y.merged:
         yield MISSING_TO_DELETE
-    if kind not in DELETES and (y.deletes or seen):
+    if kind not in DELETES and (seen or any(read(_part(name, cell.files)) for name in y.deletes)):
         yield CONFLICTING_DELETES  # position deletes have no bounds of the key: all of them may apply
     if cell.format_version == 3 and mine.deletes & y.deletes:
         yield CONCURRENT_DV

@@ -34,11 +34,18 @@ class Contender:
 
     Attributes:
         engines: of the writers, in the order in which they take turns; empty: those of the workload file.
+        varied: what a sweep varies: (parameter, its value as typed), in the order of the parameters, which all contenders share.
     """
 
     catalog: str
     iceberg: str
     engines: tuple[str, ...] = ()
+    varied: tuple[tuple[str, str], ...] = ()
+
+
+def varied_label(varied: Sequence[tuple[str, str]]) -> str:
+    """``writers=8 backoff=none``: what a sweep varies; empty for a contender of no sweep."""
+    return " ".join(f"{k}={v}" for k, v in varied)
 
 
 def engines_label(engines: Sequence[str]) -> str:
@@ -76,6 +83,7 @@ class Ran:
             "catalog_entry": None if self.catalog is None else self.catalog.model_dump(mode="json"),
             "iceberg": self.contender.iceberg,
             **({"engines": list(self.contender.engines)} if self.contender.engines else {}),
+            **({"varied": dict(self.contender.varied)} if self.contender.varied else {}),
             "seed": self.seed,
             "started": self.started,
             "folder": self.folder,
@@ -90,7 +98,12 @@ class Ran:
         """The inverse. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         measures, entry = r["measures"], r.get("catalog_entry")
         return Ran(
-            Contender(str(r["catalog"]), str(r["iceberg"]), tuple(map(str, r.get("engines", ())))),
+            Contender(
+                str(r["catalog"]),
+                str(r["iceberg"]),
+                tuple(map(str, r.get("engines", ()))),
+                tuple((str(k), str(v)) for k, v in r.get("varied", {}).items()),
+            ),
             int(r["seed"]),
             None if r["started"] is None else str(r["started"]),
             r["folder"],
@@ -169,11 +182,12 @@ class Comparison:
         return tuple(dict.fromkeys(c.iceberg for c in self.contenders))
 
     def label(self, c: Contender) -> str:
-        """A contender's label: of its catalog, release and engines those in which contenders differ; the catalog if they differ in none."""
-        said = (
+        """A contender's label: of its catalog, release, engines and varied parameters those in which contenders differ; else the catalog."""
+        said: tuple[tuple[str, set[Any]], ...] = (
             (c.catalog, {x.catalog for x in self.contenders}),
             (c.iceberg, {*self.releases}),
             (engines_label(c.engines), {x.engines for x in self.contenders}),
+            *((f"{k}={v}", {dict(x.varied).get(k) for x in self.contenders}) for k, v in c.varied),
         )
         return " ".join(text for text, all_of_them in said if len(all_of_them) > 1) or c.catalog
 

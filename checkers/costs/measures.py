@@ -23,12 +23,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from checkers.costs import attempts
+from checkers.costs.attempts import Asked, CommitsMeasured
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.judge.runfolder import Results
@@ -66,6 +68,7 @@ class Figure:
 
 _NO_FAULT = "no fault struck anything and ended before the operations did"
 _NO_PROXY = "it has no server, or what decides a commit passes no proxy"
+_NO_ATTEMPTS = "no operation made one, or its engine does not record attempts"
 
 FIGURES: tuple[Figure, ...] = (
     Figure("commits_per_s", "Throughput", "commits a second", "rate", "more"),
@@ -82,6 +85,9 @@ FIGURES: tuple[Figure, ...] = (
     Figure("retry_success", "Aborts and retries", "of those that met a conflict, committed in the end", "share", "more"),
     Figure("spurious", "Aborts and retries", "of the aborts that can be judged, needless", "share", "less"),
     Figure("wasted", "Aborts and retries", "writers' time in what a conflict aborted", "share", "less"),
+    Figure("retries_mean", "Aborts and retries", "retries for each commit, mean", "count", "less"),
+    Figure("retries_8", "Aborts and retries", "commits that needed 8 retries or more", "share", "less"),
+    Figure("fairness", "Aborts and retries", "how evenly writers commit (Jain's index: 1 is even)", "count", "more"),
     Figure("recovery_median_s", "After a fault", "to the next acknowledged write, median", "s", "less", _NO_FAULT),
     Figure("recovery_max_s", "After a fault", "to the next acknowledged write, longest", "s", "less", _NO_FAULT),
     Figure("catalog_requests", "Cost of a commit", "requests to the catalog", "count", "less", _NO_PROXY),
@@ -91,6 +97,8 @@ FIGURES: tuple[Figure, ...] = (
            "there is no catalog server with a database behind a proxy"),
     Figure("commit_p50_ms", "Cost of a commit", "the commit request, with what the server does in it, median", "ms", "less", _NO_PROXY),
     Figure("commit_p95_ms", "Cost of a commit", "the commit request, with what the server does in it, p95", "ms", "less", _NO_PROXY),
+    Figure("attempt_ms", "Cost of a commit", "a first attempt from its refresh to the catalog's answer, median", "ms", "less", _NO_ATTEMPTS),
+    Figure("retry_ms", "Cost of a commit", "a retry from its refresh to the catalog's answer, median", "ms", "less", _NO_ATTEMPTS),
 )  # fmt: skip
 """The figures to compare, in display order."""
 
@@ -130,6 +138,7 @@ class Measures:
         figures: key of :data:`FIGURES` → number; None if there was nothing to measure.
         requests: ``service kind`` → requests for each commit, as counted for the figures.
         faults: by name.
+        attempts: what commits cost in attempts; None if nobody tried to write, and in files of earlier versions.
     """
 
     valid: Validity
@@ -142,14 +151,16 @@ class Measures:
     figures: Mapping[str, float | None]
     requests: Mapping[str, float] = field(default_factory=dict)
     faults: Mapping[str, FaultMeasured] = field(default_factory=dict)
+    attempts: CommitsMeasured | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return asdict(self)
+        mine = asdict(replace(self, attempts=None))
+        return {**mine, "attempts": None if self.attempts is None else self.attempts.to_json()}
 
     @staticmethod
     def from_json(r: Mapping[str, Any]) -> Measures:
-        """The inverse. Raises KeyError, TypeError or ValueError for anything else."""
+        """The inverse. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         known = {f.key for f in FIGURES}
         return Measures(
             valid=r["valid"] if isinstance(r["valid"], bool) else "unknown",
@@ -172,6 +183,7 @@ class Measures:
                 )
                 for k, f in r["faults"].items()
             },
+            attempts=None if r.get("attempts") is None else CommitsMeasured.from_json(r["attempts"]),
         )
 
 
@@ -208,6 +220,7 @@ def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, 
     recoveries = sorted(r for f in faults.values() for r in f.recoveries)
     counted = (v for v in results.verdicts if v.checker == Retries.name and v.stats)
     retries = next((v.stats_as(RetriesStats) for v in counted), None)
+    committing = attempts.measure(evidence, ops, writes, cost.asked, retries)
     figures: dict[str, float | None] = {
         "commits_per_s": commits / seconds if seconds else None,
         "operations_per_s": sum(o.type == "ok" for o in ops) / seconds if seconds else None,
@@ -222,6 +235,7 @@ def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, 
         "recovery_median_s": quantile(recoveries, 0.5),
         "recovery_max_s": recoveries[-1] if recoveries else None,
         **cost.figures(),
+        **_attempts(committing),
     }
     found = _own(results)
     return Measures(
@@ -235,7 +249,23 @@ def measure(evidence: Evidence, results: Results, passed: Iterable[Mapping[str, 
         figures={k: None if v is None else round(v, 6) for k, v in figures.items()},
         requests=cost.by_kind(),
         faults=faults,
+        attempts=committing,
     )
+
+
+def _attempts(c: CommitsMeasured | None) -> dict[str, float | None]:
+    """The figures of attempts; those that the checker ``retries`` counts, too, if operations recorded their attempts themselves."""
+    if c is None:
+        return {}
+    first, retry = c.phase("first", "whole"), c.phase("retry", "whole")
+    return {
+        "retries_mean": c.retries_mean,
+        "retries_8": c.many,
+        "fairness": c.fairness,
+        "attempt_ms": None if first is None else first.median,
+        "retry_ms": None if retry is None else retry.median,
+        **({"retried": c.retried, "retry_success": _share(c.met, c.met + c.aborted)} if c.detailed else {}),
+    }
 
 
 def _own(results: Results) -> list[tuple[str, bool]]:
@@ -331,12 +361,13 @@ SHARED_STORE = "store of all"
 
 @dataclass(slots=True)
 class _Cost:
-    """Requests by service and kind, and durations of commit requests (ms) that no fault struck."""
+    """Requests by service and kind; durations of commit requests (ms) that no fault struck; commit requests of each operation."""
 
     commits: int
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     commit_ms: list[float] = field(default_factory=list)
     services: set[str] = field(default_factory=set)
+    asked: dict[str, list[Asked]] = field(default_factory=dict)
 
     def figures(self) -> dict[str, float | None]:
         took = sorted(self.commit_ms)
@@ -370,6 +401,10 @@ def _cost(passed: Iterable[Mapping[str, Any]], writes: set[str], start: int, end
         if not mine:
             continue
         cost.counts[service, kind] += 1
-        if kind == "commit" and service != "database" and isinstance(ms, int | float) and not r.get("faults"):
-            cost.commit_ms.append(float(ms))
+        if kind == "commit" and service != "database" and isinstance(ms, int | float):
+            cost.asked.setdefault(str(r.get("op")), []).append(Asked(at, at + int(ms * MS)))
+            if not r.get("faults"):
+                cost.commit_ms.append(float(ms))
+    for seen in cost.asked.values():
+        seen.sort(key=lambda a: a.time)
     return cost

@@ -14,6 +14,9 @@ value  arguments on ``invoke``; the result on ``ok``
 op     the operation's id, the same on invoke and completion; every snapshot it makes carries it
 error  on ``fail``/``info``: ``[[class, message], ...]``, outermost first
 engine on ``invoke``: which engine executes it, if it is not Spark (``workloads.engines``)
+attempts on a completion of a committer's: each attempt of its commit, as ``Attempts.java`` measures it: ``[{"wait_ms", "refresh_ms",
+       "validate_ms", "manifests_ms", "metadata_ms", "swap_ms", "reads", "read_bytes", "writes", "written_bytes", "parent",
+       "outcome"}, ...]``; the first one has ``data_ms`` before it
 ====== =====================================================================================================
 
 A process whose operation ended ``info`` (or never ended) is never used again: its writer continues as a new process, ``old +

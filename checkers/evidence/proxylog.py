@@ -89,6 +89,7 @@ class Carried:
         adds: the snapshots that it adds.
         accepted: whether the catalog accepted it.
         answer: as in the log.
+        ms: how long it took; None if the log does not say.
     """
 
     time: int
@@ -97,6 +98,7 @@ class Carried:
     adds: tuple[int, ...]
     accepted: bool
     answer: str
+    ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,13 @@ def carried(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Carried
                         adds = tuple(int(snapshot) for snapshot in change.get("adds") or ())
                         if change.get("table") in logs and adds:
                             one = Carried(
-                                int(r["time"]), None if writer is None else int(writer), r["op"], adds, accepted, answer
+                                int(r["time"]),
+                                None if writer is None else int(writer),
+                                r["op"],
+                                adds,
+                                accepted,
+                                answer,
+                                float(r["ms"]),
                             )
                             found.setdefault(change["table"], []).append(one)
                 except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):

@@ -99,6 +99,7 @@ class Catalog:
             the metadata files list them.
         session: (endpoints) → more Spark properties, such as ``spark.hadoop.…``.
         jars: configurations of ``jars.lock`` that drivers and executors need in addition.
+        own_classes: drivers and executors also need icequake's own classes (``compose/install/java``).
         server_jars: configurations of ``jars.lock`` that its servers need.
         scheme: of the warehouse's URL.
         own_io: it reads and writes files in its own way, not with S3FileIO.
@@ -125,6 +126,7 @@ class Catalog:
     history: Callable[[Endpoints, str, str, float], Sequence[str]] | None = None
     session: Callable[[Endpoints], Mapping[str, str]] = field(default=lambda _: {})
     jars: tuple[str, ...] = ()
+    own_classes: bool = False
     server_jars: tuple[str, ...] = ()
     scheme: Literal["s3", "s3a"] = "s3"
     own_io: bool = False

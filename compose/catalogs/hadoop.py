@@ -1,19 +1,25 @@
 """The Hadoop catalog: no server; a commit is the rename of a file to the next version's name. On S3A a rename is a copy.
 
 ``HadoopTableOperations`` checks that ``vN.metadata.json`` does not exist, then renames its file to that name. The two steps are not atomic, and
-S3A overwrites an existing file, so two writers can both succeed with the same version.
+S3A overwrites an existing file, so two writers can both succeed with the same version. ``hadoop-conditional`` lets the object store refuse
+that; ``hadoop-locked`` takes Iceberg's lock in DynamoDB around the two steps.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
+from compose.catalogs import moto
 from compose.catalogs.catalog import Catalog
 from compose.endpoints import Endpoints
+from compose.processes.process import LocalProcess
 from compose.processes.service import ServiceError
 
+LOCK_TABLE = "iceberg_locks"
 _VERSION = re.compile(r"/v(\d+)(?:\.gz)?\.metadata\.json(?:\.gz)?$")
 
 
@@ -70,4 +76,46 @@ HADOOP = Catalog(
     scheme="s3a",
     own_io=True,
     overwrites=True,
+)
+
+HADOOP_CONDITIONAL = replace(
+    HADOOP,
+    name="hadoop-conditional",
+    summary="Hadoop catalog on S3A whose rename writes with If-None-Match (icequake's class ConditionalRename)",
+    promise="one winner for every version: the object store refuses to write vN.metadata.json if it exists",
+    guard="compare-and-swap",
+    session=lambda e: {**s3a(e), "spark.hadoop.fs.s3a.impl": "ConditionalRename"},
+    own_classes=True,
+)
+
+
+def _prepare_lock(services: Mapping[str, LocalProcess], _: Path) -> None:
+    """Make the lock's table: drivers that start together would race (``DynamoDbLockManager.ensureLockTableExistsOrCreate``)."""
+    moto.make_table(
+        services,
+        {
+            "TableName": LOCK_TABLE,
+            "AttributeDefinitions": [{"AttributeName": "entityId", "AttributeType": "S"}],
+            "KeySchema": [{"AttributeName": "entityId", "KeyType": "HASH"}],
+            "BillingMode": "PAY_PER_REQUEST",
+        },
+    )
+
+
+HADOOP_LOCKED = replace(
+    HADOOP,
+    name="hadoop-locked",
+    summary="Hadoop catalog on S3A with Iceberg's DynamoDB lock (lock-impl), on moto",
+    promise="one committer for every version, as long as its heartbeats arrive",
+    servers=moto.SERVERS,
+    prepare=_prepare_lock,
+    uri=moto.uri,
+    properties=lambda e: {
+        **HADOOP.properties(e),
+        "lock-impl": "org.apache.iceberg.aws.dynamodb.DynamoDbLockManager",
+        "lock.table": LOCK_TABLE,
+        "dynamodb.endpoint": e.catalog_uri,
+        "client.region": e.region,
+    },
+    guard="lock",
 )

@@ -135,8 +135,20 @@ def _server(services: Mapping[str, LocalProcess]) -> Moto:
     return server
 
 
-def _uri(services: Mapping[str, LocalProcess], _: Path) -> str:
+def uri(services: Mapping[str, LocalProcess], _: Path) -> str:
+    """The server's address."""
     return _server(services).uri
+
+
+def make_table(services: Mapping[str, LocalProcess], table: Mapping[str, Any]) -> None:
+    """Make a table of DynamoDB if it is not there; ``table``: a request CreateTable. Raises ServiceError."""
+    server = _server(services)
+    try:
+        status, answer = ask(server.uri, "DynamoDB_20120810.CreateTable", table, 10)
+    except (OSError, NotReady) as e:
+        raise server.error(f"cannot make the table {table['TableName']}: {type(e).__name__}: {e}") from e
+    if status != 200 and "ResourceInUseException" not in str(answer.get("__type")):  # it is there already
+        raise server.error(f"cannot make the table {table['TableName']}: {answer}")
 
 
 def _prepare_dynamodb(services: Mapping[str, LocalProcess], _: Path) -> None:
@@ -159,13 +171,7 @@ def _prepare_dynamodb(services: Mapping[str, LocalProcess], _: Path) -> None:
         ],
         "BillingMode": "PAY_PER_REQUEST",
     }
-    server = _server(services)
-    try:
-        status, answer = ask(server.uri, "DynamoDB_20120810.CreateTable", table, 10)
-    except (OSError, NotReady) as e:
-        raise server.error(f"cannot make the catalog's table: {type(e).__name__}: {e}") from e
-    if status != 200 and "ResourceInUseException" not in str(answer.get("__type")):  # it is there already
-        raise server.error(f"cannot make the catalog's table: {answer}")
+    make_table(services, table)
 
 
 def _keys(endpoints: Endpoints) -> Mapping[str, str]:
@@ -180,7 +186,7 @@ def _glue(name: str, summary: str, promise: str, guard: Guard) -> Catalog:
         promise=promise,
         servers=SERVERS,
         wire="aws",
-        uri=_uri,
+        uri=uri,
         properties=lambda e: {
             "type": "glue",
             "glue.endpoint": e.catalog_uri,
@@ -213,7 +219,7 @@ DYNAMODB = Catalog(
     servers=SERVERS,
     prepare=_prepare_dynamodb,
     wire="aws",
-    uri=_uri,
+    uri=uri,
     properties=lambda e: {
         "catalog-impl": "org.apache.iceberg.aws.dynamodb.DynamoDbCatalog",
         "dynamodb.endpoint": e.catalog_uri,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from compose.catalogs import user, user_file
 from compose.catalogs.catalog import Catalog
-from compose.catalogs.hadoop import HADOOP
+from compose.catalogs.hadoop import HADOOP, HADOOP_CONDITIONAL, HADOOP_LOCKED
 from compose.catalogs.hive import HIVE, HIVE_CAS, HIVE_NOLOCK
 from compose.catalogs.jdbc import JDBC
 from compose.catalogs.moto import DYNAMODB, GLUE, GLUE_CAS
@@ -23,7 +23,7 @@ _ENTRIES = (
     *(REST, JDBC, JDBC_SQLITE),
     *(HIVE, HIVE_CAS, HIVE_NOLOCK),
     *(NESSIE, NESSIE_NATIVE),
-    HADOOP,
+    *(HADOOP, HADOOP_LOCKED, HADOOP_CONDITIONAL),
     *(GLUE, GLUE_CAS, DYNAMODB),
     POLARIS,
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compose.install import flink, releases
+from compose.install import committers, flink, releases
 from compose.install.cache import SetupError, home
 
 
@@ -68,7 +68,13 @@ def _flink(place: Path) -> Files:
     return Files(plain={"java": str(found.java), "class_path": found.class_path, "main": flink.MAIN})
 
 
+def _committer(place: Path) -> Files:
+    found = committers.ensure(place)
+    return Files(plain={"classes": str(found.classes), "class_path": found.class_path, "main": committers.MAIN})
+
+
 EXTRAS: Mapping[str, Extra] = {
+    "committer": Extra("Iceberg's Java client as a writer", 0, _committer, committers.in_place),
     "duckdb": Extra("DuckDB with its Iceberg extension", 51, *_packages("duckdb")),
     "flink": Extra("Flink with its Iceberg runtime", 350, _flink, flink.in_place, flink.damaged),
 }

@@ -14,6 +14,8 @@ import hashlib
 import os
 import subprocess
 import sys
+import tempfile
+import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -100,6 +102,19 @@ def class_path(conf: str, locked: Iterable[jars.Jar], place: Path) -> tuple[Path
 def rest_classes(place: Path, libraries: Iterable[Path]) -> Path:
     """The folder of the compiled ``java/``."""
     return classes_folder(place, "classes", JAVA, libraries)
+
+
+def own_classes(ready: Installation) -> Path:
+    """The classes of ``java/`` as a jar, which Spark can send to executors on other machines; made at the first call."""
+    final = ready.rest_classes.with_suffix(".jar")
+    if not final.is_file():
+        with tempfile.TemporaryDirectory(prefix=".arriving-", dir=ready.home) as scratch:
+            made = Path(scratch) / final.name
+            with zipfile.ZipFile(made, "w") as jar:
+                for file in sorted(ready.rest_classes.rglob("*.class")):
+                    jar.write(file, file.relative_to(ready.rest_classes))
+            made.replace(final)
+    return final
 
 
 def classes_folder(place: Path, name: str, sources: Path, libraries: Iterable[Path]) -> Path:

@@ -56,6 +56,7 @@ def spark_conf(
     """
     catalog, entry = f"spark.sql.catalog.{catalog_name}", catalog_of(endpoints)
     jars = [*installation.jars["spark"], *(path for conf in entry.jars for path in ensure.paths(installation, conf))]
+    jars += [ensure.own_classes(installation)] if entry.own_classes else []
     jars += map(Path, user_file.UserCatalogFile.of(endpoints.own).jars if endpoints.own else ())
     class_path = join_class_path(jars)
     # Executors on other machines cannot read paths of this one: they get the jars from their driver.

@@ -169,7 +169,8 @@ class Stack:
     def endpoints(self) -> Endpoints:
         """Valid once the stack has started."""
         supplied, store, master = self._external.catalog, self._external.store, self._external.master
-        files, keys = self._catalog.wire == "s3", self._store_keys()
+        files = self._catalog.wire == "s3" and not self._catalog.servers
+        keys = self._store_keys()
         return Endpoints(
             s3=self._store_endpoint(),
             access_key=keys["access_key"],

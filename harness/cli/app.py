@@ -13,18 +13,11 @@ from typing import Annotated
 import typer
 
 from harness import __version__
-from harness.cli import check, compare, experiments, lists, machine, run, stopping
+from harness.cli import check, claims, compare, experiments, lists, machine, run, stopping, sweep
 from harness.cli.crash import Crash
 from harness.cli.failures import BAD_INPUT, explain, report_failure
-from harness.cli.options import WITHOUT_END, help_command
+from harness.cli.options import INTERRUPTED, WITHOUT_END, TyperError, help_command
 from harness.cli.stopping import Stopped, Stopping
-
-TYPER_INTERRUPTED = 130
-"""The exit code that Typer returns in place of a KeyboardInterrupt."""
-
-_TyperError = typer.BadParameter.__mro__[2]
-"""Click's ClickException, which newer Typers carry inside and do not export."""
-
 
 app = typer.Typer(
     name="icequake",
@@ -58,6 +51,8 @@ app.command("export", short_help="Write a run's history for others.")(check.expo
 app.command("prove", short_help="Reproduce known defects.")(experiments.prove)
 app.command("matrix", short_help="Measure which operations conflict.")(experiments.matrix)
 app.command("compare", short_help="Compare catalogs, releases or engines.")(compare.compare)
+app.command("sweep", short_help="Measure how load and settings change a run.")(sweep.sweep)
+app.command("claims", short_help="List claims of documents, measure them.")(claims.claims)
 app.command("selftest", short_help="Check the checkers.")(check.selftest)
 app.command("report", short_help="Write a run's page again.")(check.report)
 app.command("list", short_help="List what is available.")(lists.list_)
@@ -77,7 +72,7 @@ def _main() -> int:
     options = {} if sys.stdout.isatty() else {"terminal_width": WITHOUT_END}  # a log has no width
     try:
         code = app(standalone_mode=False, **options)
-        if code == TYPER_INTERRUPTED:
+        if code == INTERRUPTED:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except Stopped as e:
@@ -85,7 +80,7 @@ def _main() -> int:
     except (KeyboardInterrupt, typer.Abort):
         return stopping.current().report()
     except Exception as e:
-        if isinstance(e, _TyperError):
+        if isinstance(e, TyperError):
             text = plain_words(str(e.format_message()).rstrip("."))  # type: ignore[attr-defined]
             if text.startswith("Usage:"):  # no command: the message is the help
                 typer.echo(e.format_message())  # type: ignore[attr-defined]

@@ -30,6 +30,7 @@ from harness.cli.options import (
     user_services,
     warn,
 )
+from harness.cli.sweep import VaryOption, checked, varied_of
 
 if TYPE_CHECKING:
     from workloads.file.workload import Workload
@@ -60,6 +61,7 @@ def compare(
     ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None,
     writers: WritersOption = None,
     operations: OperationsOption = None,
+    vary: VaryOption = None,
     no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults.")] = False,
     clean: Annotated[
         bool, typer.Option("--clean", help="Drop the tables that the runs made in your own catalogs.")
@@ -96,12 +98,17 @@ def compare(
     chosen = chosen or {(default := release_of(None)).label: (default.iceberg, default)}
     if len(chosen) < len(typed):
         raise BadArgument(f"--iceberg {iceberg}: two of these jars are the same file by their sha256")
-    contenders = tuple(Contender(c, v, team) for c in catalogs for v in chosen for team in teams)
+    values = varied_of(vary or [])
+    combinations = checked(spec, values)
+    contenders = tuple(
+        Contender(c, v, team, one) for c in catalogs for v in chosen for team in teams for one in combinations
+    )
     for c in catalogs:
         reachable((name for team in teams for name in team or spec.engines), c)
     if len(contenders) < 2:
         raise BadArgument(
-            "compare: give at least two catalogs, releases or engines, such as --catalog rest,jdbc or --engine spark,duckdb"
+            "compare: give at least two catalogs, releases, engines or values of a parameter, such as --catalog rest,jdbc, "
+            "--engine spark,duckdb or --vary isolation=snapshot,serializable"
         )
     if into is not None and seed is None:
         seed = comparing.first_seed(into)
@@ -116,8 +123,11 @@ def compare(
 
     def again(c: Contender, seed: int) -> str:
         words = [
-            "run",
-            file,
+            *(
+                ("sweep", file, *(f"--vary={k}={v}" for k, v in c.varied), "--seeds", "1")
+                if c.varied
+                else ("run", file)
+            ),
             "--seed",
             str(seed),
             "--catalog",
@@ -137,6 +147,7 @@ def compare(
         "--iceberg",
         ",".join(path_anywhere(v) for v, _ in chosen.values()),
         *(["--engine", engine] if engine else []),
+        *(f"--vary={text}" for text in vary or []),
         *shared,
     ]
     words += ["--seed", str(seed), "--seeds", str(seeds), "--into", os.path.abspath(into)]

@@ -127,7 +127,10 @@ def _typed(path: Path) -> str:
 def matrix(
     only: Annotated[
         list[str] | None,
-        typer.Option(help="A kind of operation; repeatable; default: the eight of docs/matrix.md."),
+        typer.Option(
+            help="A kind of operation, or a dimension and its value, such as held=refresh; repeatable. "
+            "Default: the eight kinds of docs/matrix.md."
+        ),
     ] = None,
     engine: Annotated[
         str | None,
@@ -145,10 +148,13 @@ def matrix(
     catalog: Annotated[str, typer.Option(help="A catalog of `icequake list catalogs`.")] = "rest",
     iceberg: IcebergOption = None,
     against: Annotated[Path | None, typer.Option(help="Folder of another matrix to compare with.")] = None,
+    keep_runs: Annotated[
+        bool, typer.Option("--keep-runs", help="Keep every run, not only those with something to see.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:
     """Measure which operation aborts, retries or breaks which: every pair of operations, on every kind of table."""
-    from checkers.conflicts import predicted
+    from checkers.conflicts import plan, predicted
     from checkers.conflicts.measured import differences
     from compose import setup
     from harness.cli.terminal import Voice
@@ -158,16 +164,24 @@ def matrix(
 
     engines, named = _engines(engine), known_catalog(catalog, own_file=False)
     reachable(engines, named)
-    default = predicted.ENGINE_KINDS if engines else predicted.KINDS
-    known = default if engines else (*default, *predicted.ON_REQUEST)
-    for kind in only or []:
-        if kind not in known:
-            raise BadArgument(f"--only {kind}: {unknown('operation', kind, known)}")
-    kinds = tuple(k for k in known if k in (only or default))
-    spark_cells = predicted.cells(kinds, measuring.compared(named))
-    cells = list(predicted.engine_cells(engines, kinds) if engines else spark_cells)[:limit]
+    if engines:
+        known = predicted.ENGINE_KINDS
+        for kind in only or []:
+            if kind not in known:
+                raise BadArgument(f"--only {kind}: {unknown('operation', kind, known)}")
+        cells = list(predicted.engine_cells(engines, tuple(k for k in known if k in (only or known))))[:limit]
+    else:
+        try:
+            cells = predicted.on(measuring.compared(named), plan.chosen(only or ()).cells())[:limit]
+        except ValueError as e:
+            raise BadArgument(str(e)) from None
     if not cells:
-        raise BadArgument(f"--only {' --only '.join(only or ())}: none of {', '.join(engines)} can do that")
+        why = (
+            f"none of {', '.join(engines)} can do that"
+            if engines
+            else "no cell has all of this; docs/matrix.md says which have"
+        )
+        raise BadArgument(f"--only {' --only '.join(only or ())}: {why}")
     into = into or Path("store/engine-matrix" if engines else "store/matrix")
     other = None if against is None else _other_matrix(against)
     release = release_of(iceberg)
@@ -175,6 +189,7 @@ def matrix(
     words += [*(["--engine", ",".join(engines)] if engines else []), "--into", os.path.abspath(into)]
     words += ["--catalog", catalog]
     words += ["--limit", str(limit)] if limit else []
+    words += ["--keep-runs"] if keep_runs else []
     words += ["--iceberg", path_anywhere(iceberg)] if iceberg else []
     words += ["--against", os.path.abspath(against)] if against else []
     goes_on = f"the same command continues: {shlex.join([anywhere(), *words])}"
@@ -183,9 +198,19 @@ def matrix(
         installation = setup.ensure_release(release)
         voice.keep(f"matrix of {len(cells)} cells: {into}")
         say_own_jar(release, voice.say)
-        whole = measuring.Matrix(cells, into, installation, voice, named, publish=publish if engines else None)
+        whole = measuring.Matrix(
+            cells,
+            into,
+            installation,
+            voice,
+            named,
+            publish=publish if engines else None,
+            show=None if engines else publish,
+            keep=keep_runs,
+        )
+        chosen = set(cells)
         try:
-            measured = whole.measure()
+            measured = [m for m in whole.measure() if m.cell in chosen]
         except KeyboardInterrupt as e:
             raise stopping.Stopped(f"{whole.measured} of {len(cells)} cells are measured; {goes_on}") from e
     found = [] if other is None else differences(measured, other)

@@ -19,6 +19,8 @@ WHAT = (
     "faults",
     "packages",
     "checks",
+    "experiments",
+    "parameters",
     "catalogs",
     "versions",
     "runs",
@@ -89,6 +91,25 @@ def list_(
             ("catalog", "what it is", "a commit"),
             [(c.name, c.summary, c.promise) for c in CATALOGS.values()],
         )
+    elif what == "parameters":
+        from workloads.file.parameters import PARAMETERS
+
+        columns, rows = (
+            ("parameter", "what it is", "its values"),
+            [
+                *((p.name, p.what, p.values) for p in PARAMETERS.values()),
+                ("commit.retry.num-retries, …", "a table property", "those that Iceberg takes"),
+            ],
+        )
+    elif what == "experiments":
+        from workloads.file import experiment
+        from workloads.file.yamlfile import read_text
+
+        columns, rows = ("experiment", "what it varies", "what it is"), []
+        for path in sorted(experiment.LIBRARY.glob("*.yaml")):
+            found, _ = experiment.shape(read_text(path), str(path))
+            varies = "; ".join(f"{k}: {', '.join(v)}" for k, v in found.vary.items())
+            rows.append((path.stem, varies, found.description))
     elif what == "versions":
         from compose.install import releases
 
@@ -120,16 +141,16 @@ def _engine_rows() -> list[tuple[str, ...]]:
     from compose.install.cache import home
     from compose.install.engines import EXTRAS
     from harness.run.reach import reached
-    from workloads.engines.engine import Guest
+    from workloads.engines.engine import Foreign
     from workloads.engines.engines import ENGINES
     from workloads.operations.kinds import KINDS
 
     foreign = ", ".join(n for n, k in KINDS.items() if not k.in_spark)
     rows: list[tuple[str, ...]] = []
     for engine in ENGINES.values():
-        needs = engine.needs if isinstance(engine, Guest) else None
+        needs = engine.needs if isinstance(engine, Foreign) else None
         there = needs is None or EXTRAS[needs].in_place(home())
-        kinds = ", ".join(engine.promises) if isinstance(engine, Guest) else f"all but {foreign}"
+        kinds = ", ".join(engine.promises) if isinstance(engine, Foreign) else f"all but {foreign}"
         catalogs = reached(engine)
         there_too = "every catalog" if len(catalogs) == len(CATALOGS) else ", ".join(catalogs)
         state = "ready" if there else "installed at first use"

@@ -70,11 +70,11 @@ def setup(
 
 def _needs_of(name: str) -> str | None:
     """What is to be installed for an engine; None if every run has it."""
-    from workloads.engines.engine import Guest
+    from workloads.engines.engine import Foreign
     from workloads.engines.engines import ENGINES
 
     engine = ENGINES[name]
-    return engine.needs if isinstance(engine, Guest) else None
+    return engine.needs if isinstance(engine, Foreign) else None
 
 
 def up(

@@ -6,13 +6,20 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
 
 class BadArgument(ValueError):
     """An invalid argument that Typer itself cannot detect."""
+
+
+INTERRUPTED = 130
+"""The exit code that Typer returns in place of a KeyboardInterrupt."""
+
+TyperError = cast("type[Exception]", typer.BadParameter.__mro__[2])
+"""Click's ClickException, which newer Typers carry inside and do not export."""
 
 
 IcebergOption = Annotated[

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.costs import measures
-from checkers.costs.comparison import Comparison, Contender, Ran, engines_label
+from checkers.costs.comparison import Comparison, Contender, Ran, engines_label, varied_label
 from checkers.evidence import runfolder
 from checkers.evidence.history import HistoryError
 from checkers.evidence.runfolder import RunFolder
@@ -45,6 +45,7 @@ from harness.run.run import Run
 from harness.run.settings import RunError, Settings, Watcher
 from harness.run.versions import cannot_commit, cannot_run
 from harness.writers.slot import WriterError
+from workloads.file.parameters import applied
 from workloads.file.workload import Workload
 from workloads.file.yamlfile import FileError
 
@@ -267,7 +268,9 @@ class Compare:
 
     def _one(self, turn: int, contender: Contender, seed: int, stop: threading.Event) -> Ran:
         total = len(self.order.contenders) * len(self.order.seeds)
-        who = " ".join(filter(None, (contender.catalog, engines_label(contender.engines))))
+        who = " ".join(
+            filter(None, (contender.catalog, engines_label(contender.engines), varied_label(contender.varied)))
+        )
         said = _Said(self.watcher, f"{turn + 1}/{total} {who}", self.order.parallel == 1)
         command = self.order.command(contender, seed)
         started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -290,12 +293,7 @@ class Compare:
             settings = Settings(
                 seed=seed, command=command, proxied=True, stop=stop, external=theirs, clean=self.order.clean
             )
-            run = Run(workload, folder, installation, settings, watcher=said)
-            try:
-                run.execute()
-            finally:
-                for statement in run.left:
-                    said.say(f"left as evidence (--clean drops it): {statement}")
+            self._execute(workload, folder, installation, settings, said)
             if self._stopped.is_set():
                 folder.write_state({**folder.state(), "state": "interrupted"})
                 return Ran(contender, seed)
@@ -310,6 +308,17 @@ class Compare:
         return Ran(
             contender, seed, started, self._relative(folder), measured, None, plan.versions, command, plan.catalog
         )
+
+    def _execute(
+        self, workload: Workload, folder: RunFolder, installation: Installation, settings: Settings, said: Watcher
+    ) -> None:
+        """One run, with a stack of its own. Raises one of :data:`CANNOT`."""
+        run = Run(workload, folder, installation, settings, watcher=said)
+        try:
+            run.execute()
+        finally:
+            for statement in run.left:
+                said.say(f"left as evidence (--clean drops it): {statement}")
 
     def _installation(self, contender: Contender) -> Installation:
         """The installation of a contender; a release that failed to download is not tried again."""
@@ -340,15 +349,20 @@ class Compare:
 
 
 def engaged(workload: Workload, contender: Contender) -> Workload:
-    """The workload with as many writers, which are those of a contender's engines in turn; as it is if the contender names none."""
+    """The workload with a contender's values of parameters, and with as many writers, which are those of its engines in turn.
+
+    Raises:
+        ParameterError: a value does not fit.
+    """
     if not contender.engines:
-        return workload
+        return applied(workload, contender.varied)
     engines = tuple(islice(cycle(contender.engines), workload.writers))
     phases = (
         p.model_copy(update={"writers": sum(p.writers.values())}) if isinstance(p.writers, dict) else p
         for p in workload.phases
     )
-    return workload.model_copy(update={"engines": engines, "phases": tuple(phases)})
+    workload = workload.model_copy(update={"engines": engines, "phases": tuple(phases)})
+    return applied(workload, contender.varied)
 
 
 def _written_down(spec: Any) -> Any:

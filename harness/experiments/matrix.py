@@ -42,6 +42,7 @@ from nemesis.proxy.board import Board, Hold
 from workloads.engines.engines import SPARK
 from workloads.file.workload import Length, Phase, Workload
 from workloads.generator import PlannedOperation
+from workloads.operations.kinds import KINDS as OPERATIONS
 from workloads.tables import TableSpec
 
 BATCH = 12
@@ -82,6 +83,16 @@ def _timeout(cells: Sequence[Cell]) -> float:
     return OP_TIMEOUT if {*seats(cells)} == {SPARK} else ENGINE_TIMEOUT
 
 
+def _properties(cell: Cell) -> dict[str, str]:
+    """Table properties of a cell, besides its mode and its isolation level. Each command has a mode of its own."""
+    out = {"commit.retry.min-wait-ms": "10"}
+    if cell.second_mode is not None:
+        out[f"write.{OPERATIONS[cell.second].verb}.mode"] = cell.second_mode
+    if cell.granularity != "file":
+        out["write.delete.granularity"] = cell.granularity
+    return out
+
+
 def workload(cells: Sequence[Cell]) -> Workload:
     """The tables of a run, one empty table for each cell, and its two phases. If there are other engines, another table in which each
     writer of theirs does its first operation, which takes longest."""
@@ -94,13 +105,13 @@ def workload(cells: Sequence[Cell]) -> Workload:
             isolation=c.isolation,
             partitions=predicted.PARTITIONS,
             seed_rows=0,
-            properties={"commit.retry.min-wait-ms": "10"},
+            properties=_properties(c),
         )
         for n, c in enumerate(cells)
     ]
     if mixed:
         tables.append(TableSpec(name="warmup", mode="merge-on-read", partitions=predicted.PARTITIONS, seed_rows=0))
-    length = Length(ops=2 * len(cells))
+    fill, main = Length(ops=sum(len(c.files) - 1 for c in cells)), Length(ops=2 * len(cells))
     return Workload.model_validate(
         {
             "workload": "matrix",
@@ -110,15 +121,23 @@ def workload(cells: Sequence[Cell]) -> Workload:
             "writers": seats(cells),
             "op_timeout": _timeout(cells),
             "operations": {"insert": {}},
-            "phases": (Phase(name="fill", length=length), Phase(name="main", length=length)),
+            "phases": (Phase(name="fill", length=fill), Phase(name="main", length=main)),
         }
     )
 
 
-def planned(kind: str, key: int, table: TableSpec, *, second: bool = False) -> PlannedOperation:
-    """An operation of a kind on a key; a schema change on the column of that key. Two changes of a column differ: ``second``."""
-    value: dict[str, Any] = {"ids": [key]}
-    f = kind.removesuffix(predicted.VALIDATED)
+def planned(
+    kind: str, keys: int | tuple[int, ...], table: TableSpec, with_part: bool = False, *, second: bool = False
+) -> PlannedOperation:
+    """An operation of a kind on a key, or on several; a schema change on the column of that key.
+
+    Args:
+        with_part: its condition names the partition, too.
+        second: of two changes of one column they differ.
+    """
+    ids = [keys] if isinstance(keys, int) else list(keys)
+    key, f = ids[0], kind.removesuffix(predicted.VALIDATED)
+    value: dict[str, Any] = {"ids": ids} | ({"with_part": True} if with_part else {})
     if kind == "delete-partition":
         value = {"part": table.part(key)}
     elif kind == "delete-where":
@@ -147,21 +166,22 @@ Fills = tuple[list[PlannedOperation], ...]
 """For each writer that fills tables: the operations by which it does so, in their order."""
 
 
-def _filled(table: TableSpec, *files: str) -> PlannedOperation:
-    return PlannedOperation("insert", table, {"ids": [key for name in files for key in FILES[name]]})
+def _filled(table: TableSpec, *files: tuple[int, ...]) -> PlannedOperation:
+    return PlannedOperation("insert", table, {"ids": [key for keys in files for key in keys]})
 
 
 def every_file(cells: Sequence[Cell], tables: Sequence[TableSpec]) -> Fills:
-    """One writer makes files A and C, the other B; each starts at a different table, so that they rarely conflict.
+    """One writer makes files A and C, the other B and, if there is one, D; each starts at a different table, so that they rarely conflict.
 
     A table that must have more than its files before the operations begin is filled by the first writer alone.
     """
     first: list[PlannedOperation] = []
     second: list[list[PlannedOperation]] = []
     for cell, table in zip(cells, tables, strict=True):
-        b, more = _filled(table, "B"), _more(cell, table)
-        first += [_filled(table, "A", "C"), *([b, *more] if more else [])]
-        second.append([] if more else [b])
+        files, more = cell.files, _more(cell, table)
+        others = [_filled(table, files[name]) for name in ("B", "D") if name in files]
+        first += [_filled(table, files["A"], files["C"]), *([*others, *more] if more else [])]
+        second.append([] if more else others)
     half = len(cells) // 2
     return first, [o for all_ in second[half:] + second[:half] for o in all_]
 
@@ -172,7 +192,7 @@ def _more(cell: Cell, table: TableSpec) -> list[PlannedOperation]:
         column(k, i) for k, i in zip((cell.first, cell.second), predicted.keys(cell), strict=True) if _changes(k)
     )
     columns = [PlannedOperation("add-column", table, {"column": name}) for name in dict.fromkeys(changed)]
-    gone = [ids[-1] for ids in FILES.values()] if cell.has_deletes else []
+    gone = [ids[-1] for ids in cell.files.values()] if cell.has_deletes else []
     return [*columns, *(PlannedOperation("delete", table, {"ids": [key]}) for key in gone)]
 
 
@@ -184,7 +204,7 @@ def _changes(kind: str) -> bool:
 def without_b(cells: Sequence[Cell], tables: Sequence[TableSpec]) -> Fills:
     """Files A and C only, in one commit of one of Spark's writers: no cell of the engine matrix has a key in B. The others warm up."""
     others = ([PlannedOperation("insert", tables[-1], {"ids": [w]})] for w in range(2, len(seats(cells))))
-    by_two = ([_filled(table, "A", "C") for table in tables[of : len(cells) : 2]] for of in (0, 1))
+    by_two = ([_filled(table, FILES["A"], FILES["C"]) for table in tables[of : len(cells) : 2]] for of in (0, 1))
     return *by_two, *others
 
 
@@ -210,7 +230,14 @@ class CellScript:
         self._seats = [(engines.index(c.first_engine), engines.index(c.second_engine) + 1) for c in cells]
         self._ready = [threading.Event() for _ in cells]
         self._first_over = [threading.Event() for _ in cells]
-        self._holds: list[Hold] = [board.hold(self.ops(n)[0], longest=self._longest) for n in range(len(cells))]
+        self._holds = [self._hold(board, n) for n in range(len(cells))]
+
+    def _hold(self, board: Board, n: int) -> Hold:
+        first, longest = self.ops(n)[0], self._longest
+        if self._cells[n].held == "commit":
+            return board.hold(first, longest=longest)
+        # SnapshotProducer.apply loads the table when the operation has written its files.
+        return board.hold(first, kind="load", since=("store", "write"), longest=longest)
 
     def ops(self, n: int) -> tuple[str, str]:
         """The ids of the first and of the second operation of the n-th cell. The writers filled tables before."""
@@ -219,7 +246,7 @@ class CellScript:
         return f"w{first}-{before[0]}", f"w{second}-{before[1]}"
 
     def held(self, n: int) -> bool:
-        """Whether the first operation's commit in a cell was held until the second's commit."""
+        """Whether the first operation in a cell was held, at its commit or its refresh, until the second's commit."""
         return self._holds[n].reached.is_set() and self._holds[n].problem is None
 
     def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
@@ -229,16 +256,16 @@ class CellScript:
             return
         for n, cell in enumerate(self._cells):
             table = workload.tables[n]
-            key, other = predicted.keys(cell)
+            key, others = predicted.keys(cell)[0], predicted.other_keys(cell)
             first, second = self._seats[n]
             if writer == first:
                 self._until(self._ready[n], len(self._cells) * self._longest)
-                yield planned(cell.first, key, table)
+                yield planned(cell.first, key, table, cell.predicate == "id and part")
                 self._first_over[n].set()
             elif writer == second:
                 self._ready[n].set()
                 self._wait(n)
-                yield planned(cell.second, other, table, second=True)
+                yield planned(cell.second, others, table, second=True)
                 self._holds[n].release()
 
     def _until(self, ready: threading.Event, longest: float) -> None:
@@ -275,7 +302,8 @@ def judge(
         for op, engine in zip(script.ops(n), (cell.first_engine, cell.second_engine), strict=True):
             # A snapshot's file tells Spark's attempts; the proxy those of engines that name the file otherwise.
             ends.append(_ended(told[op], (attempts if engine == SPARK else asked).get(op)))
-        out.append(Measured(cell, ends[0], ends[1], script.held(n), *_found(results, _table(n))))
+        requests = asked.get(script.ops(n)[0], 0)
+        out.append(Measured(cell, ends[0], ends[1], script.held(n), *_found(results, _table(n)), requests=requests))
     found = [a for v in results.verdicts for a in v.anomalies]
     undecided = [v for v in results.verdicts if v.valid == "unknown" and not left_open_by(v, found)]
     if undecided and publish is None:
@@ -310,6 +338,9 @@ class Matrix:
         cells: in the order in which they are measured.
         on: a bench whose object store, Spark cluster and writers are used.
         publish: writes the page of a run; given for the engine matrix, whose runs are kept.
+        show: writes the page of a run of Spark's matrix that is kept: one that has a cell with an anomaly or with another outcome than the
+            predicted one.
+        keep: whether all runs are kept.
     """
 
     def __init__(
@@ -322,7 +353,11 @@ class Matrix:
         *,
         on: Bench | None = None,
         publish: Publish[object] | None = None,
+        show: Publish[object] | None = None,
+        keep: bool = False,
     ) -> None:
+        self._show = show
+        self._keep = keep
         self._cells = cells
         self._publish = publish
         self._folder = folder
@@ -419,7 +454,7 @@ class Matrix:
                 self._watcher.progress(self.measured, len(self._cells))
 
     def _batch(self, bench: Bench, group: int, cells: Sequence[Cell]) -> list[Measured]:
-        """One run. Its folder is kept only when it failed, or when it is published."""
+        """One run. Its folder is kept only when it failed, or when it is published or has something to see."""
         kept = self._publish is not None
         place = Path(tempfile.mkdtemp(prefix=f"run-{group}-", dir=self._folder)) if not kept else self._folder / RUNS
         folder = runfolder.create(place, "matrix")
@@ -446,5 +481,18 @@ class Matrix:
         measured = judge(cells, script, folder, self._publish)
         if kept:
             return [replace(m, run=str(folder.path.relative_to(self._folder))) for m in measured]
+        seen = self._keep or any(m.anomalies or m.undecided or not m.as_predicted for m in measured)
+        if self._show is not None and seen:
+            judge_run(folder, self._show)
+            run = str(self._moved(folder.path).relative_to(self._folder))
+            measured = [replace(m, run=run) for m in measured]
         shutil.rmtree(place, ignore_errors=True)
         return measured
+
+    def _moved(self, run: Path) -> Path:
+        """Move the folder of a run to the kept ones."""
+        with self._lock:
+            runs = self._folder / RUNS / run.parent.name
+            runs.mkdir(parents=True, exist_ok=True)
+            name = run.name if not (runs / run.name).exists() else f"{run.name}-{len(list(runs.iterdir()))}"
+            return run.rename(runs / name)

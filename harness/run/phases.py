@@ -28,7 +28,7 @@ from harness.writers.slot import (
 from nemesis.faults.fault import Fault
 from nemesis.proxy.board import Board
 from workloads import generator
-from workloads.engines.engine import Guest
+from workloads.engines.engine import Foreign, Pooled
 from workloads.engines.engines import ENGINES
 from workloads.engines.engines import in_words as writers_in_words
 from workloads.file.workload import Phase, Workload
@@ -259,7 +259,12 @@ class Phases:
         op = f"w{n}-{self._counters[n]}"
         self._counters[n] += 1
         engine = ENGINES[self._run.engines[n]]
-        if isinstance(engine, Guest):
+        if isinstance(engine, Pooled):
+            where = (self._run.namespace, planned.table.name)
+            backoff = self._run.workload.backoff.of(planned.table.properties)
+            rng = random.Random(f"{self._run.settings.seed}/{op}/backoff")
+            message = engine.request(op, planned.f, planned.value, planned.table, where, backoff, rng)
+        elif isinstance(engine, Foreign):
             message = guest_request(op, planned, self._run.namespace)
         else:
             message = request(
@@ -272,7 +277,7 @@ class Phases:
             )
         process, table = self._processes[n], planned.table.name
         extra: dict[str, Any] = {"phase": phase} if older_than is None else {"phase": phase, "older_than": older_than}
-        if isinstance(engine, Guest):
+        if isinstance(engine, Foreign):
             extra["engine"] = engine.name
         invoked = self._recorder.record("invoke", process, planned.f, table=table, value=planned.value, op=op, **extra)
         died: WriterDied | WriterTimeout | None = None
@@ -294,8 +299,11 @@ class Phases:
         elif kind.sets_back and answer.get("bound"):
             value = {"snapshot": answer["bound"]["snapshot"]}
         error = None if answer["ok"] else answer["error"]
+        attempts = {"attempts": made} if (made := answer.get("attempts")) else {}
         with self._completing:
-            done = self._recorder.record(result, process, planned.f, table=table, value=value, op=op, error=error)
+            done = self._recorder.record(
+                result, process, planned.f, table=table, value=value, op=op, error=error, **attempts
+            )
             broken = not kind.two_tables and self._watch.completed(table, op, invoked.time, done.time, result, error)
             if broken:
                 self._became_unreadable(table)

@@ -8,7 +8,7 @@ from pathlib import Path
 from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
-from workloads.engines.engine import Engine, Guest
+from workloads.engines.engine import Engine, Foreign
 from workloads.engines.engines import ENGINES
 
 _NOWHERE = Endpoints(
@@ -35,7 +35,7 @@ def client_type(catalog: str) -> str:
 
 def reached(engine: Engine) -> list[str]:
     """The catalogs of ``CATALOGS`` to which an engine can write."""
-    able = engine.catalogs if isinstance(engine, Guest) else None
+    able = engine.catalogs if isinstance(engine, Foreign) else None
     return [c for c in CATALOGS if able is None or client_type(c) in able]
 
 
@@ -44,7 +44,7 @@ def unreachable(engines: Iterable[str], catalog: str) -> str | None:
     kind: str | None = None
     for name in dict.fromkeys(engines):
         engine = ENGINES[name]
-        if not isinstance(engine, Guest):
+        if not isinstance(engine, Foreign):
             continue
         if engine.catalogs is None:
             continue

@@ -19,8 +19,9 @@ from typing import Any
 from checkers.judge.check import ANOMALIES
 from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS
-from workloads.file import scenario
+from workloads.file import experiment, scenario
 from workloads.file import workload as schema
+from workloads.file.experiment import Experiment
 from workloads.file.meant import unknown
 from workloads.file.scenario import Scenario
 from workloads.file.workload import Workload
@@ -62,6 +63,22 @@ def _unheard(line: str) -> None:
     pass
 
 
+def read_experiment(path: Path, warn: Warn = _unheard) -> tuple[WorkloadFile, Experiment]:
+    """Read an experiment file, which may be a workload file, and look up every name in it.
+
+    Raises:
+        WorkloadError: it cannot be read, or something in it is wrong.
+    """
+    text = read_text(path)
+    found, lines = schema.shape_of(Experiment, text, str(path), lambda data: _names_in(data, "expect", OWN))
+    file = _looked_up(found.plain(), lines, path, warn)
+    wrong = [*experiment.problems(found)]
+    for i, name in enumerate(found.catalogs):
+        wrong += [(("catalogs", i), message) for _, message in _unknown_catalog(name, OWN)]
+    refuse(wrong, lines, str(path))
+    return file, found
+
+
 def read_workload(path: Path, warn: Warn = _unheard) -> WorkloadFile:
     """Read a workload file and look up every name in it.
 
@@ -71,7 +88,14 @@ def read_workload(path: Path, warn: Warn = _unheard) -> WorkloadFile:
     Raises:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
-    workload, lines = schema.shape(read_text(path), str(path), lambda data: _names_in(data, "expect", OWN))
+    text = read_text(path)
+    if experiment.is_experiment(text):
+        raise schema.WorkloadError(f"{path}: an experiment, not a workload; `icequake sweep {path}` runs it")
+    workload, lines = schema.shape(text, str(path), lambda data: _names_in(data, "expect", OWN))
+    return _looked_up(workload, lines, path, warn)
+
+
+def _looked_up(workload: Workload, lines: Lines, path: Path, warn: Warn) -> WorkloadFile:
     own = user_file.is_file(workload.catalog)
     catalog = _absent_file(path.parent / workload.catalog) if own else _unknown_catalog(workload.catalog, OWN)
     anomalies = (*_unknown_anomalies("expect", workload.expect), *_unknown_anomalies("allow", workload.allow))

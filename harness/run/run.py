@@ -32,9 +32,10 @@ from harness.run.services import proxies_of, services_of
 from harness.run.settings import WRITER_START_S, Settings, StandingStack, Watcher
 from harness.run.tables import RunTables, drop_commands
 from harness.run.writer_proxies import WriterProxies
-from harness.writers.driver import direct, launcher
+from harness.writers.driver import direct, launcher, pools
 from harness.writers.slot import WriterSlot
-from workloads.engines.engine import Guest
+from nemesis.faults.fault import Fault
+from workloads.engines.engine import Foreign
 from workloads.engines.engines import ENGINES, SPARK, in_words
 from workloads.file.workload import Workload
 
@@ -117,7 +118,7 @@ class Run:
     def _inside(self, stack: contextlib.ExitStack, data: Path, watchdog: Watchdog) -> None:
         run, workload = self._run, self._run.workload
         for name in dict.fromkeys(workload.engines):
-            if isinstance(guest := ENGINES[name], Guest):
+            if isinstance(guest := ENGINES[name], Foreign):
                 installed(guest.needs)  # before anything is started
         proxies = proxies_of(run, stack)
         board = None if proxies is None else proxies.board
@@ -154,6 +155,10 @@ class Run:
             phases = Phases(run, recorder, follower, slots, board, watchdog, self._progress)
             with self._timed("seed"):
                 phases.seed()
+            if board is not None and workload.swap_latency > 0:
+                late = Fault(verb="delay", service="catalog", request="commit", seconds=workload.swap_latency)
+                delaying = board.arm(late)
+                stack.callback(board.end, delaying)
             conductor = conductor_of(run, board, services, slots, recorder, phases.maintainer())
             try:
                 if conductor is not None:
@@ -194,6 +199,10 @@ class Run:
     ) -> list[WriterSlot]:
         """Launch all writers and connect to them."""
         run = self._run
+        shared = run.settings.pools
+        if shared is None:
+            shared = pools(run.installation, endpoints, run_id=run.run_id, data=data, logs=run.folder.logs)
+            stack.callback(shared.close)
         launch = launcher(
             run.installation,
             endpoints,
@@ -205,6 +214,7 @@ class Run:
             new_sessions=bool(run.settings.warm),
             clocks=run.workload.clocks,
             engines=run.engines,
+            shared=shared,
         )
         slots = []
         for n in range(run.writers):

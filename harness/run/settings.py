@@ -12,6 +12,7 @@ from compose.endpoints import Endpoints
 from compose.external.external import External
 from compose.processes.service import Service
 from harness.run.writer_proxies import WriterProxies
+from harness.writers.committers import Pools
 from harness.writers.slot import WriterSlot
 from workloads import generator
 from workloads.file.workload import Phase, Workload
@@ -56,7 +57,9 @@ class Settings:
         writer_proxies: proxies between the writers and the services; if None, a run with a nemesis makes its own.
         warm: sockets of drivers for the writers to use, each in a session with this run's catalog. They must have the jars that the catalog
             needs, and no other run may use them meanwhile.
+        pools: the process of its committers, which later runs use, too; None: a run with committers starts its own.
         proxied: whether a run without a nemesis makes proxies too, so that its proxy log has every request.
+        store_too: whether such a run has proxies before the object store, and not only before the catalog.
         external: services that the user supplies; never started here.
         clean: whether to drop the tables at the end.
         about: further keys of the plan, such as the scenario.
@@ -71,7 +74,9 @@ class Settings:
     capture_interval: float | None = 10.0
     writer_proxies: WriterProxies | None = None
     warm: tuple[Path, ...] = ()
+    pools: Pools | None = None
     proxied: bool = False
+    store_too: bool = True
     share_final_reads: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     external: External = field(default_factory=External)

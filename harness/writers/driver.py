@@ -12,14 +12,16 @@ from pathlib import Path
 
 from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
+from compose.install import ensure
 from compose.install.engines import Files, installed
 from compose.install.installation import Installation
 from compose.processes.ports import Ports
 from compose.processes.process import LocalProcess, NotReady
 from compose.processes.service import ServiceError
 from compose.stack.sparkconf import spark_conf, writer_environment
+from harness.writers.committers import CommitterPool, Pools
 from harness.writers.slot import Launch, Writer
-from workloads.engines.engine import Access, Guest
+from workloads.engines.engine import Access, Foreign, Guest, Pooled
 from workloads.engines.engines import ENGINES
 
 
@@ -189,6 +191,39 @@ def skewed(offset: str | None) -> dict[str, str]:
     return {"LD_PRELOAD": found[0], "FAKETIME": offset}
 
 
+def pools(
+    installation: Installation,
+    endpoints: Endpoints,
+    *,
+    run_id: str,
+    data: Path,
+    logs: Path,
+) -> Pools:
+    """The process that committers share. It starts, and what it needs is installed, when the first of them is launched.
+
+    Arguments as for :func:`launcher`. Starting it raises SetupError or ServiceError.
+    """
+    more = (path for conf in catalog_of(endpoints).jars for path in ensure.paths(installation, conf))
+    jars = (*installation.jars["spark"], *more)
+
+    def start(tag: str) -> CommitterPool:
+        [needs] = {e.needs for e in ENGINES.values() if isinstance(e, Pooled)}
+        pool = CommitterPool(
+            tag,
+            run_id=run_id,
+            java=installation.java,
+            jars=jars,
+            files=installed(needs),
+            environment=writer_environment(installation, endpoints),
+            folder=data / tag,
+            log=logs / f"{tag}.log",
+        )
+        pool.start()
+        return pool
+
+    return Pools(start)
+
+
 def launcher(
     installation: Installation,
     endpoints: Endpoints,
@@ -201,6 +236,7 @@ def launcher(
     new_sessions: bool = False,
     clocks: Mapping[int, str] | None = None,
     engines: Sequence[str] = (),
+    shared: Pools | None = None,
 ) -> Launch:
     """A function that launches the driver process of a writer (or, first, returns a warm one).
 
@@ -211,7 +247,8 @@ def launcher(
         front: returns the endpoints that the named writer sees, such as proxies.
         clocks: writer → offset of its clock, such as ``-2h``; raises ServiceError where that is impossible.
         engines: the engine of each writer; Spark for those beyond. Raises SetupError if one cannot be installed.
-        warm: sockets of running writers; the n-th belongs to writer ``wn``. One that is gone or busy is not used.
+        shared: the process of the committers among them.
+        warm: sockets of running writers; the n-th belongs to the n-th writer of Spark's. One that is gone or busy is not used.
         new_sessions: whether a warm writer first gets a new session with these endpoints; False: its session has them already.
     """
 
@@ -237,8 +274,14 @@ def launcher(
             )
             guest.start()
             return Writer(name, guest, guest.socket)
-        if generation == 0 and n < len(warm):
-            taken = Writer(name, None, warm[n])
+        if n < len(engines) and isinstance(ENGINES[engines[n]], Pooled):
+            assert shared is not None
+            pool = shared.current()
+            plain = access(seen, conf, scratch=data / f"{name}-state", files=Files()).properties
+            return Writer(name, pool, pool.socket, session=plain, shared=True)
+        rank = sum(not isinstance(ENGINES[e], Foreign) for e in engines[:n]) + max(0, n - len(engines))
+        if generation == 0 and rank < len(warm):
+            taken = Writer(name, None, warm[rank])
             if taken.take(session_properties(conf) if new_sessions else None):
                 return taken
         driver = Driver(

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import psutil
 
 from checkers.evidence.outcome import classify
-from workloads.engines.engine import Engine, Guest
+from workloads.engines.engine import Engine, Foreign
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.generator import PlannedOperation
 from workloads.operations.kind import Arguments, Statement
@@ -95,7 +95,7 @@ def request(
 
 
 def guest_request(op: str, planned: PlannedOperation, namespace: str) -> dict[str, Any]:
-    """The request for one operation of another engine, as ``harness.writers.engine_session`` expects it."""
+    """The request for one operation of an engine with a process for each writer, as ``harness.writers.engine_session`` expects it."""
     table = planned.table.model_dump(mode="json")
     return {"op": op, "f": planned.f, "value": planned.value, "table": table, "namespace": namespace}
 
@@ -107,9 +107,19 @@ class Writer:
         name: such as ``w0``.
         process: the driver process; None for a warm driver, which another process started and later runs use.
         socket_path: where the driver listens once its session is ready.
+        session: properties of the session that it first gets; None: the driver has one.
+        shared: whether other writers use the process, too, or later runs: it ends only by a fault, or if an operation is unanswered.
     """
 
-    def __init__(self, name: str, process: DriverProcess | None, socket_path: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        process: DriverProcess | None,
+        socket_path: Path,
+        *,
+        session: Mapping[str, str] | None = None,
+        shared: bool = False,
+    ) -> None:
         self.name = name
         self._process = process
         self._path = socket_path
@@ -117,6 +127,8 @@ class Writer:
         self._buffer = b""
         self._warm: psutil.Process | None = None
         self._unanswered = False
+        self._session = session
+        self._shared = shared
 
     @property
     def socket_path(self) -> Path:
@@ -179,9 +191,22 @@ class Writer:
                 time.sleep(0.05)  # poll: another process makes the file, and nothing signals it
                 continue
             self._socket = connection
+            if self._session is not None:
+                self._begin(self._session, max(deadline - time.monotonic(), 1.0))
             return
         log = f"; see {self._process.logs()}" if self._process is not None else f" at {self._path}"
         raise WriterError(f"writer {self.name} is not ready after {timeout:.0f} s{log}")
+
+    def _begin(self, session: Mapping[str, str], timeout: float) -> None:
+        """Open the session. Raises :class:`WriterError`."""
+        log = f"; see {self._process.logs()}" if self._process is not None else ""
+        try:
+            answer = self.call({"session": dict(session)}, timeout)
+        except (WriterDied, WriterTimeout) as e:
+            raise WriterError(f"writer {self.name} got no session: {e}{log}") from None
+        if not answer["ok"]:
+            name, text = answer["error"][0]
+            raise WriterError(f"writer {self.name} got no session: {name.rsplit('.', 1)[-1]}: {text}{log}")
 
     def call(self, message: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         """Send one request and wait for its answer.
@@ -253,10 +278,10 @@ class Writer:
         try:
             if self._process is None and self._warm is not None and self._unanswered:
                 _end(self._warm)
+            if self._process is not None and (not self._shared or self._unanswered):
+                self._process.kill()
         finally:
             self.close()
-        if self._process is not None:
-            self._process.kill()
 
 
 def _group(driver: psutil.Process) -> list[psutil.Process]:
@@ -394,7 +419,7 @@ def outcome(
     """
     if answer["ok"]:
         return "ok"
-    if isinstance(engine, Guest):
+    if isinstance(engine, Foreign):
         return engine.outcome(f, answer["error"])
     if value.get("partial_progress"):
         return "info"

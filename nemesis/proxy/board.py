@@ -32,6 +32,7 @@ class Hold:
     """Stops one request of an operation at the gate: the ``nth`` of its kind, from 1.
 
     Attributes:
+        since: the request of the operation that must come first; None: none, or it came.
         fault: the fault that strikes the request; None: it is only held.
         reached: set when the request arrives; with a verb that acts after the service, when the service has carried the request out; with
             a verb that answers first, when the writer is answered.
@@ -39,8 +40,18 @@ class Hold:
         problem: why the hold did not work; None if it did.
     """
 
-    def __init__(self, op: str, fault: Fault | None, service: Service, kind: str, longest: float, nth: int = 1) -> None:
+    def __init__(
+        self,
+        op: str,
+        fault: Fault | None,
+        service: Service,
+        kind: str,
+        longest: float,
+        nth: int = 1,
+        since: tuple[Service, RequestKind] | None = None,
+    ) -> None:
         self.op = op
+        self.since = since
         self.left = nth
         """How many such requests are still to come, the held one included."""
         self.fault = fault
@@ -249,8 +260,12 @@ class Board:
         kind: RequestKind = "commit",
         longest: float = LONGEST_HOLD,
         nth: int = 1,
+        since: tuple[Service, RequestKind] | None = None,
     ) -> Hold:
         """Hold the ``nth`` request of ``kind`` that operation ``op`` makes; ``fault``: the fault that strikes it; None: it is only held.
+
+        ``since``: count only after the operation's first request of that kind to that service. The first ``load`` since a ``write`` to the
+        ``store`` is the refresh of a commit: the operation has scanned the table and written its files.
 
         A request of the catalog server to its ``database`` counts as the operation's while one of the writers performs that operation.
 
@@ -261,7 +276,7 @@ class Board:
             raise ValueError(
                 f"{fault.verb} does not decide what becomes of one request, so no held request can be given it"
             )
-        hold = Hold(op, fault, service, kind, longest, nth)
+        hold = Hold(op, fault, service, kind, longest, nth, since)
         with self._lock:
             self._holds.append(hold)
         return hold
@@ -282,7 +297,13 @@ class Board:
             if not doing:
                 doing = {*self._current.values()} if writer is None else {self._current.get(writer)}
             for hold in self._holds:
-                if (hold.service, hold.kind) == (service, request.kind) and hold.op in doing:
+                if hold.op not in doing:
+                    continue
+                if hold.since is not None:
+                    if hold.since == (service, request.kind):
+                        hold.since = None
+                    continue
+                if (hold.service, hold.kind) == (service, request.kind):
                     hold.left -= 1
                     if hold.left:
                         continue

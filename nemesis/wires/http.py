@@ -26,6 +26,7 @@ LONGEST_COMMIT = 16 * 1024 * 1024
 """Largest compressed commit, in bytes, that the proxy unpacks to read it."""
 _LOCATION = re.compile(rb'"metadata-location"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _METADATA_VERSION = re.compile(r"/metadata/(?:v\d+|[^/]+)\.metadata\.json$")
+_NUMBERED_VERSION = re.compile(r"/metadata/v\d+(?:\.gz)?\.metadata\.json$")
 _NAMED_TABLE = re.compile(r"/namespaces/[^/]+/tables/([^/]+)$")
 
 
@@ -350,9 +351,11 @@ class StoreHttp(Http):
         if method in ("PUT", "POST"):
             if method == "POST" and "delete" in query.split("&"):
                 return "delete"
-            source = head.get("x-amz-copy-source")
-            if method == "PUT" and source and _METADATA_VERSION.search(path):
-                return "commit"  # the Hadoop catalog's rename
+            # The Hadoop catalog's rename: S3A's copy, or a write that must not replace anything.
+            if method == "PUT" and head.get("x-amz-copy-source") and _METADATA_VERSION.search(path):
+                return "commit"
+            if method == "PUT" and head.get("if-none-match") and _NUMBERED_VERSION.search(path):
+                return "commit"
             return "write"
         return "delete" if method == "DELETE" else "other"
 

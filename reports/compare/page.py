@@ -85,11 +85,13 @@ def _shown(f: Figure, cell: Score) -> Shown:
     return Shown(comparewords.shown(f, s.median), between, cell.against, MARKS[cell.against], title, s.median)
 
 
-def _verdict(valid: Validity | None) -> str:
+def verdict_class(valid: Validity | None) -> str:
+    """The style sheet's class of a verdict; ``incomplete`` if there is none."""
     return _STATUS[valid]
 
 
-def _href(ran: Ran) -> str | None:
+def href_of(ran: Ran) -> str | None:
+    """The link to a run's page; None if it has no folder."""
     return None if ran.folder is None else quote(f"{ran.folder}/report.html")
 
 
@@ -168,11 +170,11 @@ def _glance(c: Comparison) -> list[dict[str, Any]]:
         {
             "label": c.label(x),
             "summary": entry.summary if (entry := c.catalog(x)) is not None else "",
-            "status": _verdict(c.valid(x)),
+            "status": verdict_class(c.valid(x)),
             "anomalies": comparewords.anomalies(c, x),
             "reason": c.reason(x),
             "runs": [
-                {"seed": r.seed, "status": _verdict(r.measures.valid if r.measures else None), "href": _href(r)}
+                {"seed": r.seed, "status": verdict_class(r.measures.valid if r.measures else None), "href": href_of(r)}
                 for r in c.of(x)
             ],
             "cells": [_shown(_BY_KEY[key], c.cell(_BY_KEY[key], x)) for key, _ in GLANCE],
@@ -227,14 +229,15 @@ def _faults(c: Comparison, shown: Sequence[Contender]) -> list[tuple[str, list[d
     return out
 
 
-def _runs(c: Comparison) -> list[dict[str, Any]]:
+def runs_view(c: Comparison) -> list[dict[str, Any]]:
+    """A row for each run, in the order in which they ran."""
     return [
         {
             "started": r.started,
             "label": c.label(r.contender),
             "seed": r.seed,
-            "status": _verdict(r.measures.valid if r.measures else None),
-            "href": _href(r),
+            "status": verdict_class(r.measures.valid if r.measures else None),
+            "href": href_of(r),
             "reason": r.reason,
             "command": r.command,
         }
@@ -242,7 +245,8 @@ def _runs(c: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _versions(c: Comparison) -> list[tuple[str, str]]:
+def versions_view(c: Comparison) -> list[tuple[str, str]]:
+    """What ran → its versions."""
     found: dict[str, list[str]] = {}
     for r in c.runs:
         for k, v in r.versions.items():
@@ -278,8 +282,8 @@ def view(c: Comparison, again: str | None = None) -> dict[str, Any]:
         "requests": _requests(c, shown),
         "faults": _faults(c, shown),
         "untested": comparewords.untested(c),
-        "runs": _runs(c),
-        "versions": _versions(c),
+        "runs": runs_view(c),
+        "versions": versions_view(c),
         "again": again,
     }
 
@@ -303,14 +307,15 @@ def to_json(c: Comparison) -> dict[str, Any]:
         "parallel": c.header.get("parallel", 1),
         "valid": c.verdict,
         "seeds": list(c.seeds),
-        "contenders": [_contender_json(c, x) for x in c.contenders],
+        "contenders": [contender_json(c, x) for x in c.contenders],
         "differences": comparewords.differences(c),
         "untested": comparewords.untested(c),
         "runs": [r.to_json() for r in c.runs],
     }
 
 
-def _contender_json(c: Comparison, x: Contender) -> dict[str, Any]:
+def contender_json(c: Comparison, x: Contender) -> dict[str, Any]:
+    """A contender as JSON values."""
     figures: dict[str, Any] = {}
     for f in FIGURES:
         cell = c.cell(f, x)
@@ -329,6 +334,7 @@ def _contender_json(c: Comparison, x: Contender) -> dict[str, Any]:
         "catalog": x.catalog,
         "iceberg": x.iceberg,
         "engines": list(x.engines),
+        **({"varied": dict(x.varied)} if x.varied else {}),
         "valid": c.valid(x),
         "anomalies": {n: {"count": k, "runs": r} for n, (k, r) in c.anomalies(x).items()},
         "kinds": {k: dict(zip(("ok", "fail", "info"), v, strict=True)) for k, v in summed(c.measured(x)).items()},
@@ -383,14 +389,14 @@ def lines(c: Comparison) -> list[str]:
     out = []
     expected = (comparewords.expectation(c, x) for x in c.contenders)
     for text in [*expected, *comparewords.of_engines(c), *comparewords.differences(c)]:
-        out += ["", *_wrapped(text, "  ")]
+        out += ["", *wrapped(text, "  ")]
     out += ["", "  Not tested:"]
     for text in comparewords.untested(c):
-        out += _wrapped(f"* {text}", "    ")
+        out += wrapped(f"* {text}", "    ")
     return [words.printable(line) for line in out]
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
+def wrapped(text: str, indent: str) -> list[str]:
     """Wrapped lines that keep each number next to its unit."""
     kept = _UNIT.sub("\u00a0", text)
     return textwrap.wrap(kept, NARROWEST, initial_indent="  ", subsequent_indent=indent, break_on_hyphens=False)

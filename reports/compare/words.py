@@ -180,8 +180,8 @@ def _verdict(c: Comparison, contender: Contender, found: Sequence[Measures]) -> 
     return f"no broken promise in {runs}" + (f" but those expected or allowed: {listed}." if listed else ".")
 
 
-def differences(c: Comparison) -> list[str]:
-    """How each contender differs from the first, one sentence each; then the rule, and what chance alone gives."""
+def differences(c: Comparison, figures: Sequence[Figure] = FIGURES) -> list[str]:
+    """How each contender differs from the first in ``figures``, one sentence each; then the rule, and what chance alone gives."""
     first = c.contenders[0]
     out = []
     for other in c.contenders[1:]:
@@ -190,7 +190,7 @@ def differences(c: Comparison) -> list[str]:
         better: list[str] = []
         worse: list[str] = []
         same = 0
-        for f in FIGURES:
+        for f in figures:
             cell = c.cell(f, other)
             if cell.spread is None or cell.against not in ("better", "worse", "noise"):
                 continue

@@ -25,9 +25,6 @@ LETTERS = {
     "unmeasured": "",
 }
 """State → what stands in its square."""
-PAGE = "report.html"
-"""The page of a run, in its folder."""
-
 Operation = tuple[str, str]
 """Engine and kind."""
 
@@ -76,7 +73,7 @@ def _square(cell: Cell, m: Measured | None) -> Square:
 
 
 def _address(m: Measured) -> str:
-    return "" if m.run is None else f"{m.run}/{PAGE}"
+    return "" if m.run is None else f"{m.run}/{ordinary.PAGE}"
 
 
 def operations(measured: Sequence[Measured]) -> list[Operation]:

@@ -1,4 +1,4 @@
-"""The page of the conflict matrix: a grid for each make of table, and the differences from what Iceberg's code predicts."""
+"""The page of the conflict matrix: what makes a difference, the rules of each pair, and what is not as Iceberg's code predicts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from checkers.conflicts import folded
 from checkers.conflicts import predicted as conflicts
+from checkers.conflicts.folded import Rule
 from checkers.conflicts.measured import Ended, Measured, read
-from checkers.conflicts.predicted import KINDS, ON_REQUEST, PLACEMENTS, Cell
+from checkers.conflicts.predicted import KINDS, ON_REQUEST, Cell
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
 from reports.drawing.templates import environment
+from reports.matrix import rules
 from workloads.engines.engines import SPARK
 
 STATES = {
@@ -26,6 +29,8 @@ STATES = {
     "unmeasured": "not measured",
 }
 """State of a cell → its meaning, in the order of the legend."""
+PAGE = "report.html"
+"""The page of a run, in its folder."""
 
 
 def state(m: Measured | None) -> str:
@@ -45,29 +50,6 @@ def told(e: Ended) -> str:
     return f"{e.outcome}{attempts}" + (f": {e.error}: {e.message}" if e.error else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Square:
-    """One drawn cell."""
-
-    state: str
-    title: str
-    differs: bool
-
-
-def _square(cell: Cell, m: Measured | None) -> Square:
-    if m is None:
-        return Square("unmeasured", f"{cell.placement}: not measured", False)
-    title = f"{cell.placement}: {cell.first} {told(m.first)}"
-    if m.second.outcome != "committed":
-        title += f"; {cell.second} {told(m.second)}"
-    for name, found in (("anomaly", m.anomalies), ("allowed", m.allowed)):
-        if found:
-            title += f"; {name}: {', '.join(found)}"
-    if not m.as_predicted:
-        title += f"; the code says {predicted(cell)}"
-    return Square(state(m), title, not m.as_predicted)
-
-
 def predicted(cell: Cell) -> str:
     """The code's prediction, in a few words."""
     said = conflicts.predict(cell)
@@ -75,28 +57,56 @@ def predicted(cell: Cell) -> str:
     return outcome + (f" ({'; or '.join(said.reasons)} …)" if said.reasons else "")
 
 
-def _grids(measured: Sequence[Measured]) -> list[dict[str, Any]]:
-    by_cell = {m.cell: m for m in measured}
-    kinds = [k for k in (*KINDS, *ON_REQUEST) if any(k in (m.cell.first, m.cell.second) for m in measured)]
-    asks = next((m.cell.compares for m in measured if m.cell.compares != "requirements"), "requirements")
-    every = list(conflicts.cells(tuple(kinds), asks))
-    makes = dict.fromkeys((c.mode, c.format_version, c.isolation) for c in every)
-    out = []
-    for mode, version, isolation in makes:
-        rows = []
-        for first in kinds:
-            row = []
-            for second in kinds:
-                cells = [
-                    c
-                    for c in every
-                    if (c.first, c.second, c.mode, c.format_version, c.isolation)
-                    == (first, second, mode, version, isolation)
-                ]
-                row.append([_square(c, by_cell.get(c)) for c in cells])
-            rows.append((first, row))
-        out.append({"name": f"v{version}, {mode}, {isolation}", "kinds": kinds, "rows": rows})
-    return out
+@dataclass(frozen=True, slots=True)
+class PairShown:
+    """A pair of kinds on the page.
+
+    Attributes:
+        anchor: id of its part of the page.
+        shares: colour and percentage of the cells of each result, for its square.
+        letters: beginnings of the results, in the square.
+    """
+
+    first: str
+    second: str
+    anchor: str
+    rules: list[Rule]
+    cells: list[Measured]
+    shares: list[tuple[str, float]]
+    letters: str
+    title: str
+    differs: bool
+
+
+LETTERS = {"retried": "C", "aborted": "A", "allowed": "C", "anomaly": "!", "unknown": "?"}
+
+
+def _pair(first: str, second: str, cells: list[Measured]) -> PairShown:
+    found = folded.fold(cells)
+    tally = Counter(rules.colour(folded.result(m)) for m in cells)
+    shares = [(colour, 100 * tally[colour] / len(cells)) for colour in LETTERS if tally[colour]]
+    return PairShown(
+        first,
+        second,
+        f"{first}-after-{second}",
+        found,
+        cells,
+        shares,
+        "".join(dict.fromkeys(LETTERS[colour] for colour, _ in shares)),
+        "; ".join(f"{rules.words(r)}: {rules.ends(r.result)}" for r in found),
+        any(not m.as_predicted for m in cells),
+    )
+
+
+def _differing(measured: Sequence[Measured]) -> list[tuple[str, str, list[str], list[Measured]]]:
+    """Cells that are not as predicted: measured, predicted, the code, the cells."""
+    out: dict[tuple[str, str], list[Measured]] = {}
+    for m in measured:
+        if not m.as_predicted:
+            found = told(m.first) + (f"; the second {told(m.second)}" if m.second.outcome != "committed" else "")
+            requests = "" if m.requests is None else f" ({words.plural(m.requests, 'commit request')})"
+            out.setdefault((found + requests, predicted(m.cell)), []).append(m)
+    return [(found, said, rules.sources(cells), cells) for (found, said), cells in out.items()]
 
 
 def _aborts(measured: Iterable[Measured]) -> list[tuple[str, str, int]]:
@@ -111,24 +121,41 @@ def render(folder: Path) -> str:
         from reports.matrix import engines  # it uses this file's words
 
         return engines.render(header, measured)
-    differing = [m for m in measured if not m.as_predicted]
-    anomalous = [m for m in measured if m.anomalies]
+    kinds = [k for k in every_kind(measured) if any(k in (m.cell.first, m.cell.second) for m in measured)]
+    pairs = {pair: _pair(*pair, cells) for pair, cells in folded.by_pair(measured).items()}
+    iceberg = str(header.get("versions", {}).get("iceberg", ""))
     return words.printable(
-        environment()
+        environment(
+            told=told,
+            predicted=predicted,
+            words_of=rules.words,
+            ends=rules.ends,
+            colour=rules.colour,
+            sources=rules.sources,
+            dimension=rules.dimension,
+            address=lambda source: rules.address(source, iceberg),
+        )
         .get_template("matrix.html")
         .render(
             header=header,
             count=len(measured),
             states=STATES,
             tally=Counter(state(m) for m in measured),
-            placements=list(PLACEMENTS),
-            grids=_grids(measured),
-            differing=[(m, told(m.first), predicted(m.cell)) for m in differing[:400]],
-            differing_count=len(differing),
-            anomalous=[(m, told(m.first), ", ".join(m.anomalies)) for m in anomalous[:400]],
+            kinds=kinds,
+            pairs=pairs,
+            differences=folded.differences(measured),
+            differing=_differing(measured),
+            differing_count=sum(not m.as_predicted for m in measured),
+            anomalous=[(m, told(m.first), ", ".join(m.anomalies)) for m in measured if m.anomalies],
             aborts=_aborts(measured),
+            page=PAGE,
         )
     )
+
+
+def every_kind(measured: Iterable[Measured]) -> list[str]:
+    """The kinds of a matrix in its order; those that this version does not know last."""
+    return list(dict.fromkeys((*KINDS, *ON_REQUEST, *(k for m in measured for k in (m.cell.first, m.cell.second)))))
 
 
 def write(folder: Path) -> Path:
@@ -148,10 +175,10 @@ def lines(measured: Sequence[Measured], found: Sequence[tuple[Cell, Any, Any]], 
     names = Counter(name for m in measured for name in m.anomalies)
     if names:
         out.append(f"anomalies: {', '.join(f'{n} ×{words.grouped(k)}' for n, k in names.most_common())}")
+    spark = all(SPARK == m.cell.first_engine == m.cell.second_engine for m in measured)
+    out += rules.lines(measured) if spark else []
     unlike = [m for m in measured if not m.as_predicted]
-    whose = (
-        "Iceberg's" if all(SPARK == m.cell.first_engine == m.cell.second_engine for m in measured) else "the engines'"
-    )
+    whose = "Iceberg's" if spark else "the engines'"
     out.append(f"{words.plural(len(unlike), 'cell')} not as {whose} code says")
     out += [f"  {m.cell.name}: {told(m.first)[:150]}; the code says {predicted(m.cell)[:100]}" for m in unlike[:12]]
     if compared is not None:

@@ -27,6 +27,7 @@ from checkers.timeline import promise
 from checkers.timeline.timeline import named, timelines
 from tests.checkers.test_clean_histories import ENOUGH, tables, told
 from tests.checkers.test_linearizable_tables import Told, explained, small
+from tests.support.amount import many
 from tests.support.drawing import Drawing, row, verdict
 from tests.support.guests import PAPER, admit
 from tests.support.simulator import ALTERING, CLEAN, MIX, ROW_BY_ROW, Defects, Simulation, simulate
@@ -807,7 +808,7 @@ def test_a_clean_run_of_several_engines_is_valid(engines: tuple[str, ...]) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("engines", MIXES, ids="-".join)
 def test_no_clean_run_of_several_engines_raises_an_alarm(engines: tuple[str, ...]) -> None:
-    clean(engines, range(12, 500))
+    clean(engines, range(12, 12 + many(150)))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
+from checkers.evidence.proxylog import Carried
 from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, RowChange, TableLog
 from checkers.judge.runfolder import load_evidence
 from checkers.retries import Retries
@@ -215,6 +216,34 @@ def test_success_waste_and_backoff() -> None:
     }
     assert s["wasted"] == {"seconds": 3.0, "share": 0.6, "attempts": 4, "bytes": None}
     assert s["conflicts"]["aborted"] == {"CommitFailedException": 1, "ValidationException": 1}
+
+
+def test_an_operation_whose_retries_ended_by_their_time_waited_no_longer_than_it_took() -> None:
+    d = Drawing(properties={"commit.retry.min-wait-ms": "1000", "commit.retry.num-retries": "900"})
+    d.abort("insert", {"ids": [20]}, "a", 1, 3.5, FAILED)
+    assert d.check().stats["backoff_ms"]["exhausted"] == 2500.0
+
+
+def test_the_work_of_a_retry_is_from_the_refusal_to_the_next_request_without_the_wait() -> None:
+    d = Drawing(properties={"commit.retry.min-wait-ms": "100", "commit.retry.max-wait-ms": "150"})
+    d.run("insert", {"ids": [20]}, "a", 1, 4, attempt=3)
+    d.run("insert", {"ids": [21]}, "b", 1, 4, attempt=2, process=1)
+
+    def sent(at_ms: int, op: str, snapshot: int, accepted: bool, ms: float | None = 30.0) -> Carried:
+        return Carried(at_ms * 1_000_000, 0, op, (snapshot,), accepted, "200" if accepted else "409", ms)
+
+    requests = (
+        sent(1000, "a", 2, False),
+        sent(1200, "a", 2, False),  # 200 - 30 of the request - 105 of the wait
+        sent(1300, "a", 9, True),  # another snapshot of the operation, such as a compaction's second commit
+        sent(1500, "a", 2, True),  # 300 - 30 - 1.05 * 150
+        sent(1000, "b", 3, False, None),  # nobody knows when its answer came
+        sent(1900, "b", 3, True),
+    )
+    work = Retries().check(replace(d.evidence(), carried={"t": requests})).stats["retry_work"]
+    assert work["retries"] == 2
+    assert {n: round(v, 1) for n, v in work["ms"].items()} == {"p50": 65.0, "p90": 112.5, "p99": 112.5, "max": 112.5}
+    assert d.check().stats["retry_work"] == {"retries": 0, "ms": {}}
 
 
 def test_latency_and_throughput_inside_and_outside_faults() -> None:

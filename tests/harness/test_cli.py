@@ -131,6 +131,7 @@ def test_every_command_is_there() -> None:
             "export",
             "prove",
             "matrix",
+            "claims",
             "compare",
             "selftest",
             "report",
@@ -312,6 +313,14 @@ def test_bad_arguments_point_to_the_help_of_their_command(arguments: list[str], 
         (
             ["matrix", "--only", "merge"],
             "--only merge: unknown operation 'merge' (did you mean merge-upsert or merge-insert?)",
+        ),
+        (
+            ["matrix", "--only", "held=refesh"],
+            "--only held=refesh: unknown value of held 'refesh' (did you mean refresh?); allowed: commit, refresh",
+        ),
+        (
+            ["matrix", "--only", "first=delete-partition", "--only", "held=refresh"],
+            "--only first=delete-partition --only held=refresh: no cell has all of this",
         ),
         (["matrix", "--engine", "spark,duckd"], "--engine duckd: unknown engine 'duckd' (did you mean duckdb?)"),
         (["list", "operation"], "list operation: unknown (did you mean operations?)"),

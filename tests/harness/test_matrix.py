@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+from checkers.conflicts import plan
 from checkers.conflicts.measured import Ended, MatrixError, Measured, differences, read
 from checkers.conflicts.predicted import (
     COLUMNS,
@@ -32,7 +34,8 @@ from checkers.conflicts.predicted import (
     keys,
     predict,
 )
-from harness.experiments.matrix import compared, every_file, planned, workload
+from harness.experiments.matrix import CellScript, compared, every_file, planned, workload
+from nemesis.proxy.board import Board, Hold
 from reports.matrix import page
 from workloads.engines.engine import Writes
 from workloads.operations.kinds import KINDS as OPERATIONS
@@ -156,10 +159,105 @@ def test_what_is_measured_on_request_is_drawn_and_written_as_it_is(tmp_path: Pat
     measured = Measured(at, Ended("retried", 2), Ended("committed"), True)
     assert Measured.from_json(measured.to_json()) == measured
     html = page.write(written(tmp_path, [measured])).read_text()
-    assert "same row: insert retried at attempt 2" in html
+    assert "insert-after-add-column" in html
 
 
 REQUESTED = ("insert", "merge-insert", "update-register", *ON_REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("pair", "make", "placement", "more", "reasons"),
+    [
+        # The first check sees what the second one would have seen.
+        (("delete", "update-register"), "mor2-snap", "same row", {"held": "refresh"}, []),
+        (("delete", "update-register"), "cow2-snap", "same row", {"held": "refresh"}, [MISSING_TO_DELETE]),
+        (("insert", "insert"), "cow2-ser", "same row", {"held": "refresh"}, []),
+        # Each command in a mode of its own.
+        (("update-register", "delete"), "mor2-snap", "same row", {"second_mode": COW}, [MISSING_DATA]),
+        (("update-register", "delete"), "mor2-snap", "same partition", {"second_mode": COW}, []),
+        (("update-register", "delete"), "mor2-snap", "other partition", {"second_mode": COW}, []),
+        (("delete", "update-register"), "cow2-snap", "same row", {"second_mode": MOR}, [NEW_DELETE]),
+        (("delete", "update-register"), "cow3-snap", "same file", {"second_mode": MOR}, [NEW_DELETE]),
+        (("delete", "update-register"), "cow2-snap", "other partition", {"second_mode": MOR}, []),
+        (("delete", "update-register"), "mor2-snap", "same row", {"second_mode": COW}, [MISSING_DATA]),  # no undelete
+        # A condition on the partition leaves the delete files and the new files of other partitions out.
+        (("update-register", "delete"), "mor2-snap", "other partition", {"predicate": "id and part"}, []),
+        (
+            ("update-register", "delete"),
+            "mor2-snap",
+            "same partition",
+            {"predicate": "id and part"},
+            [CONFLICTING_DELETES],
+        ),
+        (("merge-upsert", "insert"), "cow2-ser", "other partition", {"predicate": "id and part"}, []),
+        (("merge-upsert", "insert"), "cow2-ser", "same partition", {"predicate": "id and part"}, [CONFLICTING_FILES]),
+        (("merge-upsert", "delete"), "mor3-ser", "other partition", {"predicate": "id and part"}, []),
+        # The range of a rewritten file includes a key that is not in it.
+        (("update-register", "delete"), "cow2-ser", "same partition", {"ranges": "overlapping"}, [CONFLICTING_FILES]),
+        (("update-register", "delete"), "cow2-snap", "same partition", {"ranges": "overlapping"}, []),
+        (("delete", "update-register"), "mor2-ser", "same partition", {"ranges": "overlapping"}, []),
+        # A delete file of two data files is looked up by its partition.
+        (("delete", "update-register"), "cow2-snap", "two other files", {"second_mode": MOR}, []),
+        (
+            ("delete", "update-register"),
+            "cow2-snap",
+            "two other files",
+            {"second_mode": MOR, "granularity": "partition"},
+            [NEW_DELETE],
+        ),
+        (("delete", "update-register"), "mor2-snap", "two other files", {"granularity": "partition"}, []),
+        (("update-register", "update-register"), "mor2-snap", "two other files", {}, [CONFLICTING_DELETES]),
+    ],
+)
+def test_what_the_code_says_of_the_further_dimensions(
+    pair: tuple[str, str], make: str, placement: str, more: dict[str, Any], reasons: list[str]
+) -> None:
+    found = replace(cell(*pair, make, placement), **more)
+    said = predict(found)
+    first_check = found.held == "refresh"
+    assert said.reasons == reasons
+    assert said.outcome == ("aborted" if reasons else "committed" if first_check else "retried")
+    # The catalog is asked once more if it refuses the first commit, and never by what the first check aborts.
+    assert said.requests == (not first_check) + (not reasons)
+
+
+def test_a_refresh_makes_no_other_difference_to_any_cell() -> None:
+    for c in plan.chosen(["held=refresh"]).cells():
+        assert predict(c).reasons == predict(replace(c, held="commit")).reasons
+
+
+def test_an_abort_at_another_check_is_not_as_predicted() -> None:
+    early = replace(MEASURED[1], cell=replace(MEASURED[1].cell, held="refresh"))
+    assert replace(early, requests=0).as_predicted and replace(MEASURED[1], requests=1).as_predicted
+    assert not replace(early, requests=1).as_predicted and not replace(MEASURED[1], requests=0).as_predicted
+
+
+def test_cells_from_before_the_further_dimensions_are_read() -> None:
+    known = MEASURED[1].to_json()
+    assert set(known["cell"]) == {"first", "second", "mode", "format_version", "isolation", "placement"}
+    assert Measured.from_json(known) == MEASURED[1]
+    more = replace(MEASURED[1], cell=replace(MEASURED[1].cell, held="refresh", second_mode="merge-on-read"), requests=0)
+    assert Measured.from_json(more.to_json()) == more
+
+
+class Nobody:
+    """A board that remembers what it was asked to hold."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    def hold(self, op: str, **how: Any) -> Hold:
+        self.asked.append({"op": op, **how})
+        return Board().hold(op, **how)
+
+
+def test_a_cell_is_held_at_its_commit_or_at_its_first_load_after_a_write() -> None:
+    ordinary = cell("delete", "update-register", "mor2-snap")
+    board = Nobody()
+    script = CellScript([ordinary, replace(ordinary, held="refresh")], board, threading.Event())  # type: ignore[arg-type]
+    one, two = board.asked
+    assert (one["op"], two["op"]) == (script.ops(0)[0], script.ops(1)[0])
+    assert "kind" not in one and (two["kind"], two["since"]) == ("load", ("store", "write"))
 
 
 def test_the_matrix_has_every_pair_on_every_make_of_table_once() -> None:
@@ -172,7 +270,7 @@ def test_the_matrix_has_every_pair_on_every_make_of_table_once() -> None:
 
 def test_every_cell_is_operations_that_exist_on_keys_that_are_where_they_should_be() -> None:
     in_files = {k for ids in FILES.values() for k in ids}
-    for c in [*cells(), *cells(REQUESTED, "location")]:
+    for c in [*cells(), *cells(REQUESTED)]:
         (table,) = workload([c]).tables
         for kind, key in zip((c.first, c.second), keys(c), strict=True):
             operation = planned(kind, key, table)
@@ -276,15 +374,27 @@ def test_two_matrices_differ_where_an_outcome_does(change: dict[str, Any]) -> No
     assert [c for c, _, _ in differences(MEASURED, other)] == [UNDELETE]
 
 
-def test_the_page_shows_every_state_escaped_and_says_what_differs(tmp_path: Path) -> None:
-    html = page.write(written(tmp_path, MEASURED)).read_text()
-    assert "same row: delete retried at attempt 2; anomaly: undelete" in html
+def test_the_page_shows_rules_results_code_and_runs_escaped(tmp_path: Path) -> None:
+    kept = [replace(MEASURED[0], run="runs/matrix/1"), *MEASURED[1:]]
+    html = page.write(written(tmp_path, kept)).read_text()
+    assert "merge-on-read, v2, snapshot</td><td>same row" in html and "commits, undelete" in html
     assert "Found conflicting files that can contain records matching … &lt;&amp;&gt;" in html
-    assert html.count('class="sq anomaly"') == 1 + 1 and "sq committed differs" in html  # one in the legend
-    assert "the code says retried" in html
+    assert 'href="runs/matrix/1/report.html"' in html
+    core = "https://github.com/apache/iceberg/blob/apache-iceberg-1.12.0/core/src/main/java/org/apache/iceberg/"
+    assert f'href="{core}MergingSnapshotProducer.java">MergingSnapshotProducer.validateAddedDataFiles' in html
+    assert 'class="pair differs" href="#insert-after-insert"' in html  # it was not held
+    assert "isolation (serializable, snapshot)" in html
     lines = "\n".join(page.lines(MEASURED, differences(MEASURED, MEASURED), 3))
     assert "3 cells: 1 committed, 1 aborted, 1 anomaly" in lines
+    assert "isolation: 1 of 1 comparison, in 1 pair" in lines
+    assert "delete after update-register, 2 cells:\n  snapshot: commits, undelete (1)\n  otherwise: aborts (1)" in lines
     assert "compared with 3 cells of another matrix: 0 differ" in lines
+
+
+def test_the_rules_of_many_pairs_are_left_to_the_page() -> None:
+    chosen = [c for c in cells() if c.placement == "same row"]
+    found = [Measured(c, Ended("retried", 2), Ended("committed", 1), True) for c in chosen]
+    assert "64 pairs: their rules are on the page" in "\n".join(page.lines(found, [], None))
 
 
 def test_a_catalog_compares_requirements_if_its_clients_send_them() -> None:

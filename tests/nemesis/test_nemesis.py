@@ -443,3 +443,17 @@ def test_the_nth_request_of_an_operation_is_held_and_no_other() -> None:
     hold = board.hold("w0-1", nth=3)
     board.invoked(0, "w0-1")
     assert [board.plan("catalog", 0, commit()).hold for _ in range(4)] == [None, None, hold, None]
+
+
+def test_a_request_is_held_only_after_the_one_that_must_come_before() -> None:
+    board = Board()
+    hold = board.hold("w0-1", kind="load", since=("store", "write"))
+    load, write = Request("load", "GET", Message(b"")), Request("write", "PUT", Message(b""))
+    board.invoked(0, "w0-1")
+    assert board.plan("catalog", 0, load).hold is None  # the table is loaded before it is scanned
+    assert board.plan("store", 1, write).hold is None  # another writer's
+    assert board.plan("catalog", 0, load).hold is None
+    assert board.plan("store", 0, write).hold is None
+    assert board.plan("catalog", 0, commit()).hold is None  # another kind
+    assert board.plan("catalog", 0, load).hold is hold
+    assert board.plan("catalog", 0, load).hold is None

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from checkers.conflicts import measured, predicted
+from checkers.conflicts import measured, plan, predicted
 from checkers.evidence import history, runfolder
 from checkers.timeline import fault_windows
 from compose.install.installation import Installation
+from harness.cli.check import publish
 from harness.experiments import matrix
 from harness.run.bench import Bench
 from nemesis.faults.schedule import schedule
@@ -108,15 +109,23 @@ def test_a_few_cells_of_the_matrix_are_measured_and_an_interrupted_one_goes_on(
 ) -> None:
     chosen = ("matrix", "--only", "delete", "--only", "update-register", "--into", tmp_path / "matrix")
     cells = list(predicted.cells(tuple(k for k in predicted.KINDS if k in chosen)))[:4]
-    found = matrix.Matrix(cells, tmp_path / "matrix", installation, Silent(), on=bench).measure()
+    at = {"held": "refresh", "mode": "merge-on-read", "version": "2", "isolation": "snapshot", "placement": "same row"}
+    pair = {"first": "delete", "second": "update-register"}
+    undelete = plan.chosen([f"{dimension}={value}" for dimension, value in (pair | at).items()]).cells()
+    cells += undelete
+    whole = matrix.Matrix(cells, tmp_path / "matrix", installation, Silent(), on=bench, show=publish)
+    found = whole.measure()
     assert measured.read(tmp_path / "matrix" / "cells.jsonl")[1] == found
-    assert len(found) == 4 and all(m.held and m.as_predicted for m in found)
+    assert len(found) == 5 and all(m.held and m.as_predicted for m in found)
+    (back,) = (m for m in found if m.cell in undelete)
+    assert back.anomalies == ("undelete",) and (back.first.attempts, back.requests) == (1, 1)
+    assert (tmp_path / "matrix" / str(back.run) / "report.html").is_file()
     before = (tmp_path / "matrix" / "cells.jsonl").read_text()
     more = list(predicted.cells(tuple(k for k in predicted.KINDS if k in chosen)))[:6]
     found = matrix.Matrix(more, tmp_path / "matrix", installation, Silent(), on=bench).measure()
-    assert len(found) == 6 and found[:4] == measured.read(tmp_path / "matrix" / "cells.jsonl")[1][:4]
+    assert len(found) == 7 and found[:5] == measured.read(tmp_path / "matrix" / "cells.jsonl")[1][:5]
     again = icequake(*chosen, "--limit", 6, "--against", tmp_path / "matrix")
     assert again.returncode == 0, again.stdout + again.stderr
     after = (tmp_path / "matrix" / "cells.jsonl").read_text()
-    assert after.startswith(before) and len(after.splitlines()) == 1 + 6
+    assert after.startswith(before) and len(after.splitlines()) == 1 + 7
     assert not list((tmp_path / "matrix").glob("run-*"))

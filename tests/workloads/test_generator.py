@@ -89,3 +89,21 @@ def test_an_operation_on_two_tables_takes_another_one_of_its_own() -> None:
     pairs = {(p.table.name, KINDS[p.f].second(p.value)) for p in planned if KINDS[p.f].two_tables}
     names = {t.name for t in workload.tables}
     assert pairs == {(a, b) for a in names for b in names if a != b}
+
+
+def test_a_read_of_a_snapshot_goes_back_by_the_number_itself_if_it_is_told_exactly() -> None:
+    def back(**options: object) -> set[int]:
+        operations = {"read-snapshot": {"weight": 1, "back": 7, **options}}
+        text = {
+            "workload": "w",
+            "tables": [{"name": "t"}],
+            "length": {"ops": 400},
+            "writers": 1,
+            "operations": operations,
+        }
+        w = Workload.model_validate(text)
+        drawn = generator.operations(w, w.resolved_phases()[0], 0, 1)
+        return {int(o.value["back"]) for o in drawn}
+
+    assert back() == set(range(8))
+    assert back(exactly=True) == {7}

@@ -108,6 +108,27 @@ def test_statements_name_the_table_and_carry_no_free_text(kind: str, seed: int) 
         assert ("n.t" in sql or f"c.n.{KINDS[kind].second(value)}" in sql) and "{" not in sql
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "condition"),
+    [
+        ("delete", {"ids": [5]}, "WHERE id = 5 AND part = 1"),
+        ("update-register", {"ids": [5]}, "WHERE id = 5 AND part = 1"),
+        ("update-counter", {"ids": [4, 5]}, "WHERE id IN (4, 5) AND part IN (0, 1)"),
+        ("update-append", {"ids": [4, 6]}, "WHERE id IN (4, 6) AND part = 0"),
+        ("merge-upsert", {"ids": [5]}, "ON t.id = s.id AND t.part = 1 WHEN MATCHED"),
+    ],
+)
+def test_a_condition_can_name_the_partition_and_means_the_same(
+    kind: str, value: dict[str, object], condition: str
+) -> None:
+    table, more = TABLE.model_copy(update={"partitions": 2}), {**value, "with_part": True}
+    (statement,) = KINDS[kind].statements(more, "w0-1", table)
+    (plain,) = KINDS[kind].statements(value, "w0-1", table)
+    assert condition in statement.sql and "part =" not in plain.sql and "part IN" not in plain.sql
+    assert KINDS[kind].touches(more, table) == KINDS[kind].touches(value, table)
+    assert KINDS[kind].writeset(START, more, "o", table) == KINDS[kind].writeset(START, value, "o", table)
+
+
 def test_a_transfer_takes_from_one_table_what_it_adds_to_the_other() -> None:
     value = KINDS["transfer"].arguments(Draw(Random(1), Keys(3), 0, TABLE, False, {}, ("u",)))
     assert KINDS["transfer"].second(value) == "u"

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
@@ -59,10 +61,12 @@ class Site:
     def _properties(self) -> dict[str, str]:
         return {"type": "sql", "uri": f"sqlite:///{self._folder}/c.db", "warehouse": f"file://{self._folder}/w"}
 
-    def client(self) -> Client:
+    def client(self, **catalog_properties: str) -> Client:
         assert isinstance(PYICEBERG, engine.PyIceberg)
         spark = {"spark.sql.catalog.c.type": "jdbc"}
-        access = Access("jdbc-sqlite", {}, self._properties(), "", "", "", "", "", spark, str(self._folder), {})
+        access = Access(
+            "jdbc-sqlite", catalog_properties, self._properties(), "", "", "", "", "", spark, str(self._folder), {}
+        )
         self._clients.append(PYICEBERG.open(access))
         return self._clients[-1]
 
@@ -119,6 +123,12 @@ def test_every_operation_does_what_it_means_and_all_its_snapshots_name_it(site: 
         made = site.table().metadata.snapshots[before:]
         assert {s.summary["icequake-op"] for s in made if s.summary} <= {op}, f
         before += len(made)
+
+
+def test_catalog_properties_that_begin_with_its_name_are_properties_of_its_catalog(site: Site) -> None:
+    client = site.client(**{"pyiceberg.py-io-impl": "no.such.FileIO", "py-io-impl": "of.others"})
+    with pytest.raises(ValueError, match=r"no\.such\.FileIO"):
+        site.do(client, "w", "insert", ids=[1])
 
 
 def test_time_travel_goes_back_in_the_history_that_the_table_tells(site: Site) -> None:
@@ -287,3 +297,28 @@ def test_it_writes_no_version_3_and_overwrites_no_partitions_where_there_are_non
 
 def test_spark_is_never_asked_for_an_upsert() -> None:
     assert not ENGINES["spark"].can("upsert", TableSpec(name="t"))
+
+
+@pytest.mark.parametrize(
+    ("of_catalog", "of_table", "refused"), [("0", None, False), (None, "0", True), ("5", "0", True)]
+)
+def test_retries_are_configured_by_the_table_and_not_by_the_catalog(
+    of_catalog: str | None, of_table: str | None, refused: bool, tmp_path: Path
+) -> None:
+    key = "commit.retry.num-retries"
+    more = {} if of_catalog is None else {key: of_catalog}
+    where = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
+    catalog = load_catalog("retries", **where, **more)
+    catalog.create_namespace("n")
+    schema = Schema(NestedField(1, "id", IntegerType(), required=False))
+    catalog.create_table("n.t", schema, properties={} if of_table is None else {key: of_table})
+    first, second = catalog.load_table("n.t"), catalog.load_table("n.t")
+    row = pa.table({"id": pa.array([1], pa.int32())})
+    first.append(row)
+    if refused:
+        with pytest.raises(CommitFailedException):
+            second.append(row)
+    else:
+        second.append(row)
+    assert len(catalog.load_table("n.t").scan().to_arrow()) == 2 - refused
+    catalog.close()

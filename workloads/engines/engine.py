@@ -14,8 +14,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, ClassVar, Literal, Protocol
 
+from workloads.backoff import Backoff
 from workloads.operations.kind import Arguments
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
@@ -184,14 +186,45 @@ class Engine:
         return found[-1].rsplit(".", 1)[-1] if found else None
 
 
-class Guest(Engine, ABC):
-    """An engine beside Spark's batch writers: each writer is a process that opens a client and executes operations with it."""
+class Foreign(Engine):
+    """An engine beside Spark's batch writers."""
 
     needs: ClassVar[str | None] = None
     """What ``compose.install.engines`` installs for it when it is first needed; None: it runs with what every run has."""
+
+
+class Guest(Foreign, ABC):
+    """An engine of which each writer is a process of its own, which opens a client and executes operations with it."""
+
     imports_pyspark: ClassVar[bool] = False
     """Whether its process imports pyspark, which must be that of the run's Iceberg release."""
 
     @abstractmethod
     def open(self, access: Access) -> Client:
         """Connect; called in the writer's process."""
+
+
+class Pooled(Foreign, ABC):
+    """An engine whose writers share one process, so that many fit on a machine: each has a thread and a connection of its own.
+
+    A fault that kills one of them kills them all.
+    """
+
+    @abstractmethod
+    def request(
+        self,
+        op: str,
+        f: str,
+        value: Arguments,
+        table: TableSpec,
+        identifier: tuple[str, str],
+        backoff: Backoff,
+        rng: Random,
+    ) -> dict[str, Any]:
+        """What the process is asked for one operation, as plain values.
+
+        Args:
+            op, f, value, table, identifier: as for :meth:`Client.execute`.
+            backoff: when it tries again after the catalog refused its commit.
+            rng: for the waits between its attempts.
+        """

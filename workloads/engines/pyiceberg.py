@@ -39,6 +39,8 @@ CHANGES = (
 """PyIceberg's filters have no arithmetic, so a DELETE by parity is a change like an UPDATE."""
 NO_CONNECTION = re.compile(r"connection to server at .* failed|Failed to establish a new connection")
 """psycopg2, urllib3: there was no connection on which a commit could have gone."""
+OWN = "pyiceberg."
+"""Catalog properties that begin so are for PyIceberg alone: the rest of the name is a property of ``load_catalog``."""
 REFUSED = tuple(f"pyiceberg.exceptions.{name}" for name in ("CommitFailedException", "ValidationException"))
 """By these it says that the commit was not made."""
 DEFINITE = tuple(f"pyiceberg.exceptions.{n}Error" for n in ("NoSuchTable", "BadRequest", "Unauthorized", "Forbidden"))
@@ -57,6 +59,7 @@ class _Client:
         store |= {"access-key-id": access.access_key, "secret-access-key": access.secret_key}
         # A row of the JDBC catalog names its catalog.
         properties = {**{f"s3.{k}": v for k, v in store.items()}, **(access.pyiceberg or {})}
+        properties |= {k.removeprefix(OWN): v for k, v in access.properties.items() if k.startswith(OWN)}
         self._catalog = load_catalog(next(own, access.catalog), **properties)
 
     def execute(self, op: str, f: str, value: Arguments, table: TableSpec, identifier: tuple[str, str]) -> Any:

@@ -30,6 +30,9 @@ SINK = "org.apache.iceberg.spark.source.SparkWrite"
 MARK = "icequake-op"
 """The key of the operation's id in a snapshot's summary."""
 
+SET = "stream.set."
+"""Catalog properties that begin so are properties of a stream's Spark session: ``stream.set.spark.wap.branch``."""
+
 RECOVERY_S = 60.0
 """Seconds that a driver spends on what the one before it left, before it says that it is ready; if that is not enough it goes on meanwhile."""
 
@@ -48,7 +51,8 @@ class _Client:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder
-        for key, value in {**access.spark, **_SESSION}.items():
+        own = {k.removeprefix(SET): v for k, v in access.properties.items() if k.startswith(SET)}
+        for key, value in {**access.spark, **_SESSION, **own}.items():
             builder = builder.config(key, value)
         self._spark: Any = builder.getOrCreate()
         self._spark.sparkContext.setLogLevel("WARN")

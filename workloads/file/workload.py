@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer, model_validator
 from pydantic_core import PydanticKnownError
@@ -19,6 +19,8 @@ from pydantic_core import PydanticKnownError
 from nemesis.faults.fault import Fault
 from nemesis.faults.lengths import Seconds, WholeSeconds
 from nemesis.faults.packages import PACKAGES
+from workloads.backoff import OWN, POLICIES, Backoff, Retries
+from workloads.engines.engine import Pooled
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file import own_kinds, tableproperties
 from workloads.file.assertions import METRICS, Threshold, wrong
@@ -51,7 +53,7 @@ class _Model(BaseModel):
 class KeySpec(_Model):
     """How shared keys are drawn: from ``space`` keys, with a Zipf exponent of ``skew`` (0: uniformly)."""
 
-    space: Annotated[int, Field(ge=2, le=1_000_000)] = 16
+    space: Annotated[int, Field(ge=1, le=1_000_000)] = 16
     skew: Annotated[float, Field(ge=0, le=5)] = 0.0
 
     def keys(self) -> Keys:
@@ -182,6 +184,38 @@ class Nemesis(_Model):
         return (*(f for p in self.packages for f in PACKAGES[p].faults), *self.faults)
 
 
+NUM_RETRIES = "commit.retry.num-retries"
+
+
+class BackoffSpec(_Model):
+    """How committers wait after a refused commit (``workloads.backoff``).
+
+    Attributes:
+        policy: ``iceberg``: Iceberg's client tries again by itself, as the table's properties ``commit.retry.*`` say. With any other policy
+            the committer does, and the table's ``commit.retry.num-retries`` must be 0.
+        base, cap: seconds; as ``commit.retry.min-wait-ms`` and ``max-wait-ms``.
+        retries: attempts after the first.
+    """
+
+    policy: str = OWN
+    base: Seconds | None = None
+    cap: Seconds | None = None
+    retries: Annotated[int, Field(ge=0, le=10_000)] | None = None
+
+    def of(self, properties: Mapping[str, str]) -> Backoff:
+        """The policy on a table with these properties."""
+        own = Retries()
+        if self.policy == OWN:
+            return Backoff(OWN, Retries(num_retries=int(properties.get(NUM_RETRIES, own.num_retries))))
+        wait = own.min_wait_ms if self.base is None else self.base * 1000
+        most = own.max_wait_ms if self.cap is None else self.cap * 1000
+        return Backoff(self.policy, Retries(own.num_retries if self.retries is None else self.retries, wait, most))
+
+
+def _policy(value: object) -> object:
+    return {"policy": value} if isinstance(value, str) else value
+
+
 def _shift(value: object) -> object:
     if not isinstance(value, str):
         raise ValueError("must be a shift of the clock with a unit, such as +1h or -30s")
@@ -192,6 +226,8 @@ class Workload(_Model):
     """A whole workload file. See ``docs/workload-file.md``.
 
     Attributes:
+        backoff: of committers.
+        swap_latency: seconds by which each request that moves a table's pointer reaches the catalog later.
         engines: the engine of each writer; in a file ``writers: 4`` (of Spark's) or ``writers: {spark: 3, duckdb: 1}``.
     """
 
@@ -206,6 +242,8 @@ class Workload(_Model):
     length: Length | None = None
     rate: Annotated[float, Field(gt=0, le=1e6)] | None = None
     op_timeout: Seconds = 120.0
+    backoff: Annotated[BackoffSpec, BeforeValidator(_policy)] = BackoffSpec()
+    swap_latency: Annotated[Seconds, Field(ge=0, le=60)] = 0.0
     operations: Annotated[Mix, Field(min_length=1)]
     phases: Annotated[tuple[Phase, ...], Field(max_length=100)] = ()
     nemesis: Nemesis | None = None
@@ -302,20 +340,29 @@ def _metric_problems(thresholds: Mapping[str, Any]) -> Iterator[Problem]:
             yield (("assert", metric), problem)
 
 
+W = TypeVar("W", bound=Workload)
+
+
 def shape(text: str, file: str = "<workload>", look_up: LookUp = nothing) -> tuple[Workload, Lines]:
+    """:func:`shape_of` a workload file."""
+    return shape_of(Workload, text, file, look_up)
+
+
+def shape_of(root: type[W], text: str, file: str, look_up: LookUp = nothing) -> tuple[W, Lines]:
     """Parse the text of a workload file and check types but not names; also the line of each key.
 
     Args:
+        root: what the file holds.
         look_up: finds further names that mean nothing if something is wrong with the types.
 
     Raises:
         WorkloadError: every problem, each with file, line and key.
     """
-    found = validated(Workload, text, file, look_up=lambda data: (*names_in(data), *look_up(data)))
+    found = validated(root, text, file, look_up=lambda data: (*names_in(data), *look_up(data)))
     return _with_own_kinds(*found, file)
 
 
-def _with_own_kinds(w: Workload, lines: Lines, file: str) -> tuple[Workload, Lines]:
+def _with_own_kinds(w: W, lines: Lines, file: str) -> tuple[W, Lines]:
     """The workload with kinds given as ``module:Class`` imported, and called by their names.
 
     Raises:
@@ -420,6 +467,7 @@ def problems(w: Workload) -> Iterator[Problem]:
                 f"allow: {name} is in expect, too; keep it in expect if it must be found, in allow if it may be",
             )
     yield from _engine_problems(w)
+    yield from _backoff_problems(w)
     yield from _nemesis_problems(w)
     yield from _metric_problems(w.assertions)
 
@@ -474,6 +522,34 @@ def _engine_problems(w: Workload) -> Iterator[Problem]:
 def _can(engine: str, f: str, among: tuple[str, ...], tables: Mapping[str, TableSpec]) -> bool:
     """Whether an engine can do a kind of operation on one of the tables."""
     return any(ENGINES[engine].can(f, tables[t]) for t in among)
+
+
+def _backoff_problems(w: Workload) -> Iterator[Problem]:
+    """A policy that does not exist, or that would not be followed."""
+    given = w.backoff
+    if given.policy not in POLICIES:
+        yield (("backoff",), f"backoff: {unknown('policy', given.policy, POLICIES)}")
+        return
+    if given.policy == OWN:
+        for key in ("base", "cap", "retries"):
+            if getattr(given, key) is not None:
+                yield (
+                    ("backoff", key),
+                    f"backoff: {key} is of the other policies; Iceberg's own waits are the table's properties commit.retry.*",
+                )
+        return
+    others = [name for name in dict.fromkeys(w.engines) if name in ENGINES and not isinstance(ENGINES[name], Pooled)]
+    if others:
+        yield (
+            ("backoff",),
+            f"backoff: {', '.join(others)} cannot follow {given.policy}; leave it out, or give only committers",
+        )
+    for i, table in enumerate(w.tables):
+        if table.properties.get(NUM_RETRIES) != "0":
+            yield (
+                ("tables", i, "properties"),
+                f'properties: with backoff {given.policy} the committers try again, so Iceberg must not: add {NUM_RETRIES}: "0"',
+            )
 
 
 def property_problems(tables: tuple[TableSpec, ...]) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.operations.kind import Arguments, Draw, Kind, Statement, Touches, WriteSet, named_ids
+from workloads.operations.kind import Arguments, Draw, Kind, Statement, Touches, WriteSet, and_part, named_ids
 from workloads.operations.updates import _ByPredicate, by_expression
 from workloads.tables import Row, State, TableSpec
 
@@ -27,7 +27,7 @@ class Delete(Kind):
         return [r for i in value["ids"] for r in state.by_id(i)]
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
-        return [Statement(f"DELETE FROM {{table}} WHERE {self.where(value)}")]
+        return [Statement(f"DELETE FROM {{table}} WHERE {self.where(value)}{and_part(value, table)}")]
 
     def touches(self, value: Arguments, table: TableSpec) -> Touches:
         return named_ids(value)

@@ -168,6 +168,17 @@ def id_list(ids: Iterable[int]) -> str:
     return ", ".join(str(int(i)) for i in ids)
 
 
+def and_part(value: Arguments, table: TableSpec, column: str = "part") -> str:
+    """`` AND part = …`` with the partitions of the operation's ids, if its argument ``with_part`` is true; else nothing.
+
+    A row's partition follows from its id and is never updated, so this changes what Iceberg can leave out and not what the operation means.
+    """
+    if not value.get("with_part"):
+        return ""
+    parts = sorted({part_of(i, table) for i in value["ids"]})
+    return f" AND {column} = {parts[0]}" if len(parts) == 1 else f" AND {column} IN ({id_list(parts)})"
+
+
 def new_row(id: int, op: str, table: TableSpec) -> Row:
     """The row that an insert of ``id`` by operation ``op`` makes."""
     return Row(id, op, 0, op, part_of(id, table))

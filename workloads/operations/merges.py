@@ -13,6 +13,7 @@ from workloads.operations.kind import (
     Statement,
     Touches,
     WriteSet,
+    and_part,
     named_ids,
     net,
     new_row,
@@ -38,7 +39,7 @@ class _Merge(Kind):
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         sql = (
             f"MERGE INTO {{table}} t USING (SELECT * FROM VALUES {_values(value['ids'], table)} AS v(id, part)) s "
-            f"ON t.id = s.id"
+            f"ON t.id = s.id{and_part(value, table, 't.part')}"
         )
         if self.sets:
             sql += f" WHEN MATCHED THEN UPDATE SET val = '{op}', cnt = t.cnt + 1, log = concat(t.log, ',{op}')"

@@ -54,16 +54,18 @@ class ReadKey(Read):
 class ReadSnapshot(Read):
     """Time travel: reads the whole table as of the ``back``-th snapshot before the newest one that its writer can see.
 
-    The result is ``{"snapshot": id, "rows": [...]}``: the requested snapshot and its rows.
+    The result is ``{"snapshot": id, "rows": [...]}``: the requested snapshot and its rows. Option ``exactly``: ``back`` is the number itself,
+    so that a phase after so many commits reads what one before them read.
     """
 
     name = "read-snapshot"
     told = True
     travels = True
-    options = ("back",)
+    options = ("back", "exactly")
 
     def arguments(self, draw: Draw) -> Arguments:
-        return {"back": draw.rng.randint(0, int(draw.options.get("back", 5)))}
+        most = int(draw.options.get("back", 5))
+        return {"back": most if draw.options.get("exactly") else draw.rng.randint(0, most)}
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         return [

@@ -6,7 +6,18 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from workloads.operations.kind import Arguments, Draw, Kind, Statement, Touches, WriteSet, id_list, named_ids, net
+from workloads.operations.kind import (
+    Arguments,
+    Draw,
+    Kind,
+    Statement,
+    Touches,
+    WriteSet,
+    and_part,
+    id_list,
+    named_ids,
+    net,
+)
 from workloads.tables import Row, State, TableSpec
 
 
@@ -34,7 +45,8 @@ class _Update(Kind):
         return {"ids": draw.ids(1)}
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
-        return [Statement(f"UPDATE {{table}} SET {self.assignment.format(op=op)} WHERE {self.where(value)}")]
+        where = self.where(value) + and_part(value, table)
+        return [Statement(f"UPDATE {{table}} SET {self.assignment.format(op=op)} WHERE {where}")]
 
     def touches(self, value: Arguments, table: TableSpec) -> Touches:
         return named_ids(value)

@@ -1,0 +1,276 @@
+"""``icequake claims``: what documents say of concurrent writers, what was measured, and the commands that measure it again."""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import sys
+import textwrap
+import time
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from harness.cli import stopping
+from harness.cli.crash import Crash
+from harness.cli.options import INTERRUPTED, BadArgument, StoreOption, TyperError, anywhere, command
+
+if TYPE_CHECKING:
+    from workloads.file.claims import Claim, Claims, Command
+
+_SHOWN = 6
+"""Last lines of a command's output that stand beside what is recorded."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """What came of a command that ran again.
+
+    Attributes:
+        typed: the command as it is typed.
+        exit: its exit code; ``recorded``: the one that is recorded.
+        seconds: how long it took.
+        said: what it said of its result.
+    """
+
+    typed: str
+    exit: int
+    recorded: int
+    seconds: float
+    said: tuple[str, ...]
+
+    @property
+    def as_recorded(self) -> bool:
+        """Whether the exit code is the recorded one."""
+        return self.exit == self.recorded
+
+
+def claims(
+    ctx: typer.Context,
+    numbers: Annotated[
+        list[int] | None, typer.Argument(help="Numbers of claims to measure again; default: list the claims.")
+    ] = None,
+    verdict: Annotated[
+        str | None,
+        typer.Option(help="Only claims with this verdict: holds, holds in part, does not hold, open, later."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the claims in full and their commands; run nothing.")
+    ] = False,
+    output: Annotated[Path | None, typer.Option("--json", help="File for the claims as JSON.")] = None,
+    page: Annotated[Path | None, typer.Option(help="File for the page of all claims, as docs/claims.md.")] = None,
+    store: StoreOption = Path("store"),
+) -> int:
+    """What documents say of concurrent writers, and what was measured. With numbers: measure these claims again."""
+    from rich.table import Table
+
+    from harness.cli.terminal import console
+    from reports import claims as shown
+    from workloads.file import claims as files
+
+    program: Any = ctx.find_root().command
+    found = files.load(lambda words: wrong_command(program, words))
+    chosen = _chosen(found, numbers or [], verdict)
+    again: dict[int, list[Again]] = {}
+    code = 0
+    if not numbers:
+        if dry_run:
+            for c in chosen:
+                _tell(found, c, [_complete(program, command, store) for command in c.commands])
+        else:
+            table = Table("claim", "", "verdict", "measured by", box=None, pad_edge=False)
+            for row in shown.rows(chosen):
+                table.add_row(*row)
+            console(highlight=False).print(table)
+        typer.echo(shown.total(chosen))
+    elif dry_run:
+        for c in chosen:
+            _tell(found, c, [_complete(program, command, store) for command in c.commands])
+    else:
+        code = _measure(program, found, chosen, store, again)
+    if page is not None:
+        page.write_text(shown.page(found), encoding="utf-8")
+    if output is not None:
+        output.write_text(
+            shown.to_json(found, chosen, {n: [asdict(a) for a in ran] for n, ran in again.items()}), encoding="utf-8"
+        )
+    return code
+
+
+def wrong_command(program: Any, words: Sequence[str]) -> str | None:
+    """What is wrong with the words of a command of this program; None if they can be typed."""
+    from workloads.file.meant import unknown
+
+    allowed = [name for name in program.commands if name != "claims"]
+    if words[0] not in allowed:
+        return unknown("command", words[0], allowed)
+    try:
+        with program.commands[words[0]].make_context(words[0], list(words[1:])):
+            return None
+    except TyperError as e:
+        return f"{words[0]}: {str(e.format_message()).rstrip('.')}"  # type: ignore[attr-defined]
+
+
+def _chosen(found: Claims, numbers: Sequence[int], verdict: str | None) -> list[Claim]:
+    from workloads.file.claims import VERDICTS
+    from workloads.file.meant import unknown
+
+    by_number = {c.number: c for c in found.all}
+    for n in numbers:
+        if n not in by_number:
+            raise BadArgument(f"there is no claim {n}; the claims are {min(by_number)} to {max(by_number)}")
+    if verdict is not None and verdict not in VERDICTS:
+        raise BadArgument(f"--verdict {shlex.quote(verdict)}: {unknown('verdict', verdict, VERDICTS)}")
+    chosen = [by_number[n] for n in dict.fromkeys(numbers)] or list(found.all)
+    return [c for c in chosen if verdict in (None, c.verdict)]
+
+
+def _tell(found: Claims, claim: Claim, commands: Sequence[Sequence[str]]) -> None:
+    from reports import claims as shown
+
+    first, *rest = shown.story(found, claim)
+    typer.echo(_wrapped(first, "", "    "))
+    for paragraph in rest:
+        typer.echo(_wrapped(paragraph, "    ", "    "))
+    for words in commands:
+        typer.echo(f"    {shlex.join([command(), *words])}")
+    typer.echo("")
+
+
+def _wrapped(text: str, first: str, then: str) -> str:
+    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(text, 110, initial_indent=first, subsequent_indent=then, **options)
+
+
+def _complete(program: Any, given: Command, store: Path) -> list[str]:
+    """The words of a command with the folder that its runs go to. A matrix begins anew: a finished one would measure nothing."""
+    takes = {option for p in program.commands[given.words[0]].params for option in p.opts}
+    words = list(given.words)
+    if "--store" in takes and "--store" not in words:
+        return [*words, "--store", str(store)] if store != Path("store") else words
+    if "--into" in takes and "--into" not in words:
+        time_stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        return [*words, "--into", str(store / "claims" / f"{words[0]}-{time_stamp}")]
+    return words
+
+
+def _measure(program: Any, found: Claims, chosen: Sequence[Claim], store: Path, again: dict[int, list[Again]]) -> int:
+    """Run the commands of claims, each command once, and show what came out beside what is recorded.
+
+    Args:
+        again: receives what came out, by the number of the claim.
+
+    Returns:
+        The exit code: 0 if each command ended as recorded, 1 if one did not, 2 if a claim has no command, 255 if one could not run.
+
+    Raises:
+        Stopped: the user stopped it.
+    """
+    ran: dict[tuple[str, ...], Again] = {}
+    stop = stopping.current()
+    for n, claim in enumerate(chosen):
+        left = shlex.join([anywhere(), "claims", *(str(c.number) for c in chosen[n:]), *_stored(store)])
+        stopped = f"{n} of {len(chosen)} claims are measured; measure the others with: {left}"
+        for given in claim.commands:
+            if given.words not in ran:
+                words = _complete(program, given, store)
+                typer.echo(f"claim {claim.number}: {shlex.join([command(), *words])}")
+                stop.way_on = partial(str, stopped)
+                try:
+                    ran[given.words] = _run(program, words, given.exit)
+                except (KeyboardInterrupt, typer.Abort, stopping.Stopped) as e:
+                    _show(chosen[:n], again)
+                    own = f"{e.line}; " if isinstance(e, stopping.Stopped) else ""
+                    raise stopping.Stopped(own + stopped) from e
+            again.setdefault(claim.number, []).append(ran[given.words])
+    _show(chosen, again)
+    if any(a.exit not in (0, 1, 2) for a in ran.values()):
+        return 255
+    if not all(a.as_recorded for a in ran.values()):
+        return 1
+    return 0 if all(c.commands for c in chosen) else 2
+
+
+def _stored(store: Path) -> list[str]:
+    return ["--store", os.path.abspath(store)] if store != Path("store") else []
+
+
+def _run(program: Any, words: Sequence[str], recorded: int) -> Again:
+    """Run a command of this program; an error of it is told and becomes its exit code."""
+    from harness.cli.failures import explain
+
+    began = time.monotonic()
+    tee = _Tee(sys.stdout)
+    with redirect_stdout(tee):
+        try:
+            code = program.main(list(words), prog_name="icequake", standalone_mode=False)
+        except (stopping.Stopped, typer.Abort):
+            raise
+        except Exception as e:
+            code = explain(e if isinstance(e, Crash) else Crash(e), f"{command()} {words[0]} --help")
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    code = code if isinstance(code, int) else 0
+    return Again(
+        shlex.join([command(), *words]), code, recorded, round(time.monotonic() - began, 1), _gist(words, tee.text)
+    )
+
+
+def _gist(words: Sequence[str], text: str) -> tuple[str, ...]:
+    """What a command said of its result: the rows of a proof's table, else its last lines."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    if words[0] == "prove":
+        return tuple(line for line in lines if line[0] != " " and line.split()[0] in words)
+    return tuple(lines[-_SHOWN:])
+
+
+def _show(chosen: Sequence[Claim], again: dict[int, list[Again]]) -> None:
+    for c in chosen:
+        typer.echo("\n" + _wrapped(f"claim {c.number}, {c.verdict}: {c.claim}", "", "  "))
+        when = f"{c.measured.date}, {c.measured.versions}: {c.outcome}" if c.measured else f"nothing yet. {c.why}"
+        typer.echo(_wrapped(f"recorded  {when}", "  ", " " * 12))
+        for a in again.get(c.number, []):
+            as_it = "as recorded" if a.as_recorded else f"recorded was {a.recorded}"
+            typer.echo(f"  now       exit code {a.exit}, {as_it}, in {a.seconds:.0f} s")
+            for line in a.said:
+                typer.echo(f"            {line}")
+        if not c.commands:
+            typer.echo("  now       no command measures it")
+
+
+class _Tee(io.TextIOBase):
+    """Standard output that is also kept."""
+
+    encoding = "utf-8"
+    errors = "strict"
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._kept: list[str] = []
+
+    def write(self, text: str) -> int:
+        self._kept.append(text)
+        return self._out.write(text)
+
+    def flush(self) -> None:
+        self._out.flush()
+
+    def isatty(self) -> bool:
+        return self._out.isatty()
+
+    def fileno(self) -> int:
+        return self._out.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def text(self) -> str:
+        """All that was written."""
+        return "".join(self._kept)

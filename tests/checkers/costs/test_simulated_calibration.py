@@ -1,0 +1,147 @@
+"""A service from measured points, and predictions beside them. What was measured is a simulated run: so the truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from checkers.costs.simulated import Demand, Length, Load, Measured, Operation, Service, calibrate, measured, recorded
+from checkers.costs.simulated.commits import simulated_run
+from checkers.costs.simulated.prediction import COMPARED, far, predictions
+from checkers.costs.simulated.service import PHASES, exponential_shape
+from checkers.evidence.history import Event, History
+from workloads.backoff import Backoff
+
+LENGTH = Length(operations=1000)
+TRUTH = Service(
+    {
+        "between": Demand(0.001),
+        "prepare": Demand(0.003, 0.002),
+        "refresh": Demand(0.004, 0.002),
+        "manifests": Demand(0.008, 0.004),
+        "swap": Demand(0.006, 0.004),
+    },
+    shapes=dict.fromkeys(PHASES, exponential_shape(64)),
+    factors={"refresh": {"cold": 2.0, "retry": 2.0}, "manifests": {"retry": 0.5}},
+)
+
+
+def point(writers: int, service: Service = TRUTH, tables: int = 1) -> Measured:
+    load = Load(writers, tables, interval_s=0.05)
+    found, operations = simulated_run(load, service, 7, LENGTH)
+    return measured(load, operations, found.figures, length=LENGTH, varied=(("writers", str(writers)),))
+
+
+@pytest.fixture(scope="module")
+def few() -> Sequence[Measured]:
+    return [point(n) for n in (1, 2, 8)]
+
+
+# --- what a run recorded ----------------------------------------------------------------------------------------------
+
+
+def test_a_phase_counts_as_often_as_it_happened_and_by_the_sort_of_its_attempt() -> None:
+    operations = [
+        Operation(10, True, [{"wait_ms": 0, "refresh_ms": 1, "swap_ms": 4, "parent": "hot"}], before_ms=2),
+        Operation(
+            31,
+            True,
+            [
+                {"wait_ms": 0, "refresh_ms": 2, "manifests_ms": 3, "swap_ms": 2, "parent": "cold"},
+                {"wait_ms": 10, "refresh_ms": 3, "manifests_ms": 1, "swap_ms": 6, "parent": "cold"},
+            ],
+        ),
+        Operation(99, False, []),
+    ]
+    m = measured(Load(2), operations, {})
+    assert m.samples_ms["refresh"] == {"hot": (1,), "cold": (2,), "retry": (3,)}
+    assert m.visits["refresh"] == {"hot": 0.5, "cold": 0.5, "retry": 0.5}
+    # The refused swap took 2 ms of the 5 ms that a winning one takes on average.
+    assert m.samples_ms["swap"] == {"hot": (4, 6)}
+    assert m.visits["swap"] == {"hot": pytest.approx((4 + 2 + 6) / 5 / 2)}
+    assert m.samples_ms["prepare"] == {"hot": (5, 4)}
+    assert m.samples_ms["between"] == {"hot": (2, 0)}
+    assert m.backoff_s == pytest.approx(0.005)
+    assert "metadata" not in m.samples_ms
+    assert m.mean_ms("refresh", {"cold": 2.0, "retry": 3.0}) == pytest.approx(1)
+    assert m.visits_as_if_hot("refresh", {"cold": 2.0, "retry": 3.0}) == pytest.approx(3)
+
+
+def test_a_history_says_latency_outcome_and_the_time_between_operations() -> None:
+    attempts = [{"wait_ms": 0, "swap_ms": 2, "parent": "hot"}]
+    ms = 1_000_000
+    events = [
+        Event(0, 0, "invoke", 0, "insert", "t", {}, "w0-0"),
+        Event(1, 5 * ms, "ok", 0, "insert", "t", {}, "w0-0", extra={"attempts": attempts}),
+        Event(2, 6 * ms, "invoke", 1, "insert", "t", {}, "w1-0"),
+        Event(3, 7 * ms, "invoke", 0, "insert", "t", {}, "w0-1"),
+        Event(4, 9 * ms, "fail", 0, "insert", "t", {}, "w0-1", error=[["E", "m"]], extra={"attempts": attempts}),
+        Event(5, 10 * ms, "ok", 1, "insert", "t", {}, "w1-0"),
+    ]
+    operations = History({}, tuple(events)).operations()
+    assert recorded(operations) == [Operation(5, True, attempts, 0), Operation(2, False, attempts, 2)]
+    assert [o.before_ms for o in recorded(operations, paced=True)] == [0, 0]
+
+
+# --- calibration ------------------------------------------------------------------------------------------------------
+
+
+def test_few_writers_tell_how_long_many_take(few: Sequence[Measured]) -> None:
+    found = predictions([*few, point(30), point(50)], [], Service({}))
+    assert found.calibrated_on == (0, 1, 2)
+    assert found.reasons == {}
+    for m, p in zip([*few, point(30), point(50)], found.points, strict=True):
+        assert p.measured and p.varied == m.varied
+        for key in COMPARED:
+            if key in m.figures:
+                assert not far(key, p.figures[key], m.figures[key]), (p.varied, key)
+
+
+def test_cold_parents_and_retries_have_the_factors_that_they_had(few: Sequence[Measured]) -> None:
+    factors = calibrate(few, Service({})).service.factors
+    assert factors["refresh"]["cold"] == pytest.approx(2, rel=0.15)
+    assert factors["refresh"]["retry"] == pytest.approx(2, rel=0.15)
+    assert factors["manifests"]["retry"] == pytest.approx(0.5, rel=0.15)
+
+
+def test_what_passes_by_itself_is_not_taken_for_computing() -> None:
+    """With a table each: writers that back off leave the cores idle, and then nothing can tell."""
+    waits = replace(TRUTH, phases={p: Demand(wait_s=d.total_s) for p, d in TRUTH.phases.items()})
+    computes = replace(TRUTH, phases={p: Demand(cpu_s=d.total_s) for p, d in TRUTH.phases.items()})
+    shares = []
+    for service in (waits, computes):
+        found = calibrate([point(n, service, n) for n in (1, 8)], Service({})).service.phases
+        shares.append(sum(d.cpu_s for d in found.values()) / sum(d.total_s for d in found.values()))
+    assert shares[0] < 0.25
+    assert shares[1] > 0.75
+
+
+def test_points_without_more_writers_than_cores_are_taken_for_the_worst_case() -> None:
+    found = calibrate([point(1), point(2)], Service({}))
+    assert all(d.wait_s == 0 for d in found.service.phases.values())
+    assert "no point has more writers than the 2 cores" in found.notes[0]
+
+
+def test_nothing_measured_is_an_error() -> None:
+    with pytest.raises(ValueError, match="nothing to calibrate on"):
+        calibrate([measured(Load(1), [], {})], Service({}))
+
+
+# --- prediction -------------------------------------------------------------------------------------------------------
+
+
+def test_a_point_where_something_else_slows_a_phase_down_has_a_reason(few: Sequence[Measured]) -> None:
+    slow = point(30, replace(TRUTH, phases={**TRUTH.phases, "manifests": Demand(0.008, 0.3)}))
+    found = predictions([*few, slow], [], Service({}))
+    assert set(found.reasons) == {3}
+    assert "for manifests" in found.reasons[3] and "makes it slower here" in found.reasons[3]
+
+
+def test_further_points_are_predicted_and_have_no_error(few: Sequence[Measured]) -> None:
+    further = (Load(200, backoff=Backoff("exponential+jitter"), interval_s=0.05), (("writers", "200"),))
+    found = predictions(few, [further], Service({}), commits=1000)
+    last = found.points[-1]
+    assert (last.varied, last.measured, last.error) == ((("writers", "200"),), False, {})
+    assert last.figures["aborted"] > found.points[-2].figures["aborted"]

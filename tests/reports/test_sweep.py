@@ -1,0 +1,351 @@
+"""The page of a sweep: what it says of curves, knees and commits, that every point links to its runs, and that it is self-contained."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from checkers.costs import curves
+from checkers.costs.comparison import Comparison, Contender, Ran
+from checkers.costs.curves import Line, Predicted
+from checkers.costs.measures import FIGURES, Measures
+from harness.experiments import compare
+from reports.sweep import drawings, page, words
+from tests.reports.test_report import HOSTILE
+from tests.support.committers import Committers, attempt, point, simulated
+
+WRITERS, BACKOFF = ("1", "2", "8"), ("none", "exponential+jitter")
+
+
+def swept(*runs: Ran, seeds: tuple[int, ...] = (1, 2, 3), **header: Any) -> Comparison:
+    spec = {"workload": "race", "tables": [{"name": "t"}]}
+    contenders = tuple(dict.fromkeys(r.contender for r in runs))
+    return Comparison({"format": 1, "workload": spec, "parallel": 1, **header}, contenders, seeds, runs)
+
+
+@pytest.fixture(scope="module")
+def race() -> Comparison:
+    """Simulated writers: three numbers of them, with two budgets of retries, three seeds each."""
+    runs = []
+    for b in BACKOFF:
+        for w in WRITERS:
+            for seed in (1, 2, 3):
+                s = simulated(10 * seed + int(w), int(w), 10, budget=3 if b == "none" else 50)
+                runs.append(point(seed, s.run.measures(), ("writers", w), ("backoff", b), command=f"icequake {w} {b}"))
+    return swept(*runs)
+
+
+def names(c: Comparison) -> Comparison:
+    """The points with eight writers alone: a sweep of names."""
+    kept = tuple(x for x in c.contenders if dict(x.varied)["writers"] == "8")
+    return replace(c, contenders=kept, runs=tuple(r for r in c.runs if r.contender in kept))
+
+
+def foretold() -> list[Predicted]:
+    """Of both lines, one point of which was not measured."""
+    out = []
+    for b in BACKOFF:
+        for w in (*WRITERS, "64"):
+            there = w in WRITERS
+            error = {"commits_per_s": 0.25 if w == "8" else 0.05} if there else {}
+            out.append(Predicted((("writers", w), ("backoff", b)), {"commits_per_s": 30.0}, there, error))
+    return out
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_link_within_the_page_has_its_target_and_every_run_is_linked(race: Comparison) -> None:
+    text = page.render(race, "icequake sweep", foretold())
+    targets = set(re.findall(r' id="([^"]+)"', text))
+    inside = set(re.findall(r'href="#([^"]+)"', text))
+    assert inside <= targets and {page.anchor(n) for n in range(6)} <= inside
+    for r in race.runs:
+        assert f'href="{r.folder}/report.html"' in text
+    assert "icequake 8 none" in text and "icequake sweep" in text
+
+
+@pytest.mark.parametrize("what", ["race", "names"])
+def test_the_page_is_self_contained_and_nothing_from_outside_breaks_out(race: Comparison, what: str) -> None:
+    c = race if what == "race" else names(race)
+    bad = Contender(HOSTILE, HOSTILE, (), (("writers", HOSTILE), ("backoff", HOSTILE)))
+    hostile = Ran(bad, 1, HOSTILE, HOSTILE, race.runs[0].measures, None, {HOSTILE: HOSTILE}, HOSTILE)
+    text = page.render(replace(c, contenders=(*c.contenders, bad), runs=(*c.runs, hostile)), HOSTILE)
+    assert "<img" not in text and "\u202e" not in text and "{{ 7 * 7 }}" in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert not any("nan" in places or "inf" in places for places in re.findall(r'(?:points|d)="([^"]*)"', text))
+
+
+def test_curves_have_a_band_for_each_line_and_a_mark_for_each_point(race: Comparison) -> None:
+    x = curves.axis(race.contenders)
+    assert x is not None and x.parameter == "writers"
+    rate = words.BY_KEY["commits_per_s"]
+    lines = list(enumerate(curves.lines(race, rate.key, x)))
+    rows = {one: f"p{n}" for n, one in enumerate(race.contenders)}
+    knees = {n: k for n, line in lines if (k := curves.knee(line)) is not None}
+    drawn = drawings.curve(rate, x, lines, knees, page.foretold(race, rate.key, x, foretold()), rows)
+    assert drawn.count('class="spread ') == 2 and drawn.count('class="run ') == 2 and drawn.count("<a ") == 6
+    assert drawn.count('class="foretold ') == 2 and ">64<" in drawn
+    assert drawn.count('class="knee ') == sum(k.shape == "knee" for k in knees.values())
+    assert ">none<" in drawn and ">exponential+jitter<" in drawn  # beside the lines, without the parameter
+    for one in race.contenders:
+        assert f'href="#{rows[one]}"' in drawn
+
+
+@pytest.mark.parametrize(
+    ("labels", "short"),
+    [
+        (["backoff=none", "backoff=linear"], ["none", "linear"]),
+        (["backoff=none", "interval=1s"], ["backoff=none", "interval=1s"]),
+        (["rest backoff=none", "jdbc backoff=none"], ["rest backoff=none", "jdbc backoff=none"]),
+        (["rest", "jdbc"], ["rest", "jdbc"]),
+    ],
+)
+def test_names_beside_lines_leave_out_what_all_of_them_say(labels: list[str], short: list[str]) -> None:
+    assert list(drawings.short(dict(enumerate(labels))).values()) == short
+
+
+def test_a_sweep_of_names_is_drawn_as_bars_with_whiskers(race: Comparison) -> None:
+    text = page.render(names(race))
+    assert curves.axis(names(race).contenders) is None
+    assert 'class="column ' in text and 'class="run ' not in text and "commits a second of each point" in text
+
+
+def test_two_parameters_of_names_are_drawn_in_groups() -> None:
+    m = simulated(1, 2, 3).run.measures()
+    runs = [point(1, m, ("layout", a), ("backoff", b)) for a in ("flat", "by-part") for b in ("none", "linear")]
+    text = page.render(swept(*runs, seeds=(1,)))
+    assert text.count(">layout=flat<") >= 2 and ">backoff=linear<" in text
+    one = runs[:2]
+    other = [replace(r, contender=replace(r.contender, catalog="jdbc")) for r in one]
+    text = page.render(swept(*one, *other, seeds=(1,)))
+    assert ">rest<" in text and ">jdbc<" in text and ">backoff=linear<" in text
+
+
+def test_one_commit_is_taken_apart_into_first_attempts_and_retries_with_parents_hot_and_cold() -> None:
+    c = Committers(2)
+    for n in range(25):
+        c.did(
+            f"w0-{n}", 60 * n, 60 * n + 25, [attempt(parent="cold" if n % 2 else "hot", refresh_ms=50 if n % 2 else 1)]
+        )
+        again = attempt(wait_ms=9, refresh_ms=3)
+        c.did(f"w1-{n}", 60 * n, 60 * n + 59, [attempt("refused", "cold", data_ms=7), again])
+    m = c.measures()
+    sweep = swept(*(point(s, m, ("writers", w)) for w in ("2", "4") for s in (1, 2, 3)))
+    text = page.render(sweep)
+    for sort in ("first, parent hot", "first, parent cold", "retry, parent hot"):
+        assert sort in text, sort
+    assert "Phases of a first attempt and of a retry" in text and text.count('class="part p-wait"') >= 2
+    said = " ".join(words.findings(sweep))
+    assert (
+        "A retry takes 21 ms (refresh 3 ms, validate 1 ms, manifests 5 ms, metadata 4 ms, swap 8 ms) after a backoff of 9 ms"
+        in said
+    )
+    assert "A first attempt takes 19 ms if its client has read its parent before" in said
+
+
+def test_writers_without_recorded_attempts_have_a_page_too() -> None:
+    c = Committers(2)
+    for n in range(3):
+        c.did(f"w0-{n}", 50 * n, 50 * n + 20, None, tries=2)
+        c.did(f"w1-{n}", 50 * n, 50 * n + 40, None)
+    text = page.render(swept(*(point(s, c.measures(), ("writers", w)) for w in ("1", "2") for s in (1, 2, 3))))
+    assert "do not record their attempts" in text and "fewer than 20 commits" in text
+
+
+OLD = Measures(True, {}, (), 60.0, 100, 40, {"insert": (40, 0, 0)}, {"commits_per_s": 5.0})
+
+
+def test_files_of_earlier_versions_runs_that_failed_and_nothing_at_all_can_be_shown(tmp_path: Path) -> None:
+    old = swept(*(point(s, OLD, ("writers", w)) for w in ("1", "2") for s in (1, 2, 3)))
+    assert "Nobody wrote" in page.render(old) and "None was counted" in page.render(old)
+    failed = swept(point(1, None, ("writers", "1"), reason="no Java"), point(1, OLD, ("writers", "2")), seeds=(1,))
+    text = page.write(failed, tmp_path, "again").read_text()
+    assert "no Java" in text and "1 run could not be measured" in text
+    nothing = Comparison({"format": 1}, (Contender("rest", "1", (), (("writers", "1"),)),), (1,), ())
+    assert "Nothing was measured" in page.write(nothing, tmp_path).read_text()
+    assert not any("nan" in line for line in page.lines(nothing))
+
+
+def test_the_json_has_everything(race: Comparison, tmp_path: Path) -> None:
+    page.write(race, tmp_path, "icequake sweep", foretold())
+    found = json.loads((tmp_path / page.JSON).read_text())
+    assert found["parameters"] == {"writers": list(WRITERS), "backoff": list(BACKOFF)}
+    assert found["axis"] == {"parameter": "writers", "unit": "", "values": {"1": 1.0, "2": 2.0, "8": 8.0}}
+    assert len(found["points"]) == 6 and len(found["runs"]) == 18 and len(found["predicted"]) == 8
+    first = found["points"][0]
+    assert first["varied"] == {"writers": "1", "backoff": "none"} and first["name"] == "writers=1 backoff=none"
+    assert first["silent"] == ["few commits", "no retries"] and first["commits"]["retries"] == {"0": 30}
+    rates = [line for line in found["lines"] if line["figure"] == "commits_per_s"]
+    assert [line["line"] for line in rates] == ["backoff=none", "backoff=exponential+jitter"]
+    for line in rates:
+        assert line["x"] == [1, 2, 8] and line["knee"]["shape"] in ("grows", "knee", "flat")
+        assert all(a <= b <= c for a, b, c in zip(line["low"], line["median"], line["high"], strict=True))
+    again = [Ran.from_json(r) for r in found["runs"]]
+    assert [r.measures for r in again] == [r.measures for r in race.runs]
+    assert [r.contender for r in again] == [r.contender for r in race.runs]
+
+
+def test_the_page_of_a_large_sweep_stays_small(race: Comparison) -> None:
+    m = next(r.measures for r in race.runs if dict(r.contender.varied) == {"writers": "8", "backoff": BACKOFF[1]})
+    params = [(str(w), b) for w in (1, 2, 4, 8, 16, 30, 50) for b in ("a", "b", "c", "d", "e", "f")]
+    runs = [point(s, m, ("writers", w), ("backoff", b)) for w, b in params for s in (1, 2, 3, 4, 5)]
+    assert len(page.render(swept(*runs, seeds=(1, 2, 3, 4, 5)))) < 900_000
+
+
+# --- the words --------------------------------------------------------------------------------------------------------
+
+
+def along(*medians: float, parameter: str = "writers") -> tuple[Comparison, Line]:
+    """Commits a second at x = 1, 2, …, three seeds each without noise."""
+    runs = [
+        point(s, replace(OLD, figures={"commits_per_s": v}), (parameter, str(n)))
+        for n, v in enumerate(medians, 1)
+        for s in (1, 2, 3)
+    ]
+    c = swept(*runs)
+    x = curves.axis(c.contenders)
+    assert x is not None
+    return c, curves.lines(c, "commits_per_s", x)[0]
+
+
+@pytest.mark.parametrize(
+    ("medians", "says"),
+    [
+        (
+            (10, 20, 40),
+            "Throughput still grows at writers=3, the largest value, with 40.0/s (40.0/s to 40.0/s) commits: its knee was not",
+        ),
+        (
+            (10, 20, 20.5),
+            "Throughput grows up to writers=2, with 20.0/s (20.0/s to 20.0/s) commits, and not beyond: that is the knee.",
+        ),
+        ((10, 10, 10), "Throughput never grows by 10 % or more from writers=1 on, where it is 10.0/s"),
+        ((10, 30, 15), "It then falls by 50.0 % to 15.0/s at writers=3."),
+        ((10, 20, 20), "At writers=3 that is 66.7 % of linear scaling from writers=1."),
+    ],
+)
+def test_the_knee_is_said_in_words(medians: tuple[float, ...], says: str) -> None:
+    c, _ = along(*medians)
+    assert says in words.findings(c)[0]
+
+
+def test_linear_scaling_is_said_of_writers_only() -> None:
+    assert "linear" not in " ".join(words.findings(along(10, 20, 20, parameter="interval")[0]))
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        (
+            curves.Ceiling("idle", 0.6, None),
+            "The ceiling is the workload: writers have nothing to do in 60.0 % of their time.",
+        ),
+        (
+            curves.Ceiling("pointer", 0.9, 50.0),
+            "the table's one pointer: the attempts that won cover 90.0 % of the time",
+        ),
+        (
+            curves.Ceiling("wait", 0.7, 50.0),
+            "The ceiling is backoff: 70.0 % of the writers' time goes there at the right end.",
+        ),
+        (curves.Ceiling("swap", 0.7, 50.0), "at most 50.0 commits a second to one table"),
+    ],
+)
+def test_the_ceiling_is_named(what: curves.Ceiling, says: str) -> None:
+    assert says in words.ceiling(what)
+
+
+def test_retries_are_said_as_share_mean_and_long_tail(race: Comparison) -> None:
+    one, busy = race.contenders[0], race.contenders[-1]
+    assert words.retries(race, one) == "none of 30 commits retried"
+    said = words.retries(race, busy)
+    assert re.fullmatch(
+        r"\d+\.\d % of the commits retried, \d+\.\d\d retries a commit, \d+\.\d\d for each that retried, .* needed 8 or more",
+        said,
+    )
+
+
+def test_points_that_say_nothing_about_conflicts_are_listed_with_the_reason(race: Comparison) -> None:
+    said = words.silences(race)
+    assert any(
+        "Too idle to say. writers=1 backoff=none; writers=1 backoff=exponential+jitter: no commit needed a retry" in s
+        for s in said
+    )
+    calm = swept(*(point(s, simulated(s, 1, 30).run.measures(), ("writers", w)) for w in ("1", "2") for s in (1, 2, 3)))
+    assert "Too idle to say. Every point: no commit needed a retry" in " ".join(words.silences(calm))
+
+
+def test_predictions_are_said_with_their_error() -> None:
+    said = words.predictions(foretold())
+    assert (
+        said[0]
+        == "Predicted commits a second: off by 5.0 % at the median of 6 points, and by +25.0 % at writers=8 backoff=none."
+    )
+    assert said[1] == "2 points are predicted only: nothing measured stands beside."
+    assert words.predictions([]) == []
+
+
+def test_a_sweep_of_names_is_ranked_and_held_against_its_first_point(race: Comparison) -> None:
+    said = words.findings(names(race))
+    assert said[0].startswith("Commits a second, the best first: backoff=")
+    assert any(s.startswith("backoff=exponential+jitter against backoff=none, by more than noise.") for s in said)
+    assert "Two contenders differ by more than noise" in said[-1]
+    limits = next(s for s in said if s.startswith("What limits the points, and its share of the time: "))
+    assert len(re.findall(r"backoff=(?:none|exponential\+jitter) \d+\.\d %", limits)) == 2
+
+
+def test_what_was_not_tested_follows_from_the_runs(race: Comparison) -> None:
+    said = " ".join(words.untested(race))
+    for part in (
+        "3 seeds of",
+        "writers 1, 2, 8; backoff none, exponential+jitter",
+        "none was injected",
+        "Iceberg's own client",
+    ):
+        assert part in said, part
+    assert "at the same time" in " ".join(words.untested(replace(race, header={**race.header, "parallel": 2})))
+
+
+# --- the terminal -----------------------------------------------------------------------------------------------------
+
+
+def test_the_terminal_has_a_row_for_each_point_and_fits(race: Comparison) -> None:
+    console = Console(width=150, record=True)
+    console.print(page.table(race))
+    text = console.export_text()
+    assert len(text.rstrip().splitlines()) == 7 and "exponential+jitter" in text and "✓ valid" in text
+    assert all(len(line) <= 104 for line in page.lines(race, foretold()))
+    assert "Not tested:" in "\n".join(page.lines(race))
+
+
+def test_points_of_several_catalogs_say_theirs(race: Comparison) -> None:
+    other = tuple(replace(r, contender=replace(r.contender, catalog="jdbc")) for r in race.runs)
+    both = swept(*race.runs, *other)
+    console = Console(width=150, record=True)
+    console.print(page.table(both))
+    assert "jdbc" in console.export_text()
+    x = curves.axis(both.contenders)
+    assert x is not None
+    assert [line.label for line in curves.lines(both, "commits_per_s", x)] == [
+        "rest backoff=none", "rest backoff=exponential+jitter", "jdbc backoff=none", "jdbc backoff=exponential+jitter",
+    ]  # fmt: skip
+
+
+def test_what_a_sweep_varies_is_kept_with_its_runs(race: Comparison, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_text("\n".join([json.dumps(race.header), *(json.dumps(r.to_json()) for r in race.runs), ""]))
+    _, found = compare.read(path)
+    assert found == list(race.runs)
+    assert json.loads(path.read_text().splitlines()[1])["varied"] == {"writers": "1", "backoff": "none"}
+
+
+def test_every_figure_of_the_glance_and_of_the_plots_exists() -> None:
+    known = {f.key for f in FIGURES}
+    assert {k for k, _ in page.GLANCE} <= known and set(page.PLOTTED) <= known and set(words.COMPARED) <= known
