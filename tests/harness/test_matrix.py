@@ -32,6 +32,7 @@ from checkers.conflicts.predicted import (
     cells,
     effect,
     keys,
+    on,
     predict,
 )
 from harness.experiments.matrix import CellScript, compared, every_file, planned, workload
@@ -287,6 +288,23 @@ def test_effects_stay_within_the_table() -> None:
             done = effect(kind, 0, writes, has_deletes=True)
             assert done.removed <= set(FILES) and done.deletes <= set(FILES) and done.merged <= set(FILES)
             assert not effect(kind, 0, writes).merged
+
+
+def test_cells_on_request_are_those_in_which_the_operations_have_something_to_do() -> None:
+    """Delete files are compacted on version 2 merge-on-read; a schema change has no rows that could be near or far."""
+    for only in ([POSITION_DELETES, "insert"], [f"first={POSITION_DELETES}", "second=delete", "placement=same row"]):
+        found = [c for c in plan.chosen(only).cells() if c.has_deletes]
+        assert {(c.mode, c.second_mode, c.format_version) for c in found} == {(MOR, None, 2)}
+    changes = plan.chosen(["first=add-column", "second=insert", "second=drop-column", "version=2"]).cells()
+    assert {(c.second, c.placement) for c in changes} == {
+        ("insert", "same row"),
+        ("drop-column", "same row"),
+        ("drop-column", "other partition"),
+    }
+    assert {c.compares for c in on("location", changes)} == {"location"}
+    assert on("location", [UNDELETE]) == [UNDELETE]
+    seen = predict(replace(cell("rewrite-data-files", POSITION_DELETES, "mor2-ser"), held="refresh"))
+    assert (seen.outcome, seen.reasons) == ("committed", [])  # no attempt before has dropped anything
 
 
 def test_a_table_has_what_its_operations_need_before_they_begin() -> None:
