@@ -26,7 +26,7 @@ from checkers.replay.walk import Replay
 from checkers.selftest.lostswaps import as_seen
 from tests.support.amount import many
 from tests.support.judging import UNREDUCED
-from tests.support.simulator import ALTERING, MIX, WITH_EQUALITY, simulate
+from tests.support.simulator import ALTERING, MIX, RESHAPING, WITH_EQUALITY, simulate
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
@@ -58,7 +58,9 @@ ROLLING = {**ALTERING, "rollback": 2, "read-snapshot": 4}
 """Rollbacks, too: whether one of unknown outcome set main back cannot always be told, so such a run may be unknown."""
 
 
-def clean(seed: int, level: Level, mixes: Sequence[Mapping[str, float]] = (MIX, ALTERING, WITH_EQUALITY)) -> Evidence:
+def clean(
+    seed: int, level: Level, mixes: Sequence[Mapping[str, float]] = (MIX, ALTERING, RESHAPING, WITH_EQUALITY)
+) -> Evidence:
     """A run of 5 to 80 operations."""
     rng = Random(f"{seed}/{level}")
     size, writers = rng.randint(5, 80), rng.randint(1, 6)
