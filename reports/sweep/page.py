@@ -118,15 +118,15 @@ def _curve(
 
 
 def foretold(c: Comparison, key: str, x: Axis, predicted: Sequence[Predicted]) -> list[drawings.Foretold]:
-    """The predicted line of a figure for each measured one of the first catalog; points too far to the right are left out (:data:`BEYOND`)."""
+    """The predicted line of a figure for each measured one; points too far to the right are left out (:data:`BEYOND`)."""
     number: dict[Varied, int] = {}
     for n, (_, found) in enumerate(curves.groups(c, x)):
-        number.setdefault(curves.without(found[0], x.parameter).varied, n)
+        number.setdefault(_rest(curves.place(found[0], c.contenders), x), n)
     most = BEYOND * max(x.values.values())
     by: dict[Varied, list[tuple[float, float]]] = {}
     for p in predicted:
         there = curves.numbers([text]) if (text := curves.value(p, x.parameter)) is not None else None
-        rest = tuple((k, v) for k, v in p.varied if k != x.parameter)
+        rest = _rest(p.varied, x)
         if there is None or key not in p.figures or rest not in number:
             continue
         at = next(iter(there[0].values()))
@@ -136,6 +136,10 @@ def foretold(c: Comparison, key: str, x: Axis, predicted: Sequence[Predicted]) -
         drawings.Foretold(number[rest], " ".join(f"{k}={v}" for k, v in rest), tuple(sorted(points)))
         for rest, points in by.items()
     ]
+
+
+def _rest(varied: Varied, x: Axis) -> Varied:
+    return tuple((k, v) for k, v in varied if k != x.parameter)
 
 
 def _bars(c: Comparison, f: Figure, rows: Mapping[Contender, str]) -> Markup | None:
@@ -325,7 +329,7 @@ def _foretold(c: Comparison, predicted: Sequence[Predicted]) -> dict[str, Any]:
     """A row for each predicted point, a column for each figure that any of them has."""
     by: dict[Varied, Contender] = {}
     for x in c.contenders:
-        by.setdefault(x.varied, x)
+        by.setdefault(curves.place(x, c.contenders), x)
     figures = [f for f in _ordered() if any(f.key in p.figures for p in predicted)]
     rows = []
     for p in predicted:

@@ -351,6 +351,25 @@ def test_points_of_several_catalogs_say_theirs(race: Comparison) -> None:
     ]  # fmt: skip
 
 
+def test_predictions_of_several_catalogs_stand_beside_their_own_lines(race: Comparison) -> None:
+    other = tuple(replace(r, contender=replace(r.contender, catalog="jdbc")) for r in race.runs)
+    both = swept(*race.runs, *other)
+    x = curves.axis(both.contenders)
+    assert x is not None
+    predicted = [
+        Predicted((("catalog", name), ("writers", w), ("backoff", "none")), {"commits_per_s": 7.0}, True, {})
+        for name in ("rest", "jdbc")
+        for w in WRITERS
+    ]
+    labels = [line.label for line in curves.lines(both, "commits_per_s", x)]
+    told = page.foretold(both, "commits_per_s", x, predicted)
+    assert [(labels[t.line], [a for a, _ in t.points]) for t in told] == [
+        ("rest backoff=none", [1, 2, 8]),
+        ("jdbc backoff=none", [1, 2, 8]),
+    ]
+    assert page.render(both, None, predicted).count("<small>measured ") == 6
+
+
 def test_what_a_sweep_varies_is_kept_with_its_runs(race: Comparison, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_text("\n".join([json.dumps(race.header), *(json.dumps(r.to_json()) for r in race.runs), ""]))
