@@ -7,9 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.costs.simulated import Demand, Length, Load, Measured, Operation, Service, calibrate, measured, recorded
+from checkers.costs.simulated import (
+    Demand,
+    Length,
+    Load,
+    Measured,
+    Operation,
+    Service,
+    calibrate,
+    measured,
+    recorded,
+    simulate,
+)
 from checkers.costs.simulated.commits import simulated_run
-from checkers.costs.simulated.prediction import COMPARED, Predictions, far, predictions
+from checkers.costs.simulated.prediction import COMPARED, SEEDS, Predictions, far, predictions
 from checkers.costs.simulated.service import PHASES, exponential_shape
 from checkers.evidence.history import Event, History
 from workloads.backoff import Backoff
@@ -163,3 +174,14 @@ def test_further_points_are_predicted_and_have_no_error(found: Predictions) -> N
     last = found.points[-1]
     assert (last.varied, last.measured, last.error) == ((("writers", "200"),), False, {})
     assert last.figures["aborted"] > found.points[4].figures["aborted"]
+
+
+def test_a_run_too_short_to_tell_is_said_to_vary_by_chance(few: Sequence[Measured], found: Predictions) -> None:
+    load, service, short = Load(8, interval_s=0.05), found.calibrated.service, Length(seconds=0.5)
+    runs = [simulate(load, service, seed, length=short).figures["commits_per_s"] for seed in SEEDS]
+    best, middle = max(runs), sorted(runs)[len(runs) // 2]
+    assert far("commits_per_s", middle, best)
+    lucky, wrong = (replace(few[2], figures={"commits_per_s": rate}, length=short) for rate in (best, 1000.0))
+    reasons = predictions([*few, lucky, wrong], [], Service({}), calibrate_on=(0, 1, 2)).reasons
+    assert "by chance alone" in reasons[3]
+    assert "by chance" not in reasons[4]
