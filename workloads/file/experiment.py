@@ -104,6 +104,6 @@ def is_experiment(text: str) -> bool:
     """Whether the text of a YAML file has keys of an experiment; false if it cannot be read."""
     try:
         data: Any = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):  # such as a date that does not exist
         return False
     return isinstance(data, dict) and any(key in data for key in KEYS)
