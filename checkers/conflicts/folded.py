@@ -68,11 +68,13 @@ class Rule:
         where: dimension → the values of the cells; without the dimensions that make no difference. None: all cells of which no other rule
             says anything.
         cells: the measured cells of which it says the result.
+        every: dimension → all values of the pair's cells.
     """
 
     where: Mapping[str, tuple[str, ...]] | None
     result: Result
     cells: tuple[Measured, ...]
+    every: Mapping[str, tuple[str, ...]]
 
     @property
     def reasons(self) -> list[str]:
@@ -102,40 +104,56 @@ def _joined(rows: list[Row]) -> list[Row]:
     for i, (where, ends) in enumerate(rows):
         for j in range(i + 1, len(rows)):
             other, same = rows[j]
-            differ = [d for d in where if where[d] != other[d]]
-            if same == ends and len(differ) == 1:
-                (d,) = differ
+            differ = [d for d in where if where[d] != other.get(d)]
+            if same == ends and where.keys() == other.keys() and len(differ) <= 1:
+                d = differ[0] if differ else next(iter(where), None)
+                if d is None:  # both say it of every cell
+                    return _joined([*rows[:j], *rows[j + 1 :]])
                 values = _order(d, {*where[d], *other[d]})
                 return _joined([*rows[:i], (where | {d: values}, ends), *rows[i + 1 : j], *rows[j + 1 :]])
     return rows
 
 
+def _needed(
+    where: Mapping[str, tuple[str, ...]], ends: Result, cells: Sequence[Measured]
+) -> dict[str, tuple[str, ...]]:
+    """The conditions without which a measured cell with another result would fit."""
+    needed = dict(where)
+    for d in reversed(list(where)):
+        fewer = {k: v for k, v in needed.items() if k != d}
+        if all(result(m) == ends for m in cells if _fits(fewer, m)):
+            needed = fewer
+    return needed
+
+
 def fold(cells: Sequence[Measured]) -> list[Rule]:
     """The rules of the cells of one pair: anomalies first, then those of the most cells; the rule for all other cells last."""
-    varied = [d for d in plan.DIMENSIONS if len({value(m.cell, d) for m in cells}) > 1]
+    every = {d: _order(d, {value(m.cell, d) for m in cells}) for d in plan.DIMENSIONS}
+    varied = [d for d in every if len(every[d]) > 1]
     some = _deciding(cells, varied)
     groups = {(tuple(value(m.cell, d) for d in some), result(m)): None for m in cells}
     rows = _joined([({d: (v,) for d, v in zip(some, values, strict=True)}, ends) for values, ends in groups])
-    rules: list[Rule] = []
-    for where, ends in rows:
-        needed = dict(where)
-        for d in reversed(some):
-            fewer = {k: v for k, v in needed.items() if k != d}
-            if all(result(m) == ends for m in cells if _fits(fewer, m)):
-                needed = fewer
-        rules.append(Rule(needed, ends, tuple(m for m in cells if _fits(needed, m) and result(m) == ends)))
-    kept: list[Rule] = []
-    for rule in sorted(rules, key=lambda r: -len(r.cells)):
-        if not any({m.cell for m in rule.cells} <= {m.cell for m in other.cells} for other in kept):
-            kept.append(rule)
-    # The ordinary result with the most rules needs none: it is that of all other cells.
+    for _ in range(2):
+        rows = _joined([(_needed(where, ends, cells), ends) for where, ends in rows])
+    rules = [
+        Rule(where, ends, tuple(m for m in cells if _fits(where, m) and result(m) == ends), every)
+        for where, ends in rows
+    ]
+    kept = rules
+    for rule in sorted(rules, key=lambda r: len(r.cells)):  # what other rules say needs no rule of its own
+        others = [r for r in kept if r is not rule]
+        if {m.cell for m in rule.cells} <= {m.cell for r in others if r.result == rule.result for m in r.cells}:
+            kept = others
+    # One ordinary result needs no rules, because it is that of all other cells: that of the most rules. The rules of aborts say more than
+    # those of commits, because they have reasons.
     many = Counter(r.result for r in kept)
-    rest = max(many, key=lambda r: (not r.anomalies and not r.allowed, many[r], r.ends == "commits"))
+    weight = {"commits": 2, "aborts": 1, "unknown": 0}
+    rest = max(many, key=lambda r: (not r.anomalies and not r.allowed, many[r] * weight[r.ends]))
     first = sorted(
         (r for r in kept if r.result != rest),
         key=lambda r: (not r.result.anomalies, not r.result.allowed, -len(r.cells)),
     )
-    return [*first, Rule(None if first else {}, rest, tuple(m for m in cells if result(m) == rest))]
+    return [*first, Rule(None if first else {}, rest, tuple(m for m in cells if result(m) == rest), every)]
 
 
 def by_pair(measured: Iterable[Measured]) -> dict[Pair, list[Measured]]:

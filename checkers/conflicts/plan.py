@@ -76,7 +76,8 @@ def sensible(cell: Cell) -> bool:
             cell.ranges == "apart" or (first in ONE_KEY and second in (*ROW_LEVEL, "insert") and not two),
             not two or (first in ROW_LEVEL and second in SEVERAL_KEYS and deletes_rows),
             cell.granularity == "file" or two,
-            not {first, second} <= predicted.EVERYWHERE or cell.placement in ("same row", TWO_FILES),
+            two or cell.placement in predicted.placements(first, second),
+            predicted.possible(cell),
         )
     )
 
@@ -167,7 +168,7 @@ class Chosen:
         return list(every(self.kinds, self.values)) if self.values else default(self.kinds)
 
 
-def chosen(only: Sequence[str], known: Sequence[str] = (*KINDS, *predicted.EQUALITY)) -> Chosen:
+def chosen(only: Sequence[str], known: Sequence[str] = (*KINDS, *predicted.ON_REQUEST)) -> Chosen:
     """Read what ``--only`` says: kinds of operations, and ``dimension=value``. Several values of a dimension are alternatives.
 
     Args:

@@ -1,16 +1,17 @@
 """The outcome of two concurrent operations according to Iceberg's code: which validation, if any, aborts the one that commits second.
 
 The conflict matrix measures every pair and compares it with this prediction. X scans, then Y commits, then X tries to commit: it is
-refused (the pointer has moved), X refreshes, validates against what Y did, and commits at its second attempt, or aborts. Which validations run
+refused (the pointer has moved), X refreshes, validates against what Y did, and commits at its second attempt, or aborts. If Y commits before
+X's first refresh, the same validations find it there, and X commits at its first attempt, or aborts. Which validations run
 is in ``SparkWrite``, ``SparkPositionDeltaWrite`` and the actions; what each of them checks is in ``MergingSnapshotProducer`` and
 its subclasses (Iceberg 1.11 and 1.12). What another engine than Spark validates is a fact of that engine
-(``workloads.engines.engine.Commit``). The three files of the table are those of :data:`FILES`.
+(``workloads.engines.engine.Commit``). The files of the table are those of :attr:`Cell.files`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from workloads.engines.engine import Commit, Rule, Writes
@@ -29,6 +30,9 @@ PARTITIONS = 2
 
 Mode = Literal["copy-on-write", "merge-on-read"]
 Isolation = Literal["serializable", "snapshot"]
+Compares = Literal["requirements", "location"]
+"""What a catalog compares before it swaps a table's pointer: the requirements that a client of the REST protocol sends with its changes, or
+the location of the metadata that the client has read."""
 Placement = Literal["same row", "same file", "same partition", "other partition", "two other files"]
 PLACEMENTS: dict[Placement, int] = {"same row": 0, "same file": 2, "same partition": 4, "other partition": 9}
 """Placement of Y's key relative to X's, which is 0 → Y's key."""
@@ -64,7 +68,22 @@ KINDS = (
 )
 EQUALITY = ("equality-delete", "equality-upsert")
 """Kinds that write equality deletes, which Spark's SQL does not. They are measured on request only."""
-EVERYWHERE = frozenset({"rewrite-data-files", "rewrite-manifests"})
+VALIDATED = "-validated"
+"""Ends the name of an overwrite that asks Iceberg to validate, at the level of the table (option ``validated``)."""
+OVERWRITES = ("overwrite-partitions", "overwrite-where")
+"""Kinds that replace all rows of a partition."""
+OVERWRITING = (*OVERWRITES, *(f"{kind}{VALIDATED}" for kind in OVERWRITES))
+BY_EXPRESSION = ("update-counter-by-expression", "delete-by-expression")
+"""Kinds with a condition that Iceberg does not get, so that its filter is true."""
+COLUMNS = ("add-column", "widen-column", "rename-column", "drop-column")
+"""Kinds that change the schema and make no snapshot. The key says the column."""
+POSITION_DELETES = "rewrite-position-delete-files"
+"""Measured on version 2 merge-on-read, where each of the three files then has a position delete file: on version 3 it has nothing to do."""
+COMPACTIONS = ("rewrite-data-files", "rewrite-data-files-sort", "rewrite-data-files-zorder")
+ON_REQUEST = (*EQUALITY, *OVERWRITING, *BY_EXPRESSION, "delete-where", *COLUMNS, *COMPACTIONS[1:], POSITION_DELETES)
+"""Kinds that are measured on request only, because each doubles the number of pairs."""
+DELETES = ("delete", "delete-by-expression", "delete-where")
+EVERYWHERE = frozenset({*COMPACTIONS, "rewrite-manifests", POSITION_DELETES})
 """Kinds that affect the whole table, so that their key is irrelevant."""
 
 CONFLICTING_FILES = "Found conflicting files that can contain records matching"
@@ -76,6 +95,9 @@ MISSING_DATA = "Cannot commit, missing data files"
 CONFLICTING_DELETES = "Found new conflicting delete files that can apply to records matching"
 CONCURRENT_DV = "Found concurrently added DV for"
 MISSING_MANIFEST = "Deleted manifest"
+DELETED_FILES = "Found conflicting deleted files that can"
+REFRESH = "Table metadata refresh is required"
+"""``UpdateSchema`` keeps the base with which it was made, and its transaction takes no other one at a second attempt."""
 
 SOURCES = {
     CONFLICTING_FILES: "MergingSnapshotProducer.validateAddedDataFiles",
@@ -86,10 +108,14 @@ SOURCES = {
     CONFLICTING_DELETES: "MergingSnapshotProducer.validateNoNewDeleteFiles",
     CONCURRENT_DV: "MergingSnapshotProducer.validateAddedDVs",
     MISSING_MANIFEST: "BaseRewriteManifests.validateDeletedManifests",
+    DELETED_FILES: "MergingSnapshotProducer.validateDeletedDataFiles",
+    REFRESH: "BaseTransaction.TransactionTableOperations.commit",
 }
 """Beginning of a message → the method of Iceberg's core that says it."""
 RETRIES = "SnapshotProducer.commit"
 """What commits again if no validation fails."""
+REQUIREMENTS = "UpdateRequirements.forUpdateTable"
+"""What a REST catalog is asked to compare: main for a snapshot; the schema and the last column for a schema change. Nothing else."""
 REFRESHES = "SnapshotProducer.apply"
 """What loads the table before each attempt, the first one, too, and validates against what it has loaded."""
 
@@ -101,6 +127,7 @@ class Cell:
     Attributes:
         mode: how X's command writes; also Y's, unless ``second_mode`` says otherwise.
         first_engine, second_engine: those of X and Y.
+        compares: what the catalog compares; told of cells with a schema change only.
     """
 
     first: str
@@ -116,6 +143,7 @@ class Cell:
     predicate: Predicate = "id"
     ranges: Ranges = "apart"
     granularity: Granularity = "file"
+    compares: Compares = "requirements"
 
     @property
     def modes(self) -> tuple[Mode, Mode]:
@@ -142,6 +170,7 @@ class Cell:
             ("by id and part", self.predicate != "id"),
             ("overlapping ranges", self.ranges != "apart"),
             ("delete files by partition", self.granularity != "file"),
+            (f"the catalog compares the {self.compares}", self.compares != "requirements"),
         )
         return tuple(words for words, differs in said if differs)
 
@@ -153,22 +182,48 @@ class Cell:
         table = (self.said_mode, f"v{self.format_version}", self.isolation, self.placement)
         return "/".join((*said, *table, *self.more))
 
+    @property
+    def has_deletes(self) -> bool:
+        """Whether each of its three files has a position delete file before the operations begin: of keys 2, 6 and 11, in this order."""
+        return POSITION_DELETES in (self.first, self.second)
+
+
+def placements(first: str, second: str) -> list[Placement]:
+    """The placements that differ for a pair. Of two schema changes: the same column, another one."""
+    every = list(PLACEMENTS)
+    changes = {first, second} & {*COLUMNS}
+    if {first, second} <= {*COLUMNS}:
+        return [every[0], every[-1]]
+    return every[:1] if changes or {first, second} <= EVERYWHERE else every
+
+
+def on(compares: Compares, chosen: Iterable[Cell]) -> list[Cell]:
+    """These cells on a catalog that compares this: it matters beside a schema change only."""
+    return [replace(c, compares=compares) if {c.first, c.second} & {*COLUMNS} else c for c in chosen]
+
+
+def possible(cell: Cell) -> bool:
+    """Whether the operations of an ordinary cell have something to do on its table."""
+    return POSITION_DELETES not in (cell.first, cell.second) or (cell.modes, cell.format_version) == (
+        ("merge-on-read", "merge-on-read"),
+        2,
+    )
+
 
 def cells(kinds: tuple[str, ...] = KINDS) -> Iterator[Cell]:
-    """Every ordered pair of kinds in every table; for two kinds that affect the whole table, one placement suffices."""
+    """Every ordered pair of kinds in every table."""
     modes: tuple[Mode, ...] = ("copy-on-write", "merge-on-read")
     levels: tuple[Isolation, ...] = ("serializable", "snapshot")
     versions: tuple[Literal[2, 3], ...] = (2, 3)
     for first in kinds:
         for second in kinds:
-            placements = list(PLACEMENTS)
-            if first in EVERYWHERE and second in EVERYWHERE:
-                placements = placements[:1]
             for mode in modes:
                 for version in versions:
                     for isolation in levels:
-                        for placement in placements:
-                            yield Cell(first, second, mode, version, isolation, placement)
+                        for placement in placements(first, second):
+                            made = Cell(first, second, mode, version, isolation, placement)
+                            if possible(made):
+                                yield made
 
 
 ENGINE_KINDS = ("insert", "update-counter", "upsert", "delete", "rewrite-data-files")
@@ -241,6 +296,7 @@ class Effect:
         removed: names of data files that it removes.
         deletes: names of data files that it adds position deletes (v3: deletion vectors) for.
         equality: keys in the equality delete file that it adds.
+        merged: names of data files whose older position delete files it removes, of a cell that has such files.
     """
 
     operation: str
@@ -248,6 +304,7 @@ class Effect:
     removed: frozenset[str] = frozenset()
     deletes: frozenset[str] = frozenset()
     equality: tuple[int, ...] = ()
+    merged: frozenset[str] = frozenset()
 
 
 def _file(key: int, files: Files) -> str | None:
@@ -271,8 +328,25 @@ def _range(ids: tuple[int, ...]) -> tuple[int, int]:
     return min(ids), max(ids)
 
 
-def effect(kind: str, key: int, writes: Writes, files: Files = FILES) -> Effect:
-    """What ``kind`` on ``key`` does to the files of a fresh table, if its engine writes changes in this way."""
+def effect(kind: str, key: int, writes: Writes, files: Files = FILES, has_deletes: bool = False) -> Effect:
+    """What ``kind`` on ``key`` does to the files of a fresh table, if its engine writes changes in this way.
+
+    Args:
+        has_deletes: whether each file has a position delete file (:attr:`Cell.has_deletes`).
+    """
+    done = _effect(kind.removesuffix(VALIDATED), key, writes, files)
+    if not has_deletes:
+        return done
+    if kind in COMPACTIONS:
+        # Its files have the data sequence number of its base, as the last delete file has: the others apply to nothing.
+        return replace(done, merged=frozenset({"A", "B"}))
+    if kind == POSITION_DELETES:
+        return replace(done, merged=frozenset(files))
+    # Spark writes one delete file for each data file, with the positions of the older one; who takes a partition takes its delete files.
+    return replace(done, merged=done.deletes | done.removed)
+
+
+def _effect(kind: str, key: int, writes: Writes, files: Files) -> Effect:
     name = _file(key, files)
     if kind == "equality-delete":
         return Effect("delete", equality=(key,))
@@ -281,37 +355,47 @@ def effect(kind: str, key: int, writes: Writes, files: Files = FILES) -> Effect:
     in_partition = frozenset(n for n in files if _part(n, files) == key % PARTITIONS)
     if kind == "delete-partition":
         return Effect("delete", removed=in_partition)
-    if kind == "rewrite-data-files":
+    if kind in OVERWRITES:
+        return Effect("overwrite", ((key, key),), in_partition)
+    if kind in COMPACTIONS:
         parts = [[k for ids in files.values() for k in ids if k % PARTITIONS == p] for p in range(PARTITIONS)]
         return Effect("replace", tuple(_range(tuple(keys)) for keys in parts), frozenset(files))
-    if kind == "rewrite-manifests":
+    if kind in ("rewrite-manifests", POSITION_DELETES):
         return Effect("replace")
+    if kind in COLUMNS:
+        return Effect("none")
+    if kind == "delete-where":
+        # All counters are 0: it selects the whole partition, and Iceberg gets the partition only.
+        if writes == "position deletes":
+            return Effect("delete", deletes=in_partition)
+        return Effect("delete", removed=in_partition)
     if kind == "insert" or name is None:
         return Effect("append", ((key, key),))
     if kind == "merge-insert":
         return Effect("append")
     rest = tuple(k for k in files[name] if k != key)
     if writes == "equality deletes":
-        if kind == "delete":
+        if kind in DELETES:
             return Effect("delete", equality=(key,))
         return Effect("overwrite", ((key, key),), equality=(key,))
     if writes == "position deletes":
-        if kind == "delete":
+        if kind in DELETES:
             return Effect("delete", deletes=frozenset({name}))
         return Effect("overwrite", ((key, key),), deletes=frozenset({name}))
-    left = rest if kind == "delete" else files[name]
+    left = rest if kind in DELETES else files[name]
     return Effect("overwrite", (_range(left),), frozenset({name}))
 
 
-def _of_all(kind: str, keys: tuple[int, ...], writes: Writes, files: Files) -> Effect:
+def _of_all(kind: str, keys: tuple[int, ...], writes: Writes, files: Files, has_deletes: bool = False) -> Effect:
     """What ``kind`` does on several keys, each in another file."""
-    each = [effect(kind, key, writes, files) for key in keys]
+    each = [effect(kind, key, writes, files, has_deletes) for key in keys]
     return Effect(
         each[0].operation,
         tuple(dict.fromkeys(bounds for e in each for bounds in e.added)),
         frozenset().union(*(e.removed for e in each)),
         frozenset().union(*(e.deletes for e in each)),
         tuple(dict.fromkeys(key for e in each for key in e.equality)),
+        frozenset().union(*(e.merged for e in each)),
     )
 
 
@@ -358,9 +442,11 @@ def predict(cell: Cell) -> Prediction:
     theirs = _commit(cell.second_engine, cell.second, cell.modes[1])
     if mine is None or theirs is None:
         return Prediction("open")
-    done = _of_all(cell.second, other_keys(cell), theirs.writes, files)
+    if {cell.first, cell.second} & {*COLUMNS}:
+        return _with_schema_change(cell)
+    done = _of_all(cell.second, other_keys(cell), theirs.writes, files, cell.has_deletes)
     if cell.first_engine == SPARK:
-        reasons = list(_reasons(cell, x, effect(cell.first, x, mine.writes, files), done))
+        reasons = list(_reasons(cell, x, effect(cell.first, x, mine.writes, files, cell.has_deletes), done))
         first_check = cell.held == "refresh"
         commits = REFRESHES if first_check else RETRIES
         source = "; ".join(dict.fromkeys(SOURCES[r] for r in reasons)) or commits
@@ -374,6 +460,24 @@ def predict(cell: Cell) -> Prediction:
         reasons = [words for rule, words in mine.validates.items() if rule in rules]
         source = mine.source
     return Prediction("aborted" if reasons or not mine.retries else "retried", reasons, source)
+
+
+def _with_schema_change(cell: Cell) -> Prediction:
+    """A pair of which one or both change the schema.
+
+    A REST catalog compares main for a snapshot and the schema for a schema change: the one does not hinder the other. Elsewhere every commit
+    refuses the next one, and a refused schema change is not made again.
+    """
+    both = {cell.first, cell.second} <= {*COLUMNS}
+    if cell.held == "refresh":
+        return Prediction("committed", source=REFRESHES)
+    if cell.compares == "requirements" and not both:
+        return Prediction("committed", source=REQUIREMENTS)
+    return Prediction("aborted", [REFRESH], SOURCES[REFRESH]) if cell.first in COLUMNS else Prediction(source=RETRIES)
+
+
+def _same_partition(key: int, bounds: tuple[int, int]) -> bool:
+    return bounds[0] % PARTITIONS == key % PARTITIONS
 
 
 def _between(key: int, low: int, high: int) -> bool:
@@ -396,16 +500,39 @@ def _broken(cell: Cell, key: int, mine: Effect, y: Effect) -> set[Rule]:
     return {rule for rule, broken in found.items() if broken}
 
 
+def _parts(keys: tuple[int, ...]) -> set[int]:
+    return {k % PARTITIONS for k in keys}
+
+
 def _reasons(cell: Cell, key: int, mine: Effect, y: Effect) -> Iterator[str]:
     """Why Spark's X aborts."""
-    kind = cell.first
-    if kind in ("insert", "merge-insert", "delete-partition", *EQUALITY):
-        return  # a blind append; a metadata delete and an equality delete are evaluated on the base of each attempt
+    kind, again = cell.first, cell.held == "commit"
+    if kind in ("insert", "merge-insert", "delete-partition", *EQUALITY, *OVERWRITES):
+        return  # a blind append; a metadata delete, an equality delete, an overwrite are evaluated on the base of each attempt
+    if kind in OVERWRITING:
+        added = y.operation in ("append", "overwrite") and any(_same_partition(key, bounds) for bounds in y.added)
+        if cell.isolation == "serializable" and added:
+            yield CONFLICTING_FILES
+        if any(_part(name, cell.files) == key % PARTITIONS for name in y.removed):
+            yield DELETED_FILES
+        if any(_part(name, cell.files) == key % PARTITIONS for name in y.deletes) or key % PARTITIONS in _parts(
+            y.equality
+        ):
+            yield CONFLICTING_DELETES
+        if kind.startswith("overwrite-where") and again and mine.merged & y.merged:
+            yield MISSING_TO_DELETE  # as below; ``ReplacePartitions`` does not ask for them
+        return
+    # What the first attempt found to drop, the second one requires (``ManifestFilterManager.filterManifests`` adds it to what was asked for):
+    # a compaction drops delete files that apply to nothing any more, and then needs them.
+    if (kind == POSITION_DELETES or (kind in COMPACTIONS and again)) and mine.merged & y.merged:
+        yield MISSING_TO_DELETE
+    if kind == POSITION_DELETES:
+        return
     if kind == "rewrite-manifests":
         if y.removed or cell.second == "rewrite-manifests":
             yield MISSING_MANIFEST  # Y wrote the manifests of these files anew
         return
-    if kind == "rewrite-data-files":
+    if kind in COMPACTIONS:
         if mine.removed & y.removed:
             yield MISSING_TO_DELETE
         if mine.removed & _covered(cell, y):
@@ -414,10 +541,11 @@ def _reasons(cell: Cell, key: int, mine: Effect, y: Effect) -> Iterator[str]:
 
     def read(part: int) -> bool:
         """Whether X's filter leaves a partition in. ``id`` is no column of a partition, so a filter by it leaves all in."""
-        return cell.predicate == "id" or part == key % PARTITIONS
+        return (cell.predicate == "id" and kind != "delete-where") or part == key % PARTITIONS
 
-    # A MERGE's join condition is no filter of its scan, but for what it says of the target alone: any key may match.
-    any_key = kind == "merge-upsert"
+    # A MERGE's join condition is no filter of its scan, but for what it says of the target alone, nor is an expression that Iceberg does
+    # not know; ``delete-where`` names no key: any key may match.
+    any_key = kind in ("merge-upsert", "delete-where", *BY_EXPRESSION)
     matches = [read(bounds[0] % PARTITIONS) and (any_key or _between(key, *bounds)) for bounds in y.added]
     if cell.isolation == "serializable" and y.operation in ("append", "overwrite") and any(matches):
         yield CONFLICTING_FILES
@@ -430,9 +558,11 @@ def _reasons(cell: Cell, key: int, mine: Effect, y: Effect) -> Iterator[str]:
         if mine.removed & _covered(cell, y) or by_equality:
             yield NEW_DELETE
         return
-    if mine.deletes & y.removed and (kind != "delete" or y.operation in ("overwrite", "replace")):
+    if mine.deletes & y.removed and (kind not in DELETES or y.operation in ("overwrite", "replace")):
         yield MISSING_DATA
-    if kind != "delete" and (seen or any(read(_part(name, cell.files)) for name in y.deletes)):
+    if kind not in DELETES and mine.merged & y.merged:
+        yield MISSING_TO_DELETE
+    if kind not in DELETES and (seen or any(read(_part(name, cell.files)) for name in y.deletes)):
         yield CONFLICTING_DELETES  # position deletes have no bounds of the key: all of them may apply
     if cell.format_version == 3 and mine.deletes & y.deletes:
         yield CONCURRENT_DV

@@ -49,16 +49,18 @@ class Predicted:
     """What a model says of one point of a sweep.
 
     Attributes:
-        varied: as :attr:`~checkers.costs.comparison.Contender.varied`.
+        varied: as :func:`place` gives it for a contender.
         figures: key of a figure → its value, in the figure's unit.
         measured: whether runs measured the same point.
         error: key of a figure → (predicted - measured) / measured; without those that were not measured, or measured as 0.
+        reason: why it is far from what was measured; empty if it is near, or was not measured.
     """
 
     varied: Varied
     figures: Mapping[str, float]
     measured: bool
     error: Mapping[str, float]
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,11 @@ def axis(contenders: Sequence[Contender]) -> Axis | None:
 def without(c: Contender, parameter: str) -> Contender:
     """A contender without one parameter: all contenders of a line agree in it."""
     return replace(c, varied=tuple((k, v) for k, v in c.varied if k != parameter))
+
+
+def place(c: Contender, every: Sequence[Contender]) -> Varied:
+    """What is varied of a contender, as predictions name it: its catalog, too, if there are several."""
+    return (("catalog", c.catalog), *c.varied) if len({x.catalog for x in every}) > 1 else c.varied
 
 
 def value(c: Contender | Predicted, parameter: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ ACCEPTED = re.compile(r"(UPDATE [1-9]\d*|2\d\d|ok)( \(nemesis: not told\)|, told
 """A service's answer to an accepted commit, even if the proxy gave the writer another answer: PostgreSQL's command tag, HTTP's
 status, Thrift's reply."""
 _VERSION = re.compile(r"\.metadata\.json(\.gz)?$")
+_REFERENCE = re.compile(r"/trees/([^/]+?)(?:@|%40)[^/]*/history/|/tables/[^/?]+?(?:@|%40)([^/?@%]+)$")
+"""Nessie's branch that a request names: in its own API, and as a REST catalog in the table's name (``table@branch``)."""
+_MERGE = "/history/merge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,8 @@ class ChangeRequest:
 def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[PointerSwap, ...]]:
     """Table → its accepted commits, by time; empty without a proxy log. Lines that are torn are left out.
 
-    A catalog server's request to its database and the writer's request to the server describe the same commit and become one swap.
+    A catalog server's request to its database and the writer's request to the server describe the same commit and become one swap. A commit
+    to another branch of Nessie than main moves main's pointer only if its operation merges the branch.
     """
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -136,13 +140,20 @@ def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[PointerSwa
     found: dict[str, dict[tuple[str, int | None], PointerSwap]] = {name: {} for name in logs}
     roots = {name: normalise(log.location).rstrip("/") + "/" for name, log in logs.items() if log.location}
     ops: dict[str, str] = {}
+    merged: dict[str, tuple[int, int]] = {}
+    aside: list[tuple[str, tuple[str, int | None], PointerSwap]] = []
     for line in lines:
         if '"commit"' not in line:
             continue
         try:
-            swap = _swap(decoded(line.encode()))
+            record = decoded(line.encode())
+            swap = _swap(record)
         except RecordError:
             continue
+        what, asked = str(record.get("what")), record.get("op")
+        accepted_merge = what.endswith(_MERGE) and ACCEPTED.fullmatch(str(record.get("status")))
+        if accepted_merge and isinstance(asked, str) and (times := _times(record)) is not None:
+            merged[asked] = times
         if swap is None:
             continue
         table = next((name for name, root in roots.items() if normalise(swap.new).startswith(root)), None)
@@ -151,10 +162,17 @@ def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[PointerSwa
         if swap.op is not None and swap.writer is not None:
             ops.setdefault(normalise(swap.new), swap.op)
         key = (normalise(swap.new), swap.writer if swap.names_place else None)
+        if (named := _REFERENCE.search(what)) and (named[1] or named[2]) != "main":
+            aside.append((table, key, swap))
+            continue
         known = found[table].get(key)
         # Keep the one that names its base: the request to the database.
         if known is None or (known.base is None and swap.base is not None):
             found[table][key] = swap
+    for table, key, swap in aside:
+        if swap.op is not None and swap.op in merged:
+            came, answered = merged[swap.op]
+            found[table].setdefault(key, replace(swap, time=came, end=answered))
     out: dict[str, tuple[PointerSwap, ...]] = {}
     for table, swaps in found.items():
         told = [s if s.op is not None else _with_op(s, ops.get(normalise(s.new))) for s in swaps.values()]
@@ -249,13 +267,12 @@ def _swap(record: Mapping[str, Any]) -> PointerSwap | None:
     if not isinstance(new, str) or not _VERSION.search(new):
         return None
     base = record.get("base")
-    time, ms = record.get("time"), record.get("ms")
-    if not isinstance(time, int) or not isinstance(ms, int | float) or not math.isfinite(ms):
+    times = _times(record)
+    if times is None:
         return None
     op = record.get("op")
     return PointerSwap(
-        time,
-        time + int(ms * 1e6),
+        *times,
         record.get("writer"),
         op if isinstance(op, str) else None,
         base if isinstance(base, str) and _VERSION.search(base) else None,
@@ -263,6 +280,14 @@ def _swap(record: Mapping[str, Any]) -> PointerSwap | None:
         str(record["status"]),
         names_place,
     )
+
+
+def _times(record: Mapping[str, Any]) -> tuple[int, int] | None:
+    """When a request came and when its answer came, ns; None if the record does not say."""
+    time, ms = record.get("time"), record.get("ms")
+    if not isinstance(time, int) or not isinstance(ms, int | float) or not math.isfinite(ms):
+        return None
+    return time, time + int(ms * 1e6)
 
 
 _CHANGES = ('"kind":"commit"', '"kind":"create"', '"kind":"drop"')

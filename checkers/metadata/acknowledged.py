@@ -1,7 +1,7 @@
 """What was acknowledged of the changes of schema, property and format version is in the last version of a table's metadata.
 
-No kind takes away what ``add-column``, ``widen-column``, ``set-property`` and ``upgrade`` did (``Kind.takes_away``); a property is as
-somebody set it since.
+No kind takes away what ``set-property`` and ``upgrade`` did (``Kind.takes_away``); a property is as somebody set it since. Columns are
+added, widened, renamed and dropped: of a column name that two kinds of operations use, only a log of all versions tells what was lost.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ def _may_undo_changes(o: Operation) -> bool:
     """Whether it may take away what others did to schema or properties, or nobody knows."""
     kind = kind_of(o)
     return kind is None or not kind.takes_away.isdisjoint({"schema", "property"})
+
+
+RESHAPING = ("rename-column", "drop-column")
+"""Kinds after which a column's name may be gone."""
 
 
 class Acknowledged(Judging):
@@ -49,6 +53,8 @@ class Acknowledged(Judging):
             check = {
                 "add-column": self._added_column,
                 "widen-column": self._widened_column,
+                "rename-column": self._renamed_column,
+                "drop-column": self._dropped_column,
                 "set-property": self._set_property,
                 "upgrade": self._upgraded,
             }.get(o.f)
@@ -80,7 +86,8 @@ class Acknowledged(Judging):
             field = _field(m.raw, name)
             return field is not None and field.get("doc", o.op) == o.op
 
-        there = _field(versions[-1].raw, name) is not None and (not whole or any(map(has, versions)))
+        stays = not self._may_go(o, name)
+        there = (not stays or _field(versions[-1].raw, name) is not None) and (not whole or any(map(has, versions)))
         return None if there else (f"the column {name} that it added", has)
 
     def _widened_column(
@@ -92,7 +99,46 @@ class Acknowledged(Judging):
             field = _field(m.raw, name)
             return field is not None and field.get("type") == "long"
 
-        return None if has(versions[-1]) else (f"the column {name} as long", has)
+        there = has(versions[-1]) or (self._may_go(o, name) and (not whole or any(map(has, versions))))
+        return None if there else (f"the column {name} as long", has)
+
+    def _renamed_column(
+        self, o: Operation, versions: Sequence[Metadata], whole: bool
+    ) -> tuple[str, Callable[[Metadata], bool]] | None:
+        name, to = o.value.get("column"), o.value.get("to")
+
+        def has(m: Metadata) -> bool:
+            return _field(m.raw, to) is not None
+
+        there = (self._may_go(o, to) or has(versions[-1])) and (not whole or any(map(has, versions)))
+        gone = self._may_come(o, name) or _field(versions[-1].raw, name) is None
+        return None if there and gone else (f"the column {name} under the name {to}", has)
+
+    def _dropped_column(
+        self, o: Operation, versions: Sequence[Metadata], whole: bool
+    ) -> tuple[str, Callable[[Metadata], bool]] | None:
+        name = o.value.get("column")
+
+        def has(m: Metadata) -> bool:
+            return _field(m.raw, name) is None
+
+        return None if self._may_come(o, name) or has(versions[-1]) else (f"a schema without the column {name}", has)
+
+    def _may_go(self, o: Operation, name: Any) -> bool:
+        """Whether another operation may have dropped a column of that name, or given it another one."""
+        return any(p is not o and _may_have(p, RESHAPING, "column", name) for p in self._all())
+
+    def _may_come(self, o: Operation, name: Any) -> bool:
+        """Whether another operation may have made a column of that name since this one was invoked."""
+        made = (("add-column", "column"), ("rename-column", "to"))
+        return any(
+            p is not o and (p.end is None or p.end >= o.start) and _may_have(p, (f,), key, name)
+            for p in self._all()
+            for f, key in made
+        )
+
+    def _all(self) -> Sequence[Operation]:
+        return self.chain.of_table
 
     def _set_property(
         self, o: Operation, versions: Sequence[Metadata], whole: bool
@@ -117,6 +163,11 @@ class Acknowledged(Judging):
             return m.format_version >= 3
 
         return None if has(versions[-1]) else ("format version 3", has)
+
+
+def _may_have(o: Operation, kinds: tuple[str, ...], key: str, name: Any) -> bool:
+    """Whether an operation is of one of these kinds, names that column, and may have taken effect."""
+    return o.f in kinds and o.type != "fail" and isinstance(o.value, Mapping) and o.value.get(key) == name
 
 
 def _field(raw: Mapping[str, Any], name: Any) -> Mapping[str, Any] | None:

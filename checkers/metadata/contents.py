@@ -208,6 +208,7 @@ class Contents(Judging):
     def _lost_columns(self, step: Step, before: Metadata) -> bool:
         columns = _columns(step.after.raw)
         lost = [name for id, name in _columns(before.raw).items() if id not in columns]
+        lost = [name for name in lost if name not in self.by.dropped(step)]
         if not columns or not lost or self.by.taken_away(step, "schema"):
             return True
         self.vanished(
@@ -327,6 +328,8 @@ class Contents(Judging):
                 self._dangling(step, f"{x.default} is {said}", x, ids, self.by.accused(step))
             if x is SCHEMAS and ids and before is not None:
                 for c in self.chain.commits_of.get(m.n, ()):
+                    if c.schema_id is not None and c.schema_id != said:
+                        self.seen.count("of_an_older_schema")
                     if c.schema_id is not None and c.schema_id not in ids:
                         what = f"{explain.snapshot(c)}{self.by.of(c)} is of schema {c.schema_id}"
                         self._dangling(step, what, x, ids, () if c.op is None else (c.op,), (c.snapshot_id,))

@@ -9,6 +9,7 @@ whose operations the history does not have: it cannot be decided.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -62,6 +63,11 @@ class Responsible:
     def taken_away(self, step: Step, lost: Lost | None) -> bool:
         """Whether an operation under way when the version was made explains a loss. None: what no known kind takes away."""
         return any((k := kind_of(o)) is None or lost in k.takes_away for o in self.under_way(step))
+
+    def dropped(self, step: Step) -> frozenset[str]:
+        """The columns that operations under way when the version was made may have dropped."""
+        dropping = (o for o in self.under_way(step) if (k := kind_of(o)) is not None and "column" in k.takes_away)
+        return frozenset(str(o.value.get("column")) for o in dropping if isinstance(o.value, Mapping))
 
     def unknown_kind(self, step: Step) -> bool:
         """Whether an operation of an unknown kind was under way when the version was made."""

@@ -27,6 +27,9 @@ class MetadataCounts(TypedDict, total=False):
     """Snapshots that a version no longer lists and its predecessor listed."""
     lost_changes: int
     """Acknowledged changes of schema, property or format version that are not in the last version."""
+    of_an_older_schema: int
+    """Snapshots whose ``schema-id`` is not the current schema of the version that brings them: they were made before a schema change and
+    committed after it. Legal."""
     reused_by_replace: int
     """Snapshots without a parent that share their sequence number with others: the table was replaced."""
     reused_after_drop: int
@@ -54,6 +57,7 @@ Counted = Literal[
     "metadata_files_deleted_after_commit",
     "dropped_snapshots",
     "lost_changes",
+    "of_an_older_schema",
     "reused_by_replace",
     "reused_after_drop",
     "parents_before_the_log",

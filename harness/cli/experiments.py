@@ -129,7 +129,7 @@ def matrix(
         list[str] | None,
         typer.Option(
             help="A kind of operation, or a dimension and its value, such as held=refresh; repeatable. "
-            "Default: all kinds but equality-delete and equality-upsert."
+            "Default: the eight kinds of docs/matrix.md."
         ),
     ] = None,
     engine: Annotated[
@@ -172,7 +172,7 @@ def matrix(
         cells = list(predicted.engine_cells(engines, tuple(k for k in known if k in (only or known))))[:limit]
     else:
         try:
-            cells = plan.chosen(only or ()).cells()[:limit]
+            cells = predicted.on(measuring.compared(named), plan.chosen(only or ()).cells())[:limit]
         except ValueError as e:
             raise BadArgument(str(e)) from None
     if not cells:

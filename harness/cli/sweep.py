@@ -33,7 +33,6 @@ from harness.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from checkers.costs.comparison import Comparison
     from checkers.costs.curves import Predicted
     from workloads.file.workload import Workload
 
@@ -111,6 +110,7 @@ def sweep(
 ) -> int:
     """Measure one workload with each combination of some parameters' values: writers, backoff, layout, retries, latency."""
     from checkers.costs.comparison import Contender
+    from checkers.costs.simulated import sweeps
     from checkers.verdict import exit_code
     from harness.cli.terminal import Voice, console
     from harness.experiments import compare as comparing
@@ -130,8 +130,6 @@ def sweep(
     for name in catalogs:
         user_services(name, None, None)
         reachable(spec.engines, name)
-    if simulate and len(catalogs) > 1:
-        raise BadArgument(f"--simulate: give one catalog, not {', '.join(catalogs)}, such as --catalog {catalogs[0]}")
     release = release_of(iceberg)
     contenders = tuple(Contender(c, release.label, (), one) for one in combinations for c in catalogs)
     count = seeds or said.seeds
@@ -177,27 +175,19 @@ def sweep(
             so_far = f"{len(measured.runs)} of {len(contenders) * count} runs are measured"
             raise stopping.Stopped(f"{so_far}; continue with: {goes_on}") from e
     done = whole.comparison()
-    points, reasons = _predicted(done, spec, into, catalogs[0]) if simulate else ((), [])
+    points: Sequence[Predicted] = ()
+    notes: Sequence[str] = ()
+    if simulate:
+        found = sweeps.predict(done, into, lambda c: comparing.engaged(spec, c), cores=os.cpu_count() or 1)
+        points, notes = found.points, found.notes
     written = page.write(done, into, goes_on, points)
     if output is not None:
         output.write_text(page.dumped(done, points), encoding="utf-8")
     typer.echo()
     console(highlight=False).print(page.table(done))
-    for line in (*page.lines(done, points), *reasons):
+    for line in page.lines(done, points):
         typer.echo(line)
+    for n, note in enumerate(notes):
+        typer.echo(f"\n  Of the predictions:\n  * {note}" if n == 0 else f"  * {note}")
     typer.echo(f"\n  page   {written}\n  json   {into / page.JSON}\n  again  {goes_on}")
     return exit_code(done.verdict)
-
-
-def _predicted(done: Comparison, spec: Workload, into: Path, catalog: str) -> tuple[Sequence[Predicted], list[str]]:
-    """What the simulator says of the points, and lines on those that it does not meet. Raises BadArgument."""
-    from checkers.costs.comparison import varied_label
-    from harness.experiments import predicting
-
-    try:
-        found = predicting.predict(done, spec, into, catalog)
-    except predicting.NothingToPredict as e:
-        raise BadArgument(f"--simulate: {e}") from None
-    lines = ["", "  Predictions that are not near what was measured:"] if found.reasons else []
-    lines += [f"    {varied_label(found.points[n].varied)}: {why}" for n, why in found.reasons.items()]
-    return found.points, lines

@@ -1,9 +1,9 @@
 """``icequake matrix``: the conflict matrix, measured. The second operation commits while the first is held before its commit.
 
 Every cell (``checkers.conflicts.predicted``) has its own table. The first operation scans and writes its files; its commit is held
-until the second has committed, then released. One run measures several cells, two runs go on at the same time, and all checkers
-judge every run. The outcome of each cell is appended to ``cells.jsonl`` once its run is judged, so a matrix that was stopped
-continues where it was.
+until the second has committed, then released. In some cells its refresh is held instead, the load of the table before its first check.
+One run measures several cells, two runs go on at the same time, and all checkers judge every run. The outcome of each cell is appended to
+``cells.jsonl`` once its run is judged, so a matrix that was stopped continues where it was.
 
 The engine matrix measures the same of operations of several engines. One run then has two writers of each engine, the one for first
 operations, the other for second ones, so that cells of other engines go on meanwhile; its runs are kept, with their pages.
@@ -23,7 +23,7 @@ from typing import Any
 
 from checkers.conflicts import predicted
 from checkers.conflicts.measured import FORMAT, Ended, MatrixError, Measured, read
-from checkers.conflicts.predicted import FILES, Cell
+from checkers.conflicts.predicted import FILES, Cell, Compares
 from checkers.evidence import history, runfolder
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
 from checkers.evidence.proxylog import change_requests
@@ -32,7 +32,7 @@ from checkers.isolation import Isolation, IsolationStats
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises
 from checkers.judge.undecided import left_open_by
-from compose.catalogs.registry import DEFAULT
+from compose.catalogs.registry import CATALOGS, DEFAULT
 from compose.install.installation import Installation
 from harness.run.bench import Bench
 from harness.run.judged import Publish, judge_run
@@ -59,6 +59,11 @@ ENGINES_WORD = "engines"
 """What the header of an engine matrix says it is of."""
 RUNS = "runs"
 """Folder of the kept runs, in that of an engine matrix."""
+
+
+def compared(catalog: str) -> Compares:
+    """What a catalog compares at a commit."""
+    return "requirements" if CATALOGS[catalog].rest else "location"
 
 
 # --- one run of several cells -----------------------------------------------------------------------------------------
@@ -121,38 +126,86 @@ def workload(cells: Sequence[Cell]) -> Workload:
     )
 
 
-def planned(kind: str, keys: int | tuple[int, ...], table: TableSpec, with_part: bool = False) -> PlannedOperation:
-    """An operation of a kind on a key, or on several; ``with_part``: its condition names the partition, too."""
+def planned(
+    kind: str, keys: int | tuple[int, ...], table: TableSpec, with_part: bool = False, *, second: bool = False
+) -> PlannedOperation:
+    """An operation of a kind on a key, or on several; a schema change on the column of that key.
+
+    Args:
+        with_part: its condition names the partition, too.
+        second: of two changes of one column they differ.
+    """
     ids = [keys] if isinstance(keys, int) else list(keys)
-    key = ids[0]
+    key, f = ids[0], kind.removesuffix(predicted.VALIDATED)
     value: dict[str, Any] = {"ids": ids} | ({"with_part": True} if with_part else {})
     if kind == "delete-partition":
         value = {"part": table.part(key)}
-    elif kind == "rewrite-data-files":
-        value = {"strategy": "binpack", "all": True}
-    elif kind == "rewrite-manifests":
+    elif kind == "delete-where":
+        value = {"part": table.part(key), "parity": 0}
+    elif f in predicted.OVERWRITES:
+        value |= {"part": table.part(key)} if f == "overwrite-where" else {}
+        value |= {"validated": True} if f != kind else {}
+    elif kind in predicted.COMPACTIONS:
+        f, _, strategy = kind.partition("rewrite-data-files-")
+        f, value = predicted.COMPACTIONS[0], {"strategy": strategy or "binpack", "all": True}
+    elif kind in ("rewrite-manifests", predicted.POSITION_DELETES):
         value = {}
-    return PlannedOperation(kind, table, value)
+    elif kind in predicted.COLUMNS:
+        value = {"column": column(kind, key)}
+        value |= {"type": "string" if second else "int"} if kind == "add-column" else {}
+        value |= {"to": f"extra_{key + (200 if second else 100)}"} if kind == "rename-column" else {}
+    return PlannedOperation(f, table, value)
 
 
-Fills = tuple[list[tuple[int, list[int]]], ...]
-"""For each writer that fills tables: the tables and the keys that it inserts in one commit."""
+def column(kind: str, key: int) -> str:
+    """The column that a schema change is about: one that is there before, or a new one."""
+    return f"extra_{key + predicted.FRESH if kind == 'add-column' else key}"
 
 
-def every_file(cells: Sequence[Cell]) -> Fills:
-    """One writer makes files A and C, the other B and, if there is one, D; each starts at a different table, so that they rarely
-    conflict."""
-    order = list(range(len(cells)))
-    turned = order[len(cells) // 2 :] + order[: len(cells) // 2]
-    one = [(n, [*cells[n].files["A"], *cells[n].files["C"]]) for n in order]
-    return one, [(n, [*cells[n].files[name]]) for n in turned for name in ("B", "D") if name in cells[n].files]
+Fills = tuple[list[PlannedOperation], ...]
+"""For each writer that fills tables: the operations by which it does so, in their order."""
 
 
-def without_b(cells: Sequence[Cell]) -> Fills:
+def _filled(table: TableSpec, *files: tuple[int, ...]) -> PlannedOperation:
+    return PlannedOperation("insert", table, {"ids": [key for keys in files for key in keys]})
+
+
+def every_file(cells: Sequence[Cell], tables: Sequence[TableSpec]) -> Fills:
+    """One writer makes files A and C, the other B and, if there is one, D; each starts at a different table, so that they rarely conflict.
+
+    A table that must have more than its files before the operations begin is filled by the first writer alone.
+    """
+    first: list[PlannedOperation] = []
+    second: list[list[PlannedOperation]] = []
+    for cell, table in zip(cells, tables, strict=True):
+        files, more = cell.files, _more(cell, table)
+        others = [_filled(table, files[name]) for name in ("B", "D") if name in files]
+        first += [_filled(table, files["A"], files["C"]), *([*others, *more] if more else [])]
+        second.append([] if more else others)
+    half = len(cells) // 2
+    return first, [o for all_ in second[half:] + second[:half] for o in all_]
+
+
+def _more(cell: Cell, table: TableSpec) -> list[PlannedOperation]:
+    """What a table of a cell has besides its files: the columns that schema changes are about, a delete file for each data file."""
+    changed = (
+        column(k, i) for k, i in zip((cell.first, cell.second), predicted.keys(cell), strict=True) if _changes(k)
+    )
+    columns = [PlannedOperation("add-column", table, {"column": name}) for name in dict.fromkeys(changed)]
+    gone = [ids[-1] for ids in cell.files.values()] if cell.has_deletes else []
+    return [*columns, *(PlannedOperation("delete", table, {"ids": [key]}) for key in gone)]
+
+
+def _changes(kind: str) -> bool:
+    """Whether it needs a column that is there before."""
+    return kind in predicted.COLUMNS and kind != "add-column"
+
+
+def without_b(cells: Sequence[Cell], tables: Sequence[TableSpec]) -> Fills:
     """Files A and C only, in one commit of one of Spark's writers: no cell of the engine matrix has a key in B. The others warm up."""
-    ids, count = [*FILES["A"], *FILES["C"]], len(cells)
-    others = [[(count, [w])] for w in range(2, len(seats(cells)))]
-    return [(n, ids) for n in range(0, count, 2)], [(n, ids) for n in range(1, count, 2)], *others
+    others = ([PlannedOperation("insert", tables[-1], {"ids": [w]})] for w in range(2, len(seats(cells))))
+    by_two = ([_filled(table, FILES["A"], FILES["C"]) for table in tables[of : len(cells) : 2]] for of in (0, 1))
+    return *by_two, *others
 
 
 class CellScript:
@@ -167,11 +220,11 @@ class CellScript:
         cells: Sequence[Cell],
         board: Board,
         stop: threading.Event,
-        fills: Callable[[Sequence[Cell]], Fills] = every_file,
+        fills: Callable[[Sequence[Cell], Sequence[TableSpec]], Fills] = every_file,
     ) -> None:
         self._cells = cells
         self._stop = stop
-        self._fills = fills(cells)
+        self._fills = fills(cells, workload(cells).tables)
         self._longest = _timeout(cells)
         engines = seats(cells)
         self._seats = [(engines.index(c.first_engine), engines.index(c.second_engine) + 1) for c in cells]
@@ -199,7 +252,7 @@ class CellScript:
     def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
         """As :attr:`harness.run.settings.Settings.operations`."""
         if phase.name == "fill":
-            yield from self._fill(workload, writer)
+            yield from self._fills[writer]
             return
         for n, cell in enumerate(self._cells):
             table = workload.tables[n]
@@ -212,12 +265,8 @@ class CellScript:
             elif writer == second:
                 self._ready[n].set()
                 self._wait(n)
-                yield planned(cell.second, others, table)
+                yield planned(cell.second, others, table, second=True)
                 self._holds[n].release()
-
-    def _fill(self, workload: Workload, writer: int) -> Iterator[PlannedOperation]:
-        for n, ids in self._fills[writer]:
-            yield PlannedOperation("insert", workload.tables[n], {"ids": ids})
 
     def _until(self, ready: threading.Event, longest: float) -> None:
         """Wait until the writer of the second operation has none before it. All writers take the cells in the same order, so it comes."""

@@ -12,7 +12,7 @@ from checkers.conflicts import folded
 from checkers.conflicts import predicted as conflicts
 from checkers.conflicts.folded import Rule
 from checkers.conflicts.measured import Ended, Measured, read
-from checkers.conflicts.predicted import EQUALITY, KINDS, Cell
+from checkers.conflicts.predicted import KINDS, ON_REQUEST, Cell
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
 from reports.drawing.templates import environment
@@ -155,7 +155,7 @@ def render(folder: Path) -> str:
 
 def every_kind(measured: Iterable[Measured]) -> list[str]:
     """The kinds of a matrix in its order; those that this version does not know last."""
-    return list(dict.fromkeys((*KINDS, *EQUALITY, *(k for m in measured for k in (m.cell.first, m.cell.second)))))
+    return list(dict.fromkeys((*KINDS, *ON_REQUEST, *(k for m in measured for k in (m.cell.first, m.cell.second)))))
 
 
 def write(folder: Path) -> Path:

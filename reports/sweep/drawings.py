@@ -26,9 +26,9 @@ PARTS = ("data", "wait", *PHASES)
 
 @dataclass(frozen=True, slots=True)
 class Foretold:
-    """A predicted line: number of the measured line whose colour it has (None: of its own), its label, and its points (x, y)."""
+    """A predicted line: number of the measured line whose colour it has, its label, and its points (x, y)."""
 
-    line: int | None
+    line: int
     label: str
     points: tuple[tuple[float, float], ...]
 
@@ -91,7 +91,7 @@ def curve(
             parts.append(svg.element("path", d=_closed([*there, *back]), class_=f"spread {colour(n)}"))
     for told in foretold:
         points = [(at(a), up(b)) for a, b in told.points]
-        tone = "own" if told.line is None else colour(told.line)
+        tone = colour(told.line)
         parts += [
             svg.polyline(points, f"foretold {tone}"),
             svg.marks("circle", points, 3.2, f"hollow {tone}"),

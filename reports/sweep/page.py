@@ -15,8 +15,8 @@ from rich.table import Table
 
 from checkers.costs import curves
 from checkers.costs.attempts import PHASES, SORTS, CommitsMeasured, merged
-from checkers.costs.comparison import Comparison, Contender, Spread
-from checkers.costs.curves import Axis, Knee, Line, Predicted
+from checkers.costs.comparison import Comparison, Contender, Spread, varied_label
+from checkers.costs.curves import Axis, Knee, Line, Predicted, Varied
 from checkers.costs.measures import FIGURES, Figure
 from checkers.evidence.runfolder import replace_file
 from reports.compare import page as comparing
@@ -67,6 +67,9 @@ BUCKETS = (
 )
 """Columns of the distribution of retries: name, least, greatest."""
 
+BEYOND = 4
+"""Predicted points are drawn up to so many times the greatest measured value along x; the table has all."""
+
 APART = 6
 """Points that are taken apart on the page; the JSON has all."""
 
@@ -115,23 +118,28 @@ def _curve(
 
 
 def foretold(c: Comparison, key: str, x: Axis, predicted: Sequence[Predicted]) -> list[drawings.Foretold]:
-    """The predicted lines of a figure: one for each combination of the other parameters."""
-    number = _numbered(c, x)
-    of_varied = {
-        tuple((k, v) for k, v in one.varied if k != x.parameter): number[name]
-        for name, found in curves.groups(c, x)
-        for one in found
-    }
-    by: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = {}
+    """The predicted line of a figure for each measured one; points too far to the right are left out (:data:`BEYOND`)."""
+    number: dict[Varied, int] = {}
+    for n, (_, found) in enumerate(curves.groups(c, x)):
+        number.setdefault(_rest(curves.place(found[0], c.contenders), x), n)
+    most = BEYOND * max(x.values.values())
+    by: dict[Varied, list[tuple[float, float]]] = {}
     for p in predicted:
-        found = curves.numbers([text]) if (text := curves.value(p, x.parameter)) is not None else None
-        if found is not None and key in p.figures:
-            rest = tuple((k, v) for k, v in p.varied if k != x.parameter)
-            by.setdefault(rest, []).append((next(iter(found[0].values())), p.figures[key]))
+        there = curves.numbers([text]) if (text := curves.value(p, x.parameter)) is not None else None
+        rest = _rest(p.varied, x)
+        if there is None or key not in p.figures or rest not in number:
+            continue
+        at = next(iter(there[0].values()))
+        if at <= most:
+            by.setdefault(rest, []).append((at, p.figures[key]))
     return [
-        drawings.Foretold(of_varied.get(rest), " ".join(f"{k}={v}" for k, v in rest), tuple(sorted(points)))
+        drawings.Foretold(number[rest], " ".join(f"{k}={v}" for k, v in rest), tuple(sorted(points)))
         for rest, points in by.items()
     ]
+
+
+def _rest(varied: Varied, x: Axis) -> Varied:
+    return tuple((k, v) for k, v in varied if k != x.parameter)
 
 
 def _bars(c: Comparison, f: Figure, rows: Mapping[Contender, str]) -> Markup | None:
@@ -317,28 +325,28 @@ def _whom(c: Comparison, by: Mapping[Contender, CommitsMeasured]) -> tuple[str, 
     return None if most is None or drawn is None else (sweepwords.point(c, most[0]), drawn)
 
 
-def _foretold(c: Comparison, predicted: Sequence[Predicted]) -> list[dict[str, Any]]:
-    by = {x.varied: x for x in c.contenders}
-    out = []
+def _foretold(c: Comparison, predicted: Sequence[Predicted]) -> dict[str, Any]:
+    """A row for each predicted point, a column for each figure that any of them has."""
+    by: dict[Varied, Contender] = {}
+    for x in c.contenders:
+        by.setdefault(curves.place(x, c.contenders), x)
+    figures = [f for f in _ordered() if any(f.key in p.figures for p in predicted)]
+    rows = []
     for p in predicted:
-        x = by.get(p.varied)
-        for name, v in p.figures.items():
-            f = sweepwords.BY_KEY.get(name)
-            if f is None:
-                continue
-            s = c.spreads.get((name, x)) if x is not None else None
-            e = p.error.get(name)
-            out.append(
+        cells = []
+        for f in figures:
+            v, e = p.figures.get(f.key), p.error.get(f.key)
+            s = c.spreads.get((f.key, by[p.varied])) if p.varied in by else None
+            cells.append(
                 {
-                    "label": " ".join(f"{k}={v}" for k, v in p.varied),
-                    "figure": sweepwords.named(f),
-                    "predicted": comparewords.shown(f, v),
-                    "measured": "–" if s is None else comparewords.spread(f, s),
-                    "error": "–" if e is None else f"{100 * e:+.1f} %",
-                    "sort": "" if e is None else abs(e),
+                    "predicted": "–" if v is None else comparewords.shown(f, v),
+                    "measured": "" if s is None else comparewords.shown(f, s.median),
+                    "error": "" if e is None else f"{100 * e:+.1f} %",
+                    "title": "" if s is None else comparewords.spread(f, s),
                 }
             )
-    return out
+        rows.append({"label": varied_label(p.varied), "measured": p.measured, "reason": p.reason, "cells": cells})
+    return {"names": [sweepwords.named(f) for f in figures], "rows": rows}
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -434,7 +442,13 @@ def to_json(c: Comparison, predicted: Sequence[Predicted] = ()) -> dict[str, Any
         if x is None
         else [_line_json(c, f, x, line) for f in _figures(c) for line in curves.lines(c, f.key, x)],
         "predicted": [
-            {"varied": dict(p.varied), "figures": dict(p.figures), "measured": p.measured, "error": dict(p.error)}
+            {
+                "varied": dict(p.varied),
+                "figures": dict(p.figures),
+                "measured": p.measured,
+                "error": dict(p.error),
+                "reason": p.reason,
+            }
             for p in predicted
         ],
         "findings": sweepwords.findings(c, predicted),

@@ -191,7 +191,8 @@ def _one_commit(c: Comparison) -> Iterable[str]:
     m = merged(found)
     first, retry = m.phase("first", "whole"), m.phase("retry", "whole")
     if first is not None:
-        said = f"One commit: a first attempt takes {words.duration(first.median)} at the median from its refresh to the catalog's answer"
+        took = words.duration(first.median)
+        said = f"One commit, all points together: a first attempt takes {took} at the median from its refresh to the catalog's answer"
         if (data := m.phase("first", "data")) is not None and data.median:
             said += f", after {words.duration(data.median)} for data files"
         said += f" ({_phases(m, 'first')})."
@@ -217,12 +218,15 @@ def _one_commit(c: Comparison) -> Iterable[str]:
             if lost.written_bytes is None
             else f" and {words.size(lost.written_bytes)} of manifests and metadata files"
         )
-        yield (
+        share = words.share(min(lost.attempts_s + lost.waited_s, worked), worked)
+        said = (
             f"Wasted in all runs: {words.plural(lost.attempts, 'attempt')} in vain cost {words.duration(1000 * lost.attempts_s)} of writers' "
-            f"time{written}; backoff {words.duration(1000 * lost.waited_s)}; {words.plural(lost.aborted, 'operation')} aborted after "
-            f"{words.duration(1000 * lost.aborted_s)} ({words.share(min(lost.attempts_s + lost.waited_s, worked), worked)} of the time in "
-            "writes is attempts in vain and backoff)."
+            f"time{written}; backoff took {words.duration(1000 * lost.waited_s)}. Together this is {share} of the time in writes."
         )
+        if lost.aborted:
+            count = words.plural(lost.aborted, "operation was", "operations were")
+            said += f" In the end {count} aborted, after {words.duration(1000 * lost.aborted_s)} in all."
+        yield said
 
 
 def _phases(m: CommitsMeasured, sort: str) -> str:

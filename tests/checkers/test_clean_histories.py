@@ -24,8 +24,9 @@ from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results
 from checkers.replay.walk import Replay
 from checkers.selftest.lostswaps import as_seen
+from tests.support.amount import many
 from tests.support.judging import UNREDUCED
-from tests.support.simulator import ALTERING, MIX, WITH_EQUALITY, simulate
+from tests.support.simulator import ALTERING, MIX, RESHAPING, WITH_EQUALITY, simulate
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 Level = Literal["serializable", "snapshot"]
 LEVELS: tuple[Level, ...] = ("serializable", "snapshot")
-RUNS = 1000
+RUNS = many(500)
 BATCHES = 10
 
 
@@ -57,7 +58,9 @@ ROLLING = {**ALTERING, "rollback": 2, "read-snapshot": 4}
 """Rollbacks, too: whether one of unknown outcome set main back cannot always be told, so such a run may be unknown."""
 
 
-def clean(seed: int, level: Level, mixes: Sequence[Mapping[str, float]] = (MIX, ALTERING, WITH_EQUALITY)) -> Evidence:
+def clean(
+    seed: int, level: Level, mixes: Sequence[Mapping[str, float]] = (MIX, ALTERING, RESHAPING, WITH_EQUALITY)
+) -> Evidence:
     """A run of 5 to 80 operations."""
     rng = Random(f"{seed}/{level}")
     size, writers = rng.randint(5, 80), rng.randint(1, 6)

@@ -12,6 +12,7 @@ from checkers.conflicts import folded, plan, predicted
 from checkers.conflicts.folded import Rule, fold
 from checkers.conflicts.measured import Ended, Measured
 from checkers.conflicts.predicted import Cell
+from reports.matrix import rules
 
 COMMITS = Ended("retried", 2)
 ABORTS = Ended("aborted", None, "ValidationException", f"{predicted.MISSING_TO_DELETE}: …")
@@ -25,8 +26,8 @@ def pair(first: str, second: str) -> list[Cell]:
     return [c for c in plan.default() if (c.first, c.second) == (first, second)]
 
 
-def where(rules: list[Rule]) -> list[tuple[dict[str, tuple[str, ...]] | None, str]]:
-    return [(None if r.where is None else dict(r.where), r.result.ends) for r in rules]
+def where(found: list[Rule]) -> list[tuple[dict[str, tuple[str, ...]] | None, str]]:
+    return [(None if r.where is None else dict(r.where), r.result.ends) for r in found]
 
 
 def holds(rule: Rule, m: Measured) -> bool:
@@ -70,8 +71,8 @@ def test_an_anomaly_is_a_result_of_its_own_and_comes_first() -> None:
     cells = pair("delete", "update-register")
     found = measured(lambda c: ABORTS if c.isolation == "serializable" else COMMITS, cells)
     found[-1] = replace(found[-1], anomalies=("undelete",))
-    rules = fold(found)
-    assert rules[0].result.anomalies == ("undelete",) and [m.cell for m in rules[0].cells] == [found[-1].cell]
+    folds = fold(found)
+    assert folds[0].result.anomalies == ("undelete",) and [m.cell for m in folds[0].cells] == [found[-1].cell]
 
 
 def test_modes_tell_which_operation_came_first() -> None:
@@ -80,6 +81,16 @@ def test_modes_tell_which_operation_came_first() -> None:
         pair("delete", "update-register"),
     )
     assert where(fold(found))[0] == ({"mode": ("copy-on-write then merge-on-read",)}, "aborts")
+
+
+def test_most_values_are_said_by_what_they_are_not() -> None:
+    found = measured(
+        lambda c: (
+            replace(ABORTS, outcome="unknown") if c.placement != "same row" and c.isolation == "snapshot" else COMMITS
+        ),
+        pair("delete", "update-register"),
+    )
+    assert [rules.words(r) for r in fold(found)] == ["snapshot, not same row", "otherwise"]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -93,13 +104,13 @@ def test_rules_say_the_result_of_every_cell_whatever_decides_it(seed: int) -> No
     found = measured(lambda c: ends[tuple(folded.value(c, d) for d in some)], cells)
     if rng.random() < 0.3:
         found = rng.sample(found, 40)  # a matrix that was stopped
-    rules = fold(found)
+    folds = fold(found)
     for m in found:
-        said = {r.result for r in rules if holds(r, m)} or {r.result for r in rules if r.where is None}
+        said = {r.result for r in folds if holds(r, m)} or {r.result for r in folds if r.where is None}
         assert said == {folded.result(m)}, m.cell.name
-    assert all(any(m in r.cells for r in rules) for m in found)
-    for d in {d for r in rules for d in r.where or ()}:
-        assert d in some or len({r.result for r in rules}) > 1
+    assert all(any(m in r.cells for r in folds) for m in found)
+    for d in {d for r in folds for d in r.where or ()}:
+        assert d in some or len({r.result for r in folds}) > 1
 
 
 def test_differences_compare_cells_that_differ_in_one_dimension_alone() -> None:

@@ -14,6 +14,7 @@ from checkers.isolation import levels as levels_module
 from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
 from checkers.selftest import recorded
+from tests.support.amount import many
 from tests.support.drawing import Drawing, names, row, verdict
 from tests.support.simulator import Defects, simulate
 from tests.support.transactions import (
@@ -202,7 +203,7 @@ def described(history: list[Transaction]) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(many(2)))
 def test_small_histories_of_lists_are_judged_as_by_exhaustive_search(block: int) -> None:
     rng = Random(f"lists/{block}")
     violated = 0
@@ -224,7 +225,7 @@ def test_small_histories_of_lists_are_judged_as_by_exhaustive_search(block: int)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(many(2)))
 def test_small_histories_of_registers_are_never_accused_wrongly(block: int) -> None:
     rng = Random(f"registers/{block}")
     violated = found = 0

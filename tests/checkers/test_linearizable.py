@@ -15,6 +15,7 @@ from checkers.clients.jepsen import from_edn, from_log
 from checkers.evidence.history import History
 from checkers.linearizable import MODELS, Limits, ModelError, check_model
 from checkers.linearizable.models import Counter
+from tests.support.amount import many
 from tests.support.linear_orders import KINDS, Op, drawn, every, has_order, history, spans
 
 
@@ -55,10 +56,10 @@ def test_every_history_of_four_operations_of_four_kinds(model: str, choices: lis
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", KINDS)
-def test_ten_thousand_histories_of_up_to_six_operations(model: str) -> None:
+def test_thousands_of_histories_of_up_to_six_operations(model: str) -> None:
     """The quick algorithms, and the search alone, say what the oracle says; and name the first answer that has no explanation."""
     count = {True: 0, False: 0}
-    for seed in range(10_000):
+    for seed in range(many(4_000)):
         ops = drawn(model, Random(f"{model}/{seed}"))
         h, expected = history(ops), has_order(model, ops)
         count[expected] += 1
@@ -67,7 +68,7 @@ def test_ten_thousand_histories_of_up_to_six_operations(model: str) -> None:
         assert check_model(h, model, keyed=False, algorithm="search").valid is expected, (seed, ops)
         if not expected:
             assert failing_is_first(model, ops, h, best), (seed, ops)
-    assert min(count.values()) > 2000
+    assert min(count.values()) > 800
 
 
 def failing_is_first(model: str, ops: list[Op], h: History, result: Any) -> bool:

@@ -432,6 +432,31 @@ def altered() -> Drawing:
     return d
 
 
+def with_columns(d: Drawing, *names: str) -> dict[str, Any]:
+    """The current schemas and one with the columns of the first one and these."""
+    schemas = d.versions[-1].raw["schemas"]
+    more = [{"id": 2 + n, "name": name, "type": "int", "required": False} for n, name in enumerate(names)]
+    new = {**SCHEMA, "schema-id": len(schemas), "fields": [*SCHEMA["fields"], *more]}
+    return {"schemas": [*schemas, new], "current-schema-id": len(schemas), "last-column-id": 3}
+
+
+def reshaped() -> Drawing:
+    """A column is added, dropped, added again, and gets another name."""
+    d = three()
+    for f, op, value, columns in (
+        ("add-column", "a", {"column": "extra_1"}, ["extra_1"]),
+        ("drop-column", "b", {"column": "extra_1"}, []),
+        ("add-column", "c", {"column": "extra_1"}, ["extra_1"]),
+        ("rename-column", "d", {"column": "extra_1", "to": "extra_2"}, ["extra_2"]),
+        ("add-column", "e", {"column": "extra_1"}, ["extra_2", "extra_1"]),
+    ):
+        d.event("invoke", f, op, value=value)
+        d.version(**with_columns(d, *columns))
+        d.event("ok", f, op)
+    d.commit(4, add=[data("data/d")])
+    return d
+
+
 def upgraded_by_an_operation() -> Drawing:
     d = three(format_version=2)
     d.event("invoke", "upgrade", "u", value={})
@@ -556,6 +581,7 @@ WELL: list[Callable[[], Drawing]] = [
     upgraded,
     upgraded_by_an_operation,
     altered,
+    reshaped,
     begins_late,
     dvs,
     dangling_position_deletes,
@@ -585,6 +611,21 @@ def test_what_keeps_the_rules_is_silent(drawing: Callable[[], Drawing]) -> None:
 
 def test_dangling_position_deletes_are_counted() -> None:
     assert dangling_position_deletes().check().stats["tables"]["t"]["dangling_position_delete_files"] == 1
+
+
+@pytest.mark.parametrize(("schema", "count"), [(0, 1), (1, 0)])
+def test_a_snapshot_that_was_made_before_a_schema_change_and_committed_after_it_is_counted(
+    schema: int, count: int
+) -> None:
+    """A REST catalog compares main only, so the commit of such a snapshot is not refused."""
+    d = three()
+    d.event("invoke", "add-column", "c", value={"column": "extra_1"})
+    d.version(**with_column(d, "c"))
+    d.event("ok", "add-column", "c")
+    d.commit(4, add=[data("data/d")], schema_id=schema)
+    v = d.check()
+    assert not v.anomalies
+    assert v.stats["tables"]["t"].get("of_an_older_schema", 0) == count
 
 
 # --- each rule, broken ------------------------------------------------------------------------------------------------
@@ -831,6 +872,40 @@ def type_that_never_was() -> Drawing:
     d.version(**with_column(d, "c"))
     d.op("widen-column", "lost", value={"column": "extra_1"})
     d.version()
+    return d
+
+
+def renaming_that_never_was() -> Drawing:
+    d = altered()
+    d.op("rename-column", "lost", value={"column": "extra_1", "to": "extra_2"})
+    d.version()
+    return d
+
+
+def end_of_a_column_that_never_was() -> Drawing:
+    d = altered()
+    d.op("drop-column", "lost", value={"column": "extra_1"})
+    d.version()
+    return d
+
+
+def column_that_never_was_and_could_have_been_dropped() -> Drawing:
+    """It is not there at the end, as it would be after the DROP; but no version has it with the comment of the statement that added it."""
+    d = altered()
+    d.op("add-column", "lost", value={"column": "extra_3"})
+    d.op("drop-column", "x", value={"column": "extra_3"})
+    d.version()
+    return d
+
+
+def another_column_than_the_dropped_one_vanished() -> Drawing:
+    d = three()
+    d.event("invoke", "add-column", "a", value={"column": "extra_1"})
+    d.version(**with_columns(d, "extra_1", "extra_2"))
+    d.event("ok", "add-column", "a")
+    d.event("invoke", "drop-column", "x", value={"column": "extra_1"})
+    d.version(**with_columns(d))
+    d.event("ok", "drop-column", "x")
     return d
 
 
@@ -1278,6 +1353,10 @@ BROKEN: list[tuple[str, Callable[[], Drawing]]] = [
     ("lost-metadata-change", column_that_never_was),
     ("lost-metadata-change", column_of_somebody_else),
     ("lost-metadata-change", type_that_never_was),
+    ("vanished-schema", another_column_than_the_dropped_one_vanished),
+    ("lost-metadata-change", renaming_that_never_was),
+    ("lost-metadata-change", end_of_a_column_that_never_was),
+    ("lost-metadata-change", column_that_never_was_and_could_have_been_dropped),
     ("lost-metadata-change", property_that_never_was),
     ("lost-metadata-change", property_that_an_older_one_overwrote),
     ("lost-metadata-change", upgrade_that_never_was),

@@ -437,6 +437,26 @@ def test_a_rename_to_the_next_version_names_the_place(tmp_path: Path) -> None:
     assert found[0].new == f"{ROOT}/metadata/v3.metadata.json"
 
 
+@pytest.mark.parametrize(
+    "what",
+    [
+        "POST /api/v2/trees/n-w0-1%40abc/history/commit",
+        "POST /iceberg/v1/main/namespaces/n/tables/t%40n-w0-1",
+        "POST /iceberg/v1/main/namespaces/n/tables/t@n-w0-1",
+    ],
+)
+def test_a_commit_to_another_branch_of_nessie_is_a_swap_if_the_branch_is_merged(what: str, tmp_path: Path) -> None:
+    commit = {"new": f"{ROOT}/metadata/00002-x.metadata.json", "status": "200", "what": what}
+    merge = {"what": "POST /api/v2/trees/main@abc/history/merge", "new": None, "time": 9_000_000, "ms": 4.0}
+    assert read(tmp_path, commit) == ()
+    assert read(tmp_path, commit, {**merge, "status": "409"}) == ()
+    assert read(tmp_path, commit, {**merge, "status": "200", "op": "w1-1"}) == (), "the merge of another operation"
+    (swap,) = read(tmp_path, commit, {**merge, "status": "200"})
+    assert (swap.op, swap.time, swap.end) == ("w0-1", 9_000_000, 13_000_000), "main's pointer moves when it is merged"
+    for main in ("POST /api/v2/trees/main%40abc/history/commit", "POST /iceberg/v1/main/namespaces/n/tables/t"):
+        assert len(read(tmp_path, {**commit, "what": main})) == 1
+
+
 def test_a_commit_that_the_service_got_twice_is_one_swap(tmp_path: Path) -> None:
     new = f"{ROOT}/metadata/00002-x.metadata.json"
     for first, second in (("UPDATE 1", "UPDATE 0"), ("200", "409"), ("ok", "ok")):

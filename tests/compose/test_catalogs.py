@@ -23,7 +23,7 @@ from compose.endpoints import Endpoints
 from compose.install import jdk
 from compose.install.installation import Installation
 from compose.processes.service import ServiceError
-from compose.stack.stack import port_names
+from compose.stack.stack import Stack, port_names
 from harness.run.versions import versions
 from harness.tablefiles.pointer_chain import recorded
 from tests.support.entries import example_catalog, site
@@ -126,6 +126,24 @@ def test_the_pointer_of_a_folder_is_its_highest_version(tmp_path: Path) -> None:
     ):
         (folder / name).write_text("")
     assert hadoop.pointer(endpoints, "a.b", "t", 1) == str(folder / "v10.metadata.json")
+
+
+def test_the_lock_of_the_hadoop_catalog_is_asked_at_its_server_and_commits_at_the_store() -> None:
+    endpoints = replace(ENDPOINTS, catalog="hadoop-locked", catalog_uri="http://lock:9")
+    found = hadoop.HADOOP_LOCKED.properties(endpoints)
+    assert found["dynamodb.endpoint"] == "http://lock:9" and found["type"] == "hadoop"
+    assert hadoop.HADOOP_LOCKED.session(endpoints)["spark.hadoop.fs.s3a.endpoint"] == "http://s:1"
+
+
+def test_the_address_of_a_catalog_of_files_is_its_server_if_it_has_one(
+    tmp_path: Path, installation: Installation
+) -> None:
+    def seen(name: str) -> tuple[str, str]:
+        stack = Stack(installation, catalog=name, run_id="x", data=tmp_path / name, logs=tmp_path / name)
+        return stack.endpoints.catalog_uri, stack.endpoints.s3
+
+    alone, locked = seen("hadoop"), seen("hadoop-locked")
+    assert alone[0] == alone[1] and locked[0] != locked[1]
 
 
 # --- Nessie

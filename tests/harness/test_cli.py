@@ -133,6 +133,7 @@ def test_every_command_is_there() -> None:
             "matrix",
             "claims",
             "compare",
+            "sweep",
             "selftest",
             "report",
             "list",

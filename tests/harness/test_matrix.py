@@ -12,9 +12,11 @@ import pytest
 from checkers.conflicts import plan
 from checkers.conflicts.measured import Ended, MatrixError, Measured, differences, read
 from checkers.conflicts.predicted import (
+    COLUMNS,
     CONCURRENT_DV,
     CONFLICTING_DELETES,
     CONFLICTING_FILES,
+    DELETED_FILES,
     FILES,
     KINDS,
     MISSING_DATA,
@@ -22,13 +24,18 @@ from checkers.conflicts.predicted import (
     MISSING_TO_DELETE,
     NEW_DELETE,
     NEW_POSITION_DELETE,
+    ON_REQUEST,
+    POSITION_DELETES,
+    REFRESH,
     Cell,
+    Compares,
     cells,
     effect,
     keys,
+    on,
     predict,
 )
-from harness.experiments.matrix import CellScript, planned, workload
+from harness.experiments.matrix import CellScript, compared, every_file, planned, workload
 from nemesis.proxy.board import Board, Hold
 from reports.matrix import page
 from workloads.engines.engine import Writes
@@ -83,12 +90,80 @@ def cell(first: str, second: str, make: str, placement: str = "same row") -> Cel
         (("rewrite-data-files", "equality-delete"), "mor2-ser", "same row", []),
         (("equality-delete", "update-register"), "cow2-ser", "same row", []),
         (("equality-upsert", "rewrite-data-files"), "mor3-ser", "same row", []),
+        # An INSERT OVERWRITE validates nothing by default, and what it replaces is what there is at its commit.
+        (("overwrite-partitions", "overwrite-partitions"), "cow2-ser", "same row", []),
+        (("overwrite-where", "insert"), "cow2-ser", "same row", []),
+        (("insert", "overwrite-partitions"), "cow2-ser", "same row", []),
+        (("overwrite-partitions-validated", "insert"), "cow2-ser", "same partition", [CONFLICTING_FILES]),
+        (("overwrite-partitions-validated", "insert"), "cow2-ser", "other partition", []),
+        (("overwrite-partitions-validated", "insert"), "cow2-snap", "same row", []),
+        (
+            ("overwrite-partitions-validated", "overwrite-where"),
+            "cow2-ser",
+            "same file",
+            [CONFLICTING_FILES, DELETED_FILES],
+        ),
+        (("overwrite-where-validated", "delete"), "mor2-snap", "same file", [CONFLICTING_DELETES]),
+        (("overwrite-where-validated", "delete"), "mor2-snap", "other partition", []),
+        (("overwrite-where-validated", "rewrite-data-files"), "mor2-snap", "same row", [DELETED_FILES]),
+        (("update-register", "overwrite-partitions"), "mor2-snap", "same partition", [MISSING_DATA]),
+        # A condition that Iceberg does not know filters nothing.
+        (("update-counter-by-expression", "insert"), "cow2-ser", "other partition", [CONFLICTING_FILES]),
+        (("update-counter-by-expression", "insert"), "cow2-snap", "other partition", []),
+        (("delete-by-expression", "insert"), "mor2-ser", "other partition", [CONFLICTING_FILES]),
+        (("delete-by-expression", "update-register"), "mor2-snap", "same row", []),
+        (("delete-where", "insert"), "cow2-ser", "same partition", [CONFLICTING_FILES]),
+        (("delete-where", "insert"), "cow2-ser", "other partition", []),
+        (("rewrite-data-files-zorder", "delete"), "mor2-ser", "same row", [NEW_POSITION_DELETE]),
+        (("delete", "rewrite-data-files-sort"), "cow2-ser", "same row", [MISSING_TO_DELETE]),
+        (("rewrite-position-delete-files", "delete"), "mor2-ser", "same row", [MISSING_TO_DELETE]),
+        (("rewrite-position-delete-files", "insert"), "mor2-ser", "same row", []),
+        (("rewrite-position-delete-files", "rewrite-data-files"), "mor2-ser", "same row", [MISSING_TO_DELETE]),
+        (("rewrite-data-files", "rewrite-position-delete-files"), "mor2-ser", "same row", [MISSING_TO_DELETE]),
+        (("overwrite-where-validated", "rewrite-position-delete-files"), "mor2-ser", "same row", [MISSING_TO_DELETE]),
+        (("overwrite-partitions-validated", "rewrite-position-delete-files"), "mor2-ser", "same row", []),
+        (("delete-partition", "rewrite-position-delete-files"), "mor2-ser", "same row", []),
+        (("update-register", "rewrite-position-delete-files"), "mor2-snap", "same row", [MISSING_TO_DELETE]),
+        (("delete", "rewrite-position-delete-files"), "mor2-ser", "same row", []),
     ],
 )
 def test_what_the_code_says(pair: tuple[str, str], make: str, placement: str, reasons: list[str]) -> None:
     said = predict(cell(*pair, make, placement))
     assert said.reasons == reasons
     assert said.outcome == ("aborted" if reasons else "retried")
+
+
+@pytest.mark.parametrize(
+    ("pair", "placement", "requirements", "location"),
+    [
+        (("insert", "add-column"), "same row", "committed", "retried"),
+        (("update-register", "drop-column"), "same row", "committed", "retried"),
+        (("add-column", "insert"), "same row", "committed", "aborted"),
+        (("add-column", "add-column"), "same row", "aborted", "aborted"),
+        (("widen-column", "rename-column"), "other partition", "aborted", "aborted"),
+    ],
+)
+def test_a_schema_change_hinders_what_the_catalog_compares(
+    pair: tuple[str, str], placement: str, requirements: str, location: str
+) -> None:
+    at = cell(*pair, "cow2-ser", placement)
+    both: tuple[tuple[Compares, str], ...] = (("requirements", requirements), ("location", location))
+    for asks, outcome in both:
+        said = predict(replace(at, compares=asks))
+        assert said.outcome == outcome
+        assert said.reasons == ([REFRESH] if outcome == "aborted" else [])
+    assert replace(at, compares="location").name != at.name
+
+
+def test_what_is_measured_on_request_is_drawn_and_written_as_it_is(tmp_path: Path) -> None:
+    at = replace(cell("insert", "add-column", "cow2-ser"), compares="location")
+    measured = Measured(at, Ended("retried", 2), Ended("committed"), True)
+    assert Measured.from_json(measured.to_json()) == measured
+    html = page.write(written(tmp_path, [measured])).read_text()
+    assert "insert-after-add-column" in html
+
+
+REQUESTED = ("insert", "merge-insert", "update-register", *ON_REQUEST)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +271,7 @@ def test_the_matrix_has_every_pair_on_every_make_of_table_once() -> None:
 
 def test_every_cell_is_operations_that_exist_on_keys_that_are_where_they_should_be() -> None:
     in_files = {k for ids in FILES.values() for k in ids}
-    for c in cells():
+    for c in [*cells(), *cells(REQUESTED)]:
         (table,) = workload([c]).tables
         for kind, key in zip((c.first, c.second), keys(c), strict=True):
             operation = planned(kind, key, table)
@@ -208,10 +283,48 @@ def test_every_cell_is_operations_that_exist_on_keys_that_are_where_they_should_
 
 
 def test_effects_stay_within_the_table() -> None:
-    for kind in KINDS:
+    for kind in (*KINDS, *ON_REQUEST):
         for writes in get_args(Writes):
-            done = effect(kind, 0, writes)
-            assert done.removed <= set(FILES) and done.deletes <= set(FILES)
+            done = effect(kind, 0, writes, has_deletes=True)
+            assert done.removed <= set(FILES) and done.deletes <= set(FILES) and done.merged <= set(FILES)
+            assert not effect(kind, 0, writes).merged
+
+
+def test_cells_on_request_are_those_in_which_the_operations_have_something_to_do() -> None:
+    """Delete files are compacted on version 2 merge-on-read; a schema change has no rows that could be near or far."""
+    for only in ([POSITION_DELETES, "insert"], [f"first={POSITION_DELETES}", "second=delete", "placement=same row"]):
+        found = [c for c in plan.chosen(only).cells() if c.has_deletes]
+        assert {(c.mode, c.second_mode, c.format_version) for c in found} == {(MOR, None, 2)}
+    changes = plan.chosen(["first=add-column", "second=insert", "second=drop-column", "version=2"]).cells()
+    assert {(c.second, c.placement) for c in changes} == {
+        ("insert", "same row"),
+        ("drop-column", "same row"),
+        ("drop-column", "other partition"),
+    }
+    assert {c.compares for c in on("location", changes)} == {"location"}
+    assert on("location", [UNDELETE]) == [UNDELETE]
+    seen = predict(replace(cell("rewrite-data-files", POSITION_DELETES, "mor2-ser"), held="refresh"))
+    assert (seen.outcome, seen.reasons) == ("committed", [])  # no attempt before has dropped anything
+
+
+def test_a_table_has_what_its_operations_need_before_they_begin() -> None:
+    """Each operation that works on a column finds it, unless it adds it; a compaction of delete files finds one for each data file."""
+    of = [c for c in cells(REQUESTED) if {c.first, c.second} & {*COLUMNS, POSITION_DELETES}]
+    chosen = of[:: len(of) // 60]
+    tables = workload(chosen).tables
+    fills = every_file(chosen, tables)
+    for c, table in zip(chosen, tables, strict=True):
+        made = [o for of_writer in fills for o in of_writer if o.table is table]
+        assert {k for o in made if o.f == "insert" for k in o.value["ids"]} == {
+            k for ids in FILES.values() for k in ids
+        }
+        there = {o.value["column"] for o in made if o.f == "add-column"}
+        for kind, key in zip((c.first, c.second), keys(c), strict=True):
+            value = planned(kind, key, table).value
+            assert kind not in COLUMNS or (value["column"] in there) == (kind != "add-column")
+            assert kind != "rename-column" or value["to"] not in there
+        gone = [o.value["ids"][0] for o in made if o.f == "delete"]
+        assert gone == ([2, 6, 11] if c.has_deletes else [])
 
 
 # --- what was measured ------------------------------------------------------------------------------------------------
@@ -300,3 +413,10 @@ def test_the_rules_of_many_pairs_are_left_to_the_page() -> None:
     chosen = [c for c in cells() if c.placement == "same row"]
     found = [Measured(c, Ended("retried", 2), Ended("committed", 1), True) for c in chosen]
     assert "64 pairs: their rules are on the page" in "\n".join(page.lines(found, [], None))
+
+
+def test_a_catalog_compares_requirements_if_its_clients_send_them() -> None:
+    assert [compared(c) for c in ("rest", "nessie", "jdbc", "hive", "nessie-native")] == [
+        *["requirements"] * 2,
+        *["location"] * 3,
+    ]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,8 @@ import pytest
 from checkers.conflicts import plan, predicted
 from checkers.conflicts.plan import chosen, value
 from checkers.conflicts.predicted import KINDS, TWO_FILES, Cell
-from harness.experiments.matrix import every_file, planned, workload
+from harness.experiments.matrix import CellScript, planned, workload
+from nemesis.proxy.board import Board
 from workloads.ddl import table_properties
 from workloads.operations.kinds import KINDS as OPERATIONS
 
@@ -32,11 +36,13 @@ def test_further_dimensions_do_not_grow_with_the_kinds_that_are_added() -> None:
 
 def test_every_further_cell_can_be_executed_on_rows_that_are_where_it_says() -> None:
     for c in plan.further():
-        (table,) = workload([c]).tables
+        whole = workload([c])
+        (table,), fill = whole.tables, whole.resolved_phases()[0]
         in_files = [k for ids in c.files.values() for k in ids]
         assert len(in_files) == len(set(in_files))
         x, ys = predicted.keys(c)[0], predicted.other_keys(c)
-        filled = [ids for writer in every_file([c]) for _, ids in writer]
+        script = CellScript([c], Board(), threading.Event())
+        filled = [o.value["ids"] for writer in (0, 1) for o in script.operations(whole, fill, writer, 0)]
         assert sorted(k for ids in filled for k in ids) == sorted(in_files)
         one = planned(c.first, x, table, c.predicate == "id and part")
         two = planned(c.second, ys, table)
@@ -151,6 +157,18 @@ def test_the_page_of_the_matrix_says_how_many_cells_there_are() -> None:
         "granularity": sum(c.granularity != "file" for c in further),
     }
     for dimension, number in numbers.items():
-        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{dimension}` |"))
+        (row,) = (x for x in page.splitlines() if x.startswith(f"| `{dimension}` |") and x.count("|") == 5)
         assert re.match(rf"{number}\b", row.split("|")[4].strip()), row
     assert f"**{len(plan.default()):,} cells**" in page and f"{len(list(predicted.cells())):,}" in page
+
+
+def test_the_commands_of_the_page_select_as_many_cells_as_it_says() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^(icequake matrix .*--into store/matrix) +(\d+)$", page, re.MULTILINE)
+    found: set[Cell] = set()
+    for command, number in commands:
+        words = shlex.split(command)
+        cells = chosen([value for option, value in pairwise(words) if option == "--only"]).cells()
+        assert len(cells) == int(number), command
+        found |= {*cells}
+    assert found == {*plan.further()}

@@ -48,14 +48,15 @@ def names(c: Comparison) -> Comparison:
 
 
 def foretold() -> list[Predicted]:
-    """Of both lines, one point of which was not measured."""
+    """Of both lines, with points that were not measured: beside, far to the right, and with a parameter that does not vary."""
     out = []
     for b in BACKOFF:
-        for w in (*WRITERS, "64"):
+        for w in (*WRITERS, "32", "1000"):
             there = w in WRITERS
             error = {"commits_per_s": 0.25 if w == "8" else 0.05} if there else {}
             out.append(Predicted((("writers", w), ("backoff", b)), {"commits_per_s": 30.0}, there, error))
-    return out
+    far = (("writers", "8"), ("backoff", BACKOFF[0]), ("regions", "2"))
+    return [*out, Predicted(far, {"commits_per_s": 3.0}, False, {})]
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ def test_curves_have_a_band_for_each_line_and_a_mark_for_each_point(race: Compar
     knees = {n: k for n, line in lines if (k := curves.knee(line)) is not None}
     drawn = drawings.curve(rate, x, lines, knees, page.foretold(race, rate.key, x, foretold()), rows)
     assert drawn.count('class="spread ') == 2 and drawn.count('class="run ') == 2 and drawn.count("<a ") == 6
-    assert drawn.count('class="foretold ') == 2 and ">64<" in drawn
+    assert drawn.count('class="foretold ') == 2 and ">32<" in drawn and ">1000<" not in drawn
     assert drawn.count('class="knee ') == sum(k.shape == "knee" for k in knees.values())
     assert ">none<" in drawn and ">exponential+jitter<" in drawn  # beside the lines, without the parameter
     for one in race.contenders:
@@ -147,6 +148,8 @@ def test_one_commit_is_taken_apart_into_first_attempts_and_retries_with_parents_
         "A retry takes 21 ms (refresh 3 ms, validate 1 ms, manifests 5 ms, metadata 4 ms, swap 8 ms) after a backoff of 9 ms"
         in said
     )
+    wasted = next(s for s in words.findings(sweep) if s.startswith("Wasted"))
+    assert "150 attempts in vain cost" in wasted and "aborted" not in wasted
     assert "A first attempt takes 19 ms if its client has read its parent before" in said
 
 
@@ -178,7 +181,7 @@ def test_the_json_has_everything(race: Comparison, tmp_path: Path) -> None:
     found = json.loads((tmp_path / page.JSON).read_text())
     assert found["parameters"] == {"writers": list(WRITERS), "backoff": list(BACKOFF)}
     assert found["axis"] == {"parameter": "writers", "unit": "", "values": {"1": 1.0, "2": 2.0, "8": 8.0}}
-    assert len(found["points"]) == 6 and len(found["runs"]) == 18 and len(found["predicted"]) == 8
+    assert len(found["points"]) == 6 and len(found["runs"]) == 18 and len(found["predicted"]) == 11
     first = found["points"][0]
     assert first["varied"] == {"writers": "1", "backoff": "none"} and first["name"] == "writers=1 backoff=none"
     assert first["silent"] == ["few commits", "no retries"] and first["commits"]["retries"] == {"0": 30}
@@ -288,8 +291,18 @@ def test_predictions_are_said_with_their_error() -> None:
         said[0]
         == "Predicted commits a second: off by 5.0 % at the median of 6 points, and by +25.0 % at writers=8 backoff=none."
     )
-    assert said[1] == "2 points are predicted only: nothing measured stands beside."
+    assert said[1] == "5 points are predicted only: nothing measured stands beside."
     assert words.predictions([]) == []
+
+
+def test_all_predictions_are_in_the_table_beside_what_was_measured(race: Comparison) -> None:
+    text = page.render(race, None, foretold())
+    assert "writers=1000 backoff=none" in text and "writers=8 backoff=none regions=2" in text
+    assert text.count("<small>not measured</small>") == 5 and text.count("<small>+25.0 %</small>") == 2
+    assert 'id="predicted"' not in page.render(race)
+    far = replace(foretold()[0], reason=f"swap is slower {HOSTILE}")
+    text = page.render(race, None, [far])
+    assert "swap is slower" in text and "<img" not in text
 
 
 def test_a_sweep_of_names_is_ranked_and_held_against_its_first_point(race: Comparison) -> None:
@@ -336,6 +349,25 @@ def test_points_of_several_catalogs_say_theirs(race: Comparison) -> None:
     assert [line.label for line in curves.lines(both, "commits_per_s", x)] == [
         "rest backoff=none", "rest backoff=exponential+jitter", "jdbc backoff=none", "jdbc backoff=exponential+jitter",
     ]  # fmt: skip
+
+
+def test_predictions_of_several_catalogs_stand_beside_their_own_lines(race: Comparison) -> None:
+    other = tuple(replace(r, contender=replace(r.contender, catalog="jdbc")) for r in race.runs)
+    both = swept(*race.runs, *other)
+    x = curves.axis(both.contenders)
+    assert x is not None
+    predicted = [
+        Predicted((("catalog", name), ("writers", w), ("backoff", "none")), {"commits_per_s": 7.0}, True, {})
+        for name in ("rest", "jdbc")
+        for w in WRITERS
+    ]
+    labels = [line.label for line in curves.lines(both, "commits_per_s", x)]
+    told = page.foretold(both, "commits_per_s", x, predicted)
+    assert [(labels[t.line], [a for a, _ in t.points]) for t in told] == [
+        ("rest backoff=none", [1, 2, 8]),
+        ("jdbc backoff=none", [1, 2, 8]),
+    ]
+    assert page.render(both, None, predicted).count("<small>measured ") == 6
 
 
 def test_what_a_sweep_varies_is_kept_with_its_runs(race: Comparison, tmp_path: Path) -> None:

@@ -89,6 +89,8 @@ UPSERTING: Mapping[str, float] = {
 """Mostly equality deletes, and compactions beside them."""
 ALTERING: Mapping[str, float] = {**MIX, "add-column": 2, "widen-column": 2, "set-property": 3, "upgrade": 1}
 """These, and changes of the metadata."""
+RESHAPING: Mapping[str, float] = {**ALTERING, "add-column": 4, "rename-column": 2, "drop-column": 2}
+"""These, and columns that go or get another name."""
 
 
 @dataclass(frozen=True)
@@ -258,15 +260,18 @@ class Table:
             self.next_row_id = self.next_row_id or 0
         elif f == "set-property":
             self.raw["properties"] = {**self.raw["properties"], value["property"]: op}
-        elif (value["column"] in names) == (f == "add-column"):
+        elif (value["column"] in names) == (f == "add-column") or value.get("to") in names:
             raise Refused("the column is there already, or is not")
         else:
             if f == "add-column":
                 self.raw["last-column-id"] += 1
                 new = {"id": self.raw["last-column-id"], "name": value["column"], "type": "int", "doc": op}
                 fields = [*fields, {**new, "required": False}]
+            elif f == "drop-column":
+                fields = [x for x in fields if x["name"] != value["column"]]
             else:
-                fields = [{**x, "type": "long"} if x["name"] == value["column"] else x for x in fields]
+                new = {"name": value["to"]} if f == "rename-column" else {"type": "long"}
+                fields = [{**x, **new} if x["name"] == value["column"] else x for x in fields]
             n = len(schemas)
             self.raw["schemas"] = [*schemas, {"type": "struct", "schema-id": n, "fields": fields}]
             self.raw["current-schema-id"] = n

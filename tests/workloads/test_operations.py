@@ -40,6 +40,8 @@ START = State([row(0), row(1, cnt=1), row(1, cnt=1), row(2, "x", 3, "s,x")])
         ("update-register-where", {"part": 0, "parity": 0}, [row(0)], [row(0, "o")]),
         ("update-counter-where", {"part": 1, "parity": 1}, [row(1, cnt=1)] * 2, [row(1, cnt=2)] * 2),
         ("update-append-where", {"part": 1, "parity": 0}, [], []),
+        ("update-counter-by-expression", {"ids": [1]}, [row(1, cnt=1)] * 2, [row(1, cnt=2)] * 2),
+        ("delete-by-expression", {"ids": [1]}, [row(1, cnt=1)] * 2, []),
         ("delete", {"ids": [1]}, [row(1, cnt=1)] * 2, []),
         ("delete-where", {"part": 0, "parity": 1}, [row(2, "x", 3, "s,x")], []),
         ("delete-partition", {"part": 0}, [row(0), row(2, "x", 3, "s,x")], []),
@@ -47,6 +49,8 @@ START = State([row(0), row(1, cnt=1), row(1, cnt=1), row(2, "x", 3, "s,x")])
         ("overwrite-partitions", {"ids": [0, 3]}, [*START], [row(0, "o", 0, "o"), row(3, "o", 0, "o")]),
         ("overwrite-where", {"part": 1, "ids": [1]}, [row(1, cnt=1)] * 2, [row(1, "o", 0, "o")]),
         ("overwrite-where", {"part": 0, "ids": []}, [row(0), row(2, "x", 3, "s,x")], []),
+        ("overwrite-where", {"part": 1, "ids": [1], "validated": True}, [row(1, cnt=1)] * 2, [row(1, "o", 0, "o")]),
+        ("drop-column", {"column": "extra_1"}, [], []),
         ("equality-delete", {"ids": [1, 3]}, [row(1, cnt=1)] * 2, []),
         ("equality-upsert", {"ids": [1, 3]}, [row(1, cnt=1)] * 2, [row(1, "o", 0, "o"), row(3, "o", 0, "o")]),
         ("merge-upsert", {"ids": [0, 3]}, [row(0)], [row(0, "o", 1, "s,o"), row(3, "o", 0, "o")]),
@@ -160,6 +164,49 @@ def test_an_operation_by_transaction_runs_and_means_what_the_ordinary_one_does()
         assert other.told and other.signs == ordinary.signs
 
 
+def test_an_overwrite_validates_from_the_snapshot_that_was_there_when_it_began_at_the_level_of_the_table() -> None:
+    for name in ("overwrite-partitions", "overwrite-where"):
+        kind, draw = KINDS[name], Draw(Random(3), Keys(5), 1, TABLE, False, {"validated": True})
+        value = kind.arguments(draw)
+        assert value == {**kind.arguments(Draw(Random(3), Keys(5), 1, TABLE, False, {})), "validated": True}
+        for table in (TABLE, TABLE.model_copy(update={"isolation": "snapshot"})):
+            first, last = kind.statements(value, "w0-0", table)
+            assert first.bind == "snapshot" and "'validate-from-snapshot-id' = '{snapshot}'" in last.sql
+            assert f"'isolation-level' = '{table.isolation}'" in last.sql
+        (plain,) = kind.statements({**value, "validated": False}, "w0-0", TABLE)
+        assert "isolation-level" not in plain.sql and plain.settings == last.settings
+
+
+def test_only_columns_that_no_row_has_a_value_in_are_renamed_or_dropped() -> None:
+    for kind, value in (
+        ("drop-column", {"column": "val"}),
+        ("rename-column", {"column": "cnt", "to": "extra_1"}),
+        ("rename-column", {"column": "extra_1", "to": "log"}),
+        ("rename-column", {"column": "extra_1; --", "to": "extra_2"}),
+    ):
+        with pytest.raises(ValueError, match="expected a column such as extra_1"):
+            KINDS[kind].statements(value, "w0-0", TABLE)
+
+
+def test_a_column_is_added_with_the_type_that_was_drawn() -> None:
+    kind, types = KINDS["add-column"], ("int", "string")
+    drawn = [kind.arguments(Draw(Random(n), Keys(5), 1, TABLE, False, {"types": types}))["type"] for n in range(9)]
+    assert {*drawn} == {*types}
+    (plain,), (text,) = (kind.statements({"column": "extra_1", **t}, "o", TABLE) for t in ({}, {"type": "string"}))
+    assert " extra_1 INT " in plain.sql and " extra_1 STRING " in text.sql
+    with pytest.raises(ValueError, match="expected a type of int, bigint, string, double, found 'array<int>'"):
+        kind.statements({"column": "extra_1", "type": "array<int>"}, "o", TABLE)
+
+
+@pytest.mark.parametrize(("strategy", "order"), [("binpack", None), ("sort", "id ASC"), ("zorder", "zorder(id, cnt)")])
+def test_a_compaction_sorts_as_its_strategy_says(strategy: str, order: str | None) -> None:
+    kind = KINDS["rewrite-data-files"]
+    value = kind.arguments(Draw(Random(1), Keys(5), 0, TABLE, False, {"strategy": strategy}))
+    (statement,) = kind.statements(value, "o", TABLE)
+    assert value["strategy"] == strategy and ("sort_order" in statement.sql) == (order is not None)
+    assert order is None or order in statement.sql
+
+
 @pytest.mark.parametrize("into", ["x y", "u; DROP TABLE t", "", None, "U"])
 def test_a_second_table_is_a_name(into: object) -> None:
     for kind, value in (("transfer", {"ids": [1], "into": into, "amount": 1}), ("read-both", {"and": into})):
@@ -257,6 +304,8 @@ def test_a_kind_says_what_it_may_change_in_the_metadata() -> None:
     assert changing == {
         "add-column": {"schema"},
         "widen-column": {"schema"},
+        "rename-column": {"schema"},
+        "drop-column": {"schema"},
         "set-property": {"property"},
         "upgrade": {"format-version"},
         "replace-table": PARTS,

@@ -252,7 +252,7 @@ def test_a_name_means_a_file_of_the_library_and_a_wrong_one_lists_them() -> None
 
 @pytest.mark.parametrize(("kind", "option"), [(k.name, option) for k in KINDS.values() for option in k.options])
 def test_a_kind_s_options_can_be_given(kind: str, option: str) -> None:
-    flags = {"partial_progress": "true", "starting_sequence": "false", "validated": "true"}
+    flags = {"partial_progress": "true", "starting_sequence": "false", "validated": "true", "types": "[int]"}
     value = {"strategy": "sort", "older_than": "2m", **flags}.get(option, "2")
     writers = "" if KINDS[kind].in_spark else "writers: {flink: 1}\n"
     text = f"{GOOD.partition('operations:')[0]}{writers}operations:\n  {kind}: {{{option}: {value}}}\n"

@@ -55,6 +55,8 @@ class _Client:
         for key, value in {**access.spark, **_SESSION, **own}.items():
             builder = builder.config(key, value)
         self._spark: Any = builder.getOrCreate()
+        for key in own:
+            print(f"the session has {key}={self._spark.conf.get(key)}", flush=True)
         self._spark.sparkContext.setLogLevel("WARN")
         log4j = self._spark._jvm.org.apache.logging.log4j
         log4j.core.config.Configurator.setLevel(SINK, log4j.Level.INFO)

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any
 
 import yaml
@@ -53,7 +52,7 @@ class Experiment(Workload):
         catalogs: on which; the workload's own if empty.
     """
 
-    vary: Mapping[str, Values] = MappingProxyType({})
+    vary: dict[str, Values] = Field(default_factory=dict)
     seeds: Annotated[int, Field(ge=1, le=1000)] = 1
     catalogs: tuple[str, ...] = ()
 

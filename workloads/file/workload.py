@@ -82,12 +82,13 @@ class OperationSpec(_Model):
     tables: tuple[str, ...] | None = None
     rows: Annotated[int, Field(ge=1, le=1000)] | None = None
     back: Annotated[int, Field(ge=0, le=1000)] | None = None
-    strategy: Literal["binpack", "sort"] | None = None
+    strategy: Literal["binpack", "sort", "zorder"] | None = None
     partial_progress: bool | None = None
     starting_sequence: bool | None = None
     validated: bool | None = None
     retain_last: Annotated[int, Field(ge=1, le=100_000)] | None = None
     columns: Annotated[int, Field(ge=1, le=1000)] | None = None
+    types: Annotated[tuple[Literal["int", "bigint", "string", "double"], ...], Field(min_length=1)] | None = None
     properties: Annotated[int, Field(ge=1, le=1000)] | None = None
     older_than: Annotated[WholeSeconds, Field(ge=0, le=1_000_000)] | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from workloads.operations.kind import NOTHING, Arguments, Draw, Kind, Statement, Touches, WriteSet
 from workloads.tables import State, TableSpec
@@ -22,36 +23,86 @@ class _Alter(Kind):
         return WriteSet([], [])
 
 
+def _extra(text: object) -> str:
+    """A column that no row has a value in: another one's end would change what rows mean."""
+    if not isinstance(text, str) or not re.fullmatch(r"extra_[0-9]+", text):
+        raise ValueError(f"expected a column such as extra_1, found {text!r}")
+    return text
+
+
 def _word(text: object) -> str:
     if not isinstance(text, str) or not re.fullmatch(r"[a-z][a-z0-9_.-]*", text):
         raise ValueError(f"expected a name such as extra_1, found {text!r}")
     return text
 
 
-class AddColumn(_Alter):
-    """``ALTER TABLE … ADD COLUMN``: adds a column, which stays NULL. Its comment names the operation.
+COLUMN_TYPES = ("int", "bigint", "string", "double")
+"""Types that a column can be added with."""
 
-    There are few names (``extra_0`` … ``extra_<columns - 1>``), so that the schemas of a long run stay small; it fails if the column exists.
-    """
 
-    name = "add-column"
+class _OfColumn(_Alter):
+    """A change of one of a few columns beside those of the rows: ``extra_0`` … ``extra_<columns - 1>``, so that the schemas of a long
+    run stay small. No row has a value in them."""
+
     may_change = frozenset({"schema"})
-    options = ("columns",)
+    options: ClassVar[tuple[str, ...]] = ("columns",)
 
     def arguments(self, draw: Draw) -> Arguments:
         return {"column": f"extra_{draw.rng.randrange(int(draw.options.get('columns', 8)))}"}
 
+
+class AddColumn(_OfColumn):
+    """``ALTER TABLE … ADD COLUMN``: adds a column, which stays NULL. Its comment names the operation.
+
+    It fails if the column exists. Its type is INT, or one of ``types`` if that option is given.
+    """
+
+    name = "add-column"
+    options = ("columns", "types")
+
+    def arguments(self, draw: Draw) -> Arguments:
+        value = super().arguments(draw)
+        types = draw.options.get("types")
+        return value if not types else {**value, "type": draw.rng.choice(list(types))}
+
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
-        return [Statement(f"ALTER TABLE {{table}} ADD COLUMN {_word(value['column'])} INT COMMENT '{op}'")]
+        type = value.get("type", "int")
+        if type not in COLUMN_TYPES:
+            raise ValueError(f"expected a type of {', '.join(COLUMN_TYPES)}, found {type!r}")
+        return [Statement(f"ALTER TABLE {{table}} ADD COLUMN {_word(value['column'])} {type.upper()} COMMENT '{op}'")]
 
 
-class WidenColumn(AddColumn):
+class WidenColumn(_OfColumn):
     """``ALTER TABLE … ALTER COLUMN … TYPE BIGINT`` of a column that ``add-column`` added; fails if there is none."""
 
     name = "widen-column"
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         return [Statement(f"ALTER TABLE {{table}} ALTER COLUMN {_word(value['column'])} TYPE BIGINT")]
+
+
+class RenameColumn(_OfColumn):
+    """``ALTER TABLE … RENAME COLUMN`` of a column that ``add-column`` added; fails if there is none, or if the new name is taken."""
+
+    name = "rename-column"
+
+    def arguments(self, draw: Draw) -> Arguments:
+        columns = max(2, int(draw.options.get("columns", 8)))
+        column, to = draw.rng.sample(range(columns), 2)
+        return {"column": f"extra_{column}", "to": f"extra_{to}"}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement(f"ALTER TABLE {{table}} RENAME COLUMN {_extra(value['column'])} TO {_extra(value['to'])}")]
+
+
+class DropColumn(_OfColumn):
+    """``ALTER TABLE … DROP COLUMN`` of a column that ``add-column`` added; fails if there is none. Its schemas stay in the metadata."""
+
+    name = "drop-column"
+    takes_away = frozenset({"column"})
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement(f"ALTER TABLE {{table}} DROP COLUMN {_extra(value['column'])}")]
 
 
 class SetProperty(_Alter):

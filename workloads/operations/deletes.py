@@ -1,9 +1,9 @@
-"""Operations that delete: by key, by predicate, a whole partition."""
+"""Operations that delete: by key, by predicate, by an expression, a whole partition."""
 
 from __future__ import annotations
 
 from workloads.operations.kind import Arguments, Draw, Kind, Statement, Touches, WriteSet, and_part, named_ids
-from workloads.operations.updates import _ByPredicate
+from workloads.operations.updates import _ByPredicate, by_expression
 from workloads.tables import Row, State, TableSpec
 
 
@@ -41,6 +41,16 @@ class DeleteWhere(_ByPredicate, Delete):
 
     name = "delete-where"
     told = True
+
+
+class DeleteByExpression(Delete):
+    """``DELETE`` by key, with a condition that Spark cannot push down to Iceberg (``SparkV2Filters``): its scan reads the whole table."""
+
+    name = "delete-by-expression"
+    told = True
+
+    def where(self, value: Arguments) -> str:
+        return by_expression(value["ids"])
 
 
 class DeletePartition(Delete):

@@ -40,8 +40,9 @@ Verb = Literal["insert", "update", "delete", "overwrite", "merge", "read", "main
 VERBS: tuple[Verb, ...] = get_args(Verb)
 """What an operation does, as an SQL verb; ``alter`` changes only the table's metadata."""
 Column = Literal["val", "cnt", "log"]
-Lost = Literal["snapshot", "ref", "schema", "spec", "property"]
-"""What an operation may remove from the table's metadata; ``ref``: a branch or tag other than main."""
+Lost = Literal["snapshot", "ref", "schema", "spec", "property", "column"]
+"""What an operation may remove from the table's metadata; ``ref``: a branch or tag other than main; ``column``: the one that its argument
+``column`` names, from the current schema."""
 Part = Literal["schema", "spec", "sort-order", "property", "ref", "location", "format-version", "statistics", "logs"]
 """A part of the table's metadata. ``ref``: branches and tags other than main; ``logs``: the entries that ``metadata-log`` and
 ``snapshot-log`` have from the version before."""

@@ -35,7 +35,8 @@ class _Maintenance(Kind):
 
 
 class RewriteDataFiles(_Maintenance):
-    """Compaction by the ``rewrite_data_files`` procedure: bin-pack or sort, all files or only the qualifying ones.
+    """Compaction by the ``rewrite_data_files`` procedure: bin-pack, sort or Z-order (only if it is asked for), all files or only the
+    qualifying ones.
 
     Its files keep the data sequence number that the table had at its start, so that equality deletes that are committed meanwhile apply to
     them; with ``starting_sequence: false`` they get a new one, and Iceberg refuses the commit after any new delete of their rows.
@@ -60,7 +61,8 @@ class RewriteDataFiles(_Maintenance):
         if value.get("starting_sequence") is False:
             options |= {"use-starting-sequence-number": "false"}
         pairs = ", ".join(f"'{k}', '{v}'" for k, v in options.items())
-        sort = ", strategy => 'sort', sort_order => 'id ASC NULLS LAST'" if value["strategy"] == "sort" else ""
+        order = {"sort": "id ASC NULLS LAST", "zorder": "zorder(id, cnt)"}.get(value["strategy"])
+        sort = f", strategy => 'sort', sort_order => '{order}'" if order else ""
         return [
             Statement(
                 f"CALL {{catalog}}.system.rewrite_data_files(table => '{{identifier}}', options => map({pairs}){sort})",

@@ -1,4 +1,10 @@
-"""Operations that overwrite: whole partitions dynamically, or one partition."""
+"""Operations that overwrite: whole partitions dynamically, or one partition.
+
+Option ``validated``: Spark's write option ``isolation-level``, which no statement has by default, and ``validate-from-snapshot-id``, without
+which Iceberg compares with the whole history (``SparkWrite.DynamicOverwrite``, ``SparkWrite.OverwriteByFilter``). At the level
+``serializable`` Iceberg then refuses the commit after a concurrent one that added, removed or deleted rows of these partitions, at the
+level ``snapshot`` after one that removed or deleted some. The level is the table's.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +24,16 @@ from workloads.operations.kind import (
 from workloads.tables import COLUMNS, State, TableSpec
 
 
+def _validated(value: Arguments, table: TableSpec) -> tuple[list[Statement], str]:
+    """What an overwrite that validates executes first, and the clause after its table's name. An empty table has no snapshot; if it has
+    one at the commit, Iceberg finds no history from -1 and refuses."""
+    if not value.get("validated"):
+        return [], ""
+    scanned = "SELECT coalesce(max(snapshot_id), -1L) FROM {table}.refs WHERE name = 'main'"
+    options = f"'isolation-level' = '{table.isolation}', 'validate-from-snapshot-id' = '{{snapshot}}'"
+    return [Statement(scanned, bind="snapshot")], f" WITH ({options})"
+
+
 class OverwritePartitions(Kind):
     """``INSERT OVERWRITE`` in dynamic mode: new rows replace all rows of their partitions, or of an unpartitioned table.
 
@@ -31,15 +47,17 @@ class OverwritePartitions(Kind):
     overwrites = True
     deletes = True
     inserts = "new"
-    options = ("rows",)
+    options = ("rows", "validated")
 
     def arguments(self, draw: Draw) -> Arguments:
-        return {"ids": draw.some_ids()}
+        validated = {"validated": True} if draw.options.get("validated") else {}
+        return {"ids": draw.some_ids(), **validated}
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         rows = row_values(new_rows(value, op, table))
         mode = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
-        return [Statement(f"INSERT OVERWRITE {{table}} ({ROWS}) VALUES {rows}", settings=mode)]
+        first, options = _validated(value, table)
+        return [*first, Statement(f"INSERT OVERWRITE {{table}}{options} ({ROWS}) VALUES {rows}", settings=mode)]
 
     def writeset(self, state: State, value: Arguments, op: str, table: TableSpec) -> WriteSet:
         taken = self.touches(value, table)
@@ -63,9 +81,10 @@ class OverwriteWhere(OverwritePartitions):
     told = True
 
     def arguments(self, draw: Draw) -> Arguments:
-        ids = draw.some_ids()
+        value = super().arguments(draw)
+        ids = value["ids"]
         part = part_of(draw.rng.choice(ids), draw.table)
-        return {"part": part, "ids": [i for i in ids if part_of(i, draw.table) == part]}
+        return {**value, "part": part, "ids": [i for i in ids if part_of(i, draw.table) == part]}
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
         rows, part = new_rows(value, op, table), int(value["part"])
@@ -76,8 +95,9 @@ class OverwriteWhere(OverwritePartitions):
         columns = ", ".join(c for c in COLUMNS if c != "part" or not table.partitioned)
         source = f"VALUES {row_values(rows)} AS v({ROWS})" if rows else "{table}"
         nothing = "" if rows else " WHERE false"
-        sql = f"INSERT OVERWRITE {{table}}{partition} ({columns}) SELECT {columns} FROM {source}{nothing}"
-        return [Statement(sql, settings=mode)]
+        first, options = _validated(value, table)
+        sql = f"INSERT OVERWRITE {{table}}{options}{partition} ({columns}) SELECT {columns} FROM {source}{nothing}"
+        return [*first, Statement(sql, settings=mode)]
 
     def touches(self, value: Arguments, table: TableSpec) -> Touches:
         return Touches(tuple(value["ids"]), parts=frozenset([value["part"]]), whole=not table.partitioned)

@@ -1,8 +1,9 @@
-"""Operations that update: by key and by predicate, of register, counter and list."""
+"""Operations that update: by key, by predicate and by an expression, of register, counter and list."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 from workloads.operations.kind import (
@@ -94,6 +95,22 @@ class UpdateAppend(_Update):
     @staticmethod
     def updated(row: Row, op: str) -> Row:
         return row._replace(log=f"{row.log},{op}")
+
+
+def by_expression(ids: Sequence[int]) -> str:
+    """A condition that selects keys and that is no filter for Iceberg: it knows no ``concat`` (``SparkV2Filters.convert``)."""
+    words = ", ".join(f"'k{int(i)}'" for i in ids)
+    return f"concat('k', id) IN ({words})"
+
+
+class UpdateCounterByExpression(UpdateCounter):
+    """Increments the counter of one key, with a condition that Spark cannot push down to Iceberg: its scan reads the whole table."""
+
+    name = "update-counter-by-expression"
+    told = True
+
+    def where(self, value: Arguments) -> str:
+        return by_expression(value["ids"])
 
 
 class _ByPredicate(Kind):

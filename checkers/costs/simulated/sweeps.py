@@ -95,7 +95,7 @@ def predict(
     for group in groups.values():
         if group.points:
             found = _predicted(group, cores, further, commits)
-            points += found.points
+            points += [replace(p, reason=found.reasons.get(n, "")) for n, p in enumerate(found.points)]
             notes += found.calibrated.notes
             notes += [f"{_text(group.points[n].varied)}: {why}" for n, why in sorted(found.reasons.items())]
     return SweepPredictions(tuple(points), tuple(notes))

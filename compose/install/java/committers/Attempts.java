@@ -12,7 +12,6 @@ import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.CommitStateUnknownException;
-import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.InputFile;
 import org.apache.iceberg.io.OutputFile;
 import org.apache.iceberg.io.PositionOutputStream;
@@ -21,7 +20,7 @@ import org.apache.iceberg.io.SeekableInputStream;
 /**
  * What each attempt of one operation's commit takes: milliseconds of its phases, and how much it reads and writes.
  *
- * <p>It stands between Iceberg's client and the table operations of a catalog, and passes every call on. An attempt begins when Iceberg
+ * <p>It stands between Iceberg's client and the table operations of a catalog, and before its files ({@link WatchedIO}), and passes every call on. An attempt begins when Iceberg
  * refreshes the table's metadata ({@code SnapshotProducer.apply}), and ends when the catalog has answered, or when a validation has failed:
  *
  * <ul>
@@ -60,8 +59,6 @@ final class Attempts {
         case "commit":
           commit(ops, (TableMetadata) arguments[0], (TableMetadata) arguments[1]);
           return null;
-        case "io":
-          return watch(ops.io());
         default:
           return PASS;
       }
@@ -156,20 +153,13 @@ final class Attempts {
 
   // --- files ----------------------------------------------------------------------------------------------------------
 
-  private FileIO watch(FileIO io) {
-    return proxy(io, (method, arguments) -> {
-      if (method.equals("newInputFile")) {
-        return new Result(file -> watch((InputFile) file));
-      }
-      return method.equals("newOutputFile") ? new Result(file -> watch((OutputFile) file)) : PASS;
-    });
-  }
-
-  private InputFile watch(InputFile file) {
+  /** A file to read, watched. */
+  InputFile watch(InputFile file) {
     return proxy(file, (method, arguments) -> method.equals("newStream") ? new Result(s -> new In((SeekableInputStream) s)) : PASS);
   }
 
-  private OutputFile watch(OutputFile file) {
+  /** A file to write, watched. */
+  OutputFile watch(OutputFile file) {
     return proxy(file, (method, arguments) -> {
       if (method.equals("toInputFile")) {
         return new Result(f -> watch((InputFile) f));

@@ -62,7 +62,7 @@ final class Committer implements Closeable {
   void open(Map<String, String> properties) {
     close();
     tables.clear();
-    catalog = CatalogUtil.buildIcebergCatalog("c", properties, new Configuration());
+    catalog = CatalogUtil.buildIcebergCatalog("c", WatchedIO.before(properties, attempts), new Configuration());
   }
 
   /** The attempts of the last operation's commit. */
