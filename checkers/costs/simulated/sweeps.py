@@ -31,6 +31,10 @@ LATE_REFUSAL_S = 0.105
 """What ``CatalogHandlers`` of Iceberg's REST server waits after its own UPDATE was refused, before it checks the requirements again: 100 ms
 (``commit.retry.min-wait-ms``) and half of the jitter."""
 
+FIRST_CHECK: Mapping[str, float] = {"rest": 1 / 3, "jdbc": 1 / 2}
+"""``Service.first_check``. A REST server reads the row and the metadata file, compares, writes a metadata file, and updates the row; the JDBC
+catalog reads the row, compares, and updates it."""
+
 
 @dataclass(frozen=True, slots=True)
 class SweepPredictions:
@@ -192,9 +196,9 @@ def length_of(w: Workload) -> Length:
 
 
 def service_like(catalog: str, cores: int) -> Service:
-    """What is known of a catalog by its code: both read the pointer before they do the work of a swap, too."""
+    """What is known of a catalog by its code: when it compares versions, and what a late refusal costs."""
     late = LATE_REFUSAL_S if catalog == "rest" else 0.0
-    return Service({}, cores=cores, checks_first=catalog in ("rest", "jdbc"), late_refusal_s=late)
+    return Service({}, cores=cores, first_check=FIRST_CHECK.get(catalog, 1.0), late_refusal_s=late)
 
 
 # --- conflicts --------------------------------------------------------------------------------------------------------
