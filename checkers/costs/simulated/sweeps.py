@@ -20,7 +20,6 @@ from checkers.costs.simulated.prediction import Predictions, predictions
 from checkers.costs.simulated.service import Service
 from checkers.evidence import history
 from checkers.retries import AROUND
-from workloads.backoff import OWN, Backoff, Retries
 from workloads.file.workload import Workload
 
 SCALES = ("writers", "backoff", "interval", "swap-latency")
@@ -173,20 +172,10 @@ def load_of(w: Workload) -> Load:
         writers,
         len(w.tables),
         pace_s=writers / phase.rate if phase.rate else 0.0,
-        backoff=backoff_of(w),
+        backoff=w.backoff.of(w.tables[0].properties),
         isolation=isolation,
         swap_latency_s=w.swap_latency,
     )
-
-
-def backoff_of(w: Workload) -> Backoff:
-    """As its committers wait: by the table's properties with Iceberg's own policy, else by the workload's."""
-    properties = w.tables[0].properties
-    if w.backoff.policy != OWN:
-        return w.backoff.of(properties)
-    given = {k: float(properties.get(k, v)) for k, v in Retries().properties().items()}
-    retries, *waits = given.values()
-    return Backoff(OWN, Retries(int(retries), *waits))
 
 
 def length_of(w: Workload) -> Length:
