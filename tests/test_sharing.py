@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.sharing import group
+from tests.support.sharing import ROOT, arguments, fixtures, group
 
 SPARK = "tests/spark"
 
@@ -25,3 +25,12 @@ def test_a_test_is_with_those_that_use_the_same_bench_or_stack_or_else_with_its_
     test: str, shared: str | None
 ) -> None:
     assert group(test) == (shared or test.partition("::")[0])
+
+
+@pytest.mark.parametrize("path", [str(p.relative_to(ROOT)) for p in sorted((ROOT / SPARK).glob("test_*.py"))])
+def test_nobody_looks_into_the_stack_for_what_was_written_on_the_bench(path: str) -> None:
+    """They are two: ``bench.endpoints`` has the bench's catalog, and each of its writers can run SQL."""
+    for name in arguments(path):
+        if name.startswith("test_"):
+            used = fixtures(path, name)
+            assert not ("bench" in used and used & {"stack", "spark"}), name

@@ -26,17 +26,22 @@ def group(nodeid: str) -> str:
     A fixture that is not an argument is overlooked; the test then runs in another process, which starts a bench of its own.
     """
     path, _, rest = nodeid.partition("::")
-    needs, seen = [rest.partition("[")[0].rpartition("::")[2]], set[str]()
+    used = fixtures(path, rest.partition("[")[0].rpartition("::")[2])
+    return next((shared for fixture, shared in SHARED.items() if fixture in used), path)
+
+
+def fixtures(path: str, name: str) -> set[str]:
+    """What a test needs, and what the fixtures in its file need, by name."""
+    needs, seen = [name], set[str]()
     while needs:
-        name = needs.pop()
-        if name not in seen:
-            seen.add(name)
-            needs += _arguments(path).get(name, ())
-    return next((shared for fixture, shared in SHARED.items() if fixture in seen), path)
+        if (one := needs.pop()) not in seen:
+            seen.add(one)
+            needs += arguments(path).get(one, ())
+    return seen - {name}
 
 
 @cache
-def _arguments(path: str) -> dict[str, list[str]]:
+def arguments(path: str) -> dict[str, list[str]]:
     """The arguments of a file's functions: tests and fixtures."""
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     return {f.name: [a.arg for a in f.args.args] for f in ast.walk(tree) if isinstance(f, ast.FunctionDef)}
