@@ -23,18 +23,22 @@ run: ## Run one workload: make run WORKLOAD=workloads/mixed.yaml
 	@code=0; $(BOOTSTRAP) icequake run $(WORKLOAD) || code=$$?; \
 		test $$code -ge 128 || $(BOOTSTRAP) setup --class-data-after; exit $$code
 
+# Those on Spark: one process with the tests that share a bench, one with those that share a session, and each also runs others.
+SPARK_JOBS ?= 2
+ON_SPARK := -m spark -n $(SPARK_JOBS) --dist loadgroup --durations=20
+
 # pytest prepares every test file in each of its processes, unless the outcome may be kept beside the file.
 test test-fast test-spark: export PYTHONDONTWRITEBYTECODE =
 
-test: setup ## All tests; those on a real Spark cluster one after another
-	@$(BOOTSTRAP) pytest -m "not spark" -n $(JOBS) --dist worksteal --durations=20
-	@$(BOOTSTRAP) pytest -m spark --durations=20
+test: setup ## All tests
+	@code=0; $(BOOTSTRAP) pytest -m "not spark" -n $(JOBS) --dist worksteal --durations=20 || code=$$?; \
+		test $$code -ge 128 || $(BOOTSTRAP) pytest $(ON_SPARK) || code=$$?; exit $$code
 
 test-fast: ## The tests that need no Spark, without the slow ones
 	@$(BOOTSTRAP) pytest -m "not spark and not slow" -n $(JOBS) --dist worksteal --durations=20
 
 test-spark: setup ## The tests on a real Spark cluster
-	@$(BOOTSTRAP) pytest -m spark --durations=20
+	@$(BOOTSTRAP) pytest $(ON_SPARK)
 
 lint: ## Check with ruff (rules and format), mypy --strict, and import order of the folders
 	@$(BOOTSTRAP) ruff check .

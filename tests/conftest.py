@@ -1,4 +1,4 @@
-"""What the tests on a real cluster share: one installation, one stack and one Spark session for the whole test session."""
+"""What the tests on real Spark share: one installation, one bench of warm writers, one stack and one Spark session for the test session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import signal
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,21 @@ from hypothesis import settings
 
 from checkers.selftest import recorded
 from compose.catalogs import nessie
+from compose.external.external import External
 from compose.install import jdk
 from compose.install.cache import SetupError
 from compose.install.ensure import ensure
 from compose.install.installation import Installation
+from compose.processes.watchdog import Watchdog
 from compose.stack.sparkconf import spark_conf, writer_environment
 from compose.stack.stack import Stack
 from harness.run.bench import Bench
 from tests.support import store
 from tests.support.runs import Silent
+from tests.support.sharing import Sharing
+
+LOCAL = "local[2]"
+"""Spark's master in the tests that have no cluster."""
 
 # The tests are called by their environment's launcher, which says how; they say it themselves where it matters.
 os.environ.pop("ICEQUAKE_COMMAND", None)
@@ -42,6 +47,12 @@ def pytest_configure() -> None:
     os.environ.pop("ICEQUAKE_COMMAND", None)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     store.forbid()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``--dist loadgroup`` tests that share what they start run in one process."""
+    return Sharing(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -77,16 +88,23 @@ def bench(installation: Installation, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="session")
-def stack(bench: Bench) -> Stack:
-    """The bench's stack: MinIO, PostgreSQL, REST catalog, Spark master and one worker."""
-    return bench.stack
+def stack(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """MinIO, PostgreSQL and a REST catalog, without a Spark cluster: for every test that needs nothing else than ``spark`` beside them."""
+    data = Path(tempfile.mkdtemp(prefix="icequake-test-stack-"))
+    data.chmod(0o755)  # if started by root, PostgreSQL runs under another uid
+    logs = tmp_path_factory.mktemp("stack")
+    here = External(master=LOCAL)
+    with Watchdog(data.name, remove=[data]):
+        with Stack(installation, run_id=data.name, data=data / "services", logs=logs, external=here) as running:
+            yield running
+    shutil.rmtree(data, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def spark(installation: Installation, stack: Stack) -> Iterator[Any]:
     """A Spark session in this process alone, on the stack's catalog, which is called ``c``.
 
-    Those on the cluster are the bench's writers. Small plans are run as they are: to compile each takes longer than to run it.
+    Small plans are run as they are: to compile each takes longer than to run it.
     """
     from pyspark.sql import SparkSession
 
@@ -94,7 +112,7 @@ def spark(installation: Installation, stack: Stack) -> Iterator[Any]:
     kept = dict(os.environ)
     os.environ.update(writer_environment(installation, stack.endpoints))
     builder = SparkSession.builder.appName("icequake tests")
-    conf = spark_conf(installation, replace(stack.endpoints, spark_master="local[2]"), scratch=scratch)
+    conf = spark_conf(installation, stack.endpoints, scratch=scratch)
     plain = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     for key, value in (conf | plain).items():
         builder = builder.config(key, value)

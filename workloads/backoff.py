@@ -53,6 +53,14 @@ class Retries:
             if value < 0:
                 raise ValueError(f"{name} is {value}: it must be 0 or more")
 
+    @staticmethod
+    def of(properties: Mapping[str, str]) -> Retries:
+        """Those of a table with these properties."""
+        own = Retries()
+        said = {k: float(properties.get(k, v)) for k, v in own.properties().items()}
+        count, least, most, total = said.values()
+        return Retries(int(count), least, most, total)
+
     def properties(self) -> dict[str, float]:
         """As Iceberg's table properties."""
         return {

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from checkers.evidence import history, proxylog, tablelog
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import UnpairedError
+from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.runfolder import RunFolder, StoreError, load_kinds, replace_file
 from checkers.judge.known import Ran
 from checkers.judge.stories import NOTHING_TOLD, Told
@@ -98,7 +99,8 @@ def load_evidence(folder: Path) -> Evidence:
         )
     told = whole(history.read(run.history), state)
     complete = state.get("state") == "complete" and not told.problems
-    logs = tablelog.read_all(run.tablelog)
+    attempts = attempts_by_op(told.events)
+    logs = {name: counted(log, attempts) for name, log in tablelog.read_all(run.tablelog).items()}
     seen = _with_proxies(Evidence(told, logs, tables, complete), run.proxy)
     try:
         return named(seen)

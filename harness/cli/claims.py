@@ -255,8 +255,10 @@ class _Tee(io.TextIOBase):
         self._kept: list[str] = []
 
     def write(self, text: str) -> int:
+        # Click writes bytes to find out whether a stream is text. The real stream refuses them, so they are not kept.
+        written = self._out.write(text)
         self._kept.append(text)
-        return self._out.write(text)
+        return written
 
     def flush(self) -> None:
         self._out.flush()

@@ -19,6 +19,7 @@ import yaml
 from checkers.evidence import history, runfolder, tablelog
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History, Operation
+from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.plan import Plan, readable_part
 from checkers.evidence.proxylog import ChangeRequest, change_requests
 from checkers.evidence.tablelog import Commit, TableLog
@@ -269,7 +270,8 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
         operations = tuple(told.operations())
     else:
         told, operations = _history(folder, run or {}, problems)
-        logs = _logs(folder, problems)
+        attempts = attempts_by_op(told.events)
+        logs = {name: counted(log, attempts) for name, log in _logs(folder, problems).items()}
     problems += told.problems
     problems += [p.why for log in logs.values() for p in log.problems]
     checked = (results or {}).get("checkers")

@@ -27,9 +27,9 @@ document: {title: A post, by: somebody, link: https://example.org/post}
 claims:
   -
     number: 1
-    claim: Checks are listed.
+    claim: Operations are listed.
     section: Lists
-    commands: [[list, checks]]
+    commands: [[list, operations]]
     verdict: holds
     outcome: they are
     measured: {date: 2026-11-22, versions: Iceberg 1.12.0}
@@ -52,7 +52,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "claims"
     folder.mkdir()
     again = MORE.replace("number: 1", "number: 4").replace("are listed", "are listed again")
-    songs = MORE.replace("number: 1", "number: 5").replace("checks", "songs")
+    songs = MORE.replace("number: 1", "number: 5").replace("list, operations", "list, songs")
     (folder / "post.yaml").write_text(f"{MINE}  -\n{again}  -\n{songs}")
     monkeypatch.setattr(claims, "LIBRARY", folder)
 
@@ -127,15 +127,14 @@ def test_a_claim_is_shown_in_full_and_nothing_runs(tmp_path: Path) -> None:
 def test_what_came_out_stands_beside_what_is_recorded(tmp_path: Path) -> None:
     done = inside("claims", "1", "4", "--json", "out.json", cwd=tmp_path)
     assert done.returncode == 0
-    assert done.stdout.count("\nloads ") + done.stdout.count("claim 1: icequake list checks\n") == 1, (
-        "one command runs once"
-    )
-    _, _, end = done.stdout.partition("claim 1, holds: Checks are listed.\n")
+    ran = [line for line in done.stdout.splitlines() if ": icequake " in line]
+    assert ran == ["claim 1: icequake list operations"], "one command runs once"
+    _, _, end = done.stdout.partition("claim 1, holds: Operations are listed.\n")
     assert "  recorded  2026-11-22, Iceberg 1.12.0: they are\n  now       exit code 0, as recorded, in " in end
-    assert "claim 4, holds: Checks are listed again.\n" in end
+    assert "claim 4, holds: Operations are listed again.\n" in end
     first, second = json.loads((tmp_path / "out.json").read_text())["claims"]
-    assert first["again"] == second["again"] and first["again"][0]["typed"] == "icequake list checks"
-    assert first["again"][0]["said"][-1].startswith("load ")
+    assert first["again"] == second["again"] and first["again"][0]["typed"] == "icequake list operations"
+    assert first["again"][0]["said"][-1].startswith("Each operation also takes")
 
 
 @pytest.mark.usefixtures("mine")
@@ -216,7 +215,7 @@ def test_a_stopped_command_shows_what_is_done_and_names_the_claims_that_are_left
     process.send_signal(number)
     out, err = process.communicate(timeout=ENOUGH)
     assert process.returncode == code
-    assert "claim 1, holds: Checks are listed.\n" in out and "claim 2" not in out
+    assert "claim 1, holds: Operations are listed.\n" in out and "claim 2" not in out
     assert err.splitlines()[-1] == (
         f"icequake: stopped by {name}; {own + '; ' * bool(own)}1 of 3 claims are measured; measure the others with: "
         f"icequake claims 2 3 --store {tmp_path}/runs"

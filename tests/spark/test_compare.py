@@ -17,7 +17,7 @@ workload: small
 description: A few seconds of everything that a comparison measures.
 tables:
   - {name: a, mode: merge-on-read, partitioned: false}
-writers: 2
+writers: 1
 keys: {space: 4}
 length: {ops: 24}
 op_timeout: 60s

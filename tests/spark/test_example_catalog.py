@@ -12,11 +12,11 @@ from checkers.judge.check import check
 from checkers.judge.runfolder import load_evidence, load_promises
 from compose.catalogs.registry import CATALOGS
 from compose.install.installation import Installation
+from harness.run.bench import Bench
 from harness.run.resolve import read_workload
-from harness.run.run import Run
-from harness.run.settings import Settings
 from tests.support.entries import example_catalog
 from tests.support.runs import Silent
+from workloads import generator
 
 pytestmark = pytest.mark.spark
 
@@ -32,13 +32,14 @@ operations: {insert: 2, update-append: 3, delete: 1}
 
 
 def test_a_catalog_of_one_file_serves_a_whole_run(
-    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(CATALOGS, "rest-sqlite", example_catalog(tmp_path))  # type: ignore[arg-type]  # as a line in registry.py does
     (tmp_path / "small.yaml").write_text(WORKLOAD)
     folder = runfolder.create(tmp_path / "store", "small")
-    settings = Settings(seed=1, command="", ports={})
-    Run(read_workload(tmp_path / "small.yaml").workload, folder, installation, settings, watcher=Silent()).execute()
+    small = read_workload(tmp_path / "small.yaml").workload
+    with Bench(installation, 2, tmp_path / "logs", Silent(), catalog="rest-sqlite", on=bench) as own:
+        own.run(small, folder, generator.operations, command="", seed=1)
     plan = yaml.safe_load(folder.plan.read_text())
     assert (
         plan["catalog"]["name"] == "rest-sqlite" and "rest" in plan["versions"] and "postgres" not in plan["versions"]

@@ -102,7 +102,7 @@ def only_theirs(world: World, folder: RunFolder) -> None:
 def test_the_same_workload_and_checks_on_what_is_not_ours(world: World, tmp_path: Path) -> None:
     before = pids(world)
     where = ["--catalog", world.folder / "my.yaml", *world.options, "--store", tmp_path]
-    done = icequake("run", "quick", "--ops", "40", "--writers", "2", *where, env=world.environment)
+    done = icequake("run", "quick", "--ops", "40", "--writers", "1", *where, env=world.environment)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = find(tmp_path / "quick" / "latest")
     assert pids(world) == before
@@ -118,7 +118,7 @@ def test_the_same_workload_and_checks_on_what_is_not_ours(world: World, tmp_path
     }
     logs = tablelog.read_all(folder.tablelog)
     assert set(logs) == {"orders", "events", "accounts"} and all(log.complete for log in logs.values())
-    assert len(history.read(folder.history).operations()) == 40 + 3 + 2 * 3
+    assert len(history.read(folder.history).operations()) == 40 + 3 + 3
 
     namespace = plan.namespace
     assert f"DROP TABLE theirs.{namespace}.orders PURGE;" in done.stdout

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
 
+from checkers.evidence import runfolder
 from compose.install.installation import Installation
 from harness.cli.check import publish
 from harness.experiments.prove import prove
 from harness.run.bench import Bench
 from tests.support.runs import Silent, icequake
+from workloads import generator
 from workloads.file import scenario
+from workloads.file import workload as schema
 
 pytestmark = pytest.mark.spark
 
@@ -32,11 +36,19 @@ allow: [{allow}]
 
 
 @pytest.mark.parametrize(("catalog", "allow"), [("rest", ""), ("jdbc", "snapshot-log")])
-def test_both_write_the_same_tables(catalog: str, allow: str, tmp_path: Path) -> None:
-    (tmp_path / "mixed.yaml").write_text(MIXED.format(catalog=catalog, allow=allow))
-    done = icequake("run", tmp_path / "mixed.yaml", "--store", tmp_path / "store", "--seed", "1")
-    assert done.returncode == 0, done.stdout + done.stderr
-    folder = tmp_path / "store" / "latest"
+def test_both_write_the_same_tables(
+    catalog: str, allow: str, tmp_path: Path, installation: Installation, bench: Bench
+) -> None:
+    mixed = schema.parse(MIXED.format(catalog=catalog, allow=allow))
+    run = runfolder.create(tmp_path / "store", mixed.workload)
+    with contextlib.ExitStack() as stack:
+        own = bench
+        if catalog != bench.catalog:
+            own = stack.enter_context(Bench(installation, 2, tmp_path / "logs", Silent(), catalog=catalog, on=bench))
+        own.run(mixed, run, generator.operations, command="icequake run", seed=1)
+    judged = icequake("check", run.path)
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+    folder = run.path
     events = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()[1:]]
     theirs = {e["op"] for e in events if e.get("engine") == "pyiceberg"}
     made: dict[str, int] = {}

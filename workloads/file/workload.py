@@ -206,7 +206,7 @@ class BackoffSpec(_Model):
         """The policy on a table with these properties."""
         own = Retries()
         if self.policy == OWN:
-            return Backoff(OWN, Retries(num_retries=int(properties.get(NUM_RETRIES, own.num_retries))))
+            return Backoff(OWN, Retries.of(properties))
         wait = own.min_wait_ms if self.base is None else self.base * 1000
         most = own.max_wait_ms if self.cap is None else self.cap * 1000
         return Backoff(self.policy, Retries(own.num_retries if self.retries is None else self.retries, wait, most))

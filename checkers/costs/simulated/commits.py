@@ -9,7 +9,7 @@ A writer goes round like this; *v* is the version of its table::
                        └──────────────────── backoff ─────────────────────────────┴─ retries used up: failed ── …
 
 * The scan sees the version at the start of ``prepare``, an attempt the version when its refresh begins at the catalog; the swap compares
-  when the catalog has done its work, or before as well (``Service.checks_first``). In between lies the window in which another commit wins.
+  when the catalog has done its work, or before as well (``Service.first_check``). In between lies the window in which another commit wins.
 * ``Service`` says which parts of a phase share the cores, which only pass, and which stand in the catalog's queue.
 * Without a length, it is the steady state: writers start at random within one round, so that they do not march in step, and what happens
   until each of them has finished an operation on average and a fifth of all operations are done is cut off. With a length, it is a run: all
@@ -266,8 +266,10 @@ class _Simulation:
         held = self.service.demand("swap").catalog_s * factor
         yield SEIZE, connections
         yield DELAY, trip / 2 + self.load.swap_latency_s
-        if not self.service.checks_first or table.version == base:
-            yield from self._work("swap", HOT, factor)
+        before = self.service.first_check
+        yield from self._work("swap", HOT, factor * before)
+        if before == 1 or table.version == base:
+            yield from self._work("swap", HOT, factor * (1 - before))
             if held:
                 yield SEIZE, catalog
                 yield DELAY, held

@@ -66,8 +66,9 @@ class Service:
         catalog_servers: how many visits the catalog serves at the same time.
         connections: to the catalog that all writers share: requests hold one from end to end, on the wire too (``clients`` of Iceberg's JDBC
             catalog: 2 unless set otherwise; its REST client has 100).
-        checks_first: whether the catalog compares versions before it does the work of a swap, too; a request that lost already then ends at
-            once (Iceberg's JDBC catalog reads the row first; ``CatalogHandlers`` checks the requirements).
+        first_check: the share of a swap's work after which the catalog compares versions for the first time; it compares again at the
+            end. A request that has lost by then ends there (Iceberg's JDBC catalog reads the row first; ``CatalogHandlers`` load the
+            table and check the requirements). 1: it compares at the end only.
         late_refusal_s: what a request that lost between the two comparisons takes longer. A REST server made of ``CatalogHandlers`` over a
             metastore catalog then waits for a retry of its own (100–110 ms) before it notices that the requirements fail.
     """
@@ -78,7 +79,7 @@ class Service:
     cores: int = 2
     catalog_servers: int = 1
     connections: float = inf
-    checks_first: bool = False
+    first_check: float = 1.0
     late_refusal_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -87,6 +88,8 @@ class Service:
             raise ValueError(f"there is no phase {unknown[0]!r}; there are {', '.join(PHASES)}")
         if self.cores < 1 or self.catalog_servers < 1 or self.connections < 1:
             raise ValueError("cores, catalog_servers and connections must be 1 or more")
+        if not 0 <= self.first_check <= 1:
+            raise ValueError("first_check must be from 0 to 1")
 
     def demand(self, phase: str) -> Demand:
         """Of one phase."""

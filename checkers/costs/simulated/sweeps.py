@@ -20,7 +20,6 @@ from checkers.costs.simulated.prediction import Predictions, predictions
 from checkers.costs.simulated.service import Service
 from checkers.evidence import history
 from checkers.retries import AROUND
-from workloads.backoff import OWN, Backoff, Retries
 from workloads.file.workload import Workload
 
 SCALES = ("writers", "backoff", "interval", "swap-latency")
@@ -30,6 +29,10 @@ FURTHER = (100, 1000, 10_000)
 LATE_REFUSAL_S = 0.105
 """What ``CatalogHandlers`` of Iceberg's REST server waits after its own UPDATE was refused, before it checks the requirements again: 100 ms
 (``commit.retry.min-wait-ms``) and half of the jitter."""
+
+FIRST_CHECK: Mapping[str, float] = {"rest": 1 / 3, "jdbc": 1 / 2}
+"""``Service.first_check``. A REST server reads the row and the metadata file, compares, writes a metadata file, and updates the row; the JDBC
+catalog reads the row, compares, and updates it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,20 +172,10 @@ def load_of(w: Workload) -> Load:
         writers,
         len(w.tables),
         pace_s=writers / phase.rate if phase.rate else 0.0,
-        backoff=backoff_of(w),
+        backoff=w.backoff.of(w.tables[0].properties),
         isolation=isolation,
         swap_latency_s=w.swap_latency,
     )
-
-
-def backoff_of(w: Workload) -> Backoff:
-    """As its committers wait: by the table's properties with Iceberg's own policy, else by the workload's."""
-    properties = w.tables[0].properties
-    if w.backoff.policy != OWN:
-        return w.backoff.of(properties)
-    given = {k: float(properties.get(k, v)) for k, v in Retries().properties().items()}
-    retries, *waits = given.values()
-    return Backoff(OWN, Retries(int(retries), *waits))
 
 
 def length_of(w: Workload) -> Length:
@@ -192,9 +185,9 @@ def length_of(w: Workload) -> Length:
 
 
 def service_like(catalog: str, cores: int) -> Service:
-    """What is known of a catalog by its code: both read the pointer before they do the work of a swap, too."""
+    """What is known of a catalog by its code: when it compares versions, and what a late refusal costs."""
     late = LATE_REFUSAL_S if catalog == "rest" else 0.0
-    return Service({}, cores=cores, checks_first=catalog in ("rest", "jdbc"), late_refusal_s=late)
+    return Service({}, cores=cores, first_check=FIRST_CHECK.get(catalog, 1.0), late_refusal_s=late)
 
 
 # --- conflicts --------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ services = st.builds(
     lambda cpu, wait, catalog, varied, first: Service(
         {p: Demand(cpu, wait, catalog if p == "swap" else 0) for p in ("prepare", "refresh", "manifests", "swap")},
         dict.fromkeys(PHASES, exponential_shape()) if varied else {},
-        checks_first=first,
+        first_check=0.4 if first else 1.0,
     ),
     st.sampled_from([0.0, 0.004]),
     st.sampled_from([0.001, 0.01]),
@@ -225,9 +225,9 @@ def test_own_cores_leave_the_swap_to_share() -> None:
 def test_a_check_before_the_work_makes_refused_requests_short() -> None:
     load = Load(10, backoff=Backoff("none"))
     late = simulate(load, VARIED, 1)
-    early = simulate(load, replace(VARIED, checks_first=True), 1)
+    early = simulate(load, replace(VARIED, first_check=0.25), 1)
     assert early.phases_ms["swap"] < 0.9 * late.phases_ms["swap"]
-    slow = simulate(load, replace(VARIED, checks_first=True, late_refusal_s=0.105), 1)
+    slow = simulate(load, replace(VARIED, first_check=0.25, late_refusal_s=0.105), 1)
     assert slow.phases_ms["swap"] > 2 * early.phases_ms["swap"]
 
 
@@ -262,6 +262,7 @@ def test_bad_numbers_are_refused_by_name() -> None:
         (lambda: Length(), "exactly one of operations and seconds"),
         (lambda: Service({"lunch": Demand()}), "there is no phase 'lunch'; there are between, prepare"),
         (lambda: Service({}, cores=0), "must be 1 or more"),
+        (lambda: Service({}, first_check=2), "first_check must be from 0 to 1"),
     ]
     for wrong, message in cases:
         with pytest.raises(ValueError, match=message):

@@ -31,7 +31,7 @@ WORKLOAD = {
 SERVICE = Service(
     {p: Demand(0.003, 0.003) for p in ("prepare", "refresh", "manifests", "metadata", "swap")},
     shapes=dict.fromkeys(PHASES, exponential_shape(64)),
-    checks_first=True,
+    first_check=0.5,
 )
 
 
