@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +132,12 @@ def read(path: Path) -> tuple[dict[str, Any], list[Measured]]:
 def differences(
     one: Sequence[Measured], other: Sequence[Measured]
 ) -> list[tuple[Cell, dict[str, Any], dict[str, Any]]]:
-    """Cells in both matrices with different results, with both verdicts."""
-    theirs = {m.cell: m.verdict for m in other}
-    return [(m.cell, m.verdict, theirs[m.cell]) for m in one if m.cell in theirs and theirs[m.cell] != m.verdict]
+    """Cells in both matrices with different results, with both verdicts. What the catalogs compare may differ: a cell has no say in it."""
+    theirs = {_anywhere(m.cell): m.verdict for m in other}
+    both = [(m.cell, m.verdict, theirs.get(_anywhere(m.cell), m.verdict)) for m in one]
+    return [found for found in both if found[1] != found[2]]
+
+
+def _anywhere(cell: Cell) -> Cell:
+    """The cell on any catalog."""
+    return replace(cell, compares="requirements")

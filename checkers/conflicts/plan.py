@@ -34,8 +34,11 @@ ONE_KEY = ("update-register", "delete")
 """Those of them whose condition on the key is a filter of their scan, so that the ranges of keys decide."""
 SEVERAL_KEYS = ("update-register", "merge-upsert")
 """Those of them that can work on rows of several files."""
-REFRESHED = tuple(k for k in CORE if k != "delete-partition")
-"""Kinds that write files before they refresh. A metadata delete scans and writes nothing before, so no moment lies between the two."""
+BY_COMMAND = (*ROW_LEVEL, *predicted.BY_EXPRESSION, "delete-where")
+"""All kinds whose table property says how they write, whatever their condition is on."""
+REFRESHED = tuple(k for k in (*KINDS, *predicted.ON_REQUEST) if k not in ("delete-partition", *predicted.COLUMNS))
+"""Kinds that write files before they refresh. A metadata delete scans and writes nothing before, so no moment lies between the two; nor does
+a schema change."""
 MIXED = "mixed"
 """Value of the dimension ``mode``: one operation writes copy-on-write, the other one merge-on-read."""
 
@@ -66,13 +69,16 @@ def sensible(cell: Cell) -> bool:
     """Whether the cell can be measured, and each of its further dimensions can matter to its operations."""
     first, second = cell.first, cell.second
     mixed, two = value(cell, "mode") == MIXED, cell.placement == TWO_FILES
-    both_rows = first in ROW_LEVEL and second in ROW_LEVEL
+    both_rows = first in BY_COMMAND and second in BY_COMMAND
+    # ``delete-where`` selects all rows of its files, so copy-on-write leaves none to write.
+    writes = first in REFRESHED and (first, cell.mode) != ("delete-where", "copy-on-write")
+    schema = bool({first, second} & {*predicted.COLUMNS})
     deletes_rows = cell.modes[1] == "merge-on-read" and cell.format_version == 2
     return all(
         (
             not mixed or (both_rows and OPERATIONS[first].verb != OPERATIONS[second].verb),
-            cell.held == "commit" or first in REFRESHED,
-            cell.predicate == "id" or first in ROW_LEVEL,
+            cell.held == "commit" or writes,
+            cell.predicate == "id" or (first in ROW_LEVEL and not schema),
             cell.ranges == "apart" or (first in ONE_KEY and second in (*ROW_LEVEL, "insert") and not two),
             not two or (first in ROW_LEVEL and second in SEVERAL_KEYS and deletes_rows),
             cell.granularity == "file" or two,

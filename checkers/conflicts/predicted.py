@@ -470,10 +470,12 @@ def _with_schema_change(cell: Cell) -> Prediction:
     """
     both = {cell.first, cell.second} <= {*COLUMNS}
     if cell.held == "refresh":
-        return Prediction("committed", source=REFRESHES)
+        return Prediction("committed", source=REFRESHES, requests=1)
     if cell.compares == "requirements" and not both:
-        return Prediction("committed", source=REQUIREMENTS)
-    return Prediction("aborted", [REFRESH], SOURCES[REFRESH]) if cell.first in COLUMNS else Prediction(source=RETRIES)
+        return Prediction("committed", source=REQUIREMENTS, requests=1)
+    if cell.first in COLUMNS:
+        return Prediction("aborted", [REFRESH], SOURCES[REFRESH], 1)
+    return Prediction(source=RETRIES, requests=2)
 
 
 def _same_partition(key: int, bounds: tuple[int, int]) -> bool:

@@ -12,7 +12,7 @@ from checkers.conflicts import folded
 from checkers.conflicts import predicted as conflicts
 from checkers.conflicts.folded import Rule
 from checkers.conflicts.measured import Ended, Measured, read
-from checkers.conflicts.predicted import KINDS, ON_REQUEST, Cell
+from checkers.conflicts.predicted import COLUMNS, KINDS, ON_REQUEST, Cell
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
 from reports.drawing.templates import environment
@@ -142,6 +142,7 @@ def render(folder: Path) -> str:
             states=STATES,
             tally=Counter(state(m) for m in measured),
             kinds=kinds,
+            compares=[m.cell.compares for m in measured if {m.cell.first, m.cell.second} & {*COLUMNS}][:1],
             pairs=pairs,
             differences=folded.differences(measured),
             differing=_differing(measured),

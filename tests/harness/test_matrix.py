@@ -13,6 +13,7 @@ from checkers.conflicts import plan
 from checkers.conflicts.measured import Ended, MatrixError, Measured, differences, read
 from checkers.conflicts.predicted import (
     COLUMNS,
+    COMPACTIONS,
     CONCURRENT_DV,
     CONFLICTING_DELETES,
     CONFLICTING_FILES,
@@ -152,6 +153,7 @@ def test_a_schema_change_hinders_what_the_catalog_compares(
         said = predict(replace(at, compares=asks))
         assert said.outcome == outcome
         assert said.reasons == ([REFRESH] if outcome == "aborted" else [])
+        assert said.requests == (2 if outcome == "retried" else 1)
     assert replace(at, compares="location").name != at.name
 
 
@@ -159,8 +161,20 @@ def test_what_is_measured_on_request_is_drawn_and_written_as_it_is(tmp_path: Pat
     at = replace(cell("insert", "add-column", "cow2-ser"), compares="location")
     measured = Measured(at, Ended("retried", 2), Ended("committed"), True)
     assert Measured.from_json(measured.to_json()) == measured
-    html = page.write(written(tmp_path, [measured])).read_text()
-    assert "insert-after-add-column" in html
+    html = page.write(written(tmp_path / "jdbc", [measured])).read_text()
+    assert 'id="insert-after-add-column"' in html and "compares the location of the metadata" in html
+    elsewhere = replace(measured, cell=replace(at, compares="requirements", held="refresh"))
+    html = page.write(written(tmp_path / "rest", [elsewhere])).read_text()
+    assert "compares what each commit requires" in html and "serializable, held at refresh" in html
+    assert "This catalog compares" not in page.write(written(tmp_path / "rows", MEASURED)).read_text()
+
+
+def test_a_schema_change_is_compared_with_that_on_another_catalog() -> None:
+    at = cell("add-column", "insert", "cow2-ser")
+    rest = Measured(at, Ended("committed", 1), Ended("committed", 1), True)
+    jdbc = Measured(replace(at, compares="location"), Ended("aborted"), Ended("committed", 1), True)
+    assert [(c, other["first"]["outcome"]) for c, _, other in differences([rest], [jdbc])] == [(at, "aborted")]
+    assert differences([rest], [replace(rest, cell=jdbc.cell)]) == []
 
 
 REQUESTED = ("insert", "merge-insert", "update-register", *ON_REQUEST)
@@ -222,9 +236,14 @@ def test_what_the_code_says_of_the_further_dimensions(
     assert said.requests == (not first_check) + (not reasons)
 
 
-def test_a_refresh_makes_no_other_difference_to_any_cell() -> None:
-    for c in plan.chosen(["held=refresh"]).cells():
-        assert predict(c).reasons == predict(replace(c, held="commit")).reasons
+def test_a_refresh_makes_no_other_difference_to_any_cell_but_where_an_attempt_before_dropped_delete_files() -> None:
+    for c in plan.chosen(["held=refresh", *KINDS, *ON_REQUEST]).cells():
+        here, there = predict(c), predict(replace(c, held="commit"))
+        assert here.requests == (0 if here.reasons else 1)
+        if c.second == POSITION_DELETES and c.first in (*COMPACTIONS, "overwrite-where-validated"):
+            assert (here.reasons, there.reasons) == ([], [MISSING_TO_DELETE])
+        else:
+            assert here.reasons == there.reasons
 
 
 def test_an_abort_at_another_check_is_not_as_predicted() -> None:

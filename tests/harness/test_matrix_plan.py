@@ -123,8 +123,42 @@ def test_a_further_cell_of_the_default_matrix_can_be_asked_for_by_its_values() -
         assert c in names(*words)
 
 
-def test_a_metadata_delete_is_not_held_at_its_refresh() -> None:
-    assert names("first=delete-partition", "held=refresh") == set()
+def test_what_writes_nothing_before_its_refresh_is_not_held_there() -> None:
+    for kind in ("delete-partition", *predicted.COLUMNS):
+        assert names(f"first={kind}", "held=refresh") == set()
+        assert names(f"second={kind}", "held=refresh")
+    assert {c.mode for c in names("first=delete-where", "held=refresh")} == {"merge-on-read"}
+
+
+def test_kinds_on_request_have_the_dimensions_that_can_matter_to_them() -> None:
+    every = (*KINDS, *predicted.ON_REQUEST)
+    held = {(c.first, c.second) for c in names("held=refresh", "version=2", "isolation=snapshot", *every)}
+    mixed = {c.first for c in names("mode=mixed", *every)}
+    overlapping = {c.first for c in names("ranges=overlapping", *every)}
+    for kind in predicted.ON_REQUEST:
+        assert {y for x, y in held if x == kind} == (set() if kind in predicted.COLUMNS else {*every}), kind
+        assert (kind in mixed) == (kind in plan.BY_COMMAND) and kind not in overlapping
+    assert names("second=add-column", "predicate=id and part") == set()
+
+
+def test_a_cell_of_a_kind_on_request_in_a_further_dimension_can_be_executed() -> None:
+    every = (*KINDS, *predicted.ON_REQUEST)
+    for further in ("held=refresh", "mode=mixed", "predicate=id and part"):
+        cells = [c for c in chosen([further, *every]).cells() if {c.first, c.second} & {*predicted.ON_REQUEST}]
+        for c in cells[:: len(cells) // 40]:
+            (table,) = workload([c]).tables
+            for kind, key in zip((c.first, c.second), predicted.keys(c), strict=True):
+                operation = planned(kind, key, table, c.predicate == "id and part" and kind == c.first)
+                assert OPERATIONS[operation.f].statements(operation.value, "w0-0", table)
+            said = predicted.predict(c)
+            assert bool(said.reasons) == (said.outcome == "aborted") and said.requests is not None
+
+
+def test_a_matrix_of_kinds_on_request_has_their_ordinary_cells_only() -> None:
+    cells = chosen(["add-column", "insert", "overwrite-where"]).cells()
+    assert {c for c in cells if {c.first, c.second} & {*predicted.ON_REQUEST}} == {
+        c for c in predicted.cells(("insert", "overwrite-where", "add-column")) if {c.first, c.second} != {"insert"}
+    }
 
 
 @pytest.mark.parametrize(
