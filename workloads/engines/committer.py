@@ -50,7 +50,33 @@ class Committer(Pooled):
     }
     commits: ClassVar[Mapping[str, Commit]] = {
         "insert": Commit("appends", source="iceberg-core, FastAppend and MergeAppend: no validation"),
+        "update-counter": Commit(
+            "position deletes",
+            {
+                "added data": "Found conflicting files that can contain records matching",
+                "removed data": "Cannot commit, missing data files",
+                "new deletes": "Found new conflicting delete files that can apply to records matching",
+            },
+            source="Committer.java, change: newRowDelta with the validations of SparkPositionDeltaWrite",
+        ),
+        "delete": Commit(
+            "position deletes",
+            {
+                "added data": "Found conflicting files that can contain records matching",
+                "removed data": "Cannot commit, missing data files",
+            },
+            source="Committer.java, change: newRowDelta with the validations of SparkPositionDeltaWrite for a DELETE",
+        ),
+        "rewrite-data-files": Commit(
+            "rewritten files",
+            {
+                "replaced files": "Missing required files to delete",
+                "deletes of replaced files": "Cannot commit, found new position delete for replaced data file",
+            },
+            source="Committer.java, rewrite: newRewrite; BaseRewriteFiles.validate",
+        ),
     }
+    """On the merge-on-read tables of the engine matrix."""
     definite = frozenset(
         f"{ICEBERG}exceptions.{name}"
         for name in (
