@@ -194,6 +194,8 @@ def test_the_page_of_the_matrix_says_how_many_cells_there_are() -> None:
         (row,) = (x for x in page.splitlines() if x.startswith(f"| `{dimension}` |") and x.count("|") == 5)
         assert re.match(rf"{number}\b", row.split("|")[4].strip()), row
     assert f"**{len(plan.default()):,} cells**" in page and f"{len(list(predicted.cells())):,}" in page
+    requested = len(list(predicted.cells((*KINDS, *predicted.ON_REQUEST)))) - len(list(predicted.cells()))
+    assert f"All pairs with these kinds would be {requested:,} cells" in page
 
 
 def test_the_commands_of_the_page_select_as_many_cells_as_it_says() -> None:
