@@ -13,6 +13,7 @@ from random import Random
 
 from workloads.engines.engines import ENGINES
 from workloads.file.workload import Phase, Workload
+from workloads.operations.keys import OWN_KEYS, own_key
 from workloads.operations.kind import Arguments, Draw
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
@@ -61,8 +62,10 @@ def operations(workload: Workload, phase: Phase, writer: int, seed: int) -> Iter
 
 
 def seed_rows(workload: Workload) -> list[PlannedOperation]:
-    """The inserts that fill the tables before the first phase: one for each table that has ``seed_rows``."""
-    return [PlannedOperation("insert", t, {"ids": list(range(t.seed_rows))}) for t in workload.tables if t.seed_rows]
+    """The inserts that fill the tables before the first phase: one for each table that has ``seed_rows``, or gets rows of own keys."""
+    own = range(workload.writers * OWN_KEYS) if workload.seed_own_keys else range(0)
+    ids = {t.name: [*range(t.seed_rows), *(own_key(*divmod(n, OWN_KEYS)) for n in own)] for t in workload.tables}
+    return [PlannedOperation("insert", t, {"ids": ids[t.name]}) for t in workload.tables if ids[t.name]]
 
 
 def final_reads(workload: Workload) -> list[PlannedOperation]:

@@ -40,8 +40,8 @@ FEW = 20
 """Commits of a run below which its shares say little."""
 
 Varied = tuple[tuple[str, str], ...]
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|h)?")
-_MS = {"ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3_600_000.0}
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|m|h)?")
+_MS = {"ms": 1.0, "s": 1000.0, "min": 60_000.0, "m": 60_000.0, "h": 3_600_000.0}
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,8 @@ class Known:
 def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence) -> tuple[Known, ...]:
     """The best-fitting scenarios for anomalies that have one cause, at most :data:`MOST`; none for a run that is a scenario itself.
 
-    Those that explain most of the names come first, then those whose operation ends with the same error as the run's, then by name.
+    Those that explain most of the names come first, then those whose operation ends with the same error as the run's, then by name. Of
+    several with the same link and anomalies, only the first by name.
     """
     if ran is None or not found:
         return ()
@@ -111,7 +112,11 @@ def known_defects(ran: Ran | None, found: Sequence[Anomaly], evidence: Evidence)
             )
         )
     best = sorted(fits, key=lambda f: f[:3])
-    return tuple(k for shown_, other, _, k in best if (shown_, other) == best[0][:2])[:MOST]
+    alike: dict[tuple[str, tuple[str, ...]], Known] = {}
+    for shown_, other, _, k in best:
+        if (shown_, other) == best[0][:2]:
+            alike.setdefault((k.link, k.anomalies), k)
+    return tuple(alike.values())[:MOST]
 
 
 _ANY = TableSpec(name="any")

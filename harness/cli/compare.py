@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,6 +82,7 @@ def compare(
     from harness.run.resolve import read_workload
     from reports.compare import page
     from workloads.file import workload as schema
+    from workloads.file.experiment import combinations
 
     read = read_workload(schema.find(workload), warn)
     spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=operations)
@@ -99,10 +101,10 @@ def compare(
     if len(chosen) < len(typed):
         raise BadArgument(f"--iceberg {iceberg}: two of these jars are the same file by their sha256")
     values = varied_of(vary or [])
-    combinations = checked(spec, values)
     contenders = tuple(
-        Contender(c, v, team, one) for c in catalogs for v in chosen for team in teams for one in combinations
+        Contender(c, v, team, one) for c in catalogs for v in chosen for team in teams for one in combinations(values)
     )
+    checked(spec, contenders)
     for c in catalogs:
         reachable((name for team in teams for name in team or spec.engines), c)
     if len(contenders) < 2:
@@ -121,6 +123,11 @@ def compare(
     shared += ["--clean"] if clean else []
     shared += ["--store", os.path.abspath(store)] if store != Path("store") else []
 
+    def once(c: Contender) -> list[str]:
+        engines = comparing.engaged(spec, replace(c, varied=())).engines
+        options = _as_run(shared, engines, common or []) if c.engines else shared
+        return [w for w in options if not c.varied or w != "--clean"]
+
     def again(c: Contender, seed: int) -> str:
         words = [
             *(
@@ -134,7 +141,7 @@ def compare(
             path_anywhere(c.catalog),
             "--iceberg",
             path_anywhere(chosen[c.iceberg][0]),
-            *(shared if not c.engines else _as_run(shared, comparing.engaged(spec, c).engines, common or [])),
+            *once(c),
         ]
         return shlex.join([anywhere(), *words])
 

@@ -33,6 +33,7 @@ from harness.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from checkers.costs.comparison import Contender
     from checkers.costs.curves import Predicted
     from workloads.file.workload import Workload
 
@@ -63,22 +64,16 @@ def varied_of(typed: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def checked(workload: Workload, vary: dict[str, tuple[str, ...]]) -> list[tuple[tuple[str, str], ...]]:
-    """All combinations of the values.
+def checked(workload: Workload, contenders: Sequence[Contender]) -> None:
+    """Raises BadArgument: a parameter does not exist, or a value or a combination is not possible."""
+    from harness.experiments.compare import engaged
+    from workloads.file.parameters import ParameterError
 
-    Raises:
-        BadArgument: a parameter does not exist, or a value or a combination is not possible.
-    """
-    from workloads.file import parameters
-    from workloads.file.experiment import combinations
-
-    found = combinations(vary)
-    for one in found:
+    for contender in contenders:
         try:
-            parameters.applied(workload, one)
-        except parameters.ParameterError as e:
+            engaged(workload, contender)
+        except ParameterError as e:
             raise BadArgument(f"--vary: {e}") from None
-    return found
 
 
 def sweep(
@@ -100,6 +95,7 @@ def sweep(
     ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None,
     writers: WritersOption = None,
     operations: OperationsOption = None,
+    no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults.")] = False,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Predict the same points, and further ones, by a simulator.")
     ] = False,
@@ -118,20 +114,21 @@ def sweep(
     from harness.run.resolve import read_experiment
     from reports.sweep import page
     from workloads.file import experiment as experiments
+    from workloads.file.experiment import combinations
 
     path = experiments.find(experiment)
     read, said = read_experiment(path, warn)
-    spec = overridden(read, writers, ops, time, no_nemesis=False, operations=operations)
+    spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=operations)
     values = {**said.vary, **varied_of(vary or [])}
     if not values:
         raise BadArgument(f"sweep: {path} says nothing to vary; give --vary, such as --vary writers=1,2,4")
-    combinations = checked(spec, values)
     catalogs = [known_catalog(c) for c in listed("--catalog", catalog)] or [*(said.catalogs or (spec.catalog,))]
     for name in catalogs:
         user_services(name, None, None)
         reachable(spec.engines, name)
     release = release_of(iceberg)
-    contenders = tuple(Contender(c, release.label, (), one) for one in combinations for c in catalogs)
+    contenders = tuple(Contender(c, release.label, (), one) for one in combinations(values) for c in catalogs)
+    checked(spec, contenders)
     count = seeds or said.seeds
     if into is not None and seed is None:
         seed = comparing.first_seed(into)
@@ -144,7 +141,7 @@ def sweep(
         ("time", time),
         ("iceberg", iceberg and path_anywhere(iceberg)),
     )
-    shared = [f"--{k}={v}" for k, v in given if v is not None]
+    shared = [f"--{k}={v}" for k, v in given if v is not None] + (["--no-nemesis"] if no_nemesis else [])
 
     def words(which: Sequence[str], varied: dict[str, tuple[str, ...]], first: int, n: int) -> list[str]:
         each = [f"--vary={k}={','.join(v)}" for k, v in varied.items()]

@@ -18,12 +18,14 @@ from pathlib import Path
 from checkers.evidence import runfolder
 from checkers.evidence.runfolder import RunFolder
 from compose.install.installation import Installation
+from compose.processes.service import ServiceError
 from harness.experiments.compare import Compare, engaged
 from harness.run.bench import Bench, Quietly
 from harness.run.run import Run
 from harness.run.settings import Settings, StandingStack, Watcher
 from harness.writers.committers import Pools
 from harness.writers.driver import pools
+from harness.writers.slot import WriterError
 from workloads.engines.engine import Pooled
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file.workload import Length, Workload
@@ -59,17 +61,18 @@ class Sweep(Compare):
     ) -> None:
         if settings.external.catalog is not None:
             return super()._execute(workload, folder, installation, settings, said)
-        warm = self._warm(workload, installation)
-        settings = _settings(workload, settings, warm)
-        Run(workload, folder, installation, settings, standing=_standing(warm), watcher=said).execute()
-
-    def _warm(self, workload: Workload, installation: Installation) -> Warm:
         key = (workload.catalog, installation.jars["spark"][-1])
-        found = self._stacks.get(key)
-        if found is None:
-            found = self._stacks[key] = self._start(workload, installation)
-            self._warm_up(workload, installation, found)
-        return found
+        warm = self._stacks.get(key)
+        if warm is None:
+            warm = self._start(workload, installation)
+            self._warm_up(workload, installation, warm)
+            self._stacks[key] = warm
+        settings = _settings(workload, settings, warm)
+        try:
+            Run(workload, folder, installation, settings, standing=_standing(warm), watcher=said).execute()
+        except (ServiceError, WriterError):
+            self._stacks.pop(key, None)  # the next run gets a new one
+            raise
 
     def _start(self, workload: Workload, installation: Installation) -> Warm:
         sparks = max(1, *(engaged(self.order.workload, c).engines.count(SPARK) for c in self.order.contenders))
@@ -88,7 +91,7 @@ class Sweep(Compare):
         """Some load that is not measured."""
         if not any(isinstance(ENGINES[e], Pooled) for e in workload.engines):
             return
-        short = workload.model_copy(update={"length": Length(time=WARM_UP_S), "phases": ()})
+        short = workload.model_copy(update={"length": Length(time=WARM_UP_S), "phases": (), "nemesis": None})
         with _scratch() as place:
             folder = runfolder.create(Path(place), workload.workload)
             settings = _settings(short, Settings(seed=0, command="", proxied=True), warm)

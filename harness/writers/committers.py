@@ -13,6 +13,8 @@ from compose.processes.process import LocalProcess, NotReady
 from compose.servers.spark import SMALL_JVM
 
 HEAP_MB = 1536
+WORKERS = 128
+"""Threads with which Iceberg writes and reads manifests, for all committers. By default there are as many as cores: too few for them."""
 
 
 class CommitterPool(LocalProcess):
@@ -46,7 +48,7 @@ class CommitterPool(LocalProcess):
     def argv(self) -> Sequence[str]:
         plain = self._files.plain
         class_path = os.pathsep.join((plain["classes"], *map(str, self._jars), plain["class_path"]))
-        options = (*SMALL_JVM, f"-Xmx{HEAP_MB}m", "-Duser.timezone=UTC")
+        options = (*SMALL_JVM, f"-Xmx{HEAP_MB}m", "-Duser.timezone=UTC", f"-Diceberg.worker.num-threads={WORKERS}")
         return [str(self._java), *options, "-cp", class_path, plain["main"], str(self.socket)]
 
     def environment(self) -> Mapping[str, str]:

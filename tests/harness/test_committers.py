@@ -51,7 +51,12 @@ class Place:
         self.catalog.create_table(
             f"ns.{spec.name}",
             COLUMNS,
-            properties={"format-version": "2", "commit.retry.num-retries": "0", **properties},
+            properties={
+                "format-version": "2",
+                "commit.retry.num-retries": "1000",
+                "commit.retry.min-wait-ms": "0",
+                **properties,
+            },
         )
         return spec
 
@@ -239,7 +244,7 @@ def test_an_update_of_a_row_that_another_changed_is_invalid(place: Place) -> Non
 
 def test_retries_end(place: Place) -> None:
     """With no retries a refused append fails, and its row is not there."""
-    table = place.table(TableSpec(name="t", partitioned=False))
+    table = place.table(TableSpec(name="t", partitioned=False), **{"commit.retry.num-retries": "0"})
     writers = [place.committer() for _ in range(4)]
     never = Backoff("none", Retries(num_retries=0))
     answers: list[dict[str, Any]] = []

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from checkers.costs.comparison import Contender
 from harness.cli.app import app
 from harness.cli.options import BadArgument
 from harness.cli.sweep import checked, varied_of
 from harness.run.resolve import read_experiment
 from workloads.file import experiment
-from workloads.file.workload import LIBRARY, WorkloadError, parse
+from workloads.file.workload import LIBRARY, WorkloadError
 from workloads.file.yamlfile import read_text
 
 FILE = """\
@@ -75,12 +76,12 @@ def test_what_is_wrong_with_an_option_is_said_at_once(tmp_path: Path, arguments:
         ),
         (
             ("operations: {insert: 1}", "operations: {insert: 1}\nbackoff: linear"),
-            "w.yaml:4: properties: with backoff linear the committers try again, so Iceberg must not: add "
-            'commit.retry.num-retries: "0"',
+            "w.yaml:4: properties: with backoff linear the committers wait, so Iceberg must not: add "
+            'commit.retry.min-wait-ms: "0"',
         ),
         (
-            ("operations: {insert: 1}", "operations: {insert: 1}\nbackoff: {retries: 3}"),
-            "w.yaml:6: backoff: retries is of the other policies",
+            ("operations: {insert: 1}", "operations: {insert: 1}\nbackoff: {base: 3s}"),
+            "w.yaml:6: backoff: base is of the other policies",
         ),
     ],
 )
@@ -101,18 +102,25 @@ def test_run_refuses_an_experiment(tmp_path: Path) -> None:
 
 
 def test_options_replace_the_values_of_a_file_and_each_goes_with_each() -> None:
-    w = parse(FILE[: FILE.index("vary:")])
     values = varied_of(["writers=1,2", "isolation=snapshot,serializable"])
-    assert checked(w, values) == [
+    assert experiment.combinations(values) == [
         (("writers", n), ("isolation", level)) for n in ("1", "2") for level in ("snapshot", "serializable")
     ]
+
+
+def test_a_comparison_refuses_what_its_engines_cannot_follow(tmp_path: Path) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_text(FILE[: FILE.index("vary:")])
+    arguments = ["compare", str(path), "--engine", "spark", "--vary", "backoff=linear,exponential"]
+    done = CliRunner().invoke(app, arguments)
+    assert isinstance(done.exception, BadArgument) and "spark cannot follow linear" in str(done.exception)
 
 
 @pytest.mark.parametrize("path", sorted(experiment.LIBRARY.glob("*.yaml")), ids=lambda p: p.stem)
 def test_experiments_of_the_library_can_run(path: Path) -> None:
     read, found = read_experiment(path)
     assert found.workload == path.stem and found.description and found.vary and found.seeds >= 3
-    assert checked(read.workload, {k: tuple(v) for k, v in found.vary.items()})
+    checked(read.workload, [Contender("rest", "1.12.0", (), one) for one in experiment.combinations(found.vary)])
     assert experiment.find(path.stem) == path
     assert experiment.is_experiment(read_text(path))
 

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workloads import generator
 from workloads.backoff import POLICIES
 from workloads.file.parameters import LAYOUTS, PARAMETERS, ParameterError, applied
-from workloads.file.workload import NUM_RETRIES, Workload, parse, problems
+from workloads.file.workload import MIN_WAIT, Workload, parse, problems
+from workloads.operations.keys import owner
 
 FILE = """\
 workload: w
@@ -78,20 +80,30 @@ def test_spark_cannot_follow_a_policy() -> None:
     assert applied(spark, (("backoff", "iceberg"),)) == spark
 
 
-def test_retries_and_waits_stay_whoever_tries_again(workload: Workload) -> None:
+def test_retries_and_waits_stay_whoever_waits(workload: Workload) -> None:
     driven = applied(workload, (("backoff", "linear"),))
-    assert driven.tables[0].properties[NUM_RETRIES] == "0", "Iceberg's own retries are off"
+    assert driven.tables[0].properties[MIN_WAIT] == "0", "Iceberg itself does not wait"
     followed = driven.backoff.of(driven.tables[0].properties)
     assert (followed.policy, followed.retries.num_retries, followed.retries.min_wait_ms) == ("linear", 7, 20)
     own = applied(driven, (("backoff", "iceberg"),))
-    assert own.tables[0].properties[NUM_RETRIES] == "7" and own.tables[0].properties["commit.retry.min-wait-ms"] == "20"
+    assert own.tables[0].properties[MIN_WAIT] == "20" and own.tables[0].properties["commit.retry.num-retries"] == "7"
     assert own.backoff.policy == "iceberg"
 
 
-def test_retries_of_a_policy_are_varied_like_those_of_the_table(workload: Workload) -> None:
-    driven = applied(workload, (("backoff", "exponential"), (NUM_RETRIES, "32")))
+def test_properties_of_retries_are_varied_with_a_policy_as_without(workload: Workload) -> None:
+    driven = applied(workload, (("backoff", "exponential"), ("commit.retry.num-retries", "32")))
     assert driven.backoff.of(driven.tables[0].properties).retries.num_retries == 32
-    assert driven.tables[0].properties[NUM_RETRIES] == "0"
+    waits = applied(driven, ((MIN_WAIT, "40"), ("commit.retry.max-wait-ms", "900")))
+    retries = waits.backoff.of(waits.tables[0].properties).retries
+    assert (retries.min_wait_ms, retries.max_wait_ms) == (40, 900)
+    assert waits.tables[0].properties[MIN_WAIT] == "0"
+
+
+def test_own_keys_have_rows_where_the_mix_changes_them(workload: Workload) -> None:
+    [filled] = generator.seed_rows(applied(workload, (("layout", "own-partition"), ("writers", "3"))))
+    assert {owner(i) for i in filled.value["ids"]} == {None, 0, 1, 2}
+    [shared] = generator.seed_rows(workload)
+    assert {owner(i) for i in shared.value["ids"]} == {None}
 
 
 def test_more_writers_keep_the_pace_of_each(workload: Workload) -> None:

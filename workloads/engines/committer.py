@@ -2,9 +2,9 @@
 
 All committers of a run are threads of one JVM (``compose/install/java/committers``). Each has its own catalog client and table handles,
 writes its data files itself and commits them by Iceberg's API: ``newFastAppend``, ``newAppend``, ``newRowDelta``, ``newOverwrite``,
-``newRewrite``, with the validations that Spark's writers ask for. After a refused commit Iceberg tries again by itself, or the committer
-waits as the workload's ``backoff`` says; then Iceberg's own retries are off. The completion of each operation says what every attempt of
-its commit took (``attempts``).
+``newRewrite``, with the validations that Spark's writers ask for. After a refused commit Iceberg tries again by itself. It waits as the
+table's properties say, or the committer waits as the workload's ``backoff`` says. The completion of each operation says what every attempt
+of its commit took (``attempts``).
 """
 
 from __future__ import annotations

@@ -16,10 +16,13 @@ from workloads.backoff import OWN, POLICIES
 from workloads.engines.committer import Committer, MergingCommitter
 from workloads.file import tableproperties
 from workloads.file.meant import unknown
-from workloads.file.workload import MOST_WRITERS, NUM_RETRIES, KeySpec, Workload, problems
+from workloads.file.workload import MIN_WAIT, MOST_WRITERS, KeySpec, Workload, problems
+from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
-MIN_WAIT, MAX_WAIT = "commit.retry.min-wait-ms", "commit.retry.max-wait-ms"
+MAX_WAIT = "commit.retry.max-wait-ms"
+WAITS = {MIN_WAIT: "base", MAX_WAIT: "cap"}
+"""Table property → what says the same of a policy that committers follow."""
 MOST_PARTITIONS = 1000
 LONGEST_S = 60.0
 
@@ -62,9 +65,11 @@ def _properties(w: Workload, of: Callable[[TableSpec], Mapping[str, str]]) -> Wo
 
 
 def _own(w: Workload, own: bool) -> Workload:
+    """With own keys the rows that operations change must be there: those of each writer's keys are inserted before."""
     keys = "own" if own else "shared"
     mix = {k: spec.model_copy(update={"keys": keys}) for k, spec in w.operations.items()}
-    return w.model_copy(update={"operations": mix})
+    changes = any(KINDS[k].verb in ("update", "delete", "merge") for k in mix)
+    return w.model_copy(update={"operations": mix, "seed_own_keys": own and changes})
 
 
 def _writers(w: Workload, value: str) -> Workload:
@@ -127,21 +132,20 @@ partitions by ``id mod 16``."""
 
 
 def _backoff(w: Workload, value: str) -> Workload:
-    """Retries, base and cap stay what they are, whoever tries again: Iceberg by the table's properties, or the committer."""
+    """Number of retries, base and cap stay what they are, whoever waits: Iceberg by the table's properties, or the committer."""
     name = _among(value, POLICIES)
     given = w.backoff
     if given.policy == OWN and name != OWN:
         first = w.tables[0].properties
-        update: dict[str, Any] = {"policy": name, "retries": given.of(first).retries.num_retries}
-        update |= {k: int(first[p]) / 1000 for k, p in (("base", MIN_WAIT), ("cap", MAX_WAIT)) if p in first}
+        update: dict[str, Any] = {"policy": name}
+        update |= {k: int(first[p]) / 1000 for p, k in WAITS.items() if p in first}
         w = w.model_copy(update={"backoff": given.model_copy(update=update)})
-        return _properties(w, lambda t: {NUM_RETRIES: "0"})
+        return _properties(w, lambda t: {MIN_WAIT: "0"})
     if name != OWN or given.policy == OWN:
         return w.model_copy(update={"backoff": given.model_copy(update={"policy": name})})
     own = given.of({}).retries
-    properties = {NUM_RETRIES: own.num_retries, MIN_WAIT: own.min_wait_ms, MAX_WAIT: own.max_wait_ms}
     w = w.model_copy(update={"backoff": type(given)()})
-    return _properties(w, lambda t: {k: str(int(v)) for k, v in properties.items()})
+    return _properties(w, lambda t: {MIN_WAIT: str(int(own.min_wait_ms)), MAX_WAIT: str(int(own.max_wait_ms))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +210,8 @@ PARAMETERS: Mapping[str, Parameter] = {
 def _property(w: Workload, name: str, value: str) -> Workload:
     if wrong := [message for _, message in tableproperties.problems({name: value}, None)]:
         raise ParameterError(wrong[0].removeprefix(f"{name}: "))
-    if name == NUM_RETRIES and w.backoff.policy != OWN:
-        return w.model_copy(update={"backoff": w.backoff.model_copy(update={"retries": _whole(value, 0, 10_000)})})
+    if name in WAITS and w.backoff.policy != OWN:
+        return w.model_copy(update={"backoff": w.backoff.model_copy(update={WAITS[name]: int(value) / 1000})})
     return _properties(w, lambda t: {name: value})
 
 

@@ -10,6 +10,7 @@ one: whoever runs a file reads it by ``harness.run.resolve``, which looks these 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -184,32 +185,31 @@ class Nemesis(_Model):
         return (*(f for p in self.packages for f in PACKAGES[p].faults), *self.faults)
 
 
-NUM_RETRIES = "commit.retry.num-retries"
+MIN_WAIT = "commit.retry.min-wait-ms"
 
 
 class BackoffSpec(_Model):
     """How committers wait after a refused commit (``workloads.backoff``).
 
     Attributes:
-        policy: ``iceberg``: Iceberg's client tries again by itself, as the table's properties ``commit.retry.*`` say. With any other policy
-            the committer does, and the table's ``commit.retry.num-retries`` must be 0.
+        policy: ``iceberg``: Iceberg's client waits as the table's properties ``commit.retry.*`` say. With any other policy the committer
+            waits, and the table's ``commit.retry.min-wait-ms`` must be 0. In any case the table says how often.
         base, cap: seconds; as ``commit.retry.min-wait-ms`` and ``max-wait-ms``.
-        retries: attempts after the first.
     """
 
     policy: str = OWN
     base: Seconds | None = None
     cap: Seconds | None = None
-    retries: Annotated[int, Field(ge=0, le=10_000)] | None = None
 
     def of(self, properties: Mapping[str, str]) -> Backoff:
         """The policy on a table with these properties."""
-        own = Retries()
+        said = Retries.of(properties)
         if self.policy == OWN:
-            return Backoff(OWN, Retries.of(properties))
+            return Backoff(OWN, said)
+        own = Retries()
         wait = own.min_wait_ms if self.base is None else self.base * 1000
         most = own.max_wait_ms if self.cap is None else self.cap * 1000
-        return Backoff(self.policy, Retries(own.num_retries if self.retries is None else self.retries, wait, most))
+        return Backoff(self.policy, replace(said, min_wait_ms=wait, max_wait_ms=most))
 
 
 def _policy(value: object) -> object:
@@ -227,6 +227,7 @@ class Workload(_Model):
 
     Attributes:
         backoff: of committers.
+        seed_own_keys: whether each table gets a row for each own key of each writer before the first phase.
         swap_latency: seconds by which each request that moves a table's pointer reaches the catalog later.
         engines: the engine of each writer; in a file ``writers: 4`` (of Spark's) or ``writers: {spark: 3, duckdb: 1}``.
     """
@@ -242,6 +243,7 @@ class Workload(_Model):
     length: Length | None = None
     rate: Annotated[float, Field(gt=0, le=1e6)] | None = None
     op_timeout: Seconds = 120.0
+    seed_own_keys: bool = False
     backoff: Annotated[BackoffSpec, BeforeValidator(_policy)] = BackoffSpec()
     swap_latency: Annotated[Seconds, Field(ge=0, le=60)] = 0.0
     operations: Annotated[Mix, Field(min_length=1)]
@@ -458,6 +460,11 @@ def problems(w: Workload) -> Iterator[Problem]:
             yield (("phases", i, "tables"), "tables: names no table; leave the key out for all tables")
         yield from _phase_writers(w, i, p)
     for n in w.clocks:
+        if n < w.writers and isinstance(ENGINES.get(w.engines[n]), Pooled):
+            yield (
+                ("clocks", str(n)),
+                f"clocks: writer {n} is a {w.engines[n]}, which shares a process, and its clock, with others; leave it out",
+            )
         if n >= w.writers:
             yield (("clocks", str(n)), f"clocks: there is no writer {n}; the workload has {w.writers}, from 0")
     for i, name in enumerate(w.allow):
@@ -531,7 +538,7 @@ def _backoff_problems(w: Workload) -> Iterator[Problem]:
         yield (("backoff",), f"backoff: {unknown('policy', given.policy, POLICIES)}")
         return
     if given.policy == OWN:
-        for key in ("base", "cap", "retries"):
+        for key in ("base", "cap"):
             if getattr(given, key) is not None:
                 yield (
                     ("backoff", key),
@@ -545,10 +552,10 @@ def _backoff_problems(w: Workload) -> Iterator[Problem]:
             f"backoff: {', '.join(others)} cannot follow {given.policy}; leave it out, or give only committers",
         )
     for i, table in enumerate(w.tables):
-        if table.properties.get(NUM_RETRIES) != "0":
+        if table.properties.get(MIN_WAIT) != "0":
             yield (
                 ("tables", i, "properties"),
-                f'properties: with backoff {given.policy} the committers try again, so Iceberg must not: add {NUM_RETRIES}: "0"',
+                f'properties: with backoff {given.policy} the committers wait, so Iceberg must not: add {MIN_WAIT}: "0"',
             )
 
 

@@ -10,8 +10,9 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.exceptions.CleanableFailure;
 import org.apache.iceberg.exceptions.CommitFailedException;
-import org.apache.iceberg.exceptions.CommitStateUnknownException;
+import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.io.InputFile;
 import org.apache.iceberg.io.OutputFile;
 import org.apache.iceberg.io.PositionOutputStream;
@@ -24,7 +25,7 @@ import org.apache.iceberg.io.SeekableInputStream;
  * refreshes the table's metadata ({@code SnapshotProducer.apply}), and ends when the catalog has answered, or when a validation has failed:
  *
  * <ul>
- *   <li>{@code wait_ms}: since the attempt before, Iceberg's own backoff or ours;
+ *   <li>{@code wait_ms}: since the attempt before: the backoff;
  *   <li>{@code refresh_ms}: {@code TableOperations.refresh};
  *   <li>{@code validate_ms}: from there to the first byte written, which is reading and comparing what others committed;
  *   <li>{@code manifests_ms}: from there to the commit, which is writing manifests and the manifest list;
@@ -41,7 +42,7 @@ final class Attempts {
   private final AtomicLong firstWrite = new AtomicLong();
   private final AtomicLong writingNs = new AtomicLong();
 
-  private String seen;
+  private List<Number> waits = List.of();
   private boolean moved;
   private boolean watching;
   private boolean open;
@@ -52,10 +53,11 @@ final class Attempts {
 
   /** The table operations of a catalog, watched. */
   TableOperations watch(TableOperations ops) {
+    String[] seen = {null};
     return proxy(ops, (method, arguments) -> {
       switch (method) {
         case "refresh":
-          return refresh(ops);
+          return refresh(ops, seen);
         case "commit":
           commit(ops, (TableMetadata) arguments[0], (TableMetadata) arguments[1]);
           return null;
@@ -65,9 +67,14 @@ final class Attempts {
     });
   }
 
-  /** A commit is to follow; what came before, such as writing data files, took so long. */
-  void begin(double dataMs) {
+  /**
+   * A commit is to follow; what came before, such as writing data files, took so long.
+   *
+   * @param waits milliseconds to wait before each further attempt, beside what Iceberg waits
+   */
+  void begin(double dataMs, List<Number> waits) {
     done.clear();
+    this.waits = waits;
     this.dataMs = dataMs;
     ended = System.nanoTime();
     watching = true;
@@ -77,14 +84,18 @@ final class Attempts {
   /** The attempts since {@link #begin}; {@code failure}: what ended the operation, or null. */
   List<Map<String, Object>> end(Throwable failure) {
     if (open && failure != null) {
-      add(System.nanoTime(), 0, 0, 0, failure instanceof org.apache.iceberg.exceptions.ValidationException ? "invalid" : "error");
+      long first = firstWrite.get() == 0 ? System.nanoTime() : firstWrite.get();
+      add(first, 0, 0, 0, failure instanceof ValidationException ? "invalid" : "error");
     }
     watching = false;
     open = false;
     return List.copyOf(done);
   }
 
-  private TableMetadata refresh(TableOperations ops) {
+  private TableMetadata refresh(TableOperations ops, String[] seen) {
+    if (watching && !done.isEmpty() && done.size() <= waits.size()) {
+      pause(waits.get(done.size() - 1).doubleValue());
+    }
     long start = System.nanoTime();
     TableMetadata metadata = ops.refresh();
     String location = metadata.metadataFileLocation();
@@ -92,13 +103,13 @@ final class Attempts {
       open = true;
       began = start;
       refreshed = System.nanoTime();
-      moved = !location.equals(seen);
+      moved = !location.equals(seen[0]);
       firstWrite.set(0);
       for (AtomicLong counter : List.of(reads, readBytes, writes, writtenBytes)) {
         counter.set(0);
       }
     }
-    seen = location;
+    seen[0] = location;
     return metadata;
   }
 
@@ -112,8 +123,8 @@ final class Attempts {
     } catch (CommitFailedException e) {
       outcome = "refused";
       throw e;
-    } catch (CommitStateUnknownException e) {
-      outcome = "unknown";
+    } catch (RuntimeException e) {
+      outcome = e instanceof CleanableFailure ? "error" : "unknown";
       throw e;
     } finally {
       if (watching) {
@@ -145,6 +156,15 @@ final class Attempts {
     }
     done.add(one);
     ended = end == 0 ? firstWritten : end;
+  }
+
+  private static void pause(double ms) {
+    try {
+      Thread.sleep((long) ms, (int) (ms % 1 * 1e6));
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new IllegalStateException("interrupted between two attempts", e);
+    }
   }
 
   private static double ms(long ns) {

@@ -27,7 +27,6 @@ import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.Record;
-import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.CloseableIterable;
@@ -46,8 +45,8 @@ import org.apache.iceberg.io.CloseableIterable;
  *   <li>{@code rewrite}: all data files of each partition become one: {@code newRewrite}, with the sequence number of its scan.
  * </ul>
  *
- * <p>{@code waits_ms}: how long to wait before each further attempt if the catalog refuses one; the table's own
- * {@code commit.retry.num-retries} must then be 0. Null: Iceberg's own retries.
+ * <p>{@code waits_ms}: how long to wait before each further attempt if the catalog refuses one, beside what Iceberg waits: the table's own
+ * {@code commit.retry.min-wait-ms} must then be 0. Null: Iceberg's own waits only.
  */
 final class Committer implements Closeable {
   private static final String MARK = "icequake-op";
@@ -211,40 +210,22 @@ final class Committer implements Closeable {
 
   // --- commit ---------------------------------------------------------------------------------------------------------
 
-  /** Commit what {@code update} makes, a new one for each of our attempts; Iceberg's own attempts are inside one of them. */
+  /** Commit what {@code update} makes; Iceberg tries again by itself, after the waits of the request or its own. */
   @SuppressWarnings("unchecked")
   private Object commit(Map<String, Object> request, long start, Supplier<? extends SnapshotUpdate<?>> update) {
     List<Number> waits = (List<Number>) request.get("waits_ms");
-    attempts.begin((System.nanoTime() - start) / 1e6);
+    attempts.begin((System.nanoTime() - start) / 1e6, waits == null ? List.of() : waits);
     Throwable failure = null;
     try {
-      for (int n = 0; ; n++) {
-        try {
-          SnapshotUpdate<?> one = update.get();
-          one.set(MARK, (String) request.get("op"));
-          one.commit();
-          return null;
-        } catch (CommitFailedException e) {
-          if (waits == null || n >= waits.size()) {
-            throw e;
-          }
-          pause(waits.get(n).doubleValue());
-        }
-      }
+      SnapshotUpdate<?> one = update.get();
+      one.set(MARK, (String) request.get("op"));
+      one.commit();
+      return null;
     } catch (RuntimeException e) {
       failure = e;
       throw e;
     } finally {
       made = attempts.end(failure);
-    }
-  }
-
-  private static void pause(double ms) {
-    try {
-      Thread.sleep((long) ms, (int) (ms % 1 * 1e6));
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new IllegalStateException("interrupted between two attempts", e);
     }
   }
 

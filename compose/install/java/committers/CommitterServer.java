@@ -111,7 +111,7 @@ public final class CommitterServer {
       } else {
         answer.put("result", committer.execute(request));
       }
-    } catch (Exception e) {
+    } catch (Exception | LinkageError e) {
       answer.put("ok", false);
       answer.put("error", chain(e));
     }
