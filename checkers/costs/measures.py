@@ -67,7 +67,7 @@ class Figure:
 
 
 _NO_FAULT = "no fault struck anything and ended before the operations did"
-_NO_PROXY = "it has no server, or what decides a commit passes no proxy"
+_NO_PROXY = "it has no server, what decides a commit passes no proxy, or a fault or a swap latency struck every request"
 _NO_ATTEMPTS = "no operation made one, or its engine does not record attempts"
 
 FIGURES: tuple[Figure, ...] = (
