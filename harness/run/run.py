@@ -80,11 +80,11 @@ class Run:
         """
         run, began = self._run, time.monotonic()
         self._state = {"state": "running", **identity(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
-        kinds = save_kinds(run.folder, (f for p in run.workload.resolved_phases() for f in p.operations or ()))
-        run.folder.write_plan(plan_of(run, {"kinds": kinds} if kinds else {}))
-        run.folder.write_state(self._state)
         final = "failed"
         try:
+            run.folder.write_state(self._state)
+            kinds = save_kinds(run.folder, (f for p in run.workload.resolved_phases() for f in p.operations or ()))
+            run.folder.write_plan(plan_of(run, {"kinds": kinds} if kinds else {}))
             with contextlib.ExitStack() as stack:
                 data = Path(tempfile.mkdtemp(prefix="icequake-"))
                 data.chmod(0o755)  # if started by root, PostgreSQL runs under another uid
