@@ -48,8 +48,8 @@ def test_a_workload_is_a_load() -> None:
     assert length_of(workload()) == Length(operations=1000)
     assert length_of(workload(length={"time": "20s"})) == Length(seconds=20)
     own = workload(
-        backoff={"policy": "linear", "base": "10ms", "cap": "1s", "retries": 3},
-        tables=[{"name": "t", "properties": {"commit.retry.num-retries": "0"}}],
+        backoff={"policy": "linear", "base": "10ms", "cap": "1s"},
+        tables=[{"name": "t", "properties": {"commit.retry.num-retries": "3", "commit.retry.min-wait-ms": "0"}}],
     )
     assert load_of(own).backoff == Backoff("linear", Retries(3, 10, 1000))
 
