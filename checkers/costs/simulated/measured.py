@@ -96,7 +96,12 @@ def measured(
     length: Length | None = None,
     varied: tuple[tuple[str, str], ...] = (),
 ) -> Measured:
-    """A point from what its runs recorded. Operations without attempts are left out."""
+    """A point from what its runs recorded. Operations without attempts are left out.
+
+    Time on the wire (round trips, swap latency) belongs to the load, so it is taken off the phases that it is part of.
+    """
+    trip = sum(load.round_trips_s) / len(load.round_trips_s)
+    wire_ms = {"refresh": trip * 1000, "swap": (trip + load.swap_latency_s) * 1000}
     samples: dict[str, dict[str, list[float]]] = {p: defaultdict(list) for p in PHASES}
     whole: dict[str, dict[str, float]] = {p: defaultdict(float) for p in PHASES}
     backoff, count = 0.0, 0
@@ -115,6 +120,7 @@ def measured(
                 if not took:
                     continue
                 inside += took
+                took = max(0.0, took - wire_ms.get(phase, 0.0))
                 sort = kind if phase in SORTED else HOT
                 whole[phase][sort] += took
                 if phase != "swap" or won:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from checkers.costs.curves import Predicted
-from checkers.costs.simulated.calibration import Calibrated, calibrate
-from checkers.costs.simulated.commits import Simulated, simulate
-from checkers.costs.simulated.load import Load
-from checkers.costs.simulated.measured import Measured
+from checkers.costs.simulated.calibration import STEADY, Calibrated, calibrate
+from checkers.costs.simulated.commits import simulate, simulated_run
+from checkers.costs.simulated.load import Length, Load
+from checkers.costs.simulated.measured import Measured, measured
 from checkers.costs.simulated.service import PHASES, Service
 
 COMPARED = ("commits_per_s", "retries_mean", "aborted")
@@ -23,6 +23,8 @@ FEW_WRITERS = 8
 """Points with so many writers at most are calibrated on, unless the caller says otherwise."""
 SEEDS = (1, 2, 3, 4, 5)
 """A prediction is the median of a simulation with each."""
+MANY_SEEDS = range(1, 21)
+"""How far runs of a point differ by chance is told by a simulation with each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def predictions(
         figures = _medians([r.figures for r in runs])
         error = {k: (figures[k] - v) / v for k, v in m.figures.items() if v and k in figures}
         points.append(Predicted(m.varied, figures, True, error))
-        if why := _reason(m, figures, runs):
+        if why := _reason(m, figures, calibrated.service):
             reasons[n] = why
     for load, varied in further:
         figures = _medians([simulate(load, calibrated.service, seed, commits=commits).figures for seed in SEEDS])
@@ -88,18 +90,24 @@ def _medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {k: median(f[k] for f in found if k in f) for k in dict.fromkeys(k for f in found for k in f)}
 
 
-def _reason(m: Measured, figures: Mapping[str, float], runs: Sequence[Simulated]) -> str | None:
+def _reason(m: Measured, figures: Mapping[str, float], service: Service) -> str | None:
     """Where the prediction of a point goes wrong, in one sentence; None if it is near."""
     wrong = [k for k in COMPARED if k in figures and k in m.figures and far(k, figures[k], m.figures[k])]
     if not wrong:
         return None
     said = ", ".join(f"{k} {figures[k]:.3g} instead of {m.figures[k]:.3g}" for k in wrong)
-    spread = {k: [r.figures[k] for r in runs if k in r.figures] for k in wrong}
-    if m.length is not None and all(min(v) <= m.figures[k] <= max(v) for k, v in spread.items()):
+    length = m.length or Length(operations=STEADY * m.load.writers)
+    runs = [simulated_run(m.load, service, seed, length) for seed in MANY_SEEDS]
+    spread = {k: [r.figures[k] for r, _ in runs if k in r.figures] for k in wrong}
+    if m.length is not None and all(v and min(v) <= m.figures[k] <= max(v) for k, v in spread.items()):
         ranges = ", ".join(f"{k} from {min(v):.3g} to {max(v):.3g}" for k, v in spread.items())
         return f"{said}: by chance alone, simulated runs of this length have {ranges}; longer runs would tell"
-    phases = _medians([r.phases_ms for r in runs])
-    off = {p: (phases[p], t) for p in PHASES if p in phases and (t := m.mean_ms(p)) and abs(phases[p] - t) > NEAR * t}
+    again = measured(m.load, [e.operation for _, ended in runs for e in ended], {})
+    off = {
+        p: (model, real)
+        for p in PHASES
+        if (model := again.mean_ms(p)) and (real := m.mean_ms(p)) and abs(model - real) > NEAR * real
+    }
     if not off:
         return f"{said}: every phase is as long as predicted, so the times at which writers meet differ"
     worst = max(off, key=lambda p: abs(off[p][0] - off[p][1]))

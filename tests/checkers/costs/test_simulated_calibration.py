@@ -162,6 +162,16 @@ def test_nothing_measured_is_an_error() -> None:
         calibrate([measured(Load(1), [], {})], Service({}))
 
 
+def test_time_on_the_wire_is_not_taken_for_the_service() -> None:
+    far_away = [
+        measured(load, [e.operation for e in simulated_run(load, TRUTH, 7, LENGTH)[1]], {}, length=LENGTH)
+        for load in (Load(1, round_trips_s=(0.08,), swap_latency_s=0.1), Load(8, swap_latency_s=0.25))
+    ]
+    found, near = calibrate(far_away, Service({})), calibrate([point(1), point(8)], Service({}))
+    for phase in ("refresh", "swap"):
+        assert found.service.demand(phase).total_s == pytest.approx(near.service.demand(phase).total_s, rel=0.2)
+
+
 # --- prediction -------------------------------------------------------------------------------------------------------
 
 
