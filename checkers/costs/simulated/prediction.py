@@ -19,6 +19,8 @@ NEAR = 0.15
 """How near, as a share of the measured figure."""
 FLOOR: Mapping[str, float] = {"retries_mean": 0.1, "aborted": 0.02}
 """Differences below these count as near whatever the measured figure is: of few events, a share says nothing."""
+MATTERS = 0.03
+"""A phase can explain a difference if it is off by this share of all phases together."""
 FEW_WRITERS = 8
 """Points with so many writers at most are calibrated on, unless the caller says otherwise."""
 SEEDS = (1, 2, 3, 4, 5)
@@ -103,13 +105,15 @@ def _reason(m: Measured, figures: Mapping[str, float], service: Service) -> str 
         ranges = ", ".join(f"{k} from {min(v):.3g} to {max(v):.3g}" for k, v in spread.items())
         return f"{said}: by chance alone, simulated runs of this length have {ranges}; longer runs would tell"
     again = measured(m.load, [e.operation for _, ended in runs for e in ended], {})
+    both = {p: (model, real) for p in PHASES if (model := again.mean_ms(p)) and (real := m.mean_ms(p))}
+    all_ms = sum(real for _, real in both.values())
     off = {
-        p: (model, real)
-        for p in PHASES
-        if (model := again.mean_ms(p)) and (real := m.mean_ms(p)) and abs(model - real) > NEAR * real
+        p: (model, real) for p, (model, real) in both.items() if abs(model - real) > max(NEAR * real, MATTERS * all_ms)
     }
     if not off:
-        return f"{said}: every phase is as long as predicted, so the times at which writers meet differ"
+        meet = "the times at which writers meet differ"
+        pause = "the pauses that the seeds of the runs draw differ from the simulation's"
+        return f"{said}: every phase is as long as predicted, so {pause if m.load.pace_s else meet}"
     worst = max(off, key=lambda p: abs(off[p][0] - off[p][1]))
     model, real = off[worst]
     return (
