@@ -62,10 +62,17 @@ def operations(workload: Workload, phase: Phase, writer: int, seed: int) -> Iter
 
 
 def seed_rows(workload: Workload) -> list[PlannedOperation]:
-    """The inserts that fill the tables before the first phase: one for each table that has ``seed_rows``, or gets rows of own keys."""
-    own = range(workload.writers * OWN_KEYS) if workload.seed_own_keys else range(0)
-    ids = {t.name: [*range(t.seed_rows), *(own_key(*divmod(n, OWN_KEYS)) for n in own)] for t in workload.tables}
-    return [PlannedOperation("insert", t, {"ids": ids[t.name]}) for t in workload.tables if ids[t.name]]
+    """The inserts that fill the tables before the first phase: one for each table that has ``seed_rows``.
+
+    Rows of own keys come with them, or, in a table without partitions, by an insert for each writer: so each writer has files of its own.
+    """
+    planned = []
+    for t in workload.tables:
+        own = [[own_key(w, n) for n in range(OWN_KEYS)] for w in range(workload.writers) if workload.seed_own_keys]
+        together = [*range(t.seed_rows), *(k for keys in own for k in keys if t.partitioned)]
+        apart = [] if t.partitioned else own
+        planned += [PlannedOperation("insert", t, {"ids": ids}) for ids in (together, *apart) if ids]
+    return planned
 
 
 def final_reads(workload: Workload) -> list[PlannedOperation]:

@@ -106,6 +106,12 @@ def test_own_keys_have_rows_where_the_mix_changes_them(workload: Workload) -> No
     assert {owner(i) for i in shared.value["ids"]} == {None}
 
 
+def test_without_partitions_each_writer_has_a_file_of_its_own(workload: Workload) -> None:
+    shared, *own = generator.seed_rows(applied(workload, (("layout", "sorted"), ("writers", "3"))))
+    assert {owner(i) for i in shared.value["ids"]} == {None}
+    assert [{owner(i) for i in p.value["ids"]} for p in own] == [{0}, {1}, {2}]
+
+
 def test_more_writers_keep_the_pace_of_each(workload: Workload) -> None:
     paced = applied(workload, (("interval", "2s"),))
     assert paced.rate == 2.0
