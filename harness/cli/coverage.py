@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli import stopping
 from harness.cli.options import BadArgument, StoreOption, run_in
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def coverage(
     if not where and not store.is_dir():
         raise BadArgument(f"there is no store {os.path.abspath(store)}; name folders of runs, or give --store")
     folders = [run_in(store, path) for path in where] if where else [store]
+    stopping.current().way_on = lambda: "nothing is lost"
     found: list[Coverage] = []
     unread: list[str] = []
     for run in _runs(folders):
