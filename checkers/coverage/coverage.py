@@ -145,14 +145,17 @@ def union(found: Iterable[Coverage]) -> Coverage:
     return Coverage(seen, untold, frozenset(every), runs)
 
 
-def of_folder(folder: Path) -> Coverage:
+def of_folder(folder: Path, evidence: Evidence | None = None) -> Coverage:
     """The coverage of a stored run.
+
+    Args:
+        evidence: of the same run, if it has been read already.
 
     Raises:
         StoreError, HistoryError, TableLogError: a file in it cannot be read.
     """
     run = RunFolder(folder)
-    evidence = load_evidence(folder)  # imports the kinds of operations that the plan names
+    evidence = load_evidence(folder) if evidence is None else evidence  # imports the kinds that the plan names
     tables_of = {o.op: two_tables.tables_of(o) for o in evidence.history.operations()}
     seen, untold = exercised(evidence, proxied.read(run.proxy, tables_of))
     plan = run.read_plan()

@@ -21,6 +21,7 @@ from checkers.coverage.footprint import only_adds, rewrites_files
 from checkers.coverage.pair import PHASES, PLACEMENTS, Make, Pair, Phase, Placement, label
 from checkers.evidence.plan import Plan, PlannedPhase
 from workloads.engines.engines import SPARK, engine_of
+from workloads.file.workload import Workload
 from workloads.operations.kind import Kind
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
@@ -57,6 +58,14 @@ def possible(plan: Plan) -> frozenset[Pair]:
             if phase.tables is None or table.name in phase.tables:
                 out.update(of_table(table, list(_actors(phase, table, engines))))
     return frozenset(out)
+
+
+def of_workload(workload: Workload) -> frozenset[Pair]:
+    """The pairs that a workload can exercise, as :func:`possible` says of its plan."""
+    phases = [p.model_dump(exclude_none=True, exclude={"writers"}) for p in workload.resolved_phases()]
+    tables = [t.model_dump() for t in workload.tables]
+    said = {"tables": tables, "writers": workload.writers, "engines": list(workload.engines), "phases": phases}
+    return possible(Plan.model_validate(said))
 
 
 def _actors(phase: PlannedPhase, table: TableSpec, engines: list[str]) -> Iterator[Actor]:

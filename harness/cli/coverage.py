@@ -35,6 +35,7 @@ def coverage(
 ) -> int:
     """Which operations met which in which phase of their writes: a figure, a heat map, and what is rare."""
     from checkers.coverage.coverage import union
+    from checkers.coverage.ledger import name_of
     from reports.coverage import page as shown
     from reports.run.interleavings import PAGE
 
@@ -42,18 +43,19 @@ def coverage(
         raise BadArgument(f"there is no store {os.path.abspath(store)}; name folders of runs, or give --store")
     folders = [run_in(store, path) for path in where] if where else [store]
     stopping.current().way_on = lambda: "nothing is lost"
-    found: list[Coverage] = []
     unread: list[str] = []
+    found = _of_nights(folders, unread)
     for run in _runs(folders):
-        one = _of(run, unread)
-        found += [] if one is None else [one]
+        if all((night, name_of(run.path)) not in found for night in run.path.parents):
+            one = _of(run, unread)
+            found |= {} if one is None else {(run.path, ""): one}
     if not found and not unread:
         raise BadArgument(f"{', '.join(map(str, folders))}: no run in there")
     for line in unread:
         typer.echo(f"icequake: not read: {line}", err=True)
     if not found:
         raise BadArgument(f"{', '.join(map(str, folders))}: none of the runs in there can be read")
-    every = union(found)
+    every = union(found.values())
     if output is not None:
         output.write_text(json.dumps(shown.as_json(every, unread), indent=1) + "\n", encoding="utf-8")
     title = ", ".join(str(f) for f in folders)
@@ -62,6 +64,21 @@ def coverage(
         typer.echo(line)
     typer.echo(f"page: {shown.write(every, place, title, unread)}")
     return 0
+
+
+def _of_nights(folders: list[Path], unread: list[str]) -> dict[tuple[Path, str], Coverage]:
+    """The runs that nights recorded, which need not have a folder any more: night and name of the run → its coverage."""
+    from checkers.coverage import ledger
+    from checkers.coverage.coverage import CoverageError
+
+    found: dict[tuple[Path, str], Coverage] = {}
+    for folder in folders:
+        for path in sorted(folder.resolve().rglob(ledger.FILE)) if folder.is_dir() else ():
+            try:
+                found |= {(path.parent, name): one for name, one in ledger.read(path).items()}
+            except (CoverageError, OSError) as e:
+                unread.append(str(e))
+    return found
 
 
 def _runs(folders: list[Path]) -> list[RunFolder]:

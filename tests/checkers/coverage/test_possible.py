@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkers.coverage.pair import PHASES, Pair, Placement
-from checkers.coverage.possible import Actor, of_table, phases, placements, possible, rarity, rarity_of_kinds
+from checkers.coverage.possible import (
+    Actor,
+    of_table,
+    of_workload,
+    phases,
+    placements,
+    possible,
+    rarity,
+    rarity_of_kinds,
+)
 from checkers.evidence.plan import Plan
+from harness.run.resolve import read_workload
 from workloads.engines.engines import ENGINES
+from workloads.file import workload
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
@@ -94,6 +106,13 @@ def test_a_pair_needs_two_writers_that_do_both_on_the_table(
     operations: dict[str, Any], more: dict[str, Any], kinds: set[tuple[str, str]]
 ) -> None:
     assert {(p.first, p.second) for p in possible(plan(operations, **more))} == kinds
+
+
+@pytest.mark.parametrize("path", sorted(workload.LIBRARY.glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_workload_of_the_library_has_pairs(path: Path) -> None:
+    """But one whose only writer that commits has nobody beside it."""
+    found = of_workload(read_workload(path).workload)
+    assert {p.phase for p in found} == (set() if path.stem == "pinned-reader" else set(PHASES))
 
 
 def test_a_phase_on_other_tables_adds_nothing() -> None:
