@@ -52,6 +52,9 @@ def run(
     ] = False,
     iceberg: IcebergOption = None,
     no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults (control run).")] = False,
+    proxies: Annotated[
+        bool, typer.Option("--proxies", help="Log every request to the catalog, also without faults (for `coverage`).")
+    ] = False,
     port: Annotated[
         list[str] | None, typer.Option(help="SERVICE=PORT: port of a service of the embedded stack; repeatable.")
     ] = None,
@@ -92,11 +95,18 @@ def run(
     for option, value in overrides.items():
         words += [option, str(value)] if value is not None else []
     words += ["--no-nemesis"] if no_nemesis else []
+    words += ["--proxies"] if proxies else []
     words += ["--clean"] if clean else []
     words += ["--store", os.path.abspath(store)] if store != Path("store") else []
     words += [w for pair in port or () for w in ("--port", pair)]
     settings = Settings(
-        seed=seed, command=shlex.join([anywhere(), *words]), ports=ports, external=external, clean=clean
+        seed=seed,
+        command=shlex.join([anywhere(), *words]),
+        ports=ports,
+        proxied=proxies,
+        store_too=spec.nemesis is not None,
+        external=external,
+        clean=clean,
     )
     known = (*external.secrets, *secrets_of(spec.catalog_properties))
     with Voice(quiet=quiet) as voice, details_in(store, known):
