@@ -53,7 +53,8 @@ def run(
     iceberg: IcebergOption = None,
     no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults (control run).")] = False,
     proxies: Annotated[
-        bool, typer.Option("--proxies", help="Log every request to the catalog, also without faults (for `coverage`).")
+        bool,
+        typer.Option("--proxies", help="Log every request to catalog and store, also without faults (for `coverage`)."),
     ] = False,
     port: Annotated[
         list[str] | None, typer.Option(help="SERVICE=PORT: port of a service of the embedded stack; repeatable.")
@@ -104,7 +105,6 @@ def run(
         command=shlex.join([anywhere(), *words]),
         ports=ports,
         proxied=proxies,
-        store_too=spec.nemesis is not None,
         external=external,
         clean=clean,
     )
