@@ -18,6 +18,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from reports.serve import files, index, pages
 from reports.serve.answer import SECURITY
@@ -470,3 +472,36 @@ def test_a_signal_ends_it(store: Path, number: signal.Signals, code: int) -> Non
             process.kill()
     assert process.returncode == code, err
     assert err.splitlines()[-1] == f"icequake: stopped by {'SIGTERM' if code == 143 else 'Ctrl-C'}; nothing is lost"
+
+
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.sampled_from(["", "valid", "2026-13-01", "running", "<b>", "\x00"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["name", "checker", "valid", "anomalies", "stats", "metrics", "seconds"]), inner
+        )
+    ),
+    max_leaves=12,
+)
+_KEYS = (
+    *("workload", "catalog", "valid", "checkers", "scenario", "state", "started", "operations", "tables"),
+    *("phases", "versions", "seed", "peak_memory_bytes", "expected", "allowed", "complete"),
+)
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.sampled_from(_KEYS), _VALUES), st.dictionaries(st.sampled_from(_KEYS), _VALUES))
+def test_any_content_of_a_runs_files_is_shown(tmp_path_factory: pytest.TempPathFactory, one: Any, other: Any) -> None:
+    store = tmp_path_factory.mktemp("any")
+    for n, (plan, rest) in enumerate(((one, other), (other, one))):
+        folder = made(store, f"w/{n}")
+        (folder / "plan.yaml").write_text(json.dumps(plan))
+        (folder / "run.json").write_text(json.dumps(rest))
+        (folder / "results.json").write_text(json.dumps(rest))
+    a, b = Index(store).entries()
+    assert pages.side_by_side(a, b) and pages.folder(a.path, [], a)
+    assert len(listed(pages.runs([a, b], Filter(), 1, "any"))) == 2
