@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -263,6 +263,15 @@ def find(path: Path) -> RunFolder:
     if not (folder / "history.jsonl").exists() and not (folder / "plan.yaml").exists():
         raise StoreError(f"{path}: not the folder of a run (no plan.yaml, no history.jsonl)")
     return RunFolder(folder.resolve())
+
+
+def below(folder: Path) -> Iterator[RunFolder]:
+    """The runs in a folder at any depth, the folder itself included, by path. Links are not followed, and no run is looked for in a run."""
+    for place, folders, files in os.walk(folder):
+        if "history.jsonl" in files or "plan.yaml" in files:
+            folders.clear()
+            yield RunFolder(Path(place))
+        folders.sort()
 
 
 def runs(store: Path) -> list[RunFolder]:

@@ -61,6 +61,10 @@ def run(
             help="Who decides the order of the writers' requests: free (nobody; it is recorded), priority(D), or 'replay RUN'."
         ),
     ] = None,
+    proxies: Annotated[
+        bool,
+        typer.Option("--proxies", help="Log every request to catalog and store, also without faults (for `coverage`)."),
+    ] = False,
     port: Annotated[
         list[str] | None, typer.Option(help="SERVICE=PORT: port of a service of the embedded stack; repeatable.")
     ] = None,
@@ -123,11 +127,18 @@ def run(
     for option, value in overrides.items():
         words += [option, str(value)] if value is not None else []
     words += ["--no-nemesis"] if no_nemesis else []
+    words += ["--proxies"] if proxies else []
     words += ["--clean"] if clean else []
     words += ["--store", os.path.abspath(store)] if store != Path("store") else []
     words += [w for pair in port or () for w in ("--port", pair)]
     settings = Settings(
-        seed=seed, command=shlex.join([anywhere(), *words]), ports=ports, external=external, clean=clean, stop=stop
+        seed=seed,
+        command=shlex.join([anywhere(), *words]),
+        ports=ports,
+        proxied=proxies,
+        external=external,
+        clean=clean,
+        stop=stop,
     )
     if replaying is not None:
         settings = replace(settings, order=replaying, operations=replaying.operations)

@@ -21,7 +21,7 @@ from checkers.costs import figures
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
 from reports.drawing.templates import TEMPLATES, environment
-from reports.run import anomalies, plots, stored, stories_view, timeline
+from reports.run import anomalies, interleavings, plots, stored, stories_view, timeline
 from reports.run.bands import CLASSES, clock_origin_ms, faults, nemesis, operation_class, phases, table_figures
 from reports.run.banner import SYMBOLS, banner
 from reports.run.checks_view import checker_view
@@ -155,6 +155,7 @@ def view(run: Stored) -> dict[str, Any]:
         "attempts_table": attempts_view(by_table),
         "attempts_kind": attempts_view(figures.attempts_by_kind(run.logs, kinds)),
         "conflicts": conflicts_view(run, by_table),
+        "interleavings": (interleavings.line(run), interleavings.href(run)),
         "commit_plot": plots.commits_over_time(run.logs, origin, bands, marks, end_s),
         "commit_shapes": plots.COMMIT_SHAPES,
         "commit_states": dict(

@@ -1,0 +1,1 @@
+"""Which interleavings were exercised?"""

@@ -1,0 +1,110 @@
+"""``icequake coverage``: which interleavings of two operations some runs exercised."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli import stopping
+from harness.cli.options import BadArgument, StoreOption, run_in
+
+if TYPE_CHECKING:
+    from checkers.coverage.coverage import Coverage
+    from checkers.evidence.runfolder import RunFolder
+
+
+def coverage(
+    where: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RUN|STORE|NIGHT]...",
+            help="Folders of runs, or folders with runs in them at any depth; default: the store.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--json", help="File for the pairs and figures as JSON.")] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="File for the page; default: coverage.html in the folder, of several folders in the store."),
+    ] = None,
+    store: StoreOption = Path("store"),
+) -> int:
+    """Which operations met which in which phase of their writes: a figure, a heat map, and what is rare."""
+    from checkers.coverage.coverage import union
+    from checkers.coverage.ledger import name_of
+    from reports.coverage import page as shown
+    from reports.run.interleavings import PAGE
+
+    if not where and not store.is_dir():
+        raise BadArgument(f"there is no store {os.path.abspath(store)}; name folders of runs, or give --store")
+    folders = [run_in(store, path) for path in where] if where else [store]
+    stopping.current().way_on = lambda: "nothing is lost"
+    unread: list[str] = []
+    found = _of_nights(folders, unread)
+    for run in _runs(folders):
+        if all((night, name_of(run.path)) not in found for night in run.path.parents):
+            one = _of(run, unread)
+            found |= {} if one is None else {(run.path, ""): one}
+    if not found and not unread:
+        raise BadArgument(f"{', '.join(map(str, folders))}: no run in there")
+    for line in unread:
+        typer.echo(f"icequake: not read: {line}", err=True)
+    if not found:
+        raise BadArgument(f"{', '.join(map(str, folders))}: none of the runs in there can be read")
+    every = union(found.values())
+    if output is not None:
+        output.write_text(json.dumps(shown.as_json(every, unread), indent=1) + "\n", encoding="utf-8")
+    title = ", ".join(str(f) for f in folders)
+    place = page or (folders[0] if len(folders) == 1 else store) / PAGE
+    for line in shown.lines(every):
+        typer.echo(line)
+    typer.echo(f"page: {shown.write(every, place, title, unread)}")
+    return 0
+
+
+def _of_nights(folders: list[Path], unread: list[str]) -> dict[tuple[Path, str], Coverage]:
+    """The runs that nights recorded, which need not have a folder any more: night and name of the run → its coverage."""
+    from checkers.coverage import ledger
+    from checkers.coverage.coverage import CoverageError
+
+    found: dict[tuple[Path, str], Coverage] = {}
+    for folder in folders:
+        for path in sorted(folder.resolve().rglob(ledger.FILE)) if folder.is_dir() else ():
+            try:
+                found |= {(path.parent, name): one for name, one in ledger.read(path).items()}
+            except (CoverageError, OSError) as e:
+                unread.append(str(e))
+    return found
+
+
+def _runs(folders: list[Path]) -> list[RunFolder]:
+    """The runs that the folders mean, each once, by path."""
+    from checkers.evidence import runfolder
+
+    found: dict[Path, RunFolder] = {}
+    for folder in folders:
+        if not folder.exists():
+            raise BadArgument(f"{folder}: no such folder; `icequake list runs --store DIR` shows the runs of a store")
+        if not folder.is_dir():
+            raise BadArgument(f"{folder}: not a folder; give the folder of a run, or one with runs in it")
+        for run in runfolder.below(folder.resolve()):
+            found[run.path] = run
+    return [found[path] for path in sorted(found)]
+
+
+def _of(run: RunFolder, unread: list[str]) -> Coverage | None:
+    """The coverage of a run; None, and a sentence more, if it cannot be read."""
+    from checkers.coverage.coverage import of_folder
+    from checkers.evidence.history import HistoryError
+    from checkers.evidence.runfolder import StoreError
+    from checkers.evidence.tablelog import TableLogError
+
+    try:
+        return of_folder(run.path)
+    except (StoreError, HistoryError, TableLogError) as e:
+        unread.append(str(e) if str(run.path) in str(e) else f"{run.path}: {e}")
+        return None

@@ -1,0 +1,1 @@
+"""What does a person see of the interleavings that runs exercised?"""

@@ -1,0 +1,1 @@
+"""What does a browser of the store see besides the pages that lie in it?"""

@@ -1,0 +1,147 @@
+"""What each address answers. A pure function of the request and the store; it writes nothing and runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import parse_qs, quote, unquote
+
+from reports.serve import files, pages
+from reports.serve.files import Opened, Outside
+from reports.serve.index import Entry, Filter, Index
+
+_HTML = "text/html; charset=utf-8"
+_OWN = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+_STORED = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Of a page that lies in the store: its own policy names its script by a hash, and both apply."""
+_DATA = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
+SECURITY = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+"""Headers of every answer."""
+MOST_QUERY = 4_000
+"""Characters of a query."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is sent: ``body`` is bytes, or an open file, which the sender closes."""
+
+    code: int
+    body: bytes | Opened
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body."""
+        return self.body.size if isinstance(self.body, Opened) else len(self.body)
+
+
+class Refused(ValueError):
+    """A request that is answered by an error's page."""
+
+    def __init__(self, code: HTTPStatus, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def answer(index: Index, target: str) -> Answer:
+    """The answer to GET of a request's target, such as ``/?q=mixed``."""
+    path, _, query = target.partition("#")[0].partition("?")
+    try:
+        return _found(index, path, query)
+    except Refused as e:
+        return error(e.code, str(e))
+    except Outside:
+        return error(HTTPStatus.NOT_FOUND, "There is no such file in the store.")
+    except PermissionError:
+        return error(HTTPStatus.FORBIDDEN, "The file cannot be read.")
+
+
+def error(code: HTTPStatus, text: str) -> Answer:
+    """The page of an error."""
+    return _own(pages.error(code, code.phrase, text), code)
+
+
+def _own(text: str, code: int = 200) -> Answer:
+    return Answer(code, text.encode(errors="replace"), _headers(_HTML, _OWN))
+
+
+def _headers(content_type: str, policy: str) -> dict[str, str]:
+    return {"Content-Type": content_type, "Content-Security-Policy": policy, **SECURITY}
+
+
+def _found(index: Index, path: str, query: str) -> Answer:
+    if path == "/":
+        return _runs(index, query)
+    if path == "/compare":
+        return _own(pages.side_by_side(*_pair(index, query)))
+    if path == "/store" or path.startswith("/store/"):
+        return _stored(index, path.removeprefix("/store"), query)
+    raise Refused(HTTPStatus.NOT_FOUND, "There is no such page.")
+
+
+def _asked(query: str) -> dict[str, list[str]]:
+    if len(query) > MOST_QUERY:
+        raise Refused(HTTPStatus.BAD_REQUEST, "The query is too long.")
+    try:
+        return parse_qs(query, errors="strict", max_num_fields=32)
+    except ValueError:
+        raise Refused(HTTPStatus.BAD_REQUEST, "The query cannot be read.") from None
+
+
+def _runs(index: Index, query: str) -> Answer:
+    asked = _asked(query)
+
+    def one(name: str) -> str:
+        return asked.get(name, [""])[-1].strip()
+
+    page = one("page") or "1"
+    if not page.isdecimal() or not page.isascii() or len(page) > 9:
+        raise Refused(HTTPStatus.BAD_REQUEST, "page must be a whole number from 1.")
+    chosen = Filter(one("workload"), one("catalog"), one("verdict"), one("q"))
+    return _own(pages.runs(index.entries(), chosen, int(page), index.store.name))
+
+
+def _pair(index: Index, query: str) -> tuple[Entry, Entry]:
+    chosen = _asked(query).get("run", [])
+    if len(chosen) != 2:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"Choose two runs to see them side by side, not {len(chosen)}.")
+    known = {e.path: e for e in index.entries()}
+    for path in chosen:
+        if path not in known:
+            raise Refused(HTTPStatus.NOT_FOUND, "One of the two is no run of the store.")
+    return known[chosen[0]], known[chosen[1]]
+
+
+def _stored(index: Index, address: str, query: str) -> Answer:
+    found = files.within(index.store, address)
+    if not found.is_dir():
+        return _file(found)
+    if not address.endswith("/"):
+        return _moved(f"/store{quote(unquote(address))}/")
+    path = found.relative_to(index.store).as_posix().removeprefix(".")
+    run = index.one(path)
+    if run is not None and run.has_page and query != "files":
+        return _file(found / "report.html")
+    return _own(pages.folder(path, files.listing(index.store, found), run))
+
+
+def _moved(where: str) -> Answer:
+    return Answer(HTTPStatus.MOVED_PERMANENTLY, b"", {"Location": where, **_headers(_HTML, _OWN)})
+
+
+def _file(path: Path) -> Answer:
+    shown = files.opened(path)
+    policy = _STORED if shown.content_type == _HTML else _DATA
+    return Answer(200, shown, _headers(shown.content_type, policy))
