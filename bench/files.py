@@ -7,10 +7,10 @@ table logs and the log of the proxies, as a run leaves them; the logs name the l
 Only a few tables are simulated; the others are copies with names, operations, snapshots and times of their own. The history in Jepsen's EDN has
 transactions of four micro-operations on ten lists at a time.
 
-Stages of a run: *read* (files to evidence), *columns* (evidence to columns), *judge* (columns to verdicts), *exact* (every exact checker), *whole*
-(files to ``results.json``, as ``icequake check``, without the page). Of a history: *read*, *judge*, and *whole*. Seconds are those of the processor, of
-all threads; an import of the modules is not in them. The growth exponent is the slope from size to size: 1 is linear. ``--before`` measures
-another checkout in alternation; the ratio is this one's part of it.
+Stages of a run: *read* (files to evidence), *columns* (evidence to columns), *judge* (columns to verdicts), *exact* (every exact
+checker), *whole* (files to ``results.json``, as ``icequake check``, without the page). Of a history: *read*, *judge*, and *whole*. Seconds are
+those of the processor, of all threads; an import of the modules is not in them. The growth exponent is the slope from size to size: 1
+is linear. ``--before`` measures another checkout in alternation; the ratio is this one's part of it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ class _Template:
         events = []
         for e in made.history.events:
             said = {k: v for k, v in e.to_json().items() if k not in ("index", "time", "process")}
-            events.append((e.time, int(e.process), _marked(json.dumps(said, separators=(",", ":")).encode())[1:] + b"\n"))
+            events.append(
+                (e.time, int(e.process), _marked(json.dumps(said, separators=(",", ":")).encode())[1:] + b"\n")
+            )
         log = _trimmed(made.logs[NAME])
         requests = []
         of_snapshot = {c.snapshot_id: c for c in log.commits}
@@ -177,7 +179,9 @@ def make_run(folder: Path, operations: int) -> Path:
     for k in range(tables):
         text = _own(templates[k % len(templates)].log, k)
         late = re.sub(
-            rb'"type":"capture","time":(\d+)', lambda m, k=k: b'"type":"capture","time":%d' % (int(m[1]) + k * step), text
+            rb'"type":"capture","time":(\d+)',
+            lambda m, k=k: b'"type":"capture","time":%d' % (int(m[1]) + k * step),
+            text,
         )
         (run.tablelog / f"t{k:04d}.jsonl").write_bytes(late)
     run.write_state({"state": "complete", "operations": ended})
@@ -245,14 +249,13 @@ def stage(name: str, where: str) -> dict[str, Any]:
     import hashlib
     import os
     import resource
-    import time
     from pathlib import Path
 
     from checkers.clients import jepsen, models
     from checkers.columns.engine import judge_frame
     from checkers.columns.frames import Unordinary, frame_of
     from checkers.judge.check import ALL, check
-    from checkers.judge.runfolder import NO_PROMISES, load_evidence, load_promises, load_ran, write_results
+    from checkers.judge.runfolder import load_evidence, load_promises, load_ran, write_results
     from checkers.timeline.timeline import timelines
 
     path = Path(where)
