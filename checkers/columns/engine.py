@@ -19,9 +19,11 @@ from checkers.columns.screen import DEFINITE, Screen, screen
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
 from checkers.isolation import Isolation
+from checkers.linearizable.checker import EXPLAINED
 from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
 from checkers.timeline import two_tables
+from checkers.timeline.promise import known
 from checkers.timeline.timeline import Timeline, resolutions, timelines
 from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
 
@@ -83,13 +85,19 @@ class Judged:
 
 
 def check_columns(evidence: Evidence) -> list[Verdict]:
-    """The verdicts of :data:`CHECKERS`, in their order.
+    """The verdicts of :data:`CHECKERS`, in their order. What is proven of a table is noted for the checker ``linearizable``, too.
 
     ``stats`` are those of the exact checker, with what :class:`ColumnsStats` adds: of a table that the screen decided, its
     :class:`ColumnsTable`.
     """
     found, notes = timelines(evidence)
-    verdicts = merge([_judge(t.name, evidence, t) for t in found], notes)
+    judged = [_judge(t.name, evidence, t) for t in found]
+    evidence.known[EXPLAINED] = frozenset(
+        t.name
+        for t, j in zip(found, judged, strict=True)
+        if j.screen is not None and j.screen.proven and all(map(known, t.ops))
+    )
+    verdicts = merge(judged, notes)
     return [_resolved(v, found, evidence) if RESOLUTIONS in v.stats else v for v in verdicts]
 
 

@@ -6,12 +6,18 @@ A reader puts the file and the line before it: ``tablelog/orders.jsonl:3: a comm
 from __future__ import annotations
 
 import json
+import re
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import orjson
+
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_BELOW = re.compile(rb"[:,\[\s]-[0-9]{19}")
+_LONG, _LONG_BELOW = b"0" * 20, b"-" + b"0" * 19
 MOST = 40
 """Characters of a wrong value that are shown."""
 
@@ -26,6 +32,16 @@ def decoded(line: bytes) -> dict[str, Any]:
     Raises:
         RecordError: it is torn, not UTF-8, not JSON, or another value.
     """
+    digits = line.translate(_DIGITS)
+    long = _LONG in digits or (_LONG_BELOW in digits and _BELOW.search(line) is not None)
+    if not long:  # a faster parser, which rounds numbers beyond 64 bits
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            pass
+        else:
+            if type(value) is dict:
+                return value
     try:
         text = line.decode("utf-8-sig")
         value = json.loads(text)

@@ -62,6 +62,8 @@ class Metadata(Checker):
         """
         operations = evidence.history.operations()
         events = {o.op: o.indices for o in operations}
+        everything, by_table = {o.op: o for o in operations}, two_tables.by_table(operations)
+        shared = any(len(two_tables.tables_of(o)) > 1 for o in operations)
         anomalies: list[Anomaly] = []
         notes: list[str] = []
         stats: MetadataStats = {"tables": {}}
@@ -72,7 +74,8 @@ class Metadata(Checker):
                 undecided = True
                 notes.append(f"{name}: there is no table log to check")
                 continue
-            chain = Chain(log, two_tables.seen_by(operations, name))
+            own = by_table.get(name, [])
+            chain = Chain(log, own, everything | {o.op: o for o in own} if shared else everything)
             looks = [
                 check_versions(chain, torn=bool(evidence.history.problems) or not evidence.complete),
                 check_files(chain, complete=log.complete),
