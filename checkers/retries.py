@@ -37,11 +37,12 @@ refreshes, validates, and writes the metadata again. Proxies before a REST catal
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, TypedDict
 
 from checkers.evidence.evidence import Evidence
@@ -501,11 +502,13 @@ class _Table:
         made = (self.timeline.everything.get(c.op or "") for c in self.timeline.main)
         return [-1 if o is None else o.invoked.index for o in made]
 
+    @cached_property
+    def _invoked_by(self) -> list[int]:
+        """Position - 1 → the last of the events up to there that invoked a commit."""
+        return [*accumulate(self._invoked, max)]
+
     def _reached(self, event: int) -> int:
-        for k, index in enumerate(self._invoked):
-            if index > event:
-                return k
-        return len(self._invoked)
+        return bisect_right(self._invoked_by, event)
 
     def concurrent(self, o: Operation) -> list[Commit]:
         """Commits that may have become current between the operation's scan and its end."""

@@ -43,6 +43,7 @@ U64 = npt.NDArray[np.uint64]
 
 NEVER = np.iinfo(np.int64).max
 """Event index of an event that never came."""
+_LEAST = np.iinfo(np.int64).min
 OUTCOMES = ("ok", "fail", "info")
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -177,9 +178,9 @@ class _Rows:
 
     def add(self, row: Sequence[Any]) -> None:
         id, val, cnt, log, part = row
-        numbers = (id, cnt, part)
-        if not all(type(n) is int and -(1 << 63) <= n < 1 << 63 for n in numbers) or cnt < 0:
-            raise Unordinary(f"a row with {numbers} for id, cnt and part")
+        whole = type(id) is int and type(cnt) is int and type(part) is int
+        if not (whole and _LEAST <= id <= NEVER and 0 <= cnt <= NEVER and _LEAST <= part <= NEVER):
+            raise Unordinary(f"a row with {(id, cnt, part)} for id, cnt and part")
         if not (isinstance(val, str) and isinstance(log, str)) or log.count(",") > 900:
             raise Unordinary("a row whose val or log is no text, or a long one")
         self.id.append(id)

@@ -90,7 +90,7 @@ class Linearizable(Checker):
         notes: list[str] = []
         undecided = False
         stats: LinearizableStats = {"tables": {}}
-        by_table = two_tables.by_table(evidence.history.operations())
+        by_table = two_tables.tables_in(evidence)
         for name in sorted({*evidence.tables, *by_table}):
             spec = evidence.tables.get(name)
             if spec is None:
@@ -113,7 +113,7 @@ class Linearizable(Checker):
 class _Table:
     """One table."""
 
-    def __init__(self, spec: TableSpec, operations: list[Operation], limits: Limits, checker: str) -> None:
+    def __init__(self, spec: TableSpec, operations: Sequence[Operation], limits: Limits, checker: str) -> None:
         self.spec = spec
         self.operations = {o.op: o for o in operations}
         self.seen = SeenRows.of(spec, operations)

@@ -327,11 +327,13 @@ class Contents(Judging):
     def _ids_of_nothing(self, step: Step) -> None:
         m, before = step.after, step.before
         for x in LISTS:
-            ids = _ids(m.raw, x)
             said = m.raw.get(x.default)
             same = (
                 before is not None and before.raw.get(x.default) == said and before.raw.get(x.key) is m.raw.get(x.key)
             )
+            if same and x is not SCHEMAS:
+                continue
+            ids = _ids(m.raw, x)
             if ids and said is not None and said not in ids and not same:
                 self._dangling(step, f"{x.default} is {said}", x, ids, self.by.accused(step))
             if x is SCHEMAS and ids and before is not None:

@@ -527,7 +527,7 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
 
 def _timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
     everything = {o.op: o for o in evidence.history.operations()}
-    by_table = two_tables.by_table(everything.values())
+    by_table = two_tables.tables_in(evidence)
     shared = any(len(two_tables.tables_of(o)) > 1 for o in everything.values())
     found: list[Timeline] = []
     notes: list[str] = []
