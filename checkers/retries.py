@@ -37,11 +37,12 @@ refreshes, validates, and writes the metadata again. Proxies before a REST catal
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, TypedDict
 
 from checkers.evidence.evidence import Evidence
@@ -204,7 +205,8 @@ class Retries(Checker):
             for o in evidence.history.operations()
             if o.completed is not None and o.invoked.extra.get("phase") not in AROUND
         ]
-        tables = [_Table(t, operations) for t in found]
+        workload = _Workload(operations)
+        tables = [_Table(t, workload) for t in found]
         stats: RetriesStats = {
             "metrics": _rounded(measure(evidence)),
             "attempts": self._attempts(tables, evidence),
@@ -279,7 +281,7 @@ class Retries(Checker):
     def _retry_work(tables: Sequence[_Table], evidence: Evidence) -> RetryWork:
         took: list[float] = []
         for t in tables:
-            spark = {o.op for o in t.operations if o.engine == SPARK}
+            spark = t.workload.of_spark
             asked: dict[tuple[str, tuple[int, ...]], list[Carried]] = {}
             for request in evidence.carried.get(t.timeline.name, ()):
                 if request.op in spark:  # a retry keeps the snapshot's id (SnapshotProducer.snapshotId)
@@ -393,29 +395,51 @@ def _writer(o: Operation, writers: object) -> str:
 
 
 @dataclass(frozen=True)
-class _Table:
-    """One table's conflicts."""
+class _Workload:
+    """The operations of the workload's phases, on all tables."""
 
-    timeline: Timeline
     operations: Sequence[Operation]
 
     @cached_property
     def ids(self) -> frozenset[str]:
-        """Operations of the workload's phases."""
+        """All of them."""
         return frozenset(o.op for o in self.operations)
+
+    @cached_property
+    def of_spark(self) -> frozenset[str]:
+        """Those that Spark executed."""
+        return frozenset(o.op for o in self.operations if o.engine == SPARK)
+
+    @cached_property
+    def of_table(self) -> dict[str | None, set[str]]:
+        """Table → its operations; one on two tables counts for its first table."""
+        out: dict[str | None, set[str]] = {}
+        for o in self.operations:
+            out.setdefault(o.table, set()).add(o.op)
+        return out
+
+
+@dataclass(frozen=True)
+class _Table:
+    """One table's conflicts."""
+
+    timeline: Timeline
+    workload: _Workload
 
     @cached_property
     def commits(self) -> tuple[tuple[Operation, Commit], ...]:
         """Commits on main with their operations."""
         t = self.timeline
         return tuple(
-            (t.everything[c.op], c) for c in t.main if c.op is not None and c.op in self.ids and c.op in t.everything
+            (t.everything[c.op], c)
+            for c in t.main
+            if c.op is not None and c.op in self.workload.ids and c.op in t.everything
         )
 
     @cached_property
     def aborted(self) -> tuple[Operation, ...]:
         """Operations that a concurrent commit aborted; one on two tables counts for its first table."""
-        own = {o.op for o in self.operations if o.table == self.timeline.name}
+        own = self.workload.of_table.get(self.timeline.name, set())
         return tuple(o for o in self.timeline.ops if o.op in own and conflict_of(o) is not None)
 
     @cached_property
@@ -478,11 +502,13 @@ class _Table:
         made = (self.timeline.everything.get(c.op or "") for c in self.timeline.main)
         return [-1 if o is None else o.invoked.index for o in made]
 
+    @cached_property
+    def _invoked_by(self) -> list[int]:
+        """Position - 1 → the last of the events up to there that invoked a commit."""
+        return [*accumulate(self._invoked, max)]
+
     def _reached(self, event: int) -> int:
-        for k, index in enumerate(self._invoked):
-            if index > event:
-                return k
-        return len(self._invoked)
+        return bisect_right(self._invoked_by, event)
 
     def concurrent(self, o: Operation) -> list[Commit]:
         """Commits that may have become current between the operation's scan and its end."""

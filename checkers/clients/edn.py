@@ -138,10 +138,15 @@ class _Open:
     items: list[tuple[int, Value]] = field(default_factory=list)
 
 
-class _Reader:
-    """Reads one text; call ``forms`` only once."""
+class Reader:
+    """Reads one text, form by form.
 
-    def __init__(self, text: str, file: str) -> None:
+    Attributes:
+        end: the offset behind the last form that :meth:`forms` yielded.
+    """
+
+    def __init__(self, text: str, file: str = "<edn>") -> None:
+        self.end = 0
         self._text = text
         self._file = file
         self._lines: list[int] | None = None
@@ -155,12 +160,16 @@ class _Reader:
         line = bisect_right(self._lines, at)
         return EdnError(f"{self._file}:{line}:{at - self._lines[line - 1] + 1}: {message}")
 
-    def forms(self) -> Iterator[tuple[int, Value]]:
-        """Every top-level form, with its offset."""
+    def forms(self, at: int = 0) -> Iterator[tuple[int, Value]]:
+        """Every top-level form from an offset on, with its own.
+
+        Raises:
+            EdnError: raised when the reader reaches the defect.
+        """
         text, end = self._text, len(self._text)
-        at = 0
+        self._stack = []
         while True:
-            at = self._space(at)
+            at = self.space(at)
             if at >= end:
                 break
             c = text[at]
@@ -189,12 +198,14 @@ class _Reader:
             if self._stack and (top := self._stack[-1]).kind in _CLOSERS:
                 top.items.append((start, value))
             else:
+                self.end = at
                 yield from self._done(start, value)
         if self._stack:
             unfinished = self._stack[-1]
             raise self.fail(unfinished.at, f"{_begun(unfinished)} is never finished: the text ends first")
 
-    def _space(self, at: int) -> int:
+    def space(self, at: int) -> int:
+        """The offset behind space and comments."""
         match = _SPACE.match(self._text, at)
         return match.end() if match is not None else at
 
@@ -388,7 +399,7 @@ def read_all(text: str, file: str = "<edn>") -> Iterator[tuple[int, Value]]:
     Raises:
         EdnError: raised when the reader reaches the defect.
     """
-    return _Reader(text, file).forms()
+    return Reader(text, file).forms()
 
 
 def read(text: str, file: str = "<edn>") -> Value:
@@ -397,7 +408,7 @@ def read(text: str, file: str = "<edn>") -> Value:
     Raises:
         EdnError: it is not EDN, or has no form, or more than one.
     """
-    reader = _Reader(text, file)
+    reader = Reader(text, file)
     forms = list(reader.forms())
     if len(forms) != 1:
         at = forms[1][0] if forms else len(text)
@@ -407,7 +418,7 @@ def read(text: str, file: str = "<edn>") -> Value:
 
 def error_at(text: str, file: str, at: int, message: str) -> EdnError:
     """An error about a form's content, at the form's offset."""
-    return _Reader(text, file).fail(at, message)
+    return Reader(text, file).fail(at, message)
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -54,9 +54,11 @@ from typing import Any, get_args
 
 from checkers.clients import edn
 from checkers.clients.edn import EdnError, Keyword
+from checkers.clients.scan import Scanner
 from checkers.evidence import history
 from checkers.evidence.history import FORMAT, NEMESIS, ErrorChain, Event, EventType, History, HistoryError
 from checkers.evidence.record import RecordError, decoded, shown
+from checkers.evidence.uncollected import uncollected
 
 HEADER = "; icequake "
 """The start of the comment with the header."""
@@ -223,8 +225,11 @@ class _Builder:
         return mine
 
 
-def from_edn(text: str, file: str = "<edn>") -> History:
+def from_edn(text: str, file: str = "<edn>", *, scan: bool = True) -> History:
     """A Jepsen history, as one vector of maps or one map after the other.
+
+    Args:
+        scan: let :mod:`checkers.clients.scan` read what it can. The result is the same without.
 
     Raises:
         HistoryError: it is not EDN, or not a history.
@@ -246,14 +251,17 @@ def from_edn(text: str, file: str = "<edn>") -> History:
 
     builder = _Builder(where, own)
     try:
-        forms: Iterable[tuple[int, edn.Value]] = _events(text, file)
-        if not own and "invoke" not in text:
-            forms = list(forms)
-            if _only_completions(form for _, form in forms):
-                builder.alone = len(forms)
-                header = {**header, CONCURRENT: True}
-        for at, form in forms:
-            _event(builder, at, form)
+        if scan and (own or "invoke" in text):
+            _scan(builder, text, file)
+        else:
+            forms: Iterable[tuple[int, edn.Value]] = _events(edn.read_all(text, file))
+            if not own and "invoke" not in text:
+                forms = list(forms)
+                if _only_completions(form for _, form in forms):
+                    builder.alone = len(forms)
+                    header = {**header, CONCURRENT: True}
+            for at, form in forms:
+                _event(builder, at, form)
     except EdnError as e:
         raise HistoryError(str(e)) from None
     return History(header, tuple(builder.all_events()))
@@ -271,9 +279,25 @@ def _only_completions(forms: Iterable[edn.Value]) -> bool:
     return "ok" in types and "invoke" not in types
 
 
-def _events(text: str, file: str) -> Iterator[tuple[int, edn.Value]]:
-    """The events of a text, in a vector or not."""
-    for at, form in edn.read_all(text, file):
+def _scan(builder: _Builder, text: str, file: str) -> None:
+    """Add the events of a text: the scanner's as long as it knows them, and one form at a time of the reader's."""
+    reader, scanner = edn.Reader(text, file), Scanner(text)
+    at = 0
+    while True:
+        for e in scanner.events(at):
+            at = e.end
+            builder.add(e.at, type=e.type, process=e.process, f=e.f, value=e.value, time=e.time, index=e.number)
+        form = next(reader.forms(at), None)
+        if form is None:
+            return
+        for where, event in _events((form,)):
+            _event(builder, where, event)
+        at = reader.space(reader.end)
+
+
+def _events(forms: Iterable[tuple[int, edn.Value]]) -> Iterator[tuple[int, edn.Value]]:
+    """The events of a text's forms, in a vector or not."""
+    for at, form in forms:
         if isinstance(form, tuple | edn.List):
             for item in form if isinstance(form, tuple) else form.items:
                 bare = item.value if isinstance(item, edn.Tagged) else item
@@ -417,6 +441,11 @@ def load(path: Path) -> History:
     Raises:
         HistoryError: it cannot be read, or has none of these formats.
     """
+    with uncollected():
+        return _load(path)
+
+
+def _load(path: Path) -> History:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as e:

@@ -26,6 +26,7 @@ from checkers import linearizable
 from checkers.clients.jepsen import CONCURRENT
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import History, HistoryError, Operation
+from checkers.evidence.uncollected import uncollected
 from checkers.isolation.blackbox import WORKLOADS, check_transactions
 from checkers.isolation.levels import LEVELS, contained
 from checkers.isolation.transactions import Finding, Op, Transaction
@@ -47,6 +48,7 @@ WITHOUT_INVOCATIONS = "no operation has an invocation, so each was taken as conc
 MOST = 10
 """How many anomalies of one name are explained; all are counted."""
 
+_ONLY_INT = frozenset({int})
 _FUNCTIONS = {"r": "r", "read": "r", "w": "w", "write": "w", "append": "append"}
 
 
@@ -115,6 +117,11 @@ def judge(h: History, model: str | None = None, level: str | None = None) -> Ver
         ModelError: no such model or level, or it does not fit the history.
         HistoryError: an operation does not belong to the model; the message names its event.
     """
+    with uncollected():
+        return _judge(h, model, level)
+
+
+def _judge(h: History, model: str | None, level: str | None) -> Verdict:
     if model is not None and model not in models():
         raise ModelError(
             f"the model {model!r} is not known{suggest(model, models())}; there are: {', '.join(models())}"
@@ -200,16 +207,27 @@ def transactions(operations: Iterable[Operation], workload: str) -> list[Transac
         HistoryError: an operation that is not a transaction of this workload.
     """
     out = []
+    lists = workload == "list-append"
     for o in operations:
         ok = o.type == "ok"
         event = o.completed if ok and o.completed is not None else o.invoked
         value = o.result if ok else o.value
         if not isinstance(value, list):
             raise HistoryError(f"event {event.index}: expected a transaction such as [[r 1 [2]]], found {_cut(value)}")
-        steps = tuple(_step(m, event.index, workload, ok) for m in value)
+        steps = tuple((lists and _plain_step(m)) or _step(m, event.index, workload, ok) for m in value)
         end = o.completed.index if ok and o.completed is not None else None
         out.append(Transaction(o.op, o.process, o.invoked.index, end, o.type, steps))
     return out
+
+
+def _plain_step(m: Any) -> Op | None:
+    """What :func:`_step` says of a micro-operation on whole numbers, the usual one; None for any other."""
+    if type(m) is not list or len(m) != 3:
+        return None
+    f, key, value = m
+    if type(key) is not int or (f != "append" if type(value) is int else f != "r" or type(value) is not list):
+        return None
+    return (f, key, value) if type(value) is int or set(map(type, value)) <= _ONLY_INT else None
 
 
 def _step(m: Any, event: int, workload: str, ok: bool) -> Op:

@@ -14,14 +14,16 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 
-from checkers.columns.frames import Frame, Unordinary, frame_of
+from checkers.columns.frames import Frame, Unordinary, Unplaced, frame_of
 from checkers.columns.screen import DEFINITE, Screen, screen
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
 from checkers.isolation import Isolation
+from checkers.linearizable.checker import EXPLAINED
 from checkers.reads.judge import Reads
 from checkers.replay.walk import Replay
 from checkers.timeline import two_tables
+from checkers.timeline.promise import known
 from checkers.timeline.timeline import Timeline, resolutions, timelines
 from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
 
@@ -83,13 +85,19 @@ class Judged:
 
 
 def check_columns(evidence: Evidence) -> list[Verdict]:
-    """The verdicts of :data:`CHECKERS`, in their order.
+    """The verdicts of :data:`CHECKERS`, in their order. What is proven of a table is noted for the checker ``linearizable``, too.
 
     ``stats`` are those of the exact checker, with what :class:`ColumnsStats` adds: of a table that the screen decided, its
     :class:`ColumnsTable`.
     """
     found, notes = timelines(evidence)
-    verdicts = merge([_judge(t.name, evidence, t) for t in found], notes)
+    judged = [_judge(t.name, evidence, t) for t in found]
+    evidence.known[EXPLAINED] = frozenset(
+        t.name
+        for t, j in zip(found, judged, strict=True)
+        if j.screen is not None and j.screen.proven and all(map(known, t.ops))
+    )
+    verdicts = merge(judged, notes)
     return [_resolved(v, found, evidence) if RESOLUTIONS in v.stats else v for v in verdicts]
 
 
@@ -100,11 +108,27 @@ def _resolved(v: Verdict, found: Sequence[Timeline], evidence: Evidence) -> Verd
     return replace(v, stats={**v.stats, RESOLUTIONS: whole})
 
 
-def _judge(name: str, evidence: Evidence, t: Any) -> Judged:
+def _judge(name: str, evidence: Evidence, t: Timeline) -> Judged:
     try:
         return judge_frame(frame_of(t), evidence)
+    except Unplaced as e:
+        return _without_travels(t, evidence, str(e))
     except Unordinary as e:
         return _exact(name, evidence, str(e))
+
+
+def _without_travels(t: Timeline, evidence: Evidence, why: str) -> Judged:
+    """Judge a table with time travels that columns cannot represent: only the checker ``reads`` judges these."""
+    try:
+        f = frame_of(t, travels=False)
+    except Unordinary as e:
+        return _exact(t.name, evidence, str(e))
+    found = screen(f)
+    if not found.proven:
+        return replace(_exact(t.name, evidence, f"{why}, {_words(found)}"), screen=found)
+    verdicts = _proven(f, found)
+    verdicts[Reads.name] = _exact(t.name, evidence, why, (Reads(),)).verdicts[Reads.name]
+    return Judged(t.name, verdicts, "columns", why, found)
 
 
 def judge_frame(f: Frame, evidence: Evidence | None = None) -> Judged:
@@ -117,22 +141,31 @@ def judge_frame(f: Frame, evidence: Evidence | None = None) -> Judged:
     s = screen(f)
     name = f.spec.name
     if s.proven:
-        seen: ColumnsTable = {
-            "engine": "columns",
-            "operations": f.operations,
-            "commits": s.commits,
-            "rows": s.rows,
-            "reads": s.reads,
-        }
-        stats: ColumnsStats = {"tables": {name: seen}}
-        return Judged(name, {c: Verdict(c, True, stats=stats) for c in CHECKERS}, "columns", screen=s)
-    why = ", ".join(f"{reason} ×{len(ops)}" for reason, ops in sorted(s.suspects.items()))
+        return Judged(name, _proven(f, s), "columns", screen=s)
+    why = _words(s)
     if evidence is not None and f.operations <= EXACT:
         return replace(_exact(name, evidence, why), screen=s)
     return Judged(name, _certain(f, s, why), "columns", why, s)
 
 
-def _exact(name: str, evidence: Evidence, why: str) -> Judged:
+def _proven(f: Frame, s: Screen) -> dict[str, Verdict]:
+    """The verdicts on a table that the screen decided."""
+    seen: ColumnsTable = {
+        "engine": "columns",
+        "operations": f.operations,
+        "commits": s.commits,
+        "rows": s.rows,
+        "reads": s.reads,
+    }
+    stats: ColumnsStats = {"tables": {f.spec.name: seen}}
+    return {c: Verdict(c, True, stats=stats) for c in CHECKERS}
+
+
+def _words(s: Screen) -> str:
+    return ", ".join(f"{reason} ×{len(ops)}" for reason, ops in sorted(s.suspects.items()))
+
+
+def _exact(name: str, evidence: Evidence, why: str, checkers: Sequence[Checker] = _EXACT) -> Judged:
     evidence = two_tables.alone(evidence, name)
     logs = {n: log for n, log in evidence.logs.items() if n == name}
     events = tuple(e for e in evidence.history.events if e.table in (None, name))
@@ -143,7 +176,7 @@ def _exact(name: str, evidence: Evidence, why: str) -> Judged:
     alone = replace(
         evidence, history=replace(evidence.history, events=events), logs=logs, tables={name: evidence.tables[name]}
     )
-    return Judged(name, {c.name: _one_table(c.check(alone), name) for c in _EXACT}, "exact", why)
+    return Judged(name, {c.name: _one_table(c.check(alone), name) for c in checkers}, "exact", why)
 
 
 def _one_table(v: Verdict, name: str) -> Verdict:

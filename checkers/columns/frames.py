@@ -43,6 +43,7 @@ U64 = npt.NDArray[np.uint64]
 
 NEVER = np.iinfo(np.int64).max
 """Event index of an event that never came."""
+_LEAST = np.iinfo(np.int64).min
 OUTCOMES = ("ok", "fail", "info")
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -56,6 +57,10 @@ IDS, COPY, WHERE, PART, PARTS, WHOLE = range(6)
 
 class Unordinary(Exception):
     """A table that columns cannot represent; the message says why."""
+
+
+class Unplaced(Unordinary):
+    """A time travel that columns cannot represent: a frame without time travels may be possible."""
 
 
 @dataclass(frozen=True)
@@ -173,9 +178,9 @@ class _Rows:
 
     def add(self, row: Sequence[Any]) -> None:
         id, val, cnt, log, part = row
-        numbers = (id, cnt, part)
-        if not all(type(n) is int and -(1 << 63) <= n < 1 << 63 for n in numbers) or cnt < 0:
-            raise Unordinary(f"a row with {numbers} for id, cnt and part")
+        whole = type(id) is int and type(cnt) is int and type(part) is int
+        if not (whole and _LEAST <= id <= NEVER and 0 <= cnt <= NEVER and _LEAST <= part <= NEVER):
+            raise Unordinary(f"a row with {(id, cnt, part)} for id, cnt and part")
         if not (isinstance(val, str) and isinstance(log, str)) or log.count(",") > 900:
             raise Unordinary("a row whose val or log is no text, or a long one")
         self.id.append(id)
@@ -196,26 +201,30 @@ def _u64(values: Sequence[int]) -> U64:
     return np.array(values, np.uint64)
 
 
-def frame_of(t: Timeline) -> Frame:
+def frame_of(t: Timeline, *, travels: bool = True) -> Frame:
     """A table's columns.
+
+    Args:
+        travels: with the reads of older snapshots; without them, only the checker ``reads`` misses something.
 
     Raises:
         Unordinary: it is not ordinary, so the exact checkers must judge it.
     """
     _demand_ordinary(t)
+    ops = t.ops if travels else tuple(o for o in t.ops if not _travels(o))
+    placed = _placed(t, ops)
     rows = _Rows()
-    number = {o.op: n for n, o in enumerate(t.ops)}
+    number = {o.op: n for n, o in enumerate(ops)}
     names = tuple(KINDS)
     code = {name: n for n, name in enumerate(names)}
-    part, parity, at, since, until = ([-1] * len(t.ops) for _ in range(5))
-    past = Past(t)
+    part, parity, at, since, until = ([-1] * len(ops) for _ in range(5))
     form: list[int] = []
     seen: list[tuple[int, int, int]] = []
     read = _Rows()
     read.names, read.logs = rows.names, rows.logs
     arg_op: list[int] = []
     arg_id: list[int] = []
-    for n, o in enumerate(t.ops):
+    for n, o in enumerate(ops):
         about = _touched(o, t.spec)
         arg_op += [n] * len(about.named)
         arg_id += about.named
@@ -228,10 +237,7 @@ def frame_of(t: Timeline) -> Frame:
         if o.type == "ok" and kind.verb == "read":
             result = o.result
             if kind.travels:
-                if not isinstance(result, dict) or result.get("snapshot") not in t.position:
-                    raise Unordinary(f"{o.op} read a snapshot that main has not")
-                at[n] = t.position[result["snapshot"]]
-                since[n], until[n] = _answered(past, o, at[n], t)
+                at[n], since[n], until[n] = placed[o.op]
                 result = result.get("rows")
             if not isinstance(result, list):
                 raise Unordinary(f"{o.op} returned no rows")
@@ -251,7 +257,7 @@ def frame_of(t: Timeline) -> Frame:
                 rows.add(r)
                 position.append(k)
                 sign.append(way)
-    sums = np.zeros(len(t.ops), np.uint64)
+    sums = np.zeros(len(ops), np.uint64)
     if seen:
         running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(read.hashes(), dtype=np.uint64)])
         reader, first_row, last_row = np.array(seen, np.int64).T
@@ -259,12 +265,12 @@ def frame_of(t: Timeline) -> Frame:
     return Frame(
         spec=_weakest(t),
         kinds=names,
-        kind=_i64([code[o.f] for o in t.ops]),
-        outcome=_i64([OUTCOMES.index(o.type) for o in t.ops]),
-        process=_i64([o.process if isinstance(o.process, int) else -1 for o in t.ops]),
-        invoked=_i64([o.invoked.index for o in t.ops]),
-        completed=_i64([NEVER if o.completed is None else o.completed.index for o in t.ops]),
-        name=_u64([rows.name(o.op) for o in t.ops]),
+        kind=_i64([code[o.f] for o in ops]),
+        outcome=_i64([OUTCOMES.index(o.type) for o in ops]),
+        process=_i64([o.process if isinstance(o.process, int) else -1 for o in ops]),
+        invoked=_i64([o.invoked.index for o in ops]),
+        completed=_i64([NEVER if o.completed is None else o.completed.index for o in ops]),
+        name=_u64([rows.name(o.op) for o in ops]),
         seen=sums,
         at=_i64(at),
         since=_i64(since),
@@ -292,17 +298,41 @@ def _weakest(t: Timeline) -> TableSpec:
     return t.spec.model_copy(update={"isolation": "snapshot"})
 
 
+def _travels(o: Operation) -> bool:
+    kind = kind_of(o)
+    return kind is not None and kind.travels
+
+
+def _placed(t: Timeline, ops: Sequence[Operation]) -> dict[str, tuple[int, int, int]]:
+    """Time travel → the position that it asked for, and the first and the last at which the history answered so.
+
+    Raises:
+        Unplaced: there is one of which that is not known.
+    """
+    out: dict[str, tuple[int, int, int]] = {}
+    past = Past(t)
+    for o in ops:
+        if not _travels(o) or o.type != "ok":
+            continue
+        snapshot = o.result.get("snapshot") if isinstance(o.result, dict) else None
+        if not isinstance(snapshot, int) or snapshot not in t.position:
+            raise Unplaced(f"{o.op} read a snapshot that main has not")
+        at = t.position[snapshot]
+        out[o.op] = at, *_answered(past, o, at, t)
+    return out
+
+
 def _answered(past: Past, o: Operation, at: int, t: Timeline) -> tuple[int, int]:
     """The first and the last of the positions at which the history had the snapshot of position ``at`` where a time travel asked for it.
 
     Only positions at all of whose metadata versions it had it: an expiry may have shortened the history without moving main.
 
     Raises:
-        Unordinary: there is none.
+        Unplaced: there is none.
     """
     back = o.value.get("back") if isinstance(o.value, dict) else None
     if not isinstance(back, int) or back < 0:
-        raise Unordinary(f"{o.op} does not say how far back it went")
+        raise Unplaced(f"{o.op} does not say how far back it went")
     empty = t.versions[0].snapshot is None
     snapshot = t.main[at - 1].snapshot_id
     runs: list[list[int]] = [[]]
@@ -315,7 +345,7 @@ def _answered(past: Past, o: Operation, at: int, t: Timeline) -> tuple[int, int]
             runs.append([])
     best = max(runs, key=len)
     if not best:
-        raise Unordinary(f"at no position the history always had what {o.op} asked for")
+        raise Unplaced(f"at no position the history always had what {o.op} asked for")
     return best[0], best[-1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from checkers.evidence.history import History
 from checkers.evidence.makers import Labels
@@ -33,3 +34,5 @@ class Evidence:
     carried: Mapping[str, tuple[Carried, ...]] = field(default_factory=dict)
     proxied: bool = False
     labels: Mapping[str, Labels] = field(default_factory=dict)
+    known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What several checkers need of this evidence, once it is known, by the name of the part that computes it."""

@@ -194,7 +194,8 @@ class History:
 
     @cached_property
     def _paired(self) -> tuple[Operation, ...]:
-        return tuple(pair(map(self._with_engine, self.events), mixed=self.mixed))
+        told = isinstance(self.header.get("engines"), list)
+        return tuple(pair(map(self._with_engine, self.events) if told else self.events, mixed=self.mixed))
 
     def _with_engine(self, e: Event) -> Event:
         """An invocation that lost its engine's name, with the one that the header gives its writer."""

@@ -127,114 +127,179 @@ class ChangeRequest:
     faults: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Proxied:
+    """What the log says of each table, by time; see :func:`read`, :func:`accepted` and :func:`carried`."""
+
+    swaps: dict[str, tuple[PointerSwap, ...]]
+    accepted: dict[str, tuple[AcceptedChange, ...]]
+    carried: dict[str, tuple[Carried, ...]]
+
+
 def read(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[PointerSwap, ...]]:
     """Table → its accepted commits, by time; empty without a proxy log. Lines that are torn are left out.
 
     A catalog server's request to its database and the writer's request to the server describe the same commit and become one swap. A commit
     to another branch of Nessie than main moves main's pointer only if its operation merges the branch.
     """
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return {}
-    found: dict[str, dict[tuple[str, int | None], PointerSwap]] = {name: {} for name in logs}
-    roots = {name: normalise(log.location).rstrip("/") + "/" for name, log in logs.items() if log.location}
-    ops: dict[str, str] = {}
-    merged: dict[str, tuple[int, int]] = {}
-    aside: list[tuple[str, tuple[str, int | None], PointerSwap]] = []
-    for line in lines:
-        if '"commit"' not in line:
-            continue
-        try:
-            record = decoded(line.encode())
-            swap = _swap(record)
-        except RecordError:
-            continue
-        what, asked = str(record.get("what")), record.get("op")
-        accepted_merge = what.endswith(_MERGE) and ACCEPTED.fullmatch(str(record.get("status")))
-        if accepted_merge and isinstance(asked, str) and (times := _times(record)) is not None:
-            merged[asked] = times
-        if swap is None:
-            continue
-        table = next((name for name, root in roots.items() if normalise(swap.new).startswith(root)), None)
-        if table is None:
-            continue
-        if swap.op is not None and swap.writer is not None:
-            ops.setdefault(normalise(swap.new), swap.op)
-        key = (normalise(swap.new), swap.writer if swap.names_place else None)
-        if (named := _REFERENCE.search(what)) and (named[1] or named[2]) != "main":
-            aside.append((table, key, swap))
-            continue
-        known = found[table].get(key)
-        # Keep the one that names its base: the request to the database.
-        if known is None or (known.base is None and swap.base is not None):
-            found[table][key] = swap
-    for table, key, swap in aside:
-        if swap.op is not None and swap.op in merged:
-            came, answered = merged[swap.op]
-            found[table].setdefault(key, replace(swap, time=came, end=answered))
-    out: dict[str, tuple[PointerSwap, ...]] = {}
-    for table, swaps in found.items():
-        told = [s if s.op is not None else _with_op(s, ops.get(normalise(s.new))) for s in swaps.values()]
-        if told:
-            out[table] = tuple(sorted(told, key=lambda s: (s.time, s.new)))
-    return out
+    return read_all(path, logs).swaps
 
 
 def accepted(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[AcceptedChange, ...]]:
     """Table → what REST requests asked of it that the catalog accepted, by time; empty without a proxy log. Torn lines are left out."""
-    found: dict[str, list[AcceptedChange]] = {}
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if '"changes":' not in line:
-                    continue
-                try:
-                    r = decoded(line.encode())
-                    if r.get("kind") != "commit" or not ACCEPTED.fullmatch(str(r.get("status"))):
-                        continue
-                    for change in r["changes"]:
-                        if change.get("table") in logs:
-                            found.setdefault(change["table"], []).append(_accepted(r, change))
-                except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-                    continue
-    except OSError:
-        return {}
-    return {table: tuple(sorted(changes, key=lambda c: (c.time, c.adds))) for table, changes in found.items()}
+    return read_all(path, logs).accepted
 
 
 def carried(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Carried, ...]]:
     """Table → the requests of operations that carried new snapshots of it, by time; empty without a proxy log. Torn lines are left out."""
-    found: dict[str, list[Carried]] = {}
+    return read_all(path, logs).carried
+
+
+def read_all(path: Path, logs: Mapping[str, TableLog]) -> Proxied:
+    """All that :func:`read`, :func:`accepted` and :func:`carried` find, in one pass over the file."""
+    swaps, changes, requests = _Swaps(logs), _Changes(logs), _Requests(logs)
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in file:
-                if '"changes":' not in line:
+                if '"commit"' not in line and '"changes":' not in line:
                     continue
-                try:
-                    r = decoded(line.encode())
-                    if r.get("kind") != "commit" or not isinstance(r.get("op"), str):
-                        continue
-                    writer, answer = r.get("writer"), str(r.get("status"))
-                    accepted = ACCEPTED.fullmatch(answer) is not None
-                    for change in r["changes"]:
-                        adds = tuple(int(snapshot) for snapshot in change.get("adds") or ())
-                        if change.get("table") in logs and adds:
-                            one = Carried(
-                                int(r["time"]),
-                                None if writer is None else int(writer),
-                                r["op"],
-                                adds,
-                                accepted,
-                                answer,
-                                float(r["ms"]),
-                            )
-                            found.setdefault(change["table"], []).append(one)
-                except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-                    continue
+                record = _record(line)
+                parts = line.splitlines()  # at other characters, too
+                for part in parts:
+                    if '"commit"' in part and (said := record if len(parts) == 1 else _record(part)) is not None:
+                        swaps.add(said)
+                if '"changes":' in line and record is not None:
+                    changes.add(record)
+                    requests.add(record)
     except OSError:
-        return {}
-    return {table: tuple(sorted(requests, key=lambda c: (c.time, c.adds))) for table, requests in found.items()}
+        return Proxied({}, {}, {})
+    return Proxied(swaps.done(), changes.done(), requests.done())
+
+
+def _record(line: str) -> dict[str, Any] | None:
+    try:
+        return decoded(line.encode())
+    except RecordError:
+        return None
+
+
+class _Swaps:
+    """Collects accepted commits."""
+
+    def __init__(self, logs: Mapping[str, TableLog]) -> None:
+        self._found: dict[str, dict[tuple[str, int | None], PointerSwap]] = {name: {} for name in logs}
+        self._roots: dict[str, str] = {}
+        for name, log in logs.items():
+            if log.location:
+                self._roots.setdefault(normalise(log.location).rstrip("/") + "/", name)
+        self._lengths = {len(root) for root in self._roots}
+        self._ops: dict[str, str] = {}
+        self._merged: dict[str, tuple[int, int]] = {}
+        self._aside: list[tuple[str, tuple[str, int | None], PointerSwap]] = []
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Look at one record."""
+        swap = _swap(record)
+        what, asked = str(record.get("what")), record.get("op")
+        accepted_merge = what.endswith(_MERGE) and ACCEPTED.fullmatch(str(record.get("status")))
+        if accepted_merge and isinstance(asked, str) and (times := _times(record)) is not None:
+            self._merged[asked] = times
+        if swap is None:
+            return
+        new = normalise(swap.new)
+        table = self._table(new)
+        if table is None:
+            return
+        if swap.op is not None and swap.writer is not None:
+            self._ops.setdefault(new, swap.op)
+        key = (new, swap.writer if swap.names_place else None)
+        if (named := _REFERENCE.search(what)) and (named[1] or named[2]) != "main":
+            self._aside.append((table, key, swap))
+            return
+        known = self._found[table].get(key)
+        # Keep the one that names its base: the request to the database.
+        if known is None or (known.base is None and swap.base is not None):
+            self._found[table][key] = swap
+
+    def _table(self, new: str) -> str | None:
+        """The first table below whose location a file lies."""
+        found = {self._roots[root] for n in self._lengths if (root := new[:n]) in self._roots}
+        return next((t for t in self._found if t in found), None) if len(found) > 1 else next(iter(found), None)
+
+    def done(self) -> dict[str, tuple[PointerSwap, ...]]:
+        """What was found."""
+        for table, key, swap in self._aside:
+            if swap.op is not None and swap.op in self._merged:
+                came, answered = self._merged[swap.op]
+                self._found[table].setdefault(key, replace(swap, time=came, end=answered))
+        out: dict[str, tuple[PointerSwap, ...]] = {}
+        for table, swaps in self._found.items():
+            told = [s if s.op is not None else _with_op(s, self._ops.get(normalise(s.new))) for s in swaps.values()]
+            if told:
+                out[table] = tuple(sorted(told, key=lambda s: (s.time, s.new)))
+        return out
+
+
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
+"""What a record of another form raises."""
+
+
+class _Changes:
+    """Collects what accepted REST requests asked of tables."""
+
+    def __init__(self, logs: Mapping[str, TableLog]) -> None:
+        self._logs = logs
+        self._found: dict[str, list[AcceptedChange]] = {}
+
+    def add(self, r: dict[str, Any]) -> None:
+        """Look at one record."""
+        try:
+            if r.get("kind") != "commit" or not ACCEPTED.fullmatch(str(r.get("status"))):
+                return
+            for change in r["changes"]:
+                if change.get("table") in self._logs:
+                    self._found.setdefault(change["table"], []).append(_accepted(r, change))
+        except _UNREADABLE:
+            return
+
+    def done(self) -> dict[str, tuple[AcceptedChange, ...]]:
+        """What was found."""
+        return {table: tuple(sorted(cs, key=lambda c: (c.time, c.adds))) for table, cs in self._found.items()}
+
+
+class _Requests:
+    """Collects the REST requests that carried new snapshots."""
+
+    def __init__(self, logs: Mapping[str, TableLog]) -> None:
+        self._logs = logs
+        self._found: dict[str, list[Carried]] = {}
+
+    def add(self, r: dict[str, Any]) -> None:
+        """Look at one record."""
+        try:
+            if r.get("kind") != "commit" or not isinstance(r.get("op"), str):
+                return
+            writer, answer = r.get("writer"), str(r.get("status"))
+            accepted = ACCEPTED.fullmatch(answer) is not None
+            for change in r["changes"]:
+                adds = tuple(int(snapshot) for snapshot in change.get("adds") or ())
+                if change.get("table") in self._logs and adds:
+                    one = Carried(
+                        int(r["time"]),
+                        None if writer is None else int(writer),
+                        r["op"],
+                        adds,
+                        accepted,
+                        answer,
+                        float(r["ms"]),
+                    )
+                    self._found.setdefault(change["table"], []).append(one)
+        except _UNREADABLE:
+            return
+
+    def done(self) -> dict[str, tuple[Carried, ...]]:
+        """What was found."""
+        return {table: tuple(sorted(rs, key=lambda c: (c.time, c.adds))) for table, rs in self._found.items()}
 
 
 def _accepted(r: Mapping[str, Any], change: Mapping[str, Any]) -> AcceptedChange:

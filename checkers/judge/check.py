@@ -15,6 +15,7 @@ from checkers import pointer
 from checkers.columns import check_columns
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import UnpairedError, contradictions
+from checkers.evidence.uncollected import uncollected
 from checkers.judge.assertions import Assertions
 from checkers.judge.known import Ran
 from checkers.judge.minimal import with_minimal
@@ -65,8 +66,18 @@ def check(
     ``nonlinearizable`` for its readers) is expected or allowed, too.
     If the evidence is incomplete or a checker undecided, absence proves nothing.
     """
+    with uncollected():
+        return _check(evidence, checkers, promises, engine, ran)
+
+
+def _check(
+    evidence: Evidence, checkers: Sequence[Checker], promises: Promises, engine: Engine, ran: Ran | None
+) -> Results:
     reducible = {c.name: c for c in checkers if c.reducible}
-    proven = _by_columns(evidence) if engine == "columns" or (engine == "auto" and _is_long(evidence)) else {}
+    proven: dict[str, Verdict] = {}
+    if engine == "columns" or (engine == "auto" and _is_long(evidence)):
+        evidence = replace(evidence)  # what columns prove is known of this copy only
+        proven = _by_columns(evidence)
     verdicts = _cross_referenced(
         [proven.get(c.name) or _one(c, evidence) for c in checkers],
         second_opinions=frozenset(c.name for c in checkers if c.second_opinion),

@@ -13,6 +13,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import UnpairedError
 from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.runfolder import RunFolder, StoreError, load_kinds, replace_file
+from checkers.evidence.uncollected import uncollected
 from checkers.judge.known import Ran
 from checkers.judge.stories import NOTHING_TOLD, Told
 from checkers.timeline.timeline import named
@@ -86,7 +87,12 @@ def load_evidence(folder: Path) -> Evidence:
     Raises:
         StoreError, HistoryError, TableLogError: a file in it cannot be read.
     """
-    run = RunFolder(folder)
+    with uncollected():
+        return _load(RunFolder(folder))
+
+
+def _load(run: RunFolder) -> Evidence:
+    folder = run.path
     plan = run.read_plan()
     load_kinds(run, plan.model_extra or {})
     if plan.tables is None:
@@ -110,14 +116,15 @@ def load_evidence(folder: Path) -> Evidence:
 
 def _with_proxies(e: Evidence, path: Path) -> Evidence:
     """The evidence with what proxies saw; without it, and with a problem, if none of the snapshots that they saw is any table's."""
-    accepted, carried = proxylog.accepted(path, e.logs), proxylog.carried(path, e.logs)
+    proxied = proxylog.read_all(path, e.logs)
+    accepted, carried = proxied.accepted, proxied.carried
     sent = {s for changes in accepted.values() for a in changes for s in a.adds}
     sent |= {s for requests in carried.values() for c in requests for s in c.adds}
     made = {c.snapshot_id for log in e.logs.values() for c in log.commits}
     if sent and made and sent.isdisjoint(made):
         text = f"{path.name}: none of the {len(sent)} snapshots in its requests is in a table log, so it is another run's and is not used"
         return replace(e, history=replace(e.history, problems=(*e.history.problems, text)))
-    return replace(e, swaps=proxylog.read(path, e.logs), accepted=accepted, carried=carried, proxied=path.exists())
+    return replace(e, swaps=proxied.swaps, accepted=accepted, carried=carried, proxied=path.exists())
 
 
 def whole(told: history.History, state: Mapping[str, Any]) -> history.History:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
@@ -36,13 +36,17 @@ GUIDED = Limits(steps=60_000, configurations=60_000)
 """Limits of the guided search that comes first."""
 JOINED = Limits(steps=20_000, configurations=20_000)
 """Limits of each search of ids that INSERT … SELECT connects."""
+EXPLAINED = "explained"
+"""Key of what is known of evidence: the tables of which ``checkers.columns`` found an order of all operations that explains every answer."""
 MOST = 100
 """Anomalies reported for each table, at most."""
 
 
-class LinearizableTable(TypedDict):
-    """What the search over one table's ids did."""
+class LinearizableTable(TypedDict, total=False):
+    """What the search over one table's ids did; of a table that needed none (:data:`EXPLAINED`) only the first two."""
 
+    engine: Literal["columns"]
+    """What found the order; absent if it was the search."""
     level: str
     """The table's isolation level: ``serializable`` or ``snapshot``."""
     ids: int
@@ -86,12 +90,15 @@ class Linearizable(Checker):
         notes: list[str] = []
         undecided = False
         stats: LinearizableStats = {"tables": {}}
-        by_table = two_tables.by_table(evidence.history.operations())
+        by_table = two_tables.tables_in(evidence)
         for name in sorted({*evidence.tables, *by_table}):
             spec = evidence.tables.get(name)
             if spec is None:
                 notes.append(f"{name}: the plan does not describe this table, so its promises are unknown")
                 undecided = True
+                continue
+            if name in evidence.known.get(EXPLAINED, ()):
+                stats["tables"][name] = {"engine": "columns", "level": spec.isolation}
                 continue
             table = _Table(spec, by_table.get(name, []), self._limits, self.name)
             table.run()
@@ -106,7 +113,7 @@ class Linearizable(Checker):
 class _Table:
     """One table."""
 
-    def __init__(self, spec: TableSpec, operations: list[Operation], limits: Limits, checker: str) -> None:
+    def __init__(self, spec: TableSpec, operations: Sequence[Operation], limits: Limits, checker: str) -> None:
         self.spec = spec
         self.operations = {o.op: o for o in operations}
         self.seen = SeenRows.of(spec, operations)

@@ -22,6 +22,7 @@ from checkers.metadata.rules import RULES, BrokenRule
 from checkers.metadata.seen import MetadataCounts
 from checkers.metadata.versions import check_versions
 from checkers.timeline import two_tables
+from checkers.timeline.timeline import timelines
 from checkers.timeline.version_order import Chain
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 from workloads.engines.engines import engine_of
@@ -62,6 +63,9 @@ class Metadata(Checker):
         """
         operations = evidence.history.operations()
         events = {o.op: o.indices for o in operations}
+        everything, by_table = {o.op: o for o in operations}, two_tables.tables_in(evidence)
+        shared = any(len(two_tables.tables_of(o)) > 1 for o in operations)
+        known = {t.name: t for t in timelines(evidence)[0]}
         anomalies: list[Anomaly] = []
         notes: list[str] = []
         stats: MetadataStats = {"tables": {}}
@@ -72,7 +76,12 @@ class Metadata(Checker):
                 undecided = True
                 notes.append(f"{name}: there is no table log to check")
                 continue
-            chain = Chain(log, two_tables.seen_by(operations, name))
+            t = known.get(name)
+            if t is not None and t.log is log:
+                chain = t.chain
+            else:
+                own = by_table.get(name, [])
+                chain = Chain(log, own, everything | {o.op: o for o in own} if shared else everything)
             looks = [
                 check_versions(chain, torn=bool(evidence.history.problems) or not evidence.complete),
                 check_files(chain, complete=log.complete),

@@ -16,7 +16,7 @@ After a version that nothing explains, the next one may go on with what it says,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -103,6 +103,10 @@ LISTS = (
 )
 
 
+_SELDOM = tuple(key for x in LISTS for key in (x.key, x.default))
+"""Keys that few versions change."""
+
+
 class Contents(Judging):
     """What the versions of one table say."""
 
@@ -125,7 +129,11 @@ class Contents(Judging):
         if before is None:
             return
         self._missing_fields(step, before)
-        for listed in LISTS:
+        if not self._due and all(before.raw.get(k) is step.after.raw.get(k) for k in _SELDOM):
+            lists: Sequence[Listed] = ()  # the log's reader makes equal parts the same object
+        else:
+            lists = LISTS
+        for listed in lists:
             self._compare(listed.key, step, before, _said(listed.key, listed.default), self._list_judge(listed))
         self._compare("properties", step, before, _properties, self._properties)
         self._compare("refs", step, before, _refs, self._refs)
@@ -319,11 +327,13 @@ class Contents(Judging):
     def _ids_of_nothing(self, step: Step) -> None:
         m, before = step.after, step.before
         for x in LISTS:
-            ids = _ids(m.raw, x)
             said = m.raw.get(x.default)
             same = (
                 before is not None and before.raw.get(x.default) == said and before.raw.get(x.key) is m.raw.get(x.key)
             )
+            if same and x is not SCHEMAS:
+                continue
+            ids = _ids(m.raw, x)
             if ids and said is not None and said not in ids and not same:
                 self._dangling(step, f"{x.default} is {said}", x, ids, self.by.accused(step))
             if x is SCHEMAS and ids and before is not None:

@@ -7,7 +7,6 @@ counts of manifests are not compared. Totals need the live files: ``checkers.met
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 
 from checkers.evidence.tablelog import Commit, FileEntry
@@ -29,21 +28,38 @@ def _size(f: FileEntry) -> int:
 
 def measures(files: tuple[FileEntry, ...]) -> dict[str, int]:
     """Numbers of files, records and bytes, named as in the summary's metrics."""
-    data = [f for f in files if f.content == "data"]
-    deletes = [f for f in files if f.content != "data"]
-    by = Counter(f.content for f in files)
-    return {
-        "data-files": len(data),
-        "delete-files": len(deletes),
-        "records": sum(f.records for f in data),
-        "files-size": sum(map(_size, files)),
-        "dvs": by["deletion-vector"],
-        "position-delete-files": by["position-deletes"],
-        "equality-delete-files": by["equality-deletes"],
-        "position-deletes": sum(f.records for f in deletes if f.content != "equality-deletes"),
-        "equality-deletes": sum(f.records for f in deletes if f.content == "equality-deletes"),
-    }
+    out = dict.fromkeys(METRICS, 0)
+    for f in files:
+        content = f.content
+        out["files-size"] += _size(f)
+        if content == "data":
+            out["data-files"] += 1
+            out["records"] += f.records
+            continue
+        out["delete-files"] += 1
+        out["equality-deletes" if content == "equality-deletes" else "position-deletes"] += f.records
+        if content in _FILES_OF:
+            out[_FILES_OF[content]] += 1
+    return out
 
+
+METRICS = (
+    "data-files",
+    "delete-files",
+    "records",
+    "files-size",
+    "dvs",
+    "position-delete-files",
+    "equality-delete-files",
+    "position-deletes",
+    "equality-deletes",
+)
+"""What is measured of files."""
+_FILES_OF = {
+    "deletion-vector": "dvs",
+    "position-deletes": "position-delete-files",
+    "equality-deletes": "equality-delete-files",
+}
 
 _REMOVED = {"data-files": "deleted-data-files", "records": "deleted-records"}
 """Metrics whose removals are called ``deleted-…``; all others ``removed-…``."""
@@ -52,9 +68,12 @@ TOTALS = ("data-files", "delete-files", "records", "files-size", "position-delet
 """Metrics that have a ``total-…``."""
 
 
+_WHOLE = re.compile(r"-?\d{1,18}")
+
+
 def number(summary: Mapping[str, str], key: str) -> int | None:
     text = summary.get(key)
-    return int(text) if isinstance(text, str) and re.fullmatch(r"-?\d{1,18}", text) else None
+    return int(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else None
 
 
 def check_summaries(chain: Chain, seen: VersionSeen, entries: Entries) -> set[int]:

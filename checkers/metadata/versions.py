@@ -104,6 +104,8 @@ class _Versions(Judging):
         )
 
     def _problems(self, m: Metadata, step: Step) -> None:
+        if not m.problems:
+            return
         made = {"ops": self.by.accused(step), "files": (m.location,)}
         for p in m.problems:
             if p.code == "fork":
@@ -178,8 +180,8 @@ class _Versions(Judging):
             set() if before is None or m.last_sequence_number < before.last_sequence_number else set(before.snapshots)
         )
         for s in m.snapshots:
-            c = self.chain.snapshots.get(s)
-            if s not in known and c is not None and c.sequence_number > m.last_sequence_number:
+            c = None if s in known else self.chain.snapshots.get(s)
+            if c is not None and c.sequence_number > m.last_sequence_number:
                 self.found(
                     "last-sequence-number",
                     f"version {m.n} ({m.location}) says last-sequence-number {m.last_sequence_number}, but lists {explain.snapshot(c)}"

@@ -61,9 +61,11 @@ class FileWalk:
             children.setdefault(c.parent_id, []).append(c)
         walked, stack = 0, [(c, False) for c in reversed(children.get(None, []))]
         last = self._chain.log.metadata[-1].current if self._chain.log.metadata else None
+        ahead = len(stack)
         entered: set[int] = set()  # records, not ids: two may have one id, and then the parents can form a circle
-        while stack:
+        while ahead:  # what comes then is only the way back
             c, back = stack.pop()
+            ahead -= not back
             if back:
                 self._do(c, -1)
                 self._live.undo()
@@ -81,8 +83,10 @@ class FileWalk:
                 )
                 self._seen.count("live_data_files", self._data.total())
                 self._seen.count("live_delete_files", self._totals["delete-files"])
+            after = children.get(c.snapshot_id, [])
+            ahead += len(after)
             stack.append((c, True))
-            stack += [(child, False) for child in reversed(children.get(c.snapshot_id, []))]
+            stack += [(child, False) for child in reversed(after)]
         unwalked = len(self._chain.log.commits) - walked
         self._seen.count("unwalked", unwalked)
         if unwalked:
@@ -106,8 +110,9 @@ class FileWalk:
                             del self._vectors[f.referenced]
                 elif f.content == "position-deletes" and f.referenced is not None:
                     self._targeted[f.referenced] += n
-            for metric, amount in measures(files).items():
-                self._totals[metric] += n * amount
+            if files:
+                for metric, amount in measures(files).items():
+                    self._totals[metric] += n * amount
 
     def _judge(self, c: Commit) -> None:
         touched = {f.path for f in (*c.added_files, *c.removed_files) if f.content == "data"}

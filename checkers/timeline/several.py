@@ -25,7 +25,8 @@ def one_each(log: TableLog, operations: Mapping[str, Operation]) -> TableLog:
 
     The same log if there is none.
     """
-    able = {op for op, o in operations.items() if o.engine not in ENGINES or engine_of(o.engine).several}
+    made = {c.op: operations[c.op] for c in log.commits if c.op is not None and c.op in operations}
+    able = {op for op, o in made.items() if o.engine not in ENGINES or engine_of(o.engine).several}
     groups = [g for g in _groups(log, able) if len(g) > 1] if able else []
     if not groups:
         return log

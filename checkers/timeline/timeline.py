@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -43,6 +43,8 @@ from workloads.tables import COLUMNS, Row, State, TableSpec
 Resolution = Literal["applied", "dropped", "not-applied", "unknown"]
 """What became of an operation: ``applied`` (main has a snapshot of it), ``dropped`` (main had one and lost it), ``not-applied``
 (main never had one, by the complete log), ``unknown`` (the log cannot tell)."""
+TIMELINES = "timelines"
+"""Key of the timelines in what is known of evidence."""
 Whole = Literal[Resolution, "half-applied"]
 """What became of an operation in all its tables together: ``half-applied`` (main of one table has it, main of the other does not),
 ``dropped`` (main of at least one table had it, none has it any more), ``unknown`` (the log of at least one table cannot tell)."""
@@ -369,7 +371,7 @@ class Timeline:
     @cached_property
     def chain(self) -> Chain:
         """The metadata versions, with the times when they can have been made."""
-        return Chain(self.log, tuple(self.everything.values()))
+        return Chain(self.log, self.ops, self.everything)
 
     def gap_before(self, n: int) -> bool:
         """Whether the log may lack versions between version n - 1 and version n; for 0: whether the table had versions before the log."""
@@ -389,7 +391,7 @@ class Timeline:
     @cached_property
     def drops(self) -> tuple[tuple[Step, frozenset[int], tuple[Operation, ...]], ...]:
         """The versions that list snapshots no more: those snapshots, and the operations that can have dropped them then."""
-        able = [o for o in self.everything.values() if o.table == self.name and _drops(o)]
+        able = [o for o in self.ops if _drops(o)]
         out = []
         for s in self.chain.steps:
             if s.before is None or s.after.snapshots[: len(s.before.snapshots)] == s.before.snapshots:
@@ -516,9 +518,16 @@ def meaning(o: Operation, state: State, table: TableSpec) -> WriteSet | None:
 
 
 def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
-    """The tables that can be judged, by name, and notes on those that cannot."""
+    """The tables that can be judged, by name, and notes on those that cannot. The same evidence always has the same tables."""
+    if TIMELINES not in evidence.known:
+        evidence.known[TIMELINES] = _timelines(evidence)
+    found, notes = evidence.known[TIMELINES]
+    return [*found], [*notes]
+
+
+def _timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
     everything = {o.op: o for o in evidence.history.operations()}
-    by_table = two_tables.by_table(everything.values())
+    by_table = two_tables.tables_in(evidence)
     shared = any(len(two_tables.tables_of(o)) > 1 for o in everything.values())
     found: list[Timeline] = []
     notes: list[str] = []
@@ -538,7 +547,7 @@ def timelines(evidence: Evidence) -> tuple[list[Timeline], list[str]]:
         else:
             ops = tuple(by_table.get(name, ()))
             seen = everything | {o.op: o for o in ops} if shared else everything
-            t = _named(Timeline(spec, _joined(_whole(log), seen), seen, ops, evidence.complete), evidence)
+            t = _named(Timeline(spec, _joined(_whole(log), ops, seen), seen, ops, evidence.complete), evidence)
             once = one_each(t.log, seen)  # by names, so snapshots have theirs first
             found.append(t if once is t.log else replace(t, log=once, told=t.log))
     return found, notes
@@ -580,7 +589,7 @@ def _whole(log: TableLog) -> TableLog:
     return replace(log, metadata=tuple(metadata), commits=tuple(c for c in log.commits if c.metadata <= last))
 
 
-def _joined(log: TableLog, everything: Mapping[str, Operation]) -> TableLog:
+def _joined(log: TableLog, ops: Sequence[Operation], everything: Mapping[str, Operation]) -> TableLog:
     """A log in which a snapshot that replaced the table (and has no parent) follows the current snapshot of the version it was made from.
 
     So main's ancestry continues below it, and its changes are the rows that differ.
@@ -593,7 +602,7 @@ def _joined(log: TableLog, everything: Mapping[str, Operation]) -> TableLog:
 
     if not any(map(replaces, log.commits)):
         return log
-    made_from = {s.after.n: s.before for s in Chain(log, tuple(everything.values())).steps if not s.again}
+    made_from = {s.after.n: s.before for s in Chain(log, ops, everything).steps if not s.again}
     joined: dict[int, Commit] = {}
     for c in log.commits:
         before = made_from.get(c.metadata) if replaces(c) else None

@@ -7,7 +7,7 @@ is a ``read`` of each. The operation's id and its events stay the same, so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,8 @@ from workloads.operations.kinds import KINDS
 
 ALONE = "seen alone"
 """Key of an event's ``extra``: it marks an event as seen by one of its tables."""
+TABLES = "operations by table"
+"""Key of the operations of each table in what is known of evidence."""
 SHOWN = "snapshots read"
 """Key of such an event's ``extra``: the snapshots of that table that the result named."""
 
@@ -77,6 +79,14 @@ def by_table(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
         for table in dict.fromkeys(tables_of(o)):
             out.setdefault(table, []).append(seen_from(o, table))
     return out
+
+
+def tables_in(evidence: Evidence) -> Mapping[str, Sequence[Operation]]:
+    """As :func:`by_table`, of all the history's operations."""
+    if TABLES not in evidence.known:
+        evidence.known[TABLES] = by_table(evidence.history.operations())
+    found: Mapping[str, Sequence[Operation]] = evidence.known[TABLES]
+    return found
 
 
 def alone(evidence: Evidence, table: str) -> Evidence:

@@ -20,9 +20,12 @@ An operation *can have made* a version if it was under way at some time in betwe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
 
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import METADATA
@@ -30,6 +33,8 @@ from checkers.evidence.tablelog import Commit, Metadata, TableLog
 
 FOREVER = 1 << 63
 """Later than everything (ns)."""
+LAST = FOREVER - 1
+"""The latest time that an array has."""
 
 
 def place(location: str) -> str:
@@ -61,20 +66,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Chain:
-    """A table log's versions and commits, with the operations of the whole history."""
+    """A table log's versions and commits, with the history's operations.
+
+    ``of_table``: those on the table, in order, as it saw them; ``by_op``: those of the whole history by id, these as the table saw them.
+    """
 
     log: TableLog
-    operations: Sequence[Operation]
-
-    @cached_property
-    def by_op(self) -> dict[str, Operation]:
-        """Operation id → operation."""
-        return {o.op: o for o in self.operations}
-
-    @cached_property
-    def of_table(self) -> tuple[Operation, ...]:
-        """The table's operations."""
-        return tuple(o for o in self.operations if o.table == self.log.table)
+    of_table: Sequence[Operation]
+    by_op: Mapping[str, Operation]
 
     @cached_property
     def commits_of(self) -> dict[int, list[Commit]]:
@@ -166,11 +165,23 @@ class Chain:
 
         A failed operation counts until the end of the run, like one of unknown outcome: its request may still be on its way.
         """
+        if among is None and step.earliest <= LAST and (spans := self._spans) is not None:
+            at_work = np.flatnonzero((spans[0] <= min(step.latest, LAST)) & (spans[1] >= step.earliest))
+            return [self.of_table[n] for n in at_work.tolist()]
         return [
             o
             for o in (self.of_table if among is None else among)
             if o.start <= step.latest and (o.type != "ok" or o.end is None or o.end >= step.earliest)
         ]
+
+    @cached_property
+    def _spans(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+        """When the table's operations began, and when they had certainly ended; None if a time is beyond 64 bits."""
+        starts = [o.start for o in self.of_table]
+        ends = [o.end if o.type == "ok" and o.end is not None else LAST for o in self.of_table]
+        if any(abs(t) > LAST for t in (*starts, *ends)):
+            return None
+        return np.array(starts, np.int64), np.array(ends, np.int64)
 
     def makers(self, m: Metadata) -> list[str]:
         """Ids of the operations whose snapshots the version is the first to show."""

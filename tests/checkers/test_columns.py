@@ -17,6 +17,7 @@ from checkers.columns import frames as columns
 from checkers.columns.engine import _EXACT, judge_frame
 from checkers.evidence.evidence import Evidence
 from checkers.judge.check import check
+from checkers.linearizable import Linearizable
 from checkers.selftest import ALL as MUTATIONS
 from checkers.selftest import recorded
 from checkers.selftest.world import World
@@ -53,6 +54,9 @@ def _said(v: object) -> tuple[object, list[tuple[object, ...]]]:
 def agrees(e: Evidence) -> tuple[bool, int]:
     """Asserts that columns say the same; whether it is false, and how many tables the screen decided."""
     found = check_columns(e)
+    assert _said(Linearizable().check(e)) == _said(Linearizable().check(replace(e))), (
+        "what is explained needs no search"
+    )
     exact = said(e)
     assert {v.checker: _said(v) for v in found} == exact
     assert [v.checker for v in found] == list(CHECKERS)

@@ -1,0 +1,158 @@
+"""A scanner for the events that Jepsen itself writes: maps whose value is a number, nil, or micro-operations on whole numbers.
+
+    {:type :invoke, :f :txn, :value [[:append 3 1] [:r 3 nil]], :process 0, :time 3291485317, :index 0}
+
+It recognises a map only if the reader of :mod:`checkers.clients.edn` reads the same from it; every other form is the reader's, which is
+many times slower.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+_FIELDS = {
+    "type": r":(?P<type>invoke|ok|fail|info)",
+    "f": r":(?P<f>[a-z]+(?:-[a-z]+)*)",
+    "value": r"(?P<value>nil|0|-?[1-9][0-9]{0,17}|\[[^{}\"\n;,]*\])",
+    "process": r"(?P<process>:nemesis|0|[1-9][0-9]{0,17})",
+    "time": r"(?P<time>0|-?[1-9][0-9]{0,17})",
+    "index": r"(?P<index>0|[1-9][0-9]{0,17})",
+}
+"""The fields of an event, and what each may have."""
+_KEY = re.compile(r"(?:^\{|, ):([a-z]+) ")
+_INT = r"(?:0|-?[1-9][0-9]{0,17})"
+_MICRO = re.compile(rf"\[:(append|r|w) ({_INT}) (nil|{_INT}|\[[^\[\]]*\])\](?= |\Z)")
+_INTS = re.compile(rf"{_INT}(?: {_INT})*")
+_BESIDE = len("[: ") + len(" ]")
+"""Characters of a micro-operation that are no part of its three forms."""
+
+
+class Scanned(NamedTuple):
+    """One event; ``at`` and ``end`` are the offsets of its map, ``number`` is its ``:index``."""
+
+    at: int
+    end: int
+    type: str
+    process: int | str
+    f: str
+    value: Any
+    time: int | None
+    number: int | None
+
+
+@dataclass(slots=True)
+class _Shape:
+    """An order of the fields: the pattern of such a map, and the group of each field, 0 for one that is absent."""
+
+    pattern: re.Pattern[str]
+    groups: tuple[int, ...]
+
+    @staticmethod
+    def of(keys: tuple[str, ...]) -> _Shape | None:
+        if not {"type", "value", "process", "f"} <= set(keys) <= _FIELDS.keys() or len(set(keys)) < len(keys):
+            return None
+        pattern = re.compile(r"\{" + ", ".join(f":{k} {_FIELDS[k]}" for k in keys) + r"\}")
+        groups = (*(pattern.groupindex.get(k, 0) for k in ("type", "process", "f", "value", "time", "index")),)
+        return _Shape(pattern, groups)
+
+
+class Scanner:
+    """Recognises events in a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._shapes: dict[tuple[str, ...], _Shape | None] = {}
+        self._read: dict[str, tuple[str, list[int]]] = {}
+        """A key's text → its longest list so far: its text but the closing bracket, and its elements."""
+
+    def events(self, at: int) -> Iterator[Scanned]:
+        """The events from an offset on, one on each line, up to the first that the reader must read."""
+        text = self._text
+        shape = self._shape(at)
+        if shape is None:
+            return
+        match, groups = shape.pattern.match, shape.groups
+        while True:
+            m = match(text, at)
+            if m is None:
+                if shape is (shape := self._shape(at)) or shape is None:
+                    return
+                match, groups = shape.pattern.match, shape.groups
+                continue
+            type, process, f, said, time, index = m.group(*groups)
+            end = m.end()
+            if said[0] != "[":
+                value: Any = None if said == "nil" else int(said)
+            elif (value := self._steps(said)) is None:
+                return
+            yield Scanned(
+                at,
+                end,
+                type,
+                process[1:] if process[0] == ":" else int(process),
+                f,
+                value,
+                int(time) if groups[4] else None,
+                int(index) if groups[5] else None,
+            )
+            at = end + 1
+            if text[end:at] != "\n":
+                return
+
+    def _steps(self, said: str) -> list[Any] | None:
+        """The micro-operations of a text; None if it is anything else."""
+        if said == "[]":
+            return []
+        found = _MICRO.findall(said, 1, len(said) - 1)
+        size = 1
+        out: list[Any] = []
+        for f, k, v in found:
+            size += _BESIDE + 1 + len(f) + len(k) + len(v)
+            if v == "nil":
+                out.append([f, int(k), None])
+            elif v[0] != "[":
+                out.append([f, int(k), int(v)])
+            elif (elements := self._list(k, v)) is not None:
+                out.append([f, int(k), elements])
+            else:
+                return None
+        return out if found and size == len(said) else None
+
+    def _list(self, key: str, said: str) -> list[int] | None:
+        """The numbers of a list that is a key's; None if it has anything else.
+
+        Lists of a key are mostly prefixes of one another, so only what is new is read; all lists have the same objects for numbers.
+        """
+        if said == "[]":
+            return []
+        last = self._read.get(key)
+        if last is not None:
+            text, elements = last
+            n = len(text)
+            if said.startswith(text):
+                if len(said) == n + 1:
+                    return elements[:]
+                if said[n] == " " and _INTS.fullmatch(said, n + 1, len(said) - 1):
+                    elements = elements + [int(x) for x in said[n + 1 : -1].split(" ")]
+                    self._read[key] = said[:-1], elements
+                    return elements[:]
+            elif n >= len(said) and text[len(said) - 1] == " " and text.startswith(said[:-1]):
+                return elements[: said.count(" ") + 1]
+        if _INTS.fullmatch(said, 1, len(said) - 1) is None:
+            return None
+        elements = [int(x) for x in said[1:-1].split(" ")]
+        self._read[key] = said[:-1], elements
+        return elements[:]
+
+    def _shape(self, at: int) -> _Shape | None:
+        """The order of the fields of the map at an offset; None if it has others."""
+        if not self._text.startswith("{:", at):
+            return None
+        end = self._text.find("\n", at)
+        keys = tuple(_KEY.findall(self._text[at : end if end >= 0 else None]))
+        if keys not in self._shapes:
+            self._shapes[keys] = _Shape.of(keys)
+        return self._shapes[keys]
