@@ -14,6 +14,7 @@ import typer
 from harness.cli.check import judge, verdict_if_stopped
 from harness.cli.crash import details_in
 from harness.cli.options import (
+    FaultsOption,
     IcebergOption,
     OperationsOption,
     StoreOption,
@@ -51,6 +52,7 @@ def run(
         bool, typer.Option("--clean", help="Drop the tables at the end, even in your own catalog.")
     ] = False,
     iceberg: IcebergOption = None,
+    faults: FaultsOption = None,
     no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults (control run).")] = False,
     port: Annotated[
         list[str] | None, typer.Option(help="SERVICE=PORT: port of a service of the embedded stack; repeatable.")
@@ -70,7 +72,7 @@ def run(
     from workloads.file import workload as schema
 
     file = read_workload(schema.find(workload), warn)
-    spec = overridden(file, writers, ops, time, no_nemesis=no_nemesis, operations=operations)
+    spec = overridden(file, writers, ops, time, no_nemesis=no_nemesis, operations=operations, faults=faults)
     if catalog is not None:
         spec = spec.model_copy(update={"catalog": known_catalog(catalog)})
     reachable(spec.engines, spec.catalog)
@@ -83,6 +85,7 @@ def run(
     overrides = {
         "--writers": writers,
         "--operations": operations,
+        "--faults": faults,
         "--ops": ops,
         "--time": time,
         "--iceberg": iceberg and path_anywhere(iceberg),

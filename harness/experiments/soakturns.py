@@ -45,7 +45,7 @@ class Turns:
     weight: Callable[[Cell], float] = _alike
     _tries: dict[Stack, int] = field(default_factory=dict)
     _waits: dict[Stack, int] = field(default_factory=dict)
-    """Stack that failed → the round in which it did; it waits until the others have ended that round."""
+    """Stack that failed → the round that the others were in; it waits until they have ended that round."""
 
     def next(self, counts: Mapping[Cell, int], on: Stack | None = None) -> Cell | None:
         """The cell whose turn it is; None if every stack was given up.
@@ -54,7 +54,7 @@ class Turns:
             counts: runs of each cell so far.
             on: the stack that is up.
         """
-        live = [c for c in self.cells if self._tries.get(c.stack, 0) < MOST_TRIES]
+        live = self._live()
         if not live:
             return None
         ready = [c for c in live if c.stack not in self._waits]
@@ -68,6 +68,10 @@ class Turns:
             heavy = {s: sum(self.weight(c) for c in due if c.stack == s) for s in stacks}
             on = self._first([(s, "/".join(s), heavy[s]) for s in stacks], lowest)
         return self._first([(c, c.name, self.weight(c)) for c in due if c.stack == on], lowest)
+
+    def _live(self) -> list[Cell]:
+        """The cells whose stack is not given up."""
+        return [c for c in self.cells if self._tries.get(c.stack, 0) < MOST_TRIES]
 
     def _first(self, among: Iterable[tuple[T, str, float]], round_: int) -> T:
         """The first of several: (what, its name, its weight)."""
@@ -88,7 +92,8 @@ class Turns:
     def failed(self, stack: Stack, counts: Mapping[Cell, int]) -> bool:
         """A stack did not come up: the others go on, and it comes back when they have ended this round. True if it is given up."""
         self._tries[stack] = self._tries.get(stack, 0) + 1
-        self._waits[stack] = min(counts.get(c, 0) for c in self.cells if c.stack == stack)
+        others = (counts.get(c, 0) for c in self._live() if c.stack != stack and c.stack not in self._waits)
+        self._waits[stack] = min(others, default=0)
         return self._tries[stack] >= MOST_TRIES
 
     def came_up(self, stack: Stack) -> None:
