@@ -605,7 +605,7 @@ class Soak:
         line = replace(line, disk=soakfolder.size_of(folder.path), used=self.used)
         if judged is not None:
             found = judged_line(line, folder, judged)
-            line = found if complete or found.ended == "invalid" else replace(found, ended="incomplete")
+            line = found if complete or found.ended == "invalid" else replace(found, ended="incomplete", reason=None)
         if line.ended == "incomplete":
             line = replace(line, reason=line.reason or "its session was stopped or killed")
         self._add(line)

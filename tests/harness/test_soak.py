@@ -51,8 +51,14 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def went(into: Path, stacks: Recorded, runs: int, heard: Heard | None = None, **more: Any) -> Night:
-    with soak(suite_file(into.parent), into, stacks, runs=runs, heard=heard, **more) as whole:
+SMALL = SUITE.replace("[contention, quick]", "[quick]")
+"""Four cells on two stacks."""
+
+
+def went(
+    into: Path, stacks: Recorded, runs: int, heard: Heard | None = None, text: str = SMALL, **more: Any
+) -> Night:
+    with soak(suite_file(into.parent, text), into, stacks, runs=runs, heard=heard, **more) as whole:
         return whole.go()
 
 
@@ -69,7 +75,7 @@ def folders(into: Path) -> list[RunFolder]:
 
 def test_every_cell_has_its_turn_each_stack_is_started_once_and_nothing_stays_up(good: Path, tmp_path: Path) -> None:
     stacks, heard, said = Recorded(good), Heard(), list[Line]()
-    night = went(tmp_path / "night", stacks, 8, heard, said=said.append)
+    night = went(tmp_path / "night", stacks, 8, heard, SUITE, said=said.append)
     assert {*of(stacks.told, "run")} == {f"{c.name} 0" for c in night.cells} and len(night.cells) == 8
     assert len(of(stacks.told, "start")) == 2 == len(of(stacks.told, "close")) and stacks.up == 0
     assert (night.verdict, night.code) == (True, 0) and [x.ended for x in said] == ["valid"] * 8
@@ -82,7 +88,7 @@ def test_a_valid_run_leaves_its_line_and_its_columns_and_a_failing_one_its_folde
         return (cell.workload, cell.catalog, cell.faults) == ("quick", "rest", "lost-acks")
 
     into = tmp_path / "night"
-    night = went(into, Recorded(good, wrong), 8)
+    night = went(into, Recorded(good, wrong), 4)
     (failed,) = [x for x in night.lines if x.ended == "invalid"]
     assert failed.anomalies == {"fractured-read": 1} and night.code == 1 and night.showed(failed) == "new"
     assert [f.path for f in folders(into)] == [into / str(failed.folder)]
@@ -113,39 +119,39 @@ def test_the_command_of_a_run_names_everything_that_its_cell_is(tmp_path: Path, 
 
 
 def test_a_known_anomaly_does_not_fail_the_night_and_a_new_one_beside_it_does(good: Path, tmp_path: Path) -> None:
-    text = SUITE.replace("anomaly: lost-commit, catalog: jdbc", "anomaly: fractured-read, catalog: jdbc")
+    text = SMALL.replace("anomaly: lost-commit, catalog: jdbc", "anomaly: fractured-read, catalog: jdbc")
     file = suite_file(tmp_path, text)
-    with soak(file, tmp_path / "a", Recorded(good, lambda c, n: c.catalog == "jdbc"), runs=8) as whole:
+    with soak(file, tmp_path / "a", Recorded(good, lambda c, n: c.catalog == "jdbc"), runs=4) as whole:
         known = whole.go()
-    assert Counter(map(known.showed, known.lines)) == {"known": 4, "valid": 4}
-    assert (known.verdict, known.code, known.missing) == (True, 0, ()) and len(folders(tmp_path / "a")) == 4
-    with soak(file, tmp_path / "b", Recorded(good, lambda c, n: True), runs=8) as whole:
+    assert Counter(map(known.showed, known.lines)) == {"known": 2, "valid": 2}
+    assert (known.verdict, known.code, known.missing) == (True, 0, ()) and len(folders(tmp_path / "a")) == 2
+    with soak(file, tmp_path / "b", Recorded(good, lambda c, n: True), runs=4) as whole:
         new = whole.go()
-    assert Counter(map(new.showed, new.lines)) == {"known": 4, "new": 4} and new.code == 1
+    assert Counter(map(new.showed, new.lines)) == {"known": 2, "new": 2} and new.code == 1
 
 
 def test_a_known_anomaly_that_no_longer_shows_is_missed_after_enough_runs_of_its_cells(
     good: Path, tmp_path: Path
 ) -> None:
-    night = went(tmp_path / "night", Recorded(good), 16)
+    night = went(tmp_path / "night", Recorded(good), 8)
     (missing,) = night.missing
-    assert missing.known.anomaly == "lost-commit" and missing.runs == 8
-    assert went(tmp_path / "short", Recorded(good), 3).missing == ()
+    assert missing.known.anomaly == "lost-commit" and missing.runs == 4
+    assert went(tmp_path / "short", Recorded(good), 4).missing == ()
 
 
 def test_a_stack_that_does_not_come_up_costs_its_cells_only(good: Path, tmp_path: Path) -> None:
     stacks = Recorded(good, down={("jdbc", "1.12.0"): 99})
-    night = went(tmp_path / "night", stacks, 16)
+    night = went(tmp_path / "night", stacks, 8)
     assert len(of(stacks.told, "start")) >= 4 and of(stacks.told, "start").count("jdbc/1.12.0 2") == 3
     errors = [x for x in night.lines if x.ended == "error"]
     assert len(errors) == 3 and all("jdbc does not answer" in str(x.reason) and x.number is None for x in errors)
     assert "given up after 3 times" in str(errors[-1].reason) and {*night.given_up} == {("jdbc", "1.12.0")}
-    assert len(night.runs) == 16 and {x.cell.catalog for x in night.runs} == {"rest"} and night.code == 255
+    assert len(night.runs) == 8 and {x.cell.catalog for x in night.runs} == {"rest"} and night.code == 255
 
 
 def test_a_stack_that_comes_up_at_the_second_try_loses_no_run(good: Path, tmp_path: Path) -> None:
     stacks = Recorded(good, down={("jdbc", "1.12.0"): 1})
-    night = went(tmp_path / "night", stacks, 16)
+    night = went(tmp_path / "night", stacks, 8)
     assert Counter(x.cell for x in night.runs) == Counter(dict.fromkeys(night.cells, 2))
     assert night.given_up == {} and night.code == 2, "an error leaves the night undecided"
 
@@ -160,13 +166,13 @@ def test_whatever_a_run_raises_the_night_goes_on(good: Path, tmp_path: Path) -> 
     errors = {0: RunError("table t could not be filled"), 1: HistoryError("torn"), 2: ZeroDivisionError("a bug")}
 
     def act(cell: Cell, number: int, stop: threading.Event) -> None:
-        if cell.faults == "none" and cell.workload == "quick" and number in errors:
+        if cell.faults == "none" and number in errors:
             raise errors[number]
 
     stacks = Recorded(good, act=act)
-    night = went(tmp_path / "night", stacks, 24)
+    night = went(tmp_path / "night", stacks, 12)
     wrong = [x for x in night.lines if x.ended == "error"]
-    assert len(wrong) == 6 and len(night.runs) == 24
+    assert len(wrong) == 6 and len(night.runs) == 12
     assert {x.reason for x in wrong} == {"table t could not be filled", "torn", "ZeroDivisionError: a bug"}
     bug = next(x for x in wrong if "bug" in str(x.reason))
     details = tmp_path / "night" / str(bug.folder) / "logs" / "harness-error.log"
@@ -184,11 +190,11 @@ def test_a_run_that_does_not_end_is_stopped_and_the_night_goes_on(good: Path, tm
     (tmp_path / "quick.yaml").write_text((ROOT / "workloads" / "quick.yaml").read_text() + "op_timeout: 1s\n")
     file = suite_file(tmp_path, text)
     with soak(
-        file, tmp_path / "night", Recorded(good, act=act), runs=8, heard=heard, bounds=replace(QUICKLY, around=1)
+        file, tmp_path / "night", Recorded(good, act=act), runs=4, heard=heard, bounds=replace(QUICKLY, around=1)
     ) as s:
         night = s.go()
     (late,) = [x for x in night.lines if x.ended == "error"]
-    assert late.reason == "it did not end within 3 s and was stopped" and len(night.runs) == 8
+    assert late.reason == "it did not end within 3 s and was stopped" and len(night.runs) == 4
     assert f"{late.cell.name}: {late.reason}" in heard.said
 
 
@@ -220,7 +226,7 @@ def test_a_run_that_ends_in_no_way_loses_its_stack_and_is_left_alone_and_a_few_o
 def test_the_first_new_anomaly_ends_the_night_if_the_suite_says_so(good: Path, tmp_path: Path) -> None:
     stacks = Recorded(good, lambda c, n: n == 1)
     night = went(tmp_path / "night", stacks, 80, stop_on_anomaly=True)
-    assert len(night.runs) == 9 and night.lines[-1].ended == "invalid" and night.code == 1
+    assert len(night.runs) == 5 and night.lines[-1].ended == "invalid" and night.code == 1
 
 
 def test_a_stack_is_started_anew_after_many_runs(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +286,7 @@ def half(into: Path, good: Path, cell: Cell, number: int, state: str, *, dead: b
 
 def test_a_torn_line_is_left_out_and_its_run_is_judged_again_from_its_folder(good: Path, tmp_path: Path) -> None:
     into = tmp_path / "night"
-    first = went(into, Recorded(good, lambda c, n: c.workload == "quick"), 5)
+    first = went(into, Recorded(good, lambda c, n: c.faults == "none"), 3)
     path = into / record.RUNS
     failed = next(x for x in reversed(first.lines) if x.ended == "invalid")
     lines = path.read_text().splitlines()
@@ -288,28 +294,28 @@ def test_a_torn_line_is_left_out_and_its_run_is_judged_again_from_its_folder(goo
     rest = [line for i, line in enumerate(lines) if i != n]
     path.write_text("\n".join(rest) + "\n" + lines[n][: len(lines[n]) // 2])
     stacks, heard = Recorded(good), Heard()
-    night = went(into, stacks, 8, heard)
+    night = went(into, stacks, 4, heard)
     again = [x for x in night.lines if x.folder == failed.folder]
     assert len(again) == 1 and again[0].ended == "invalid" and again[0].anomalies == failed.anomalies
     assert (again[0].seed, again[0].number, again[0].cell) == (failed.seed, failed.number, failed.cell)
-    assert len(night.runs) == 8 and len(of(stacks.told, "run")) == 3
+    assert len(night.runs) == 4 and len(of(stacks.told, "run")) == 1
     assert Counter(x.cell for x in night.runs) == Counter(dict.fromkeys(night.cells, 1))
     assert all(json.loads(line) for line in path.read_text().splitlines())
-    assert any("the night goes on: 4 runs are there" in t for t in heard.said)
+    assert any("the night goes on: 2 runs are there" in t for t in heard.said)
 
 
 def test_a_run_that_was_killed_is_removed_and_made_again_with_its_number_and_seed(good: Path, tmp_path: Path) -> None:
     into = tmp_path / "night"
-    went(into, Recorded(good), 4)
-    file = suite_file(tmp_path)
+    went(into, Recorded(good), 3)
+    file = suite_file(tmp_path, SMALL)
     cell = next(c for c in file.cells if c not in {x.cell for x in record.read(into)[1]})
     folder = half(into, good, cell, 0, "running")
     early = runfolder.create(into / RUNS, "quick")  # killed before it wrote its plan
-    night = went(into, Recorded(good), 8)
+    night = went(into, Recorded(good), 4)
     (gone,) = [x for x in night.lines if x.ended == "incomplete"]
     assert gone.reason == "its session was stopped or killed" and not folder.path.exists() and not early.path.exists()
     (made,) = [x for x in night.runs if x.cell == cell]
-    assert made.number == gone.number == 0 and made.ended == "valid" and len(night.runs) == 8
+    assert made.number == gone.number == 0 and made.ended == "valid" and len(night.runs) == 4
     assert night.showed(gone) == "error" and night.code == 0, "it was made again, so nothing is missing"
 
 
@@ -317,35 +323,35 @@ def test_a_run_that_was_killed_and_certainly_shows_an_anomaly_is_a_failure(good:
     from tests.support.soaks import spoil
 
     into = tmp_path / "night"
-    went(into, Recorded(good), 4)
-    file = suite_file(tmp_path)
+    went(into, Recorded(good), 3)
+    file = suite_file(tmp_path, SMALL)
     cell = next(c for c in file.cells if c not in {x.cell for x in record.read(into)[1]})
     folder = half(into, good, cell, 0, "running")
     spoil(folder)
-    night = went(into, Recorded(good), 8)
+    night = went(into, Recorded(good), 4)
     (failed,) = [x for x in night.lines if x.ended == "invalid"]
     assert failed.cell == cell and folder.path.exists() and night.code == 1
 
 
 def test_a_run_that_ended_before_its_session_was_killed_counts(good: Path, tmp_path: Path) -> None:
     into = tmp_path / "night"
-    went(into, Recorded(good), 4)
-    file = suite_file(tmp_path)
+    went(into, Recorded(good), 3)
+    file = suite_file(tmp_path, SMALL)
     cell = next(c for c in file.cells if c not in {x.cell for x in record.read(into)[1]})
     folder = half(into, good, cell, 0, "complete")
     stacks = Recorded(good)
-    night = went(into, stacks, 8)
-    assert len(of(stacks.told, "run")) == 3 and len(night.runs) == 8 and not folder.path.exists()
-    assert Counter(x.ended for x in night.lines) == {"valid": 8}
+    night = went(into, stacks, 4)
+    assert len(of(stacks.told, "run")) == 0 and len(night.runs) == 4 and not folder.path.exists()
+    assert Counter(x.ended for x in night.lines) == {"valid": 4}
 
 
 def test_a_folder_that_should_have_been_removed_is_removed(good: Path, tmp_path: Path) -> None:
     into = tmp_path / "night"
-    night = went(into, Recorded(good), 4)
+    night = went(into, Recorded(good), 2)
     told = RunFolder(into / str(night.lines[0].folder))
     told.path.mkdir(parents=True)
     put(good, told, night.lines[0].cell, 0, 5, "icequake run quick", "complete")
-    assert len(went(into, Recorded(good), 4).lines) == 4 and not told.path.exists()
+    assert len(went(into, Recorded(good), 2).lines) == 2 and not told.path.exists()
 
 
 def test_a_night_is_not_continued_as_another_one(good: Path, tmp_path: Path) -> None:
@@ -354,10 +360,10 @@ def test_a_night_is_not_continued_as_another_one(good: Path, tmp_path: Path) -> 
     assert seed_of(into) == 1 and seed_of(tmp_path / "none") is None
     for change, said in (
         ({"seed": 2}, "another seed"),
-        ({"text": SUITE.replace("[rest, jdbc]", "[jdbc]")}, "another cells"),
-        ({"text": SUITE.replace("length: 1s", "length: 2s")}, "another length"),
+        ({"text": SMALL.replace("[rest, jdbc]", "[jdbc]")}, "another cells"),
+        ({"text": SMALL.replace("length: 1s", "length: 2s")}, "another length"),
     ):
-        file = suite_file(tmp_path, str(change.pop("text", SUITE)))
+        file = suite_file(tmp_path, str(change.pop("text", SMALL)))
         whole = soak(file, into, Recorded(good), **change)  # type: ignore[arg-type]
         with pytest.raises(NightError, match=said), whole:
             pass
@@ -378,7 +384,7 @@ def test_any_end_of_the_file_that_a_kill_leaves_can_be_read(tails: list[bytes], 
     whole = json.dumps(line.to_json())
     with _file((f"{header}\n{whole}\n{whole[:cut]}").encode() + b"\n".join(tails)) as folder:
         found, lines = record.read(folder)
-    assert found["seed"] == 1 and lines[0] == line and set(lines) <= {line}
+    assert found["seed"] == 1 and lines[0] == line and all(x == line for x in lines)
 
 
 class _file:
@@ -466,7 +472,7 @@ def test_a_soak_that_is_stopped_or_killed_loses_nothing_and_goes_on_by_the_comma
     assert process.returncode == 1, said
     lines = record.read(into)[1]
     assert Counter(x.ended for x in lines if x.counts) == {"valid": 4, "invalid": 4}
-    assert len([x for x in lines if x.ended == "incomplete"]) == 1
+    assert len([x for x in lines if x.ended == "incomplete"]) == int(number == signal.SIGKILL)
     assert {(x.cell, x.number) for x in lines if x.counts} == {(x.cell, 0) for x in lines}
     assert out.count("fractured-read; icequake run quick --seed") == len(
         [x for x in out.splitlines() if x.startswith("✕")]
@@ -549,21 +555,21 @@ def test_the_folder_of_a_night_stays_under_its_bound(good: Path, tmp_path: Path)
     heard, sizes = Heard(), list[int]()
     into = tmp_path / "night"
     stacks = Recorded(good, lambda c, n: True)
-    bound = 5_500_000
+    bound = 2_500_000
     stacks.act = lambda cell, number, stop: sizes.append(soakfolder.size_of(into))
-    night = went(into, stacks, 24, heard, keep=bound)
-    assert len(night.runs) == 24 and night.stopped is None
+    night = went(into, stacks, 12, heard, keep=bound)
+    assert len(night.runs) == 12 and night.stopped is None
     assert max(sizes) <= bound and soakfolder.size_of(into) <= bound
     left = {x.folder for x in night.lines if (into / str(x.folder)).is_dir()}
     firsts_ = {c: next(x.folder for x in night.lines if x.cell == c) for c in night.cells}
-    assert {*firsts_.values()} <= left and len(left) < 24
-    assert any(t.startswith("removed the run of ") and "may have 5500kB" in t for t in heard.said)
+    assert {*firsts_.values()} <= left and len(left) < 12
+    assert any(t.startswith("removed the run of ") and "may have 2500kB" in t for t in heard.said)
 
 
 def test_a_bound_that_the_first_failures_fill_ends_the_night_with_the_remedy(good: Path, tmp_path: Path) -> None:
-    night = went(tmp_path / "night", Recorded(good, lambda c, n: True), 24, keep=1_500_000)
-    assert night.stopped is not None and "all of it needed, and may have 1500kB; give a greater --keep" in night.stopped
-    assert soakfolder.size_of(tmp_path / "night") <= 1_500_000 and 0 < len(night.runs) < 24 and night.code == 1
+    night = went(tmp_path / "night", Recorded(good, lambda c, n: True), 12, keep=1_300_000)
+    assert night.stopped is not None and "all of it needed, and may have 1300kB; give a greater --keep" in night.stopped
+    assert soakfolder.size_of(tmp_path / "night") <= 1_300_000 and 0 < len(night.runs) < 12 and night.code == 1
 
 
 def test_less_free_disk_than_the_margin_ends_the_night_before_a_run(good: Path, tmp_path: Path) -> None:
@@ -607,11 +613,11 @@ def test_a_full_disk_ends_the_night_and_it_goes_on_when_there_is_room(
     good: Path, tmp_path: Path, small_disk: Path
 ) -> None:
     into = small_disk / "night"
-    file = suite_file(tmp_path)
+    file = suite_file(tmp_path, SMALL)
     filling = small_disk / "filling"
 
     def act(cell: Cell, number: int, stop: threading.Event) -> None:
-        if len(record.read(into)[1]) == 3 and not filling.exists():
+        if len(record.read(into)[1]) == 2 and not filling.exists():
             with filling.open("wb", buffering=0) as f:
                 try:
                     while True:
@@ -620,25 +626,22 @@ def test_a_full_disk_ends_the_night_and_it_goes_on_when_there_is_room(
                     pass
 
     stacks = Recorded(good, lambda c, n: c.catalog == "jdbc", act)
-    with soak(file, into, stacks, runs=8, free=1) as whole:
+    with soak(file, into, stacks, runs=4, free=1) as whole:
         night = whole.go()
     assert night.stopped is not None and ("the disk is full" in night.stopped or "must stay free" in night.stopped)
-    assert len(night.runs) == 3 and stacks.up == 0 and night.code in (1, 255)
+    assert len(night.runs) == 2 and stacks.up == 0 and night.code in (1, 255)
     filling.unlink()
-    with soak(file, into, stacks, runs=8, free=1) as whole:
+    with soak(file, into, stacks, runs=4, free=1) as whole:
         night = whole.go()
-    assert len(night.runs) == 8 and night.stopped is None
+    assert len(night.runs) == 4 and night.stopped is None
     assert Counter(x.cell for x in night.runs) == Counter(dict.fromkeys(night.cells, 1))
 
 
 def test_memory_and_disk_are_sampled_and_growth_is_said(good: Path, tmp_path: Path) -> None:
     night = went(tmp_path / "night", Recorded(good, act=lambda c, n, s: time.sleep(0.1)), 4)
     assert night.samples and all(s.memory >= s.rss > 10**7 and s.free > 0 for s in night.samples)
-    assert record.samples(tmp_path / "night") == list(night.samples) and night.grown is None
-    lines = tuple(replace(x, rss=2 * 10**8 + n * 5 * 10**8) for n, x in enumerate(night.lines))
-    assert (
-        replace(night, lines=lines).grown == (1_200_000_000, 1_700_000_000) or replace(night, lines=lines).grown is None
-    )
+    stored = record.samples(tmp_path / "night")
+    assert stored[: len(night.samples)] == list(night.samples) and night.grown is None
     grown = replace(
         night, lines=tuple(replace(x, rss=10**9 if n < 3 else 2 * 10**9) for n, x in enumerate(night.lines))
     )

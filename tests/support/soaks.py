@@ -76,7 +76,7 @@ class Recorded:
         self.told.append(f"start {'/'.join(stack)} {writers}")
         if self.down.get(stack, 0):
             self.down[stack] -= 1
-            raise ServiceError(f"{stack[0]} does not answer")
+            raise ServiceError(stack[0], "does not answer")
         (logs / "server.log").write_text("a server\n")
         self.up += 1
         return OnRecorded(self, stack)
