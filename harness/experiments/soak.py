@@ -63,6 +63,10 @@ MOST_LEFT = 3
 """So many runs that end in no way end the soak, because each of them still takes memory and time."""
 
 
+Judge = Callable[[RunFolder, Publish[object]], Judged[object]]
+"""As :func:`harness.run.judged.judge_run`."""
+
+
 class FullDisk(Exception):
     """The disk is full, or nearly; the message is one line with a remedy."""
 
@@ -153,7 +157,7 @@ class Soak:
     Args:
         into: the night's folder.
         publish: writes what people read, such as the page, into the folder of a judged run.
-        start: starts a stack.
+        start: starts a stack; ``judge``: checks a run's folder and publishes what it found.
         clock: seconds.
         said: called with each run that has ended.
     """
@@ -163,6 +167,7 @@ class Soak:
     watcher: Watcher
     publish: Publish[object]
     start: Start = OnBench
+    judge: Judge = judge_run
     bounds: Bounds = field(default_factory=Bounds)
     clock: Callable[[], float] = time.monotonic
     said: Callable[[Line], None] = lambda _: None
@@ -412,7 +417,7 @@ class Soak:
         work.executed.set()
         try:
             if not self._stopping and not _is_full(work.error) and _began(folder):
-                work.judged = judge_run(folder, self.publish)
+                work.judged = self.judge(folder, self.publish)
         except BaseException as e:
             work.error = work.error or e
         work.done.set()
@@ -599,7 +604,7 @@ class Soak:
         judged: Judged[object] | None = None
         if _began(folder):
             try:
-                judged = judge_run(folder, self.publish)
+                judged = self.judge(folder, self.publish)
             except CANNOT as e:
                 line = replace(line, reason=" ".join(str(e).split()))
         line = replace(line, disk=soakfolder.size_of(folder.path), used=self.used)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import threading
@@ -15,12 +16,14 @@ import yaml
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder, identity
+from checkers.judge.runfolder import write_results
 from checkers.nights.record import Line
 from compose.endpoints import Endpoints
 from compose.processes.service import ServiceError
 from harness.cli.check import publish
 from harness.cli.soak import repeating
 from harness.experiments.soak import Bounds, Order, Soak
+from harness.run.judged import Judged, Publish, judge_run
 from harness.run.resolve import SuiteFile, read_suite
 from harness.run.settings import Watcher
 from workloads.file.suite import Cell
@@ -176,6 +179,21 @@ def page_alone(folder: RunFolder, evidence: Evidence) -> object:
     return None
 
 
+_JUDGED: dict[tuple[str, str], Judged[object]] = {}
+"""History and state of a run → what the checkers said of it: they say the same of the same bytes."""
+
+
+def judged_once(folder: RunFolder, publish: Publish[object]) -> Judged[object]:
+    """As ``judge_run``, which judges the recorded run once in each of its states instead of once in each run of a night."""
+    key = (hashlib.sha256(folder.history.read_bytes()).hexdigest(), str(folder.state().get("state")))
+    if key not in _JUDGED:
+        _JUDGED[key] = judge_run(folder, publish)
+    found = _JUDGED[key]
+    write_results(found.results, folder.results)
+    publish(folder, found.evidence)
+    return found
+
+
 def soak(
     file: SuiteFile,
     into: Path,
@@ -195,4 +213,5 @@ def soak(
     suite = file.suite.model_copy(update=changed)
     order = Order(file, suite, seed, repeating(file), lasts, runs)
     made = publish if whole_page else page_alone
-    return Soak(order, into, heard or Heard(), made, stacks.start, bounds, clock, said)
+    judge = judge_run if whole_page else judged_once
+    return Soak(order, into, heard or Heard(), made, stacks.start, judge, bounds, clock, said)

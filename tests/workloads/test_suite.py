@@ -55,9 +55,13 @@ def read(folder: Path, text: str = FILE) -> SuiteFile:
 def test_each_value_goes_with_each_but_for_what_only_and_exclude_leave_out(tmp_path: Path) -> None:
     file = read(tmp_path)
     names = {c.name for c in file.cells}
-    assert len(names) == len(file.cells) == 2 * 2 * (1 + 2 + 2)  # releases, writers; contention/rest, quick/rest, quick/polaris
+    assert (
+        len(names) == len(file.cells) == 2 * 2 * (1 + 2 + 2)
+    )  # releases, writers; contention/rest, quick/rest, quick/polaris
     assert "contention/rest/none/1.12.0/2" in names and "quick/polaris/lost-acks/1.11.0/spark=1,duckdb=1" in names
-    assert not any(c.workload == "contention" and (c.catalog == "polaris" or c.faults == "lost-acks") for c in file.cells)
+    assert not any(
+        c.workload == "contention" and (c.catalog == "polaris" or c.faults == "lost-acks") for c in file.cells
+    )
     assert {c.stack for c in file.cells} == {(c, r) for c in ("rest", "polaris") for r in ("1.12.0", "1.11.0")}
 
 
@@ -85,7 +89,8 @@ def test_a_workload_beside_the_suite_is_found(tmp_path: Path) -> None:
 
 
 def test_a_cell_that_cannot_run_is_left_out_with_the_reason(tmp_path: Path) -> None:
-    text = "suite: s\ncells: {workloads: [quick], catalogs: [rest, glue], faults: none, iceberg: [1.12.0, 1.8.1], writers: [{spark: 1, duckdb: 1}]}\n"
+    cells = "catalogs: [rest, glue], faults: none, iceberg: [1.12.0, 1.8.1], writers: [{spark: 1, duckdb: 1}]"
+    text = f"suite: s\ncells: {{workloads: [quick], {cells}}}\n"
     file = read(tmp_path, text)
     assert [c.name for c in file.cells] == ["quick/rest/none/1.12.0/spark=1,duckdb=1"]
     why = {c.name: reason for c, reason in file.left_out.items()}
@@ -106,10 +111,20 @@ WRONG = [
     ("[contention, quick]", "[undelete]", 10, "workloads: undelete is a scenario"),
     ("[contention, quick]", "[quick, quick]", 10, "workloads: quick is given twice; keep one"),
     ("[contention, quick]", "[]", 10, "workloads: is empty; give at least one"),
-    ("[rest, polaris]", "[rest, polarsi]", 11, "catalogs: unknown catalog 'polarsi' (did you mean polaris?); allowed: rest"),
+    (
+        "[rest, polaris]",
+        "[rest, polarsi]",
+        11,
+        "catalogs: unknown catalog 'polarsi' (did you mean polaris?); allowed: rest",
+    ),
     ("[none, lost-acks]", "[none, lost-ack]", 12, "faults: unknown package 'lost-ack' (did you mean lost-acks?)"),
     ("[none, lost-acks]", "[none+crashes, lost-acks]", 12, "faults: none goes with no package; write it alone"),
-    ("[none, lost-acks]", "[crashes+crashes, lost-acks, none]", 12, "faults: crashes+crashes: a package is given twice"),
+    (
+        "[none, lost-acks]",
+        "[crashes+crashes, lost-acks, none]",
+        12,
+        "faults: crashes+crashes: a package is given twice",
+    ),
     ("[1.12.0, 1.11.0]", "[1.12.0, 1.11.9]", 13, "iceberg: no Iceberg release '1.11.9'; allowed: 1.12.0"),
     ("[2, {spark", "[0, {spark", 14, "must be a number from 1 to 64"),
     ("duckdb: 1}]", "dukdb: 1}]", 14, "unknown engine 'dukdb' (did you mean duckdb?)"),
@@ -118,7 +133,12 @@ WRONG = [
     ("- {catalog: rest}", "- {catalog: hive}", 16, "catalog: no cell has 'hive'; allowed: rest, polaris"),
     ("- {catalog: rest}", "- {}", 16, "needs at least one of: workload, catalog, faults, iceberg, writers"),
     ("faults: lost-acks}\n", "faults: crashes}\n", 19, "faults: no cell has 'crashes'; allowed: none, lost-acks"),
-    ("anomaly: lost-commit", "anomaly: lost-comit", 21, "anomaly: unknown anomaly 'lost-comit' (did you mean lost-commit?)"),
+    (
+        "anomaly: lost-commit",
+        "anomaly: lost-comit",
+        21,
+        "anomaly: unknown anomaly 'lost-comit' (did you mean lost-commit?)",
+    ),
     ("anomaly: lost-commit", "anomaly: 3", 21, "anomaly: must"),
     ("    workload: quick", "    workload: mixed", 22, "workload: no cell has 'mixed'; allowed: contention, quick"),
     ("    catalog: rest\n", "    catalog: hive\n", 23, "catalog: no cell has 'hive'; allowed: rest, polaris"),
@@ -142,7 +162,10 @@ def test_what_is_wrong_with_a_file_names_its_line_and_what_is_allowed(
 
 def test_all_problems_are_said_together(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError) as error:
-        read(tmp_path, FILE.replace("polaris]", "polarsi]").replace("lost-commit", "lost-comit").replace("quick]", "quik]"))
+        read(
+            tmp_path,
+            FILE.replace("polaris]", "polarsi]").replace("lost-commit", "lost-comit").replace("quick]", "quik]"),
+        )
     assert len({line.split(":")[1] for line in str(error.value).splitlines()}) >= 3
 
 
@@ -153,7 +176,10 @@ def test_all_problems_are_said_together(tmp_path: Path) -> None:
         ("suite: s\n", "missing key 'cells'"),
         ("suite: s\ncells: {workloads: [quick]}\n", "missing key 'catalogs'"),
         ("suite: s\ncells: {workloads: [quick], catalogs: [rest], exclude: [{catalog: rest}]}\n", "leave none"),
-        ("suite: s\ncells: {workloads: [quick], catalogs: [glue], writers: [{duckdb: 1}]}\n", "none can run; quick/glue/own"),
+        (
+            "suite: s\ncells: {workloads: [quick], catalogs: [glue], writers: [{duckdb: 1}]}\n",
+            "none can run; quick/glue/own",
+        ),
         ("", "the file is empty; start from workloads/suites/nightly.yaml"),
         ("- a\n", "must be a mapping with the keys suite, description, for"),
         (
@@ -193,7 +219,9 @@ def test_the_nightly_suite_covers_many_catalogs_and_packages() -> None:
 
 
 def test_a_suite_that_does_not_exist_is_answered_with_those_that_do() -> None:
-    with pytest.raises(WorkloadError, match=r"nightyl: no such suite \(did you mean nightly\?\); in the library: nightly, smoke"):
+    with pytest.raises(
+        WorkloadError, match=r"nightyl: no such suite \(did you mean nightly\?\); in the library: nightly, smoke"
+    ):
         suite.locate("nightyl")
 
 
