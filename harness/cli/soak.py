@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import shlex
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -110,7 +111,12 @@ def soak(
         return page.write(night, goes_on)
 
     def tell(line: Line) -> None:
-        if (text := soakwords.line_of(whole.night, line)) is not None:
+        text = soakwords.line_of(whole.night, line)
+        if text is None:
+            return
+        if sys.stdout.isatty() and not quiet:
+            voice.keep(text)  # above the progress bar
+        else:
             typer.echo(text)
 
     with Voice(quiet=quiet) as voice, details_in(into):

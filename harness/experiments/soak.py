@@ -43,7 +43,7 @@ from compose.redaction import Redaction, secrets_of
 from harness.experiments import soakfolder
 from harness.experiments.compare import CANNOT
 from harness.experiments.soakfolder import FULL, Kept
-from harness.experiments.soakstacks import OnBench, Start, WarmStack, kill_marked, sparks
+from harness.experiments.soakstacks import Start, WarmStack, kill_marked, sparks, start_bench
 from harness.experiments.soakturns import MOST_TRIES, Turns
 from harness.run.judged import Judged, Publish, judge_run
 from harness.run.resolve import SuiteFile
@@ -166,7 +166,7 @@ class Soak:
     into: Path
     watcher: Watcher
     publish: Publish[object]
-    start: Start = OnBench
+    start: Start = start_bench
     judge: Judge = judge_run
     bounds: Bounds = field(default_factory=Bounds)
     clock: Callable[[], float] = time.monotonic
@@ -279,6 +279,7 @@ class Soak:
         self._before = record.used(self._lines, self._samples)
         self._rewrite(path, [header, *(x.to_json() for x in self._lines)])
         self._rewrite(self.into / record.SAMPLES, [s.to_json() for s in self._samples])
+        self._largest = max((x.disk for x in self._lines), default=0)
         turns = sum(x.counts for x in self._lines)
         self.watcher.say(f"the night goes on: {turns} runs are there, {self._before / 60:.0f} min are used")
 
@@ -605,8 +606,10 @@ class Soak:
         if _began(folder):
             try:
                 judged = self.judge(folder, self.publish)
-            except CANNOT as e:
-                line = replace(line, reason=" ".join(str(e).split()))
+            except Exception as e:
+                if _is_full(e):
+                    raise
+                line = replace(line, reason=f"it cannot be judged: {' '.join(str(e).split())}")
         line = replace(line, disk=soakfolder.size_of(folder.path), used=self.used)
         if judged is not None:
             found = judged_line(line, folder, judged)

@@ -68,16 +68,13 @@ def sparks(workload: Workload) -> int:
 class OnBench:
     """A warm stack of real servers and Spark writers.
 
-    Raises:
-        SetupError, ServiceError, WriterError: something cannot be installed, or does not come up.
+    Args:
+        inside: ends what belongs to the stack.
     """
 
-    def __init__(self, stack: tuple[str, str], writers: int, logs: Path, watcher: Watcher) -> None:
-        catalog, release = stack
-        CATALOGS[catalog].check()
-        installation = setup.ensure_release(releases.find(release))
-        self._inside = contextlib.ExitStack()
-        self._bench = self._inside.enter_context(Bench(installation, writers, logs, watcher, catalog=catalog))
+    def __init__(self, bench: Bench, inside: contextlib.ExitStack) -> None:
+        self._bench = bench
+        self._inside = inside
 
     def run(
         self,
@@ -105,6 +102,19 @@ class OnBench:
     def sockets(self) -> tuple[Path, ...]:
         """As :attr:`WarmStack.sockets`."""
         return self._bench.sockets()
+
+
+def start_bench(stack: tuple[str, str], writers: int, logs: Path, watcher: Watcher) -> OnBench:
+    """As :data:`Start`.
+
+    Raises:
+        SetupError, ServiceError, WriterError: something cannot be installed, or does not come up.
+    """
+    catalog, release = stack
+    CATALOGS[catalog].check()
+    installation = setup.ensure_release(releases.find(release))
+    inside = contextlib.ExitStack()
+    return OnBench(inside.enter_context(Bench(installation, writers, logs, watcher, catalog=catalog)), inside)
 
 
 def kill_marked(me: psutil.Process | None = None) -> Sequence[int]:

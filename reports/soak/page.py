@@ -200,12 +200,14 @@ def write(night: Night, again: str) -> Path:
 
 
 def table(night: Night) -> Table:
-    """The cells for the terminal."""
+    """The cells for the terminal, without those that had no run."""
     out = Table(box=None, pad_edge=False)
     for name in ("cell", "verdict", "runs", "commits/s", "retried", "anomalies"):
         right = name in ("runs", "commits/s", "retried")
         out.add_column(name, justify="right" if right else "left", no_wrap=name != "anomalies")
     for c in _cells(night):
+        if c["showed"] == "not run":
+            continue
         counts = " ".join(f"{SYMBOLS[s]}{n}" for s, n in c["counts"])
         verdict = f"{SYMBOLS[c['showed']]} {c['showed']}"
         out.add_row(c["cell"].name, verdict, counts or "–", c["throughput"], c["retries"], c["anomalies"] or "")

@@ -40,7 +40,7 @@ def findings(night: Night, line: Line) -> str:
 def line_of(night: Night, line: Line) -> str | None:
     """The line of a run on the terminal; None for one that needs none."""
     shown = night.showed(line)
-    if shown == "valid":
+    if shown == "valid" or line.ended == "incomplete":  # the run is made again
         return None
     who = line.cell.name + ("" if line.seed is None else f" seed {line.seed}")
     if shown == "error" and line.number is None:  # a stack
