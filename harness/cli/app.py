@@ -13,7 +13,20 @@ from typing import Annotated
 import typer
 
 from harness import __version__
-from harness.cli import check, claims, compare, coverage, experiments, lists, machine, run, serve, stopping, sweep
+from harness.cli import (
+    check,
+    claims,
+    compare,
+    coverage,
+    experiments,
+    lists,
+    machine,
+    run,
+    serve,
+    soak,
+    stopping,
+    sweep,
+)
 from harness.cli.crash import Crash
 from harness.cli.failures import BAD_INPUT, explain, report_failure
 from harness.cli.options import INTERRUPTED, WITHOUT_END, TyperError, help_command
@@ -53,6 +66,7 @@ app.command("matrix", short_help="Measure which operations conflict.")(experimen
 app.command("compare", short_help="Compare catalogs, releases or engines.")(compare.compare)
 app.command("sweep", short_help="Measure how load and settings change a run.")(sweep.sweep)
 app.command("coverage", short_help="Show which interleavings runs exercised.")(coverage.coverage)
+app.command("soak", short_help="Run a suite for a night.")(soak.soak)
 app.command("claims", short_help="List claims of documents, measure them.")(claims.claims)
 app.command("selftest", short_help="Check the checkers.")(check.selftest)
 app.command("report", short_help="Write a run's page again.")(check.report)

@@ -31,6 +31,7 @@ def explain(crash: Crash, help_command: str) -> int:
     from checkers.evidence.history import HistoryError
     from checkers.evidence.runfolder import StoreError
     from checkers.evidence.tablelog import TableLogError
+    from checkers.nights.record import NightError
     from compose.external.external import ExternalError
     from compose.processes.ports import PortInUse
     from harness.experiments.compare import CompareError
@@ -42,7 +43,15 @@ def explain(crash: Crash, help_command: str) -> int:
         return report_failure(crash.redacted(message), code)
 
     bad_input = (
-        ExternalError | StoreError | HistoryError | TableLogError | ModelError | CompareError | MatrixError | PortInUse
+        ExternalError
+        | StoreError
+        | HistoryError
+        | TableLogError
+        | ModelError
+        | CompareError
+        | MatrixError
+        | NightError
+        | PortInUse
     )
     if isinstance(error, BadArgument):
         return fail(f"{error}; see `{help_command}`", BAD_INPUT)

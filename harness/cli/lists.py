@@ -20,6 +20,7 @@ WHAT = (
     "packages",
     "checks",
     "experiments",
+    "suites",
     "parameters",
     "catalogs",
     "versions",
@@ -31,12 +32,12 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="workloads, scenarios, operations, engines, faults, packages, checks, catalogs, versions or runs."
+            help="workloads, scenarios, operations, engines, faults, packages, checks, experiments, suites, catalogs, versions or runs."
         ),
     ] = "workloads",
     store: StoreOption = Path("store"),
 ) -> int:
-    """List what is available: workloads, scenarios, operations, engines, faults, packages of faults, checks, catalogs, versions, runs."""
+    """List what is available: workloads, scenarios, operations, engines, faults, packages, checks, suites, catalogs, versions, runs."""
     from rich.table import Table
 
     from harness.cli.terminal import console
@@ -110,6 +111,15 @@ def list_(
             found, _ = experiment.shape(read_text(path), str(path))
             varies = "; ".join(f"{k}: {', '.join(v)}" for k, v in found.vary.items())
             rows.append((path.stem, varies, found.description))
+    elif what == "suites":
+        from harness.run.resolve import read_suite
+        from workloads.file import suite
+
+        columns, rows = ("suite", "cells", "for", "what it is"), []
+        for path in sorted(suite.LIBRARY.glob("*.yaml")):
+            night = read_suite(path)
+            lasts = "" if night.suite.lasts is None else _clock(night.suite.lasts)
+            rows.append((path.stem, str(len(night.cells)), lasts, night.suite.description))
     elif what == "versions":
         from compose.install import releases
 
@@ -134,6 +144,12 @@ def list_(
     if what == "operations":
         typer.echo("\nEach operation also takes the options weight, keys and tables.")
     return 0
+
+
+def _clock(seconds: float) -> str:
+    from harness.cli.terminal import clock
+
+    return clock(seconds)
 
 
 def _engine_rows() -> list[tuple[str, ...]]:

@@ -40,6 +40,14 @@ WritersOption = Annotated[
 ]
 
 
+FaultsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--faults", help="The faults of these packages (`list packages`) in place of the file's: lost-acks,crashes."
+    ),
+]
+
+
 OperationsOption = Annotated[
     str | None,
     typer.Option("--operations", help="Only these kinds of operations of the file: insert,delete."),
@@ -233,6 +241,20 @@ def only(workload: Any, kinds: Sequence[str]) -> dict[str, Any]:
     return {"operations": left(workload.operations) or workload.operations, "phases": changed}
 
 
+def with_packages(workload: Any, packages: Sequence[str], *, no_nemesis: bool) -> Any:
+    """The workload with the faults of these packages. Raises BadArgument."""
+    from nemesis.faults.packages import PACKAGES
+    from workloads.file.meant import unknown
+    from workloads.file.suite import AND, with_faults
+
+    if no_nemesis:
+        raise BadArgument("--faults and --no-nemesis: give one of them")
+    for name in packages:
+        if name not in PACKAGES:
+            raise BadArgument(f"--faults {name}: {unknown('package', name, PACKAGES)}")
+    return with_faults(workload, AND.join(packages))
+
+
 def overridden(
     file: Any,
     writers: str | None,
@@ -241,6 +263,7 @@ def overridden(
     *,
     no_nemesis: bool,
     operations: str | None = None,
+    faults: str | None = None,
 ) -> Any:
     """The workload of a file, changed by the options."""
     from nemesis.faults.lengths import seconds
@@ -251,6 +274,8 @@ def overridden(
     workload = file.workload
     if operations is not None:
         workload = workload.model_copy(update=only(workload, listed("--operations", operations)))
+    if faults is not None:
+        workload = with_packages(workload, listed("--faults", faults), no_nemesis=no_nemesis)
     update: dict[str, Any] = {"nemesis": None} if no_nemesis else {}
     if writers is not None:
         engines = writers_of(writers, workload.engines)
@@ -262,7 +287,13 @@ def overridden(
         except ValueError as e:
             raise BadArgument(f"--time {time}: {e}") from None
         update |= {"length": length, "phases": ()}
-    given = (("--writers", writers), ("--operations", operations), ("--ops", ops), ("--time", time))
+    given = (
+        ("--writers", writers),
+        ("--operations", operations),
+        ("--faults", faults),
+        ("--ops", ops),
+        ("--time", time),
+    )
     options = " ".join(f"{option} {value}" for option, value in given if value is not None)
     return file.changed(workload.model_copy(update=update), options)
 

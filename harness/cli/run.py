@@ -16,6 +16,7 @@ import typer
 from harness.cli.check import judge, verdict_if_stopped
 from harness.cli.crash import details_in
 from harness.cli.options import (
+    FaultsOption,
     IcebergOption,
     OperationsOption,
     StoreOption,
@@ -54,6 +55,7 @@ def run(
         bool, typer.Option("--clean", help="Drop the tables at the end, even in your own catalog.")
     ] = False,
     iceberg: IcebergOption = None,
+    faults: FaultsOption = None,
     no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults (control run).")] = False,
     order: Annotated[
         str | None,
@@ -84,7 +86,7 @@ def run(
     from workloads.file.recording import FILE as RECORDING
 
     file = read_workload(schema.find(workload), warn)
-    spec = overridden(file, writers, ops, time, no_nemesis=no_nemesis, operations=operations)
+    spec = overridden(file, writers, ops, time, no_nemesis=no_nemesis, operations=operations, faults=faults)
     if catalog is not None:
         spec = spec.model_copy(update={"catalog": known_catalog(catalog)})
     stop = threading.Event()
@@ -117,6 +119,7 @@ def run(
     overrides = {
         "--writers": writers,
         "--operations": operations,
+        "--faults": faults,
         "--ops": ops,
         "--time": time,
         "--iceberg": iceberg and path_anywhere(iceberg),

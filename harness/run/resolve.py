@@ -11,7 +11,7 @@ names of a changed workload are looked up again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,17 @@ from typing import Any
 from checkers.judge.check import ANOMALIES
 from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS
+from compose.install import releases
+from compose.install.own_jar import OwnJarError
+from harness.run.reach import unreachable
+from harness.run.versions import cannot_commit, cannot_run
 from workloads.file import experiment, scenario
+from workloads.file import suite as suites
 from workloads.file import workload as schema
 from workloads.file.experiment import Experiment
 from workloads.file.meant import unknown
 from workloads.file.scenario import Scenario
+from workloads.file.suite import MOST_CELLS, Cell, Suite
 from workloads.file.workload import Workload
 from workloads.file.yamlfile import KeyPath, Lines, Problem, entries, line_of, read_text, refuse
 
@@ -121,6 +127,92 @@ def read_scenario(path: Path, warn: Warn = _unheard) -> Scenario:
     refuse([*scenario.problems(found), *names], lines, str(path))
     _warn_of(schema.property_doubts(found.tables), lines, path, warn)
     return found
+
+
+@dataclass(frozen=True)
+class SuiteFile:
+    """A suite file after reading it.
+
+    Attributes:
+        files: name of a workload → its file.
+        workloads: cell → what its runs do, in the order of the file's lists.
+        left_out: cells that cannot run, and why.
+    """
+
+    suite: Suite
+    path: Path
+    files: Mapping[str, Path]
+    workloads: Mapping[Cell, Workload]
+    left_out: Mapping[Cell, str]
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells that can run."""
+        return tuple(self.workloads)
+
+
+def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
+    """Read a suite file and the workload files that it names, and look up every name in them.
+
+    Args:
+        warn: as for :func:`read_workload`.
+
+    Raises:
+        WorkloadError: one cannot be read, or something in it is wrong, or no cell can run.
+    """
+    suite, lines = suites.parse(read_text(path), str(path))
+    wrong = [*suites.wrong_names(suite)]
+    files: dict[str, Path] = {}
+    read: dict[str, WorkloadFile] = {}
+    for i, word in enumerate(suite.cells.workloads):
+        at: KeyPath = ("cells", "workloads", i)
+        try:
+            found = suites.workload_path(word, path)
+            if (name := Path(word).stem) in files and files[name] != found:
+                wrong.append((at, f"workloads: {found} and {files[name]} have one name; rename one of the files"))
+            files[name], read[name] = found, read_workload(found, warn)
+        except schema.WorkloadError as e:
+            wrong += [(at, f"workloads: {line}") for line in str(e).splitlines()]
+    for i, name in enumerate(suite.cells.catalogs):
+        if name not in CATALOGS:
+            wrong.append((("cells", "catalogs", i), f"catalogs: {unknown('catalog', name, CATALOGS)}"))
+    for i, number in enumerate(suite.cells.iceberg):
+        try:
+            releases.find(number)
+        except (releases.UnknownRelease, OwnJarError) as e:
+            wrong.append((("cells", "iceberg", i), f"iceberg: {e}"))
+    for i, known in enumerate(suite.known):
+        if known.anomaly not in ANOMALIES:
+            wrong.append((("known", i, "anomaly"), f"anomaly: {unknown('anomaly', known.anomaly, sorted(ANOMALIES))}"))
+    refuse(wrong, lines, str(path))
+    cells = suites.cells_of(suite, releases.DEFAULT.iceberg)
+    if not cells:
+        refuse([(("cells",), "cells: only and exclude leave none")], lines, str(path))
+    if len(cells) > MOST_CELLS:
+        refuse([(("cells",), f"cells: {len(cells)} are too many; at most {MOST_CELLS}")], lines, str(path))
+    workloads: dict[Cell, Workload] = {}
+    left_out: dict[Cell, str] = {}
+    for cell in cells:
+        try:
+            workload = suites.workload_of(read[cell.workload].workload, cell, suite.length)
+            if (reason := _cannot(workload, cell)) is not None:
+                left_out[cell] = reason
+            else:
+                workloads[cell] = workload
+        except ValueError as e:
+            left_out[cell] = str(e)
+    if not workloads:
+        why = ": ".join(next((c.name, r) for c, r in left_out.items()))
+        refuse([(("cells",), f"cells: none can run; {why}")], lines, str(path))
+    return SuiteFile(suite, path, files, workloads, left_out)
+
+
+def _cannot(workload: Workload, cell: Cell) -> str | None:
+    """Why a cell cannot run; None if it can."""
+    release = releases.find(cell.iceberg)
+    if (reason := cannot_run(release, workload)) is not None:
+        return f"Iceberg {release.label}: {reason}"
+    return cannot_commit(workload) or unreachable(workload.engines, cell.catalog)
 
 
 def _names_in(data: Any, anomalies: str, more: str = "") -> Iterator[Problem]:

@@ -169,6 +169,30 @@ def _start(home: Path, writers: int, catalog: str, lock: int) -> dict[str, Any]:
         raise
 
 
+@contextlib.contextmanager
+def lent(home: Path, endpoints: Endpoints, logs: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """A stack of this process as the one that is up: runs use its services, and ``icequake down`` sends this process SIGTERM.
+
+    Runs start writers of their own, because the writers of the stack have a session of another run. If a stack is up already, this one
+    is not offered to runs, after saying so.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "stack.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            say("`icequake up` keeps another stack, so runs use that one, and `icequake down` ends that one")
+            yield
+            return
+        me = psutil.Process()
+        record = {"pid": me.pid, "pid_started": me.create_time(), "state": "up", "logs": str(logs), "sockets": []}
+        _write(_file(home), record | {"endpoints": endpoints.to_json()})
+        try:
+            yield
+        finally:
+            _file(home).unlink(missing_ok=True)
+
+
 def down(home: Path) -> bool:
     """Stop the standing stack; False if there was none.
 

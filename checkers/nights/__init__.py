@@ -1,0 +1,1 @@
+"""What do the runs of a night, and of many nights, say together?"""

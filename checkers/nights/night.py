@@ -1,0 +1,149 @@
+"""One night as a whole: what each cell showed, what of it is known, and what the night's verdict is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from checkers.nights import record
+from checkers.nights.record import Line, Sample
+from checkers.verdict import Validity, exit_code
+from workloads.file.suite import Cell, Known, Suite
+
+Showed = Literal["new", "known", "unknown", "error", "valid", "not run"]
+"""What a cell showed, the worst first. A run with a new and a known anomaly is new."""
+ORDER: tuple[Showed, ...] = ("new", "known", "error", "unknown", "valid", "not run")
+HARNESS_FAILED = 255
+
+GREW, GREW_BY, SETTLED = 1.5, 500_000_000, 3
+"""The soak's own memory has grown if it is so many times, and by so many bytes more than, what it was after so many runs."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A known anomaly that no longer shows: ``runs`` of its cells, in all of this night, were without it."""
+
+    known: Known
+    runs: int
+
+
+@dataclass(frozen=True)
+class Night:
+    """A night.
+
+    Attributes:
+        folder: the night's.
+        cells: that can run, in the order of the suite.
+        left_out: cells that cannot run, and why.
+        lines: its runs, in the order in which they ended.
+        given_up: catalog and release → why their stack was no longer tried.
+        stopped: why it ended before its time; None if it did not.
+    """
+
+    folder: Path
+    suite: Suite
+    seed: int
+    cells: tuple[Cell, ...]
+    lines: tuple[Line, ...]
+    samples: tuple[Sample, ...] = ()
+    left_out: Mapping[Cell, str] = field(default_factory=dict)
+    given_up: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    stopped: str | None = None
+
+    def known_of(self, anomaly: str, cell: Cell) -> Known | None:
+        """The known anomaly that one of a cell is."""
+        return next((k for k in self.suite.known if k.explains(anomaly, cell)), None)
+
+    def new_of(self, line: Line) -> dict[str, int]:
+        """The anomalies of a run that nobody knows."""
+        return {name: n for name, n in line.anomalies.items() if self.known_of(name, line.cell) is None}
+
+    def showed(self, line: Line) -> Showed:
+        """What a run showed."""
+        if line.ended == "invalid":
+            return "new" if self.new_of(line) else "known"
+        return "error" if line.ended == "error" or line.ended == "incomplete" else line.ended
+
+    @cached_property
+    def by_cell(self) -> dict[Cell, list[Line]]:
+        """The runs of each cell, also of a cell that has none; runs that are made again are left out."""
+        found: dict[Cell, list[Line]] = {cell: [] for cell in self.cells}
+        for line in self.lines:
+            if line.ended != "incomplete":
+                found.setdefault(line.cell, []).append(line)
+        return found
+
+    def counts(self, cell: Cell) -> Counter[Showed]:
+        """What the runs of a cell showed, how often."""
+        return Counter(self.showed(line) for line in self.by_cell.get(cell, ()))
+
+    def worst(self, cell: Cell) -> Showed:
+        """The worst that a cell showed."""
+        found = self.counts(cell)
+        return next((s for s in ORDER if found[s]), "not run")
+
+    @cached_property
+    def runs(self) -> tuple[Line, ...]:
+        """The runs that were turns of their cells."""
+        return tuple(line for line in self.lines if line.counts)
+
+    @cached_property
+    def failures(self) -> tuple[Line, ...]:
+        """The runs that an anomaly fails, known or new, in their order; those with a new one first."""
+        found = [line for line in self.lines if line.ended == "invalid"]
+        return tuple(sorted(found, key=lambda x: self.showed(x) != "new"))
+
+    @cached_property
+    def missing(self) -> tuple[Missing, ...]:
+        """The known anomalies that no longer show, although there were enough runs of their cells."""
+        found = []
+        for known in self.suite.known:
+            ran = [x for x in self.runs if known.of(x.cell) and x.ended in ("valid", "invalid", "unknown")]
+            shown = any(known.anomaly in x.anomalies for x in self.lines if known.of(x.cell))
+            if len(ran) >= known.runs and not shown:
+                found.append(Missing(known, len(ran)))
+        return tuple(found)
+
+    @cached_property
+    def verdict(self) -> Validity:
+        """False if there is a new anomaly; unknown if something could not be decided, run, or was given up, or no run was valid."""
+        shown = {self.showed(line) for line in self.lines if line.ended != "incomplete"}
+        if "new" in shown:
+            return False
+        return "unknown" if shown & {"unknown", "error"} or not self.runs or self.given_up else True
+
+    @property
+    def code(self) -> int:
+        """The exit code: 0, 1, 2 as of a run; 255 if nothing could be judged, a stack never came up, or the night had to stop."""
+        judged = any(line.ended in ("valid", "invalid", "unknown") for line in self.lines)
+        if self.verdict is not False and (not judged or self.given_up or self.stopped is not None):
+            return HARNESS_FAILED
+        return exit_code(self.verdict)
+
+    @cached_property
+    def grown(self) -> tuple[int, int] | None:
+        """Bytes of the soak's own memory after the first few runs and after the last one, if it has grown; None if not."""
+        own = [line.rss for line in self.lines if line.rss]
+        if len(own) <= SETTLED:
+            return None
+        first, last = max(own[:SETTLED]), own[-1]
+        return (first, last) if last > GREW * first and last - first > GREW_BY else None
+
+    @property
+    def used(self) -> float:
+        """Seconds that it has taken."""
+        return record.used(self.lines, self.samples)
+
+
+def header(suite: Suite, seed: int, shared: Mapping[str, Any], started: str) -> dict[str, Any]:
+    """The first line of ``runs.jsonl``."""
+    return {"format": record.FORMAT, **shared, "seed": seed, "started": started}
+
+
+def numbers(lines: Iterable[Line]) -> Counter[Cell]:
+    """How many turns each cell had."""
+    return Counter(line.cell for line in lines if line.counts)

@@ -1,0 +1,687 @@
+"""``icequake soak``: the cells of a suite, one run after the other with fresh seeds, for a night; on warm stacks.
+
+Whose turn it is says ``harness.experiments.soakturns``. A run executes and is judged in a thread of its own, so that one that never ends can
+be left: it is asked to stop when its time is over, then its stack is killed, then the night goes on without it. A failing run is kept with
+its folder, a valid one as its line in ``runs.jsonl`` and its columns. The line is on disk before anything of the run is removed.
+
+**A night that was killed** is continued by the same command. Runs whose line is missing are judged from their folders: one that came to its
+end is as good as any other, one that did not is an anomaly if it certainly shows one, else ``incomplete``: it is removed, and the cell makes
+the run with that number and seed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from checkers.columns.frames import Unordinary, frame_of
+from checkers.columns.spark import write as write_columns
+from checkers.costs import measures
+from checkers.evidence import runfolder
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.runfolder import RunFolder
+from checkers.nights import night, record
+from checkers.nights.night import Night
+from checkers.nights.record import Ended, Line, NightError, Sample
+from checkers.timeline.timeline import timelines
+from compose.redaction import Redaction, secrets_of
+from harness.experiments import soakfolder
+from harness.experiments.compare import CANNOT
+from harness.experiments.soakfolder import FULL, Kept
+from harness.experiments.soakstacks import Start, WarmStack, kill_marked, sparks, start_bench
+from harness.experiments.soakturns import MOST_TRIES, Turns
+from harness.run.judged import Judged, Publish, judge_run
+from harness.run.resolve import SuiteFile
+from harness.run.settings import Watcher
+from workloads.file.sizes import written
+from workloads.file.suite import Cell, Suite, as_header
+from workloads.file.workload import Workload
+
+RUNS, COLUMNS, LOGS = "runs", "columns", "logs"
+"""Folders in that of a night."""
+ABOUT = "soak"
+"""The key of a run's plan with its cell and its number."""
+
+STACK_RUNS = 60
+"""After so many runs a stack is started anew: its servers grow, and its store has the tables of all of them."""
+MOST_LEFT = 3
+"""So many runs that end in no way end the soak, because each of them still takes memory and time."""
+
+
+Judge = Callable[[RunFolder, Publish[object]], Judged[object]]
+"""As :func:`harness.run.judged.judge_run`."""
+
+
+class FullDisk(Exception):
+    """The disk is full, or nearly; the message is one line with a remedy."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Seconds that parts of a run may take.
+
+    Attributes:
+        around: in addition to its load and the timeout of an operation: tables, final reads, table logs.
+        ending: to end once it was asked to; ``killed``: once its processes are gone.
+        judging: to judge it.
+        interrupted: to end when the user stops the soak.
+        retry: before a stack is tried again, if every stack failed.
+        sample: between two samples of memory and disk.
+    """
+
+    around: float = 180.0
+    ending: float = 90.0
+    killed: float = 30.0
+    judging: float = 900.0
+    interrupted: float = 30.0
+    retry: float = 10.0
+    sample: float = 10.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a soak is to do.
+
+    Attributes:
+        suite: the suite, as the options changed it.
+        lasts: seconds, those of earlier sessions included; None: without end.
+        runs: number of runs, as well; None: any.
+        command: (cell, seed) → the command that repeats that run.
+        weight: as for :class:`harness.experiments.soakturns.Turns`.
+    """
+
+    file: SuiteFile
+    suite: Suite
+    seed: int
+    command: Callable[[Cell, int], str]
+    lasts: float | None = None
+    runs: int | None = None
+    weight: Callable[[Cell], float] = lambda _: 1.0
+
+
+@dataclass
+class _Work:
+    """A run that goes on in its thread.
+
+    Attributes:
+        stop: set to end it soon; ``executed``: it is over; ``done``: it is judged, too.
+    """
+
+    stop: threading.Event = field(default_factory=threading.Event)
+    executed: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)
+    late: str | None = None
+    error: BaseException | None = None
+    judged: Judged[object] | None = None
+
+
+@dataclass
+class _Up:
+    """The stack that is up, and how many runs used it."""
+
+    key: tuple[str, str]
+    stack: WarmStack
+    logs: Path
+    runs: int = 0
+
+
+def seed_of(into: Path) -> int | None:
+    """The seed of the night in a folder; None if there is none. Raises NightError."""
+    return int(record.read(into)[0]["seed"]) if (into / record.RUNS).exists() else None
+
+
+def new_folder(store: Path, suite: str) -> Path:
+    """The folder of a new night."""
+    return store / "soak" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{suite}"
+
+
+@dataclass
+class Soak:
+    """One session of a night; use in ``with``, which ends the stack that is up.
+
+    Args:
+        into: the night's folder.
+        publish: writes what people read, such as the page, into the folder of a judged run.
+        start: starts a stack; ``judge``: checks a run's folder and publishes what it found.
+        clock: seconds.
+        said: called with each run that has ended.
+    """
+
+    order: Order
+    into: Path
+    watcher: Watcher
+    publish: Publish[object]
+    start: Start = start_bench
+    judge: Judge = judge_run
+    bounds: Bounds = field(default_factory=Bounds)
+    clock: Callable[[], float] = time.monotonic
+    said: Callable[[Line], None] = lambda _: None
+    _lines: list[Line] = field(default_factory=list)
+    _samples: list[Sample] = field(default_factory=list)
+    _given_up: dict[tuple[str, str], str] = field(default_factory=dict)
+    _up: _Up | None = None
+    _work: _Work | None = None
+    _stopped: str | None = None
+    _stopping: bool = False
+    _left: int = 0
+    _largest: int = 0
+    _size: int = 0
+    _before: float = 0.0
+    _began: float = 0.0
+    _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    # --- a session ----------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Soak:
+        """Lock the folder, and read or begin the night.
+
+        Raises:
+            NightError: the folder is in use, cannot be made, or has another night.
+        """
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(soakfolder.locked(self.into))
+            self._turns = Turns(self.order.file.cells, self.order.seed, self.order.suite.order, self.order.weight)
+            self._began = self.clock()
+            self._begin()
+            stack.callback(self._close)
+            sampler = threading.Thread(target=self._sample, name="samples", daemon=True)
+            sampler.start()
+            stack.callback(sampler.join)
+            stack.callback(self._over.set)
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def used(self) -> float:
+        """Seconds that the night has taken, with earlier sessions."""
+        return self._before + self.clock() - self._began
+
+    @property
+    def night(self) -> Night:
+        """The night so far."""
+        file = self.order.file
+        return Night(
+            self.into,
+            self.order.suite,
+            self.order.seed,
+            file.cells,
+            tuple(self._lines),
+            tuple(self._samples),
+            file.left_out,
+            dict(self._given_up),
+            self._stopped,
+        )
+
+    @property
+    def up(self) -> tuple[tuple[str, str], WarmStack] | None:
+        """The stack that is up, with its catalog and release; None if there is none."""
+        return None if self._up is None else (self._up.key, self._up.stack)
+
+    def go(self) -> Night:
+        """Make runs until the night is over.
+
+        Raises:
+            KeyboardInterrupt: the user stopped it; every line is on disk.
+            OSError: the folder cannot be written, for another reason than a full disk, which ends the night.
+        """
+        try:
+            self._recover()
+            while not self._enough():
+                cell = self._turns.next(night.numbers(self._lines), None if self._up is None else self._up.key)
+                if cell is None:
+                    self._stopped = "no catalog's stack comes up"
+                    break
+                if self._ready(cell):
+                    self._turn(cell)
+        except FullDisk as e:
+            self._stopped = str(e)
+        except OSError as e:
+            if e.errno not in FULL:
+                raise
+            self._stopped = f"the disk is full ({e.filename or self.into}); free some space"
+        return self.night
+
+    def _begin(self) -> None:
+        """Read the night, without torn lines, or write its header."""
+        shared = as_header(self.order.suite, self.order.file.cells)
+        path = self.into / record.RUNS
+        if not path.exists():
+            started = datetime.now(UTC).isoformat(timespec="milliseconds")
+            header = night.header(self.order.suite, self.order.seed, shared, started)
+            runfolder.replace_file(path, json.dumps(header) + "\n")
+            return
+        header, self._lines = record.read(self.into)
+        for key, mine in (*shared.items(), ("seed", self.order.seed)):
+            if header.get(key) != mine:
+                raise NightError(
+                    f"{path}: its runs are of another {key}; give another --into, or the suite and the seed that it began with"
+                )
+        self._samples = record.samples(self.into)
+        self._before = record.used(self._lines, self._samples)
+        self._rewrite(path, [header, *(x.to_json() for x in self._lines)])
+        self._rewrite(self.into / record.SAMPLES, [s.to_json() for s in self._samples])
+        self._largest = max((x.disk for x in self._lines), default=0)
+        turns = sum(x.counts for x in self._lines)
+        self.watcher.say(f"the night goes on: {turns} runs are there, {self._before / 60:.0f} min are used")
+
+    @staticmethod
+    def _rewrite(path: Path, values: Iterable[Mapping[str, object]]) -> None:
+        runfolder.replace_file(path, "".join(json.dumps(v, separators=(",", ":")) + "\n" for v in values))
+
+    def _enough(self) -> bool:
+        """Whether no further run begins."""
+        order, suite = self.order, self.order.suite
+        turns = sum(x.counts for x in self._lines)
+        if order.runs is not None and turns >= order.runs:
+            return True
+        if order.lasts is not None and self.used + suite.length > order.lasts:
+            return True
+        if suite.stop_on_anomaly and any(self.night.new_of(x) for x in self._lines):
+            return True
+        if self._left >= MOST_LEFT:
+            self._stopped = f"{self._left} runs did not end in any way"
+            return True
+        self._make_room()
+        if (little := self._little()) is not None:
+            self._stopped = little
+        return self._stopped is not None
+
+    # --- stacks -------------------------------------------------------------------------------------------------------
+
+    def _ready(self, cell: Cell) -> bool:
+        """Have the stack of a cell up; false if it does not come up."""
+        if self._up is not None and (self._up.key != cell.stack or self._up.runs >= STACK_RUNS):
+            self._close()
+        if self._up is not None:
+            return True
+        if self._turns.all_wait:
+            self._over.wait(self.bounds.retry)
+        started, name = _now(), " ".join(cell.stack)
+        logs = self._logs_of(cell.stack)
+        writers = max(sparks(w) for c, w in self.order.file.workloads.items() if c.stack == cell.stack)
+        self.watcher.say(f"starting the stack of {name}")
+        try:
+            stack = self.start(cell.stack, writers, logs, self.watcher)
+        except CANNOT as e:
+            reason = f"the stack of {name} does not come up: {' '.join(str(e).split())}"
+            if self._turns.failed(cell.stack, night.numbers(self._lines)):
+                self._given_up[cell.stack] = reason
+                reason += f"; given up after {MOST_TRIES} times"
+            self._add(
+                Line(cell, None, None, started, "error", reason=reason, stack=self._relative(logs), used=self.used)
+            )
+            return False
+        self._turns.came_up(cell.stack)
+        self._up = _Up(cell.stack, stack, logs)
+        return True
+
+    def _logs_of(self, stack: tuple[str, str]) -> Path:
+        """A new folder for the logs of a stack."""
+        name = "-".join(stack)
+        for n in range(1, 1_000_000):
+            place = self.into / LOGS / f"{name}-{n}"
+            with contextlib.suppress(FileExistsError):
+                place.mkdir(parents=True)
+                return place
+        raise NightError(f"{self.into / LOGS}: no free name")
+
+    def _close(self) -> None:
+        """End the stack that is up; its logs stay if a run that is kept needs them."""
+        up, self._up = self._up, None
+        if up is None:
+            return
+        try:
+            up.stack.close()
+        except CANNOT as e:
+            self.watcher.say(f"the stack of {' '.join(up.key)} did not end in order: {e}")
+        name = self._relative(up.logs)
+        if not any(x.stack == name and self._kept(x) is not None for x in self._lines) and not self._stopping:
+            soakfolder.remove(up.logs)
+
+    # --- one run ------------------------------------------------------------------------------------------------------
+
+    def _turn(self, cell: Cell) -> None:
+        """One run of a cell on the stack that is up: execute, judge, write its line, keep or remove its folder."""
+        up = self._up
+        assert up is not None
+        number = night.numbers(self._lines)[cell]
+        seed = self._turns.seed_of(cell, number)
+        command = self.order.command(cell, seed)
+        workload = self.order.file.workloads[cell]
+        folder = runfolder.create(self.into / RUNS, cell.workload)
+        up.runs += 1
+        turns = sum(x.counts for x in self._lines)
+        goal = "" if self.order.runs is None else f"/{self.order.runs}"
+        self.watcher.say(f"{turns + 1}{goal} {cell.name} seed {seed}")
+        blank = Line(cell, number, seed, _now(), "error", folder=self._relative(folder.path), command=command)
+        blank = replace(blank, stack=self._relative(up.logs))
+        began = self.clock()
+        work = self._work = _Work()
+        about = {ABOUT: {"cell": cell.to_json(), "number": number}}
+
+        arguments = (work, up.stack, workload, folder, blank, about)
+        threading.Thread(target=self._execute, args=arguments, name=f"run of {cell.name}", daemon=True).start()
+        try:
+            self._until_done(work, workload, cell)
+        except BaseException:
+            self._stopping = True
+            work.stop.set()
+            work.done.wait(self.bounds.interrupted)
+            raise
+        finally:
+            self._work = None
+        if _is_full(work.error):
+            raise FullDisk(f"the disk is full ({self.into}); free some space")
+        if (little := self._little()) is not None and work.stop.is_set() and work.late is None:
+            raise FullDisk(little)
+        if isinstance(work.error, CANNOT) or work.late is not None:
+            self._close()  # the next run gets a new one
+        line = self._line_of(blank, work, folder, workload)
+        self._add(replace(line, took=round(self.clock() - began, 3), used=round(self.used, 3)))
+        evidence = None if work.judged is None else work.judged.evidence
+        self._settle(line, folder, evidence)
+
+    def _execute(
+        self,
+        work: _Work,
+        stack: WarmStack,
+        workload: Workload,
+        folder: RunFolder,
+        line: Line,
+        about: Mapping[str, Any],
+    ) -> None:
+        """One run and its judgement, in a thread of its own; raises nothing."""
+        assert line.seed is not None and line.command is not None
+        try:
+            stack.run(workload, folder, seed=line.seed, command=line.command, stop=work.stop, about=about)
+        except BaseException as e:
+            work.error = e
+        work.executed.set()
+        try:
+            if not self._stopping and not _is_full(work.error) and _began(folder):
+                work.judged = self.judge(folder, self.publish)
+        except BaseException as e:
+            work.error = work.error or e
+        work.done.set()
+
+    def _until_done(self, work: _Work, workload: Workload, cell: Cell) -> None:
+        """Wait for a run; one that takes too long is stopped, then its stack is killed, then it is left alone."""
+        limit = self.order.suite.length + workload.op_timeout + self.bounds.around
+        if not _wait(work.executed, limit):
+            work.late = f"it did not end within {limit:.0f} s and was stopped"
+            self.watcher.say(f"{cell.name}: {work.late}")
+            work.stop.set()
+            if not _wait(work.executed, self.bounds.ending):
+                work.late = f"it did not end within {limit:.0f} s, nor when it was stopped; its stack was killed"
+                self.watcher.say(f"{cell.name}: {work.late}")
+                self._close()
+                kill_marked()
+                _wait(work.executed, self.bounds.killed)
+        if work.executed.is_set() and not _wait(work.done, self.bounds.judging):
+            work.late = f"it could not be judged within {self.bounds.judging:.0f} s"
+            self.watcher.say(f"{cell.name}: {work.late}")
+        if not work.done.is_set():
+            self._left += 1
+            work.late = f"{work.late}; what is left of it was left alone"
+
+    def _line_of(self, blank: Line, work: _Work, folder: RunFolder, workload: Workload) -> Line:
+        """The line of a run that is over."""
+        hide = Redaction(secrets_of(workload.catalog_properties))
+        reason = work.late
+        if work.error is not None:
+            said = " ".join(str(work.error).split())
+            name = "" if isinstance(work.error, CANNOT) else f"{type(work.error).__name__}: "
+            reason = "; ".join(filter(None, (work.late, hide.text(f"{name}{said}"))))
+            if not isinstance(work.error, CANNOT):
+                text = "".join(traceback.format_exception(work.error))
+                with contextlib.suppress(OSError):
+                    (folder.logs / "harness-error.log").write_text(hide.text(text), encoding="utf-8")
+        judged = work.judged
+        line = replace(blank, reason=reason, disk=soakfolder.size_of(folder.path))
+        if judged is not None:
+            line = judged_line(line, folder, judged)
+        peak, own = folder.state().get("peak_memory_bytes"), _rss()
+        return replace(line, peak_memory=peak if isinstance(peak, int) else 0, rss=own)
+
+    def _add(self, line: Line) -> None:
+        """Write a line, then say it."""
+        soakfolder.append(self.into / record.RUNS, line.to_json())
+        self._lines.append(line)
+        self.said(line)
+
+    def _settle(self, line: Line, folder: RunFolder, evidence: Evidence | None) -> None:
+        """Keep the folder of a run that is worth a look, remove that of a valid one."""
+        self._largest = max(self._largest, line.disk)
+        if line.ended == "valid":
+            if evidence is not None:
+                self._columns(folder, evidence)
+            soakfolder.remove(folder.path)
+        gc.collect()
+
+    def _columns(self, folder: RunFolder, evidence: Evidence) -> None:
+        """Keep the columns of the tables of a valid run that have some; without them nothing is missing but a second judgement."""
+        frames = []
+        try:
+            for t in timelines(evidence)[0]:
+                with contextlib.suppress(Unordinary):
+                    frames.append((folder.path.name, frame_of(t)))
+            if frames:
+                place = self.into / COLUMNS / folder.path.name
+                place.mkdir(parents=True)
+                write_columns(frames, place)
+        except OSError as e:
+            if e.errno in FULL:
+                raise
+            self.watcher.say(f"the columns of {folder.path.name} are not kept: {e}")
+
+    # --- disk and memory ----------------------------------------------------------------------------------------------
+
+    def _kept(self, line: Line) -> Path | None:
+        """The folder of a run; None if it is gone."""
+        path = None if line.folder is None else self.into / line.folder
+        return path if path is not None and path.is_dir() else None
+
+    def _removable(self) -> list[Kept]:
+        tonight, out = self.night, []
+        for line in self._lines:
+            if (path := self._kept(line)) is not None and line.ended != "valid":
+                shows = line.ended == "invalid"
+                rank = soakfolder.WITHOUT_VERDICT
+                if shows:
+                    rank = soakfolder.NEW if tonight.new_of(line) else soakfolder.KNOWN
+                names = frozenset(line.anomalies) if shows else frozenset[str]()
+                out.append(Kept(path, soakfolder.size_of(path), line.started, line.cell, names, rank))
+        place = self.into / COLUMNS
+        columns = sorted(place.iterdir()) if place.is_dir() else []
+        out += [Kept(p, soakfolder.size_of(p), p.name, rank=soakfolder.COLUMNS) for p in columns]
+        return out
+
+    def _make_room(self) -> None:
+        """Keep the night's folder under its bound, with room for another run.
+
+        Raises:
+            FullDisk: what must stay takes more.
+        """
+        self._size = soakfolder.size_of(self.into)
+        bound = self.order.suite.keep
+        if self._size + self._largest > bound:
+            for k in soakfolder.surplus(self._removable(), self._size + self._largest, bound):
+                soakfolder.remove(k.path)
+                what = "columns" if k.cell is None else f"run of {k.cell.name}"
+                self.watcher.say(f"removed the {what} {k.path.name}: the night's folder may have {written(bound)}")
+            self._drop_logs()
+            self._size = soakfolder.size_of(self.into)
+        if self._size + self._largest > bound:
+            raise FullDisk(
+                f"the night's folder has {self._size / 1e9:.2f} GB, all of it needed, and may have {written(bound)}; give a greater --keep"
+            )
+
+    def _drop_logs(self) -> None:
+        """Remove the logs of stacks of which no run is left."""
+        needed = {x.stack for x in self._lines if self._kept(x) is not None}
+        place = self.into / LOGS
+        for path in place.iterdir() if place.is_dir() else ():
+            if self._relative(path) not in needed and (self._up is None or self._up.logs != path):
+                soakfolder.remove(path)
+
+    def _little(self) -> str | None:
+        """That too little is free on the disk; None if there is enough."""
+        least = self.order.suite.free
+        for place in (self.into, Path(tempfile.gettempdir())):
+            free = shutil.disk_usage(place).free
+            if free < least:
+                return f"only {free / 1e9:.2f} GB are free at {place}, and {written(least)} must stay free; free some space"
+        return None
+
+    def _sample(self) -> None:
+        """Note memory and disk; end the run that goes on when the disk is nearly full."""
+        while not self._over.wait(self.bounds.sample):
+            with contextlib.suppress(OSError):
+                memory = own = _rss()
+                for child in psutil.Process().children(recursive=True):
+                    with contextlib.suppress(psutil.Error):
+                        memory += child.memory_info().rss
+                free = shutil.disk_usage(self.into).free
+                sample = Sample(round(self.used, 1), own, memory, self._size, free)
+                soakfolder.append(self.into / record.SAMPLES, sample.to_json())
+                self._samples.append(sample)
+            work = self._work
+            if work is not None and self._little() is not None:
+                work.stop.set()
+
+    # --- a night that was killed --------------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        """Judge the runs whose line is missing, and remove the folders that nobody needs."""
+        told = {x.folder: x for x in self._lines if x.folder is not None}
+        for folder in runfolder.runs(self.into / RUNS):
+            line = told.get(self._relative(folder.path))
+            if line is not None:
+                if line.ended in ("valid", "incomplete"):
+                    soakfolder.remove(folder.path)
+                continue
+            self._recover_run(folder)
+        self._drop_logs()
+
+    def _recover_run(self, folder: RunFolder) -> None:
+        try:
+            plan = folder.read_plan()
+            about = (plan.model_extra or {})[ABOUT]
+            cell, number = Cell.from_json(about["cell"]), int(about["number"])
+        except (runfolder.StoreError, KeyError, TypeError, ValueError):  # it was killed before it wrote its plan
+            soakfolder.remove(folder.path)
+            return
+        where = self._relative(folder.path)
+        state = folder.state()
+        line = Line(
+            cell,
+            number,
+            plan.seed,
+            str(state.get("started") or _now()),
+            "incomplete",
+            folder=where,
+            command=plan.command,
+        )
+        complete = state.get("state") == "complete"
+        judged: Judged[object] | None = None
+        if _began(folder):
+            try:
+                judged = self.judge(folder, self.publish)
+            except Exception as e:
+                if _is_full(e):
+                    raise
+                line = replace(line, reason=f"it cannot be judged: {' '.join(str(e).split())}")
+        line = replace(line, disk=soakfolder.size_of(folder.path), used=self.used)
+        if judged is not None:
+            found = judged_line(line, folder, judged)
+            line = found if complete or found.ended == "invalid" else replace(found, ended="incomplete", reason=None)
+        if line.ended == "incomplete":
+            line = replace(line, reason=line.reason or "its session was stopped or killed")
+        self._add(line)
+        self.watcher.say(f"found {cell.name} seed {plan.seed} of the session before: {line.ended}")
+        if line.ended == "incomplete":
+            soakfolder.remove(folder.path)
+        else:
+            self._settle(line, folder, None if judged is None else judged.evidence)
+
+    def _relative(self, path: Path) -> str:
+        return path.relative_to(self.into).as_posix()
+
+
+def judged_line(line: Line, folder: RunFolder, judged: Judged[object]) -> Line:
+    """The line with what the checkers say. A run that was cut short is an error, unless it certainly shows an anomaly."""
+    results, evidence = judged.results, judged.evidence
+    measured = measures.measure(evidence, results, measures.requests(folder.proxy))
+    ended: Ended = "unknown" if results.valid == "unknown" else "valid" if results.valid else "invalid"
+    if ended != "invalid" and (line.reason is not None or not results.complete):
+        ended = "error"
+    reason = line.reason
+    if ended == "unknown":
+        reason = next(
+            (f"{v.checker}: {v.notes[0]}" for v in results.verdicts if v.valid == "unknown" and v.notes), None
+        )
+    if ended == "error" and reason is None:
+        reason = f"the run is {folder.state().get('state')}"
+    return replace(
+        line,
+        ended=ended,
+        reason=reason,
+        anomalies=record.failing(results.verdicts, results.valid, (*results.expected, *results.allowed)),
+        operations=measured.operations,
+        commits=measured.commits,
+        figures=record.figures_of(measured),
+        seconds=measured.seconds,
+    )
+
+
+def _wait(event: threading.Event, seconds: float) -> bool:
+    """Wait in short steps, so that a signal is noticed; whether the event is set."""
+    deadline = time.monotonic() + seconds
+    while not event.is_set() and time.monotonic() < deadline:
+        event.wait(min(0.2, max(0.0, deadline - time.monotonic())))
+    return event.is_set()
+
+
+def _began(folder: RunFolder) -> bool:
+    """Whether the run's history has an event."""
+    try:
+        with folder.history.open("rb") as file:
+            return bool(file.readline() and file.readline())
+    except OSError:
+        return False
+
+
+def _is_full(error: BaseException | None) -> bool:
+    return isinstance(error, OSError) and error.errno in FULL
+
+
+def _rss() -> int:
+    return int(psutil.Process(os.getpid()).memory_info().rss)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def tally(lines: Mapping[str, int] | Counter[str]) -> str:
+    """``lost-commit ×2, undelete``."""
+    return ", ".join(name + (f" ×{n}" if n > 1 else "") for name, n in lines.items())

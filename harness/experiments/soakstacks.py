@@ -1,0 +1,131 @@
+"""The warm stacks of a soak: one at a time, started for a catalog and a release, used by many runs."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+
+from checkers.evidence.runfolder import RunFolder
+from compose import setup
+from compose.catalogs.registry import CATALOGS
+from compose.endpoints import Endpoints
+from compose.install import releases
+from compose.processes.watchdog import MARK
+from harness.run.bench import Bench
+from harness.run.settings import Watcher
+from workloads import generator
+from workloads.engines.engines import SPARK
+from workloads.file.workload import Workload
+
+
+class WarmStack(Protocol):
+    """A stack that is up."""
+
+    def run(
+        self,
+        workload: Workload,
+        folder: RunFolder,
+        *,
+        seed: int,
+        command: str,
+        stop: threading.Event,
+        about: Mapping[str, Any],
+    ) -> None:
+        """One run of the workload into the folder, up to its saved table log; ends soon once ``stop`` is set.
+
+        Raises what :meth:`harness.run.run.Run.execute` does.
+        """
+
+    def close(self) -> None:
+        """End the stack and everything that runs on it. Callable while a run goes on in another thread."""
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Where its services answer."""
+
+    @property
+    def sockets(self) -> tuple[Path, ...]:
+        """The sockets of its warm writers."""
+
+
+Start = Callable[[tuple[str, str], int, Path, Watcher], WarmStack]
+"""(catalog and release, number of Spark writers, folder of its logs, watcher) → a stack that is up. Raises one of
+:data:`harness.experiments.compare.CANNOT`."""
+
+
+def sparks(workload: Workload) -> int:
+    """The Spark writers that a run of the workload uses, with the one for the nemesis' maintenance and for what no other engine can do."""
+    nemesis, count = workload.nemesis, workload.engines.count(SPARK)
+    maintains = nemesis is not None and any(f.verb == "maintain" for f in nemesis.all())
+    return count + int(maintains or not count)
+
+
+class OnBench:
+    """A warm stack of real servers and Spark writers.
+
+    Args:
+        inside: ends what belongs to the stack.
+    """
+
+    def __init__(self, bench: Bench, inside: contextlib.ExitStack) -> None:
+        self._bench = bench
+        self._inside = inside
+
+    def run(
+        self,
+        workload: Workload,
+        folder: RunFolder,
+        *,
+        seed: int,
+        command: str,
+        stop: threading.Event,
+        about: Mapping[str, Any],
+    ) -> None:
+        """As :meth:`WarmStack.run`."""
+        self._bench.run(workload, folder, generator.operations, command=command, seed=seed, stop=stop, about=about)
+
+    def close(self) -> None:
+        """As :meth:`WarmStack.close`."""
+        self._inside.close()
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """As :attr:`WarmStack.endpoints`."""
+        return self._bench.endpoints
+
+    @property
+    def sockets(self) -> tuple[Path, ...]:
+        """As :attr:`WarmStack.sockets`."""
+        return self._bench.sockets()
+
+
+def start_bench(stack: tuple[str, str], writers: int, logs: Path, watcher: Watcher) -> OnBench:
+    """As :data:`Start`.
+
+    Raises:
+        SetupError, ServiceError, WriterError: something cannot be installed, or does not come up.
+    """
+    catalog, release = stack
+    CATALOGS[catalog].check()
+    installation = setup.ensure_release(releases.find(release))
+    inside = contextlib.ExitStack()
+    return OnBench(inside.enter_context(Bench(installation, writers, logs, watcher, catalog=catalog)), inside)
+
+
+def kill_marked(me: psutil.Process | None = None) -> Sequence[int]:
+    """Kill the descendants of this process that belong to a run or a stack, without their watchdogs; return their pids.
+
+    For a run that does not end when its stack does: drivers that it started itself have a mark of its own.
+    """
+    found = []
+    for child in (me or psutil.Process()).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if MARK in child.environ():
+                child.kill()
+                found.append(child.pid)
+    return found

@@ -1,0 +1,112 @@
+"""A night in words: one line for each failure, and what a person must do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from checkers.nights.night import Night
+from checkers.nights.record import Line
+from reports.drawing import words
+from reports.run.banner import Banner
+
+SYMBOLS = {"new": "✕", "known": "!", "error": "…", "unknown": "?", "valid": "✓", "not run": "–"}
+"""What a run or a cell showed → its symbol."""
+CLASSES = {
+    "new": "invalid",
+    "known": "known",
+    "error": "incomplete",
+    "unknown": "unknown",
+    "valid": "valid",
+    "not run": "incomplete",
+}
+"""What a run or a cell showed → its class of the style sheet."""
+
+
+def tally(counts: Mapping[str, int]) -> str:
+    """``lost-commit ×2, undelete``."""
+    return ", ".join(name + (f" ×{words.grouped(n)}" if n > 1 else "") for name, n in counts.items())
+
+
+def findings(night: Night, line: Line) -> str:
+    """The anomalies of a run, those that are known with their link."""
+    new = night.new_of(line)
+    parts = [tally(new)] if new else []
+    for name, n in line.anomalies.items():
+        if (known := night.known_of(name, line.cell)) is not None:
+            parts.append(f"{tally({name: n})} (known: {words.link_label(known.link)})")
+    return ", ".join(parts)
+
+
+def line_of(night: Night, line: Line) -> str | None:
+    """The line of a run on the terminal; None for one that needs none."""
+    shown = night.showed(line)
+    if shown == "valid" or line.ended == "incomplete":  # the run is made again
+        return None
+    who = line.cell.name + ("" if line.seed is None else f" seed {line.seed}")
+    if shown == "error" and line.number is None:  # a stack
+        return words.printable(f"{SYMBOLS[shown]} {line.cell.name}: {line.reason}")
+    what = findings(night, line) or words.shorten(f"{shown}: {line.reason or 'no reason given'}", 300)
+    again = f"; {line.command}" if line.command and shown != "unknown" else ""
+    return words.printable(f"{SYMBOLS[shown]} {who}: {what}{again}")
+
+
+def counted(night: Night) -> str:
+    """``40 runs of 22 of 66 cells in 1 h 2 min``."""
+    ran = sum(1 for cell in night.cells if any(x.counts for x in night.by_cell.get(cell, ())))
+    took = words.duration(1000 * night.used)
+    return f"{words.plural(len(night.runs), 'run')} of {ran} of {words.plural(len(night.cells), 'cell')} in {took}"
+
+
+def banner(night: Night) -> Banner:
+    """The headline, and one sentence."""
+    new = [x for x in night.lines if night.showed(x) == "new"]
+    sentence = f"{counted(night)[:1].upper()}{counted(night)[1:]}."
+    if night.stopped is not None:
+        sentence += f" The night stopped: {night.stopped}."
+    for reason in night.given_up.values():
+        sentence += f" {reason[:1].upper()}{reason[1:]}."
+    if new:
+        names: dict[str, int] = {}
+        for line in new:
+            for name in night.new_of(line):
+                names[name] = names.get(name, 0) + 1
+        return Banner("invalid", f"New anomalies in {words.plural(len(new), 'run')}: {tally(names)}", sentence)
+    if not night.runs:
+        return Banner("incomplete", "No run", sentence)
+    if night.code not in (0, 1, 2):
+        return Banner("incomplete", "The night could not do what it was to do", sentence)
+    if night.verdict == "unknown":
+        return Banner("unknown", "No new anomaly, but not everything was decided", sentence)
+    return Banner("valid", "No new anomaly", sentence)
+
+
+def notes(night: Night) -> list[str]:
+    """What a person should know besides the failures, a sentence each."""
+    out = []
+    for missing in night.missing:
+        k = missing.known
+        where = ", ".join(
+            f"{d} {' or '.join(v)}" for d in ("workload", "catalog", "faults", "iceberg") if (v := getattr(k, d))
+        )
+        out.append(
+            f"The known anomaly {k.anomaly}{f' of {where}' if where else ''} did not show in {words.plural(missing.runs, 'run')} "
+            f"of its cells; if it is fixed, remove it from known: ({k.link})"
+        )
+    if night.grown is not None:
+        first, last = night.grown
+        out.append(f"The memory of the soak's own process grew from {words.size(first)} to {words.size(last)}.")
+    if unrun := [c for c in night.cells if night.worst(c) == "not run"]:
+        few = ", ".join(c.name for c in unrun[:3])
+        out.append(
+            f"{words.plural(len(unrun), 'cell')} had no run: {few}{', …' if len(unrun) > 3 else ''}; give a longer --for."
+        )
+    for cell, why in night.left_out.items():
+        out.append(f"{cell.name} cannot run: {why}")
+    return out
+
+
+def lines(night: Night) -> list[str]:
+    """The last lines on the terminal."""
+    b = banner(night)
+    out = [f"  {b.headline}", f"  {b.sentence}"]
+    return [words.printable(line) for line in (*out, *(f"  * {n}" for n in notes(night)))]

@@ -1,0 +1,80 @@
+"""What ``icequake soak`` refuses before it starts anything, what it shows of a suite, and what ``run`` takes of its commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli.app import app
+from harness.cli.options import BadArgument, overridden
+from harness.run.resolve import read_workload
+from nemesis.faults.packages import PACKAGES
+from tests.support.soaks import SUITE
+from workloads.file import suite
+from workloads.file.workload import LIBRARY, WorkloadError
+
+
+def refused(tmp_path: Path, *arguments: str, text: str = SUITE) -> str:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(text)
+    done = CliRunner().invoke(app, ["soak", str(path), "--store", str(tmp_path / "store"), *arguments])
+    assert isinstance(done.exception, BadArgument | WorkloadError), done.output
+    assert not (tmp_path / "store").exists(), "nothing was started"
+    return str(done.exception).replace(str(path), "tiny.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--for", "soon"), "--for soon: must be a length of time"),
+        (("--for", "500ms"), "--for 500ms: it must be at least as long as one run, 1s (length in tiny)"),
+        (("--keep", "20"), "--keep 20: must be an amount of storage such as 500MB or 20GB"),
+        (("--keep-up",), "--keep-up: give --stop-on-anomaly, too"),
+    ],
+)
+def test_what_is_wrong_with_an_option_is_said_at_once(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    assert refused(tmp_path, *arguments).startswith(says)
+
+
+def test_a_suite_that_does_not_say_how_long_needs_an_option(tmp_path: Path) -> None:
+    assert "say how long: --for 6h, --runs 100, or for: in the file" in refused(
+        tmp_path, text=SUITE.replace("for: 1h\n", "")
+    )
+
+
+def test_what_is_wrong_with_the_file_is_said_with_its_line(tmp_path: Path) -> None:
+    assert refused(tmp_path, text=SUITE.replace("[rest, jdbc]", "[rest, jbdc]")).startswith(
+        "tiny.yaml:6: catalogs: unknown"
+    )
+
+
+def test_a_dry_run_shows_the_cells_and_starts_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SUITE.replace("[2]", "[2, {spark: 1, duckdb: 1}]"))
+    done = CliRunner().invoke(app, ["soak", str(path), "--dry-run", "--store", str(tmp_path / "store")])
+    assert done.exception is None and not (tmp_path / "store").exists()
+    rows = done.output.splitlines()
+    assert rows[0].split() == ["workload", "catalog", "faults", "iceberg", "writers", "Spark", "writers"]
+    assert "contention rest none 1.12.0 2 2" in [" ".join(r.split()) for r in rows]
+    assert any(r.startswith("left out: quick/jdbc/none/1.12.0/spark=1,duckdb=1: ") for r in rows)
+    assert "cells on 2 stacks, 1 s of load each: a round has " in rows[-1] and rows[-1].endswith("1:00:00 in all")
+
+
+def test_the_suites_of_the_library_are_listed() -> None:
+    done = CliRunner().invoke(app, ["list", "suites"])
+    assert done.exception is None
+    for path in suite.LIBRARY.glob("*.yaml"):
+        assert path.stem in done.output
+
+
+def test_a_run_takes_the_faults_of_packages_in_place_of_the_files() -> None:
+    file = read_workload(LIBRARY / "lost-acks.yaml")
+    found = overridden(file, None, None, None, no_nemesis=False, faults="crashes,partition").nemesis
+    assert (found.packages, found.faults) == (("crashes", "partition"), ())
+    assert overridden(read_workload(LIBRARY / "quick.yaml"), None, None, None, no_nemesis=False, faults="all").nemesis
+    with pytest.raises(BadArgument, match=f"unknown package 'crash'.*allowed: {', '.join(PACKAGES)}"):
+        overridden(file, None, None, None, no_nemesis=False, faults="crash")
+    with pytest.raises(BadArgument, match="--faults and --no-nemesis: give one of them"):
+        overridden(file, None, None, None, no_nemesis=True, faults="crashes")

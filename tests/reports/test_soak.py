@@ -1,0 +1,281 @@
+"""A night's page, lines and JUnit file, and the trend: made of drawn runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkers.nights import night as nights
+from checkers.nights import record, trend
+from checkers.nights.night import Night
+from checkers.nights.record import Ended, Line, Sample
+from checkers.verdict import Anomaly, Validity, Verdict
+from reports.soak import drawings, junit, page, words
+from tests.reports.test_report import HOSTILE
+from tests.support.soaks import SUITE
+from workloads.file import suite as suites
+from workloads.file.suite import Cell, Suite
+
+TINY: Suite = suites.parse(SUITE)[0]
+CELLS = tuple(suites.cells_of(TINY, "1.12.0"))
+AGAIN = "icequake soak tiny --seed 1"
+
+
+def line(
+    cell: Cell,
+    ended: Ended = "valid",
+    number: int | None = 0,
+    used: float = 60.0,
+    anomalies: dict[str, int] | None = None,
+    commits_per_s: float | None = 2.0,
+    retried: float | None = 0.25,
+    **more: object,
+) -> Line:
+    found = Line(
+        cell,
+        number,
+        None if number is None else 7,
+        f"2026-11-22T18:{int(used) // 60 % 60:02}:00",
+        ended,
+        anomalies or {},
+        operations=100,
+        commits=50,
+        figures={"commits_per_s": commits_per_s, "retried": retried},
+        seconds=50.0,
+        took=55.0,
+        rss=10**8,
+        command=f"icequake run {cell.workload} --seed 7",
+        used=used,
+    )
+    return replace(found, **more)  # type: ignore[arg-type]
+
+
+def a_night(folder: Path, *lines: Line, **more: object) -> Night:
+    found = Night(folder, TINY, 1, CELLS, tuple(lines), (Sample(10, 10**8, 3 * 10**9, 10**6, 5 * 10**10),))
+    return replace(found, **more)  # type: ignore[arg-type]
+
+
+REST = next(c for c in CELLS if c.name == "quick/rest/lost-acks/1.12.0/2")
+JDBC = next(c for c in CELLS if c.name == "quick/jdbc/lost-acks/1.12.0/2")
+NEW = line(REST, "invalid", anomalies={"lost-commit": 2})
+OLD = line(JDBC, "invalid", anomalies={"lost-commit": 1})
+STACK = line(JDBC, "error", None, reason="the stack of jdbc 1.12.0 does not come up: PostgreSQL died", command=None)
+GIVEN_UP = {"given_up": {JDBC.stack: "the stack of jdbc 1.12.0 does not come up: PostgreSQL died"}}
+
+
+@pytest.mark.parametrize(
+    ("lines", "more", "verdict", "code", "headline"),
+    [
+        ([line(REST)], {}, True, 0, "No new anomaly"),
+        ([line(REST), OLD], {}, True, 0, "No new anomaly"),
+        ([NEW, OLD], {}, False, 1, "New anomalies in 1 run: lost-commit"),
+        ([NEW], {"stopped": "the disk is full"}, False, 1, "New anomalies in 1 run: lost-commit"),
+        (
+            [line(REST), line(JDBC, "unknown", reason="?")],
+            {},
+            "unknown",
+            2,
+            "No new anomaly, but not everything was decided",
+        ),
+        ([line(REST), STACK], {}, "unknown", 2, "No new anomaly, but not everything was decided"),
+        ([line(REST), STACK], GIVEN_UP, "unknown", 255, "The night could not do what it was to do"),
+        ([line(REST)], {"stopped": "the disk is full"}, True, 255, "The night could not do what it was to do"),
+        ([line(REST, "incomplete"), line(REST)], {}, True, 0, "No new anomaly"),
+        ([STACK], {}, "unknown", 255, "No run"),
+        ([], {}, "unknown", 255, "No run"),
+    ],
+)
+def test_the_verdict_of_a_night(
+    tmp_path: Path, lines: list[Line], more: dict[str, object], verdict: Validity, code: int, headline: str
+) -> None:
+    night = a_night(tmp_path, *lines, **more)
+    assert (night.verdict, night.code, words.banner(night).headline) == (verdict, code, headline)
+
+
+def test_a_failure_is_one_line_with_the_command_that_repeats_it(tmp_path: Path) -> None:
+    night = a_night(tmp_path, NEW, OLD, STACK, line(REST), line(REST, "unknown", reason="reads: late"))
+    assert (
+        words.line_of(night, NEW)
+        == "✕ quick/rest/lost-acks/1.12.0/2 seed 7: lost-commit ×2; icequake run quick --seed 7"
+    )
+    assert (
+        words.line_of(night, OLD)
+        == "! quick/jdbc/lost-acks/1.12.0/2 seed 7: lost-commit (known: iceberg#10140); icequake run quick --seed 7"
+    )
+    assert words.line_of(night, night.lines[3]) is None
+    assert "\n" not in (text := words.line_of(night, STACK) or "") and text.endswith(
+        "does not come up: PostgreSQL died"
+    )
+    assert words.line_of(night, night.lines[4]) == "? quick/rest/lost-acks/1.12.0/2 seed 7: unknown: reads: late"
+
+
+def test_a_run_with_a_known_and_a_new_anomaly_names_the_new_one_first(tmp_path: Path) -> None:
+    both = line(JDBC, "invalid", anomalies={"lost-commit": 1, "undelete": 3})
+    night = a_night(tmp_path, both)
+    assert night.showed(both) == "new" and night.new_of(both) == {"undelete": 3}
+    assert words.findings(night, both) == "undelete ×3, lost-commit (known: iceberg#10140)"
+
+
+def test_junit_has_a_case_for_each_cell(tmp_path: Path) -> None:
+    out = Cell("x", "glue", "none", "1.12.0", "")
+    one, two, three, *_ = [c for c in CELLS if c not in (REST, JDBC)]
+    lines = [NEW, OLD, line(one), line(two, "error", reason="died"), line(three, "unknown", reason="reads: late")]
+    night = a_night(tmp_path, *lines, left_out={out: "it is not reached"})
+    root = ET.fromstring(junit.render(night, AGAIN))
+    cases = {c.get("name"): c for c in root.iter("testcase")}
+    assert len(cases) == len(CELLS) + 1 == int(root.get("tests") or 0)
+    failure = cases[REST.name].find("failure")
+    assert failure is not None and failure.get("message") == "lost-commit ×2 in 1 of 1 runs"
+    assert "icequake run quick --seed 7" in str(failure.text)
+    assert [e.tag for e in cases[JDBC.name]] == ["system-out"] and "known: iceberg#10140" in str(
+        cases[JDBC.name][0].text
+    )
+    assert len(cases[one.name]) == 0
+    assert cases[two.name][0].tag == "error" and cases[two.name][0].get("message") == "died"
+    assert cases[three.name][0].tag == "skipped" and cases[three.name][0].get("message") == "unknown: reads: late"
+    assert cases[out.name][0].get("message") == "cannot run: it is not reached"
+    unrun = next(c for c in CELLS if not night.by_cell[c])
+    assert cases[unrun.name][0].get("message") == "the night ended before its turn"
+    assert (root.get("failures"), root.get("errors")) == ("1", "1")
+    assert root[0].get("skipped") == str(len([c for c in cases.values() if c.find("skipped") is not None]))
+
+
+def test_the_page_shows_cells_failures_known_anomalies_time_memory_and_disk(tmp_path: Path) -> None:
+    (tmp_path / "runs/quick/x").mkdir(parents=True)
+    (tmp_path / "runs/quick/x/report.html").write_text("")
+    kept = replace(NEW, folder="runs/quick/x")
+    gone = replace(NEW, folder="runs/quick/y", used=130.0)
+    night = a_night(tmp_path, kept, gone, OLD, line(REST, used=190.0, number=2), STACK, stopped="the disk is full")
+    text = page.render(night, AGAIN)
+    assert text.count('href="runs/quick/x/report.html"') == 2, "in the table and in the drawing"
+    assert "its folder was removed to make room" in text and "runs/quick/y/report.html" not in text
+    assert "icequake run quick --seed 7" in text and AGAIN in text and "The night stopped: the disk is full." in text
+    assert "iceberg#10140" in text and "6 cells had no run" in text
+    assert text.count("<svg") == 3 and "the night&#39;s folder" in text and "the soak itself" in text
+    assert "There is no earlier night" in text
+    for cell in CELLS:
+        assert cell.workload in text
+    stored = page.to_json(night)
+    assert [r["showed"] for r in stored["runs"]] == ["new", "new", "known", "valid", "error"] and stored["exit"] == 1
+
+
+def test_a_page_without_any_run_can_be_written(tmp_path: Path) -> None:
+    text = page.render(a_night(tmp_path, samples=()), AGAIN)
+    assert "No run" in text and "No sample was taken." in text and "None." in text
+
+
+def test_what_came_from_outside_is_shown_and_not_obeyed(tmp_path: Path) -> None:
+    hostile = Cell(HOSTILE, "rest", "none", "1.12.0", "")
+    bad = line(hostile, "invalid", anomalies={HOSTILE: 1}, reason=HOSTILE, command=HOSTILE, folder=HOSTILE)
+    night = a_night(tmp_path, bad, cells=(*CELLS, hostile), stopped=HOSTILE, left_out={hostile: HOSTILE})
+    text = page.render(night, HOSTILE, [trend.Past(HOSTILE, HOSTILE, (bad,))])
+    assert HOSTILE not in text and "<script>alert" not in text and "<img" not in text
+    ET.fromstring(junit.render(night, HOSTILE))
+    assert all("\x1b" not in row for row in words.lines(night))
+
+
+# --- the trend --------------------------------------------------------------------------------------------------------
+
+
+def stored(store: Path, name: str, started: str, *lines: Line) -> Path:
+    folder = store / name
+    folder.mkdir(parents=True)
+    header = nights.header(TINY, 1, suites.as_header(TINY, CELLS), started)
+    rows = [json.dumps(header), *(json.dumps(x.to_json()) for x in lines)]
+    (folder / record.RUNS).write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def test_the_trend_has_the_last_nights_of_the_store_before_this_one(tmp_path: Path) -> None:
+    for n in range(9):
+        stored(tmp_path, f"n{n}", f"2026-11-{n + 1:02}T00:00:00", line(REST, "invalid", anomalies={"undelete": 4}))
+    stored(tmp_path, "later", "2026-12-01T00:00:00", line(REST))
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / record.RUNS).write_text("{")
+    mine = stored(tmp_path, "mine", "2026-11-20T00:00:00", line(REST))
+    past = trend.earlier(mine)
+    assert [p.name for p in past] == [f"n{n}" for n in range(2, 9)]
+    night = a_night(mine, line(REST))
+    text = page.render(night, AGAIN, past)
+    assert "2026-11-03" in text and "2026-11-02" not in text and text.count("✕ 1 of 1: undelete") == 7
+
+
+def test_a_cell_is_better_or_worse_only_if_all_its_runs_are_beyond_those_of_earlier_nights(tmp_path: Path) -> None:
+    def point(*values: float) -> trend.Point:
+        found = trend.point([line(REST, commits_per_s=v, retried=v / 10) for v in values], REST)
+        assert found is not None
+        return found
+
+    before = [point(2.0, 2.2), point(1.8)]
+    spreads = [p.throughput for p in before]
+    retries = [p.retries for p in before]
+    for values, speed, again in (
+        ((2.3, 2.4, 2.5), "better", "worse"),
+        ((1.1, 1.2, 1.7), "worse", "better"),
+        ((1.0, 2.1, 3.0), "noise", "noise"),
+        ((9.0, 9.0), "too few", "too few"),
+    ):
+        now = point(*values)
+        assert trend.against(now.throughput, spreads, more_is_better=True) == speed
+        assert trend.against(now.retries, retries, more_is_better=False) == again
+    assert trend.against(None, spreads, more_is_better=True) == "too few"
+    assert trend.point([line(REST, "error"), line(JDBC)], REST) is None
+
+
+# --- what fails a run -------------------------------------------------------------------------------------------------
+
+
+def found(name: str, same_as: str | None = None) -> Anomaly:
+    return Anomaly(name, "c", "t", "", same_as=same_as)
+
+
+def test_what_fails_a_run_is_what_is_neither_allowed_nor_only_confirms_another() -> None:
+    verdicts = [
+        Verdict("a", False, (found("lost-commit"), found("lost-commit"), found("undelete"))),
+        Verdict("b", False, (found("nonlinearizable", same_as="lost-commit"), found("stale-read", same_as="gone"))),
+    ]
+    assert record.failing(verdicts, False, ()) == {"lost-commit": 2, "undelete": 1, "stale-read": 1}
+    assert record.failing(verdicts, False, ("lost-commit",)) == {"undelete": 1, "stale-read": 1}
+    assert record.failing(verdicts, True, ()) == {} == record.failing(verdicts, "unknown", ())
+    assert record.failing([Verdict("c", False)], False, ()) == {record.NOT_VALID: 1}
+
+
+def test_a_line_and_a_sample_are_stored_as_they_are() -> None:
+    whole = replace(NEW, folder="runs/quick/x", stack="logs/rest-1", reason="why", peak_memory=1, disk=2)
+    assert Line.from_json(json.loads(json.dumps(whole.to_json()))) == whole
+    sample = Sample(1.5, 1, 2, 3, 4)
+    assert Sample.from_json(json.loads(json.dumps(sample.to_json()))) == sample
+
+
+@pytest.mark.parametrize("key", [k for k in NEW.to_json() if k != "ended"])
+def test_a_line_that_lacks_a_key_is_left_out(tmp_path: Path, key: str) -> None:
+    folder = stored(tmp_path, "n", "2026-11-01T00:00:00", NEW)
+    rows = (folder / record.RUNS).read_text().splitlines()
+    broken = {k: v for k, v in NEW.to_json().items() if k != key}
+    (folder / record.RUNS).write_text(
+        "\n".join([*rows, json.dumps(broken), json.dumps({**NEW.to_json(), "ended": "?"})])
+    )
+    assert record.read(folder)[1] == [NEW]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 99}'])
+def test_a_file_that_is_no_night_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / record.RUNS).write_text(text)
+    with pytest.raises(record.NightError, match="not the runs of a soak"):
+        record.read(tmp_path)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e5), st.floats(0, 1e3)), max_size=3000))
+def test_a_curve_that_is_thinned_keeps_its_peaks(points: list[tuple[float, float]]) -> None:
+    points.sort()
+    kept = drawings.thinned(points)
+    assert len(kept) <= max(len(points), 0) and len(kept) <= drawings.MOST_POINTS + 2
+    assert {*kept} <= {*points} and kept == sorted(kept)
+    if points:
+        assert max(y for _, y in kept) == max(y for _, y in points)

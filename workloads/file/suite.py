@@ -1,0 +1,379 @@
+"""The suite file: which cells a nightly soak runs (``icequake soak``), how long each run is, and which anomalies are known.
+
+::
+
+    suite: nightly
+    for: 6h
+    length: 60s
+    cells:
+      workloads: [contention, mixed]
+      catalogs: [rest, jdbc]
+      faults: [none, lost-acks]
+    known:
+      - {anomaly: lost-commit, catalog: rest, faults: lost-acks, link: "https://github.com/apache/iceberg/issues/1"}
+
+Each value of a list under ``cells`` goes with each value of the others. Names of catalogs, anomalies and releases are looked up by
+``harness.run.resolve``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from nemesis.faults.lengths import Seconds
+from nemesis.faults.packages import PACKAGES
+from workloads.engines.engines import ENGINES
+from workloads.file import parameters
+from workloads.file.meant import suggest, unknown
+from workloads.file.sizes import Bytes
+from workloads.file.workload import LIBRARY as WORKLOADS
+from workloads.file.workload import MOST_WRITERS, Length, Nemesis, Workload, WorkloadError, find, problems
+from workloads.file.yamlfile import Lines, Problem, entries, validated
+
+LIBRARY = WORKLOADS / "suites"
+"""The folder of the suites that come with icequake."""
+
+NONE, OWN = "none", "own"
+"""Values of ``faults``: no fault; those of the workload file."""
+AND = "+"
+"""Joins packages that are on together: ``lost-acks+crashes``."""
+MOST_CELLS = 10_000
+DIMENSIONS = ("workload", "catalog", "faults", "iceberg", "writers")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """One combination: what a run of a soak runs, but for its seed.
+
+    Attributes:
+        workload: its name.
+        faults: packages, joined by ``+``; ``none``, or ``own`` for those of the workload file.
+        iceberg: the release of the writers.
+        writers: as ``--writers`` takes them: ``3``, ``spark=2,duckdb=1``; empty: the workload file's.
+    """
+
+    workload: str
+    catalog: str
+    faults: str
+    iceberg: str
+    writers: str
+
+    @property
+    def name(self) -> str:
+        """``mixed/rest/lost-acks/1.12.0``, with the writers if they are given."""
+        return "/".join(part for part in self.values() if part)
+
+    @property
+    def stack(self) -> tuple[str, str]:
+        """The catalog and the release: runs with the same ones share a warm stack."""
+        return self.catalog, self.iceberg
+
+    def values(self) -> tuple[str, ...]:
+        """The values, in the order of :data:`DIMENSIONS`."""
+        return tuple(getattr(self, d) for d in DIMENSIONS)
+
+    def to_json(self) -> dict[str, str]:
+        """As JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(r: Mapping[str, Any]) -> Cell:
+        """The inverse. Raises KeyError or TypeError for anything else."""
+        return Cell(*(str(r[d]) for d in DIMENSIONS))
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"must be a name, not {value!r}")
+    return str(value)
+
+
+def _team(value: object) -> str:
+    """The writers of a cell: a number, or a number for each engine."""
+    if isinstance(value, Mapping):
+        counts = {str(name): n for name, n in value.items()}
+        for name, n in counts.items():
+            if name not in ENGINES:
+                raise ValueError(unknown("engine", name, ENGINES))
+            if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+                raise ValueError(f"{name}: must be a whole number from 1 to {MOST_WRITERS}, not {n!r}")
+        if not 1 <= sum(counts.values()) <= MOST_WRITERS:
+            raise ValueError(f"must be 1 to {MOST_WRITERS} in all")
+        return ",".join(f"{name}={n}" for name, n in counts.items())
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_WRITERS:
+        raise ValueError(
+            f"must be a number from 1 to {MOST_WRITERS}, or how many of each engine, {{spark: 2, duckdb: 1}}, not {value!r}"
+        )
+    return str(value)
+
+
+def _listed(value: object) -> object:
+    """One value stands for a list of it."""
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+Word = Annotated[str, BeforeValidator(_word)]
+Team = Annotated[str, BeforeValidator(_team)]
+Words = Annotated[tuple[Word, ...], Field(min_length=1), BeforeValidator(_listed)]
+Teams = Annotated[tuple[Team, ...], Field(min_length=1), BeforeValidator(_listed)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Condition(_Model):
+    """Some cells: those that have one of the values in every dimension that is given."""
+
+    workload: Words | None = None
+    catalog: Words | None = None
+    faults: Words | None = None
+    iceberg: Words | None = None
+    writers: Teams | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Condition:
+        if all(getattr(self, d) is None for d in DIMENSIONS):
+            raise ValueError(f"needs at least one of: {', '.join(DIMENSIONS)}")
+        return self
+
+    def holds(self, cell: Cell) -> bool:
+        """Whether a cell is one of them."""
+        return all(wanted is None or getattr(cell, d) in wanted for d in DIMENSIONS for wanted in (getattr(self, d),))
+
+
+class Known(_Model):
+    """An anomaly that is known, and does not fail a night, on the cells that the other keys describe; all cells if there are none.
+
+    Attributes:
+        link: where it is discussed.
+        runs: so many runs of these cells without it are worth a line.
+    """
+
+    anomaly: str
+    workload: Words | None = None
+    catalog: Words | None = None
+    faults: Words | None = None
+    iceberg: Words | None = None
+    link: Annotated[str, Field(pattern=r"^https?://\S+$")]
+    note: str = ""
+    runs: Annotated[int, Field(ge=1, le=100_000)] = 5
+
+    def of(self, cell: Cell) -> bool:
+        """Whether it is known on a cell."""
+        dimensions = ("workload", "catalog", "faults", "iceberg")
+        return all(wanted is None or getattr(cell, d) in wanted for d in dimensions for wanted in (getattr(self, d),))
+
+    def explains(self, anomaly: str, cell: Cell) -> bool:
+        """Whether an anomaly of a cell's run is this one."""
+        return anomaly == self.anomaly and self.of(cell)
+
+
+class Cells(_Model):
+    """Lists of which each value goes with each value of the others.
+
+    Attributes:
+        workloads: names of the library, or files relative to the suite's.
+        iceberg: releases; the newest one if empty.
+        writers: the workload file's if empty.
+        only: a cell must be in one of these, if there are any.
+        exclude: and in none of these.
+    """
+
+    workloads: Words
+    catalogs: Words
+    faults: Words = (OWN,)
+    iceberg: Annotated[tuple[Word, ...], BeforeValidator(_listed)] = ()
+    writers: Annotated[tuple[Team, ...], BeforeValidator(_listed)] = ()
+    only: tuple[Condition, ...] = ()
+    exclude: tuple[Condition, ...] = ()
+
+    def of(self, dimension: str) -> tuple[str, ...]:
+        """The values of a dimension as the file lists them."""
+        found: tuple[str, ...] = getattr(self, _KEYS[dimension])
+        return found
+
+
+_KEYS = {"workload": "workloads", "catalog": "catalogs", "faults": "faults", "iceberg": "iceberg", "writers": "writers"}
+"""Dimension → its key under ``cells``."""
+
+
+class Suite(_Model):
+    """A whole suite file. See ``docs/soak.md``.
+
+    Attributes:
+        lasts: seconds that a night takes unless ``--for`` or ``--runs`` says otherwise; in a file ``for``.
+        length: seconds of load of each run.
+        order: of the cells of one stack: drawn anew in each round, or as listed.
+        keep: bytes that a night's folder may have.
+        free: bytes that must stay free on the disk; with less the soak stops.
+        stop_on_anomaly: whether the first new anomaly ends the night.
+    """
+
+    suite: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
+    description: str = ""
+    lasts: Annotated[Seconds | None, Field(alias="for")] = None
+    length: Seconds = 60.0
+    order: Literal["drawn", "listed"] = "drawn"
+    cells: Cells
+    known: tuple[Known, ...] = ()
+    keep: Bytes = 20 * 10**9
+    free: Bytes = 2 * 10**9
+    stop_on_anomaly: bool = False
+
+
+def parse(text: str, file: str = "<suite>") -> tuple[Suite, Lines]:
+    """Parse the text of a suite file and check types but not names; also the line of each key.
+
+    Raises:
+        WorkloadError: every problem, each with file, line and key.
+    """
+    return validated(Suite, text, file, example="workloads/suites/nightly.yaml", look_up=names_in)
+
+
+def names_in(data: Any) -> Iterator[Problem]:
+    """Names of packages in the plain data of a suite file that mean nothing, whatever else is wrong with it."""
+    for at, name in entries(data, "cells", "faults", "*"):
+        if isinstance(name, str):
+            yield from ((at, f"faults: {message}") for message in _wrong_faults(name))
+
+
+def _wrong_faults(value: str) -> Iterator[str]:
+    if value in (NONE, OWN):
+        return
+    packages = value.split(AND)
+    for name in packages:
+        if name in (NONE, OWN):
+            yield f"{name} goes with no package; write it alone"
+        elif name not in PACKAGES:
+            yield unknown("package", name, (NONE, OWN, *PACKAGES))
+    if len({*packages}) < len(packages):
+        yield f"{value}: a package is given twice; keep one"
+
+
+def wrong_names(suite: Suite) -> Iterator[Problem]:
+    """Packages that do not exist, values given twice, and conditions on what no cell has. Files, catalogs and releases are not looked up."""
+    cells = suite.cells
+    for i, value in enumerate(cells.faults):
+        yield from ((("cells", "faults", i), f"faults: {message}") for message in _wrong_faults(value))
+    for dimension, key in _KEYS.items():
+        values = cells.of(dimension)
+        if twice := [v for v in dict.fromkeys(values) if values.count(v) > 1]:
+            yield (("cells", key), f"{key}: {twice[0]} is given twice; keep one")
+    for where in ("only", "exclude"):
+        for i, condition in enumerate(getattr(cells, where)):
+            for d in DIMENSIONS:
+                for value in getattr(condition, d) or ():
+                    yield from _absent(("cells", where, i, d), d, value, cells)
+    for i, known in enumerate(suite.known):
+        for d in ("workload", "catalog", "faults"):
+            for value in getattr(known, d) or ():
+                yield from _absent(("known", i, d), d, value, cells)
+
+
+def _absent(at: tuple[str | int, ...], dimension: str, value: str, cells: Cells) -> Iterator[Problem]:
+    """A value that no cell has in a dimension."""
+    there = [Path(v).stem if dimension == "workload" else v for v in cells.of(dimension)]
+    if dimension in ("iceberg", "writers") and not there:
+        yield at, f"{dimension}: cells: has no {_KEYS[dimension]}; list them there, or leave this out"
+    elif value not in there:
+        yield at, f"{dimension}: no cell has {value!r}{suggest(value, there)}; allowed: {', '.join(there)}"
+
+
+def cells_of(suite: Suite, newest: str) -> list[Cell]:
+    """The cells of a suite, in the order of its lists, the last dimension changing fastest.
+
+    Args:
+        newest: the release of cells of which the file names none.
+    """
+    c = suite.cells
+    workloads = [Path(w).stem for w in c.workloads]
+    every = product(workloads, c.catalogs, c.faults, c.iceberg or (newest,), c.writers or ("",))
+    found = (Cell(*values) for values in every)
+    return [
+        cell
+        for cell in found
+        if (not c.only or any(o.holds(cell) for o in c.only)) and not any(e.holds(cell) for e in c.exclude)
+    ]
+
+
+def workload_path(name: str, suite: Path) -> Path:
+    """The workload file that a suite file names: one relative to the suite's folder, or of the library.
+
+    Raises:
+        WorkloadError: there is none.
+    """
+    beside = suite.parent / name
+    return beside if beside.suffix and beside.is_file() else find(name)
+
+
+def with_faults(workload: Workload, faults: str) -> Workload:
+    """The workload with the faults of packages (``lost-acks+crashes``), without any (``none``), or as it is (``own``).
+
+    How long faults take and how often they come stays as the file says.
+    """
+    if faults == OWN:
+        return workload
+    if faults == NONE:
+        return workload.model_copy(update={"nemesis": None})
+    paces = {} if workload.nemesis is None else {k: getattr(workload.nemesis, k) for k in ("interval", "duration")}
+    return workload.model_copy(update={"nemesis": Nemesis(packages=tuple(faults.split(AND)), **paces)})
+
+
+def with_writers(workload: Workload, writers: str) -> Workload:
+    """The workload with other writers: ``3`` of its engines in turn, or ``spark=2,duckdb=1``; as it is if empty."""
+    if not writers:
+        return workload
+    if writers.isdecimal():
+        return parameters.applied(workload, (("writers", writers),))
+    counts = [part.partition("=") for part in writers.split(",")]
+    engines = tuple(name for name, _, n in counts for _ in range(int(n)))
+    phases = tuple(p.model_copy(update={"writers": None}) for p in workload.phases)
+    return workload.model_copy(update={"engines": engines, "phases": phases})
+
+
+def workload_of(file: Workload, cell: Cell, length: float) -> Workload:
+    """The workload of a cell's runs, which take ``length`` seconds.
+
+    Raises:
+        ValueError: the cell's values do not go together with the file; the message is one line.
+    """
+    try:
+        base = file.model_copy(update={"length": Length(time=length), "phases": ()})
+        found = with_faults(with_writers(base, cell.writers), cell.faults)
+    except parameters.ParameterError as e:
+        raise ValueError(str(e)) from None
+    if wrong := [message for _, message in problems(found)]:
+        raise ValueError(wrong[0])
+    return found.model_copy(update={"catalog": cell.catalog})
+
+
+def locate(name: str) -> Path:
+    """The file that ``name`` means: a path, or the name of a suite of the library, with or without ``suites/`` and ``.yaml``.
+
+    Raises:
+        WorkloadError: there is none; the message lists the suites.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    plain = path.name.removesuffix(".yaml")
+    if path.parent in (Path(), Path("suites")) and (found := LIBRARY / f"{plain}.yaml").is_file():
+        return found
+    there = _library()
+    raise WorkloadError(f"{name}: no such suite{suggest(plain, there)}; in the library: {', '.join(there)}")
+
+
+def _library() -> list[str]:
+    return sorted(p.stem for p in LIBRARY.glob("*.yaml"))
+
+
+def as_header(suite: Suite, cells: Iterable[Cell]) -> dict[str, Any]:
+    """What all runs of a night share, as JSON: another one is another night."""
+    return {"suite": suite.suite, "length": suite.length, "cells": [c.to_json() for c in cells]}
