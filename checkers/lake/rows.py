@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,9 @@ def _run(told: Told, m: Measures, ops: Sequence[Operation], started: datetime, a
         "writers": plan.writers,
         "engines": _engines(plan),
         "faults": ",".join(_nemesis(plan.nemesis)),
+        "setup": setup_of(plan),
         **{k: plan.versions.get(k) for k in ("iceberg", "spark", "java", "icequake")},
+        "iceberg_commit": plan.versions.get("iceberg-commit"),
         "state": str(state.get("state", "incomplete")),
         "verdict": None if results is None else VERDICTS[results.valid],
         "outcome": None if results is None or results.scenario is None else results.scenario.state,
@@ -183,6 +186,16 @@ def _run(told: Told, m: Measures, ops: Sequence[Operation], started: datetime, a
         "added": added,
     }
     return {k: [v] for k, v in row.items()}
+
+
+_WORK = {"tables", "writers", "engines", "keys", "op_timeout", "clocks", "nemesis", "phases", "catalog_properties"}
+"""Keys of a plan that say what a run was to do."""
+
+
+def setup_of(plan: Plan) -> str:
+    """A hash of what a run was to do: runs with the same one did the same work, but for the seed and the versions."""
+    said = plan.model_dump(mode="json", include=_WORK, exclude_none=True)
+    return blake2b(json.dumps(said, sort_keys=True, default=str).encode(), digest_size=6).hexdigest()
 
 
 def _documented(results: Results) -> int:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from harness import __version__
-from harness.cli import check, claims, compare, experiments, lists, machine, run, stopping, sweep
+from harness.cli import check, claims, compare, experiments, lake, lists, machine, run, stopping, sweep
 from harness.cli.crash import Crash
 from harness.cli.failures import BAD_INPUT, explain, report_failure
 from harness.cli.options import INTERRUPTED, WITHOUT_END, TyperError, help_command
@@ -52,6 +52,9 @@ app.command("prove", short_help="Reproduce known defects.")(experiments.prove)
 app.command("matrix", short_help="Measure which operations conflict.")(experiments.matrix)
 app.command("compare", short_help="Compare catalogs, releases or engines.")(compare.compare)
 app.command("sweep", short_help="Measure how load and settings change a run.")(sweep.sweep)
+app.command("lake", short_help="Keep the numbers of all runs.")(lake.lake)
+app.command("query", short_help="Ask the lake by SQL.")(lake.query)
+app.command("trend", short_help="Compare a night with those before.")(lake.trend)
 app.command("claims", short_help="List claims of documents, measure them.")(claims.claims)
 app.command("selftest", short_help="Check the checkers.")(check.selftest)
 app.command("report", short_help="Write a run's page again.")(check.report)

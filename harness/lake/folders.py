@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import WORDS
 from checkers.judge.runfolder import Outcome, Results, load_evidence
-from checkers.lake.rows import NotARun, Rows, Told, name_of, requests_of, rows_of, started_of
-from harness.lake.lake import Collision, Lake, LakeError, opened
+from checkers.lake.rows import Rows, Told, name_of, requests_of, rows_of, started_of
+from harness.lake.errors import Collision
+from harness.lake.lake import Lake, opened
 from harness.lake.place import Place
 from harness.lake.upkeep import tend
 from reports.run.results import mapping, strings, verdict_from_json
 
 BATCH = 32
 """Runs that one commit of each table has when a store is added."""
-T = TypeVar("T")
-Publish = Callable[[RunFolder, Evidence], T]
-"""Writes what people read of a judged run; as ``harness.run.judged.Publish``."""
 
 
 def read(folder: RunFolder, evidence: Evidence | None = None) -> Rows:
@@ -76,28 +75,18 @@ def keep(place: Place, folder: RunFolder, evidence: Evidence | None = None) -> N
         tend(lake, rows["runs"]["day"].to_pylist())
 
 
-def keeping(
-    place: Place | None, publish: Callable[[RunFolder, Evidence], T], say: Callable[[str], object]
-) -> Callable[[RunFolder, Evidence], T]:
-    """As ``publish``, which writes what people read of a judged run; the run then goes into the lake.
-
-    A lake that cannot be written takes nothing from the run: it is said, with the command that adds the run later.
-
-    Args:
-        place: None: runs are not kept in a lake.
-    """
-    if place is None:
-        return publish
-
-    def both(folder: RunFolder, evidence: Evidence) -> T:
-        shown = publish(folder, evidence)
-        try:
-            keep(place, folder, evidence)
-        except (ValueError, OSError) as e:
-            say(f"not in the lake: {e}; add it with `icequake lake add {folder.path}`")
-        return shown
-
-    return both
+def kept(place: Place, folder: RunFolder, evidence: Evidence, say: Callable[[str], object]) -> bool:
+    """Put a judged run into the lake; if it cannot be written, say so, with the command that adds the run later. Whether it is in."""
+    try:
+        keep(place, folder, evidence)
+    except (ValueError, OSError) as e:
+        where = "" if place.folder is None else f" --store {shlex.quote(str(place.folder.parent))}"
+        where = where or f" --lake {shlex.quote(place.name)}"
+        say(
+            f"{name_of(folder.path)} is not in the lake: {e}; add it with: icequake lake add {shlex.quote(str(folder.path))}{where}"
+        )
+        return False
+    return True
 
 
 @dataclass
@@ -202,6 +191,3 @@ def _same(folder: RunFolder, namespace: str | None) -> bool:
     except runfolder.StoreError:
         return False
     return not mine or namespace is None or mine == namespace
-
-
-__all__ = ["Added", "LakeError", "NotARun", "add_all", "folders_in", "keep", "keeping", "read", "results_of"]

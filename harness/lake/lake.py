@@ -41,6 +41,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from checkers.lake.rows import Rows
 from checkers.lake.tables import RUNS, TABLES, VERSION, TableSchema
 from compose.redaction import Redaction
+from harness.lake.errors import Collision, LakeError
 from harness.lake.place import Place
 
 T = TypeVar("T")
@@ -64,14 +65,6 @@ TRIES = 20
 WAIT_S = (0.02, 2.0)
 """Seconds between the first two tries, and the most."""
 AGAIN = (CommitFailedException, CommitStateUnknownException, ValidationException)
-
-
-class LakeError(ValueError):
-    """A lake cannot be used; the message is one line with a remedy."""
-
-
-class Collision(LakeError):
-    """Another run of the same name is in the lake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +140,7 @@ class Lake:
         wait = WAIT_S[0]
         for tried in range(1, TRIES + 1):
             try:
-                with _quiet():
-                    return how(self.table(name))
+                return how(self.table(name))
             except AGAIN as e:
                 if tried == TRIES:
                     raise LakeError(f"{self.place.name}: {name}: not written after {TRIES} tries: {e}") from None
@@ -180,6 +172,7 @@ def opened(place: Place, *, make: bool = False) -> Iterator[Lake]:
     Raises:
         LakeError: there is none, it is of another version, or its catalog does not answer.
     """
+    _quiet()
     if place.folder is not None:
         if make:
             _make_folder(place.folder)
@@ -210,8 +203,7 @@ def _catalog(place: Place) -> Catalog:
     hide = Redaction(place.secrets)
     for tried in range(5):
         try:
-            with _quiet():
-                return load_catalog("icequake_lake", **place.properties)
+            return load_catalog("icequake_lake", **place.properties)
         except SQLAlchemyError as e:
             if tried == 4:
                 raise LakeError(f"{place.name}: its catalog cannot be opened: {hide.text(_line(e))}") from None
@@ -228,12 +220,11 @@ def _line(e: Exception) -> str:
 def _make_tables(lake: Lake) -> None:
     hide = Redaction(lake.place.secrets)
     try:
-        with _quiet():
-            with contextlib.suppress(NamespaceAlreadyExistsError, SQLAlchemyError):  # another process makes it, too
-                lake.catalog.create_namespace_if_not_exists(lake.place.namespace)
-            for schema in TABLES:
-                if not lake.catalog.table_exists((lake.place.namespace, schema.name)):
-                    _make_table(lake, schema)
+        with contextlib.suppress(NamespaceAlreadyExistsError, SQLAlchemyError):  # another process makes it, too
+            lake.catalog.create_namespace_if_not_exists(lake.place.namespace)
+        for schema in TABLES:
+            if not lake.catalog.table_exists((lake.place.namespace, schema.name)):
+                _make_table(lake, schema)
     except LakeError:
         raise
     except Exception as e:  # whatever a client of some catalog raises
@@ -316,18 +307,10 @@ def _replace(table: Table, rows: pa.Table, theirs: BooleanExpression) -> None:
         table.delete(theirs)
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without PyIceberg's warnings: that there was nothing to delete, and that it commits again."""
-    log = logging.getLogger("pyiceberg")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.setLevel(level)
+def _quiet() -> None:
+    """Without PyIceberg's notes that there was nothing to delete, and that it commits again."""
+    warnings.filterwarnings("ignore", message="Delete operation did not match any records")
+    logging.getLogger("pyiceberg").setLevel(logging.ERROR)
 
 
 def summary(lake: Lake) -> Mapping[str, tuple[int, int, int, int]]:
