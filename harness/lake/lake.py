@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
+import sqlite3
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar, cast
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
@@ -42,7 +44,7 @@ from checkers.lake.rows import Rows
 from checkers.lake.tables import RUNS, TABLES, VERSION, TableSchema
 from compose.redaction import Redaction
 from harness.lake.errors import Collision, LakeError
-from harness.lake.place import Place
+from harness.lake.place import CATALOG, Place
 
 T = TypeVar("T")
 VERSION_KEY = "icequake.lake.version"
@@ -93,6 +95,8 @@ class Lake:
             found = self.catalog.load_table((self.place.namespace, name))
         except (NoSuchTableError, NoSuchNamespaceError):
             raise LakeError(f"{self.place.name}: no lake is there; make one with `icequake lake init`") from None
+        except OSError as e:
+            raise LakeError(f"{self.place.name}: {name}: its metadata cannot be read: {self._plain(e)}") from None
         _same_version(found, name, self.place)
         return found
 
@@ -180,12 +184,13 @@ def opened(place: Place, *, make: bool = False) -> Iterator[Lake]:
             raise LakeError(
                 f"{place.name}: no lake is there; make one with `icequake lake init`, or give --lake my.yaml"
             )
+    _same_place(place)
     lake = Lake(place, _catalog(place))
     try:
         if make:
             _make_tables(lake)
         for schema in TABLES:
-            _same_place(lake.table(schema.name), place)
+            lake.table(schema.name)
         yield lake
     finally:
         lake.close()
@@ -276,16 +281,23 @@ def _same_version(table: Table, name: str, place: Place) -> None:
     )
 
 
-def _same_place(table: Table, place: Place) -> None:
-    """An embedded lake that was moved cannot be read: Iceberg's metadata names files by absolute paths."""
-    if place.folder is None:
+def _same_place(place: Place) -> None:
+    """An embedded lake that was moved or copied cannot be used: Iceberg's metadata names files by absolute paths."""
+    if place.folder is None or not (place.folder / CATALOG).is_file():
         return
-    location = table.location().removeprefix("file://")
-    if not Path(location).is_relative_to(place.folder):
-        raise LakeError(
-            f"{place.name}: its tables name files in {location}, where the lake was made; move it back, or remove it and make it again "
-            "from the runs with `icequake lake add`"
-        )
+    try:
+        with contextlib.closing(
+            sqlite3.connect(f"file:{quote(str(place.folder / CATALOG))}?mode=ro", uri=True)
+        ) as file:
+            found = [str(row[0]) for row in file.execute("SELECT metadata_location FROM iceberg_tables")]
+    except sqlite3.Error:  # the catalog says what is wrong
+        return
+    for location in found:
+        if not Path(location.removeprefix("file://")).is_relative_to(place.folder):
+            raise LakeError(
+                f"{place.name}: its tables name files such as {location}, where the lake was made; move it back, or remove it and make it "
+                "again from the runs with `icequake lake add`"
+            )
 
 
 # --- changes of a table -----------------------------------------------------------------------------------------------

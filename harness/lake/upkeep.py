@@ -69,14 +69,18 @@ def compact(lake: Lake, schema: TableSchema, day: date, table: Table, most_files
     if sum(f.file_size_in_bytes < SMALL for f in files) <= most_files or size > MOST_BYTES:
         return False
 
-    def rewrite(t: Table) -> bool:
-        rows = t.scan(row_filter=that).to_arrow().cast(schema.schema).sort_by("run")
-        with contextlib.suppress(CommitFailedException, ValidationException):  # another writer was faster
-            t.overwrite(rows, overwrite_filter=that)
-            return True
-        return False
+    return lake.change(schema.name, lambda t: rewritten(t, schema, day))
 
-    return lake.change(schema.name, rewrite)
+
+def rewritten(table: Table, schema: TableSchema, day: date) -> bool:
+    """Rewrite the files that a day has in this state of the table; False if another writer has changed the day since."""
+    that = within("day", {day})
+    rows = table.scan(row_filter=that).to_arrow().cast(schema.schema).sort_by("run")
+    try:
+        table.overwrite(rows, overwrite_filter=that)
+    except (CommitFailedException, ValidationException):
+        return False
+    return True
 
 
 def expire(lake: Lake, schema: TableSchema, now: float) -> bool:
