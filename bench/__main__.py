@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bench import checkers, isolation, linearizable, minimal, overhead, proxy
+from bench import checkers, isolation, lake, linearizable, minimal, overhead, proxy
 
 BENCHMARKS = {
     "overhead": overhead.main,
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "linearizable": linearizable.main,
     "minimal": minimal.main,
     "proxy": proxy.main,
+    "lake": lake.main,
 }
 
 

@@ -137,11 +137,11 @@ def _load(path: Path, known: Mapping[str, str], secrets: set[str]) -> UserCatalo
     """As :func:`load`, with unredacted errors; the secrets are added to ``secrets``."""
     where = str(path)
 
-    def filled(data: Any, lines: Mapping[KeyPath, int]) -> Any:
-        return _filled(data, (), lines, where, known, secrets)
+    def prepared(data: Any, lines: Mapping[KeyPath, int]) -> Any:
+        return filled(data, (), lines, where, known, secrets)
 
     file, lines = validated(
-        _File, read_text(path), where, example="docs/own-catalog.md, which has complete examples", prepare=filled
+        _File, read_text(path), where, example="docs/own-catalog.md, which has complete examples", prepare=prepared
     )
 
     def fail(location: KeyPath, message: str) -> None:
@@ -179,14 +179,14 @@ def _load(path: Path, known: Mapping[str, str], secrets: set[str]) -> UserCatalo
     )
 
 
-def _filled(
+def filled(
     value: Any, at: KeyPath, lines: Mapping[KeyPath, int], file: str, known: Mapping[str, str], secrets: set[str]
 ) -> Any:
     """The value with its variables filled in; the secrets in it are added to ``secrets``."""
     if isinstance(value, dict):
-        return {k: _filled(v, (*at, k), lines, file, known, secrets) for k, v in value.items()}
+        return {k: filled(v, (*at, k), lines, file, known, secrets) for k, v in value.items()}
     if isinstance(value, list):
-        return [_filled(v, (*at, i), lines, file, known, secrets) for i, v in enumerate(value)]
+        return [filled(v, (*at, i), lines, file, known, secrets) for i, v in enumerate(value)]
     if not isinstance(value, str):
         return value
     key = next((step for step in reversed(at) if isinstance(step, str)), "")

@@ -19,6 +19,7 @@ from harness.cli import (
     compare,
     coverage,
     experiments,
+    lake,
     lists,
     machine,
     run,
@@ -67,6 +68,9 @@ app.command("compare", short_help="Compare catalogs, releases or engines.")(comp
 app.command("sweep", short_help="Measure how load and settings change a run.")(sweep.sweep)
 app.command("coverage", short_help="Show which interleavings runs exercised.")(coverage.coverage)
 app.command("soak", short_help="Run a suite for a night.")(soak.soak)
+app.command("lake", short_help="Keep the numbers of all runs.")(lake.lake)
+app.command("query", short_help="Ask the lake by SQL.")(lake.query)
+app.command("trend", short_help="Compare a night with those before.")(lake.trend)
 app.command("claims", short_help="List claims of documents, measure them.")(claims.claims)
 app.command("selftest", short_help="Check the checkers.")(check.selftest)
 app.command("report", short_help="Write a run's page again.")(check.report)

@@ -15,12 +15,14 @@ import typer
 
 from harness.cli import stopping
 from harness.cli.crash import details_in
-from harness.cli.options import BadArgument, RunArgument, StoreOption, command, run_in
+from harness.cli.lake import LakeOption, place_of
+from harness.cli.options import BadArgument, RunArgument, StoreOption, command, run_in, warn
 
 if TYPE_CHECKING:
     from checkers.evidence.evidence import Evidence
     from checkers.evidence.runfolder import RunFolder
     from checkers.judge.check import Engine
+    from harness.lake.place import Place
     from reports.run.stored import Stored
 
 
@@ -35,8 +37,8 @@ def publish(folder: RunFolder, evidence: Evidence) -> Stored:
     return shown
 
 
-def judge(folder: RunFolder, engine: Engine = "auto") -> int:
-    """Check a run's folder, write results, page and JUnit file, and print the summary; return the exit code."""
+def judge(folder: RunFolder, engine: Engine = "auto", lake: Place | None = None) -> int:
+    """Check a run's folder, write results, page and JUnit file, print the summary, and put the run into a lake; return the exit code."""
     from checkers.verdict import exit_code
     from harness.run.judged import judge_run
     from reports.run import summary
@@ -45,6 +47,10 @@ def judge(folder: RunFolder, engine: Engine = "auto") -> int:
         judged = judge_run(folder, publish, engine)
     for line in summary.lines(judged.published):
         typer.echo(line)
+    if lake is not None:
+        from harness.lake.folders import kept
+
+        kept(lake, folder, judged.evidence, warn)
     return exit_code(judged.results.valid)
 
 
@@ -100,6 +106,7 @@ def check(
         str, typer.Option(help="Checker engine for a run: exact, columns (long runs), or auto.")
     ] = "auto",
     store: StoreOption = Path("store"),
+    lake: LakeOption = None,
 ) -> int:
     """Judge a stored run again from its folder, or the history of another system; needs no Spark and no services."""
     from checkers.evidence import runfolder as runs
@@ -118,7 +125,8 @@ def check(
     engines = ("auto", "exact", "columns")
     if engine not in engines:
         raise BadArgument(f"--engine {engine}: unknown{suggest(engine, engines)}; allowed: {', '.join(engines)}")
-    return judge(runs.find(what.parent if what.is_file() else what), cast("Engine", engine))
+    folder = runs.find(what.parent if what.is_file() else what)
+    return judge(folder, cast("Engine", engine), place_of(lake, store))
 
 
 def export(

@@ -14,6 +14,7 @@ import typer
 from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.crash import details_in
+from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     BadArgument,
     OperationsOption,
@@ -68,6 +69,7 @@ def compare(
         bool, typer.Option("--clean", help="Drop the tables that the runs made in your own catalogs.")
     ] = False,
     store: StoreOption = Path("store"),
+    lake: LakeOption = None,
     into: Annotated[Path | None, typer.Option(help="Folder of the comparison; an unfinished one is continued.")] = None,
     output: Annotated[Path | None, typer.Option("--json", help="Another file for the results as JSON.")] = None,
     parallel: Annotated[int, typer.Option(min=1, max=32, help="Runs at the same time.")] = 1,
@@ -86,6 +88,7 @@ def compare(
 
     read = read_workload(schema.find(workload), warn)
     spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=operations)
+    kept_in = place_of(lake, store)
     teams = _teams(listed("--engine", engine))
     if engine is not None and writers is not None and "=" in writers:
         raise BadArgument(f"--writers {writers}: --engine says whose the writers are; give their number")
@@ -122,6 +125,7 @@ def compare(
     shared += ["--no-nemesis"] if no_nemesis else []
     shared += ["--clean"] if clean else []
     shared += ["--store", os.path.abspath(store)] if store != Path("store") else []
+    shared += [f"--lake={path_anywhere(lake)}"] if lake is not None else []
 
     def once(c: Contender) -> list[str]:
         engines = comparing.engaged(spec, replace(c, varied=())).engines
@@ -169,7 +173,7 @@ def compare(
         for release in releases.values():
             say_own_jar(release, voice.say)
         stopping.current().way_on = lambda: f"continue with: {goes_on}"
-        whole = comparing.Compare(order, into, store, voice, publish)
+        whole = comparing.Compare(order, into, store, voice, keeping(kept_in, publish, voice.keep))
         try:
             whole.measure()
         except KeyboardInterrupt as e:

@@ -14,6 +14,7 @@ import typer
 from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.crash import details_in
+from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     BadArgument,
     IcebergOption,
@@ -45,6 +46,7 @@ def prove(
     iceberg: IcebergOption = None,
     output: Annotated[Path | None, typer.Option("--json", help="File for the results as JSON.")] = None,
     store: StoreOption = Path("store"),
+    lake: LakeOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the table only.")] = False,
 ) -> int:
     """Reproduce known defects, each as a scenario on real Spark; exit code 0 if every result is as expected for this version."""
@@ -58,7 +60,9 @@ def prove(
     paths = scenario.paths(names or [])
     scenarios = [read_scenario(p, warn) for p in paths]
     release = release_of(iceberg)
-    again = shlex.join([anywhere(), "prove", *([] if iceberg is None else ["--iceberg", path_anywhere(iceberg)])])
+    kept_in = place_of(lake, store)
+    said = [("--iceberg", iceberg), ("--lake", lake)]
+    again = shlex.join([anywhere(), "prove", *(w for k, v in said if v is not None for w in (k, path_anywhere(v)))])
     named = {s.scenario: path_anywhere(n) for s, n in zip(scenarios, names or [], strict=False)}
     with Voice(quiet=quiet) as voice, details_in(store):
         installation = setup.ensure_release(release)
@@ -71,7 +75,7 @@ def prove(
                 installation,
                 store,
                 voice,
-                publish,
+                keeping(kept_in, publish, voice.keep),
                 times=times,
                 command=again,
                 named=named,

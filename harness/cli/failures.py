@@ -35,6 +35,7 @@ def explain(crash: Crash, help_command: str) -> int:
     from compose.external.external import ExternalError
     from compose.processes.ports import PortInUse
     from harness.experiments.compare import CompareError
+    from harness.lake.errors import LakeError, QueryError
     from workloads.file.workload import WorkloadError
 
     error = crash.error
@@ -51,6 +52,8 @@ def explain(crash: Crash, help_command: str) -> int:
         | CompareError
         | MatrixError
         | NightError
+        | LakeError
+        | QueryError
         | PortInUse
     )
     if isinstance(error, BadArgument):

@@ -15,6 +15,7 @@ import typer
 
 from harness.cli.check import judge, verdict_if_stopped
 from harness.cli.crash import details_in
+from harness.cli.lake import LakeOption, place_of
 from harness.cli.options import (
     FaultsOption,
     IcebergOption,
@@ -70,6 +71,7 @@ def run(
     port: Annotated[
         list[str] | None, typer.Option(help="SERVICE=PORT: port of a service of the embedded stack; repeatable.")
     ] = None,
+    lake: LakeOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start a new stack even if one is up.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:
@@ -86,6 +88,7 @@ def run(
     from workloads.file.recording import FILE as RECORDING
 
     file = read_workload(schema.find(workload), warn)
+    kept_in = place_of(lake, store)
     spec = overridden(file, writers, ops, time, no_nemesis=no_nemesis, operations=operations, faults=faults)
     if catalog is not None:
         spec = spec.model_copy(update={"catalog": known_catalog(catalog)})
@@ -132,6 +135,7 @@ def run(
     words += ["--no-nemesis"] if no_nemesis else []
     words += ["--proxies"] if proxies else []
     words += ["--clean"] if clean else []
+    words += ["--lake", path_anywhere(lake)] if lake is not None else []
     words += ["--store", os.path.abspath(store)] if store != Path("store") else []
     words += [w for pair in port or () for w in ("--port", pair)]
     settings = Settings(
@@ -164,7 +168,7 @@ def run(
                     _say_left(external, one.left, error=True)
                     raise
             voice.say("checking")
-            code = judge(folder)
+            code = judge(folder, lake=kept_in)
         for sentence in order_words(folder):
             typer.echo(f"  order       {sentence}")
         _say_left(external, one.left)

@@ -14,6 +14,7 @@ import typer
 from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.crash import details_in
+from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     BadArgument,
     IcebergOption,
@@ -100,6 +101,7 @@ def sweep(
         bool, typer.Option("--simulate", help="Predict the same points, and further ones, by a simulator.")
     ] = False,
     store: StoreOption = Path("store"),
+    lake: LakeOption = None,
     into: Annotated[Path | None, typer.Option(help="Folder of the sweep; an unfinished one is continued.")] = None,
     output: Annotated[Path | None, typer.Option("--json", help="Another file for the results as JSON.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
@@ -119,6 +121,7 @@ def sweep(
     path = experiments.find(experiment)
     read, said = read_experiment(path, warn)
     spec = overridden(read, writers, ops, time, no_nemesis=no_nemesis, operations=operations)
+    kept_in = place_of(lake, store)
     values = {**said.vary, **varied_of(vary or [])}
     if not values:
         raise BadArgument(f"sweep: {path} says nothing to vary; give --vary, such as --vary writers=1,2,4")
@@ -142,6 +145,7 @@ def sweep(
         ("iceberg", iceberg and path_anywhere(iceberg)),
     )
     shared = [f"--{k}={v}" for k, v in given if v is not None] + (["--no-nemesis"] if no_nemesis else [])
+    shared += [f"--lake={path_anywhere(lake)}"] if lake is not None else []
 
     def words(which: Sequence[str], varied: dict[str, tuple[str, ...]], first: int, n: int) -> list[str]:
         each = [f"--vary={k}={','.join(v)}" for k, v in varied.items()]
@@ -161,7 +165,7 @@ def sweep(
         voice.keep(f"{spec.workload}, {len(contenders)} combinations, {count} seeds from {seed}: {into}")
         say_own_jar(release, voice.say)
         stopping.current().way_on = lambda: f"continue with: {goes_on}"
-        whole = Sweep(order, into, store, voice, publish)
+        whole = Sweep(order, into, store, voice, keeping(kept_in, publish, voice.keep))
         try:
             with whole:
                 whole.measure()

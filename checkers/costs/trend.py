@@ -1,0 +1,363 @@
+"""How the figures of runs change from night to night, computed by Spark over the tables of a lake (``docs/lake.md``).
+
+A *series* is a workload on a catalog with a release of Iceberg, in runs that were to do the same work (``setup`` of the table ``runs``).
+Its points are nights: the median of a figure over the runs of that night. The newest night is compared with up to ``nights`` nights before it.
+
+**The rule.** Let b be the median of the earlier points, and s their noise, 1.4826 times the median of their distances from b (the median
+absolute deviation; the factor makes it the standard deviation of normal noise). The newest point is a *regression* if all of this holds: it is
+worse than each earlier point; it is worse than b by more than 3 s; it is worse than b by more than a tenth of b (a share: by more than 0.02).
+If the same holds in the other direction, it is *better*. With fewer than :data:`FEWEST` earlier nights there are *too few* to say. An anomaly
+that Iceberg does not document as possible, and that no earlier night of the series had, is a regression, however few nights there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from checkers.costs.measures import FIGURES, Figure
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FEWEST, NIGHTS = 5, 14
+"""Earlier nights that the rule needs, and those that it takes unless the user says otherwise."""
+NOISES, SHARE, ABSOLUTE = 3.0, 0.1, 0.02
+"""By how much a regression is worse: so many times the noise, and this part of the median (of a share: this much)."""
+TO_DEVIATION = 1.4826
+State = Literal["regression", "better", "noise", "too few"]
+BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
+
+
+class Series(NamedTuple):
+    """What a line of points is about."""
+
+    workload: str
+    catalog: str
+    iceberg: str
+    setup: str
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """The runs of a series in one night."""
+
+    series: Series
+    night: date
+    runs: int
+    invalid: int
+    operations: int
+    commits: int
+    anomalies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A figure of a series in one night: over its runs the median, the least and the greatest."""
+
+    series: Series
+    figure: str
+    night: date
+    runs: int
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The operations of one kind, on a catalog with a release, in one night; rates are shares, latencies ms.
+
+    Attributes:
+        known: commits whose number of attempts is known; ``retried`` of them needed more than one, ``extra`` attempts in all.
+        conflicts: operations that a concurrent commit aborted.
+        p50, p95, p99: of acknowledged operations, by nearest rank; None without any.
+    """
+
+    catalog: str
+    iceberg: str
+    f: str
+    night: date
+    operations: int
+    ok: int
+    failed: int
+    unknown: int
+    known: int
+    retried: int
+    extra: int
+    conflicts: int
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+    @property
+    def retry_rate(self) -> float | None:
+        """The share of commits that needed another attempt."""
+        return self.retried / self.known if self.known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An anomaly of a series: how often in a night, in how many runs; ``documented``: whether Iceberg documents all of them as possible."""
+
+    series: Series
+    night: date
+    name: str
+    documented: bool
+    count: int
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """How often operations of kind ``kind`` met a commit of kind ``by``."""
+
+    catalog: str
+    iceberg: str
+    kind: str
+    by: str
+    count: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is said of a figure of a series in the newest night.
+
+    Attributes:
+        value: the newest point.
+        before: the median of the earlier points; None without any.
+        noise: s of the module's text.
+        nights: earlier points.
+    """
+
+    series: Series
+    figure: str
+    state: State
+    value: float
+    before: float | None
+    noise: float | None
+    nights: int
+
+
+@dataclass(frozen=True)
+class Trend:
+    """All of it. Everything is in the order of nights, then of names.
+
+    Attributes:
+        newest: the night that is compared; None if there are no runs.
+        nights: the nights that were read.
+        fresh: anomalies of the newest night that are regressions.
+    """
+
+    newest: date | None
+    nights: tuple[date, ...]
+    runs: tuple[Night, ...]
+    points: tuple[Point, ...]
+    kinds: tuple[Kind, ...]
+    anomalies: tuple[Found, ...]
+    pairs: tuple[Pair, ...]
+    findings: tuple[Finding, ...]
+    fresh: tuple[Found, ...]
+
+    @property
+    def regressions(self) -> tuple[Finding, ...]:
+        """The figures that are worse."""
+        return tuple(f for f in self.findings if f.state == "regression")
+
+    @property
+    def worse(self) -> bool:
+        """Whether anything is a regression."""
+        return bool(self.regressions or self.fresh)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values; dates are words."""
+        said: dict[str, Any] = {"newest": _word(self.newest), "nights": [_word(n) for n in self.nights]}
+        for name in ("runs", "points", "kinds", "anomalies", "pairs", "findings", "fresh"):
+            said[name] = [_plain(x) for x in getattr(self, name)]
+        return {**said, "worse": self.worse}
+
+
+def _word(night: date | None) -> str | None:
+    return None if night is None else night.isoformat()
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    out = {k: _word(v) if isinstance(v, date) else v for k, v in asdict(row).items()}
+    return {**out, "series": row.series._asdict()} if "series" in out else out
+
+
+# --- on Spark ---------------------------------------------------------------------------------------------------------
+
+_SERIES = "workload, catalog, iceberg, setup"
+
+
+def chosen(runs: DataFrame, last: int, night: date | None, suite: str | None) -> DataFrame:
+    """The runs of the newest night, or of ``night``, and of up to ``last`` nights before it; of one suite, if it is named."""
+    from pyspark.sql import functions as F
+
+    mine = runs if suite is None else runs.where(F.col("suite") == suite)
+    mine = mine if night is None else mine.where(F.col("night") <= F.lit(night))
+    nights = mine.select("night").distinct().orderBy(F.desc("night")).limit(last + 1)
+    unnamed = [F.coalesce(F.col(c), F.lit("")).alias(c) for c in ("workload", "catalog", "iceberg", "setup")]
+    rest = ("run", "day", "night", "verdict", "operations", "commits", "anomalies")
+    return mine.join(nights, "night", "left_semi").select(*unnamed, *rest)
+
+
+def nights(runs: DataFrame) -> DataFrame:
+    """One row for each series and night, with the columns of :class:`Night`."""
+    return _grouped(
+        runs, f"{_SERIES}, night",
+        "count(*) runs", "count_if(verdict = 'invalid') invalid", "sum(operations) operations", "sum(commits) commits",
+        "coalesce(sum(anomalies), 0) anomalies",
+    )  # fmt: skip
+
+
+def points(runs: DataFrame, metrics: DataFrame) -> DataFrame:
+    """One row for each series, figure and night, with the columns of :class:`Point`."""
+    figures = metrics.where("kind IS NULL AND by IS NULL").selectExpr("run", "day", "name figure", "value")
+    return _grouped(
+        runs.join(figures, ["run", "day"]), f"{_SERIES}, figure, night",
+        "count(*) runs", "percentile(value, 0.5) median", "min(value) low", "max(value) high",
+    )  # fmt: skip
+
+
+def kinds(runs: DataFrame, operations: DataFrame) -> DataFrame:
+    """One row for each catalog, release, kind of operation and night, with the columns of :class:`Kind`."""
+    ops = operations.where("workload").select(
+        "run", "day", "f", "outcome", "committed", "attempts", "conflict", "latency_ms"
+    )
+    acknowledged = "CASE WHEN outcome = 'ok' THEN latency_ms END"
+    return _grouped(
+        runs.select("run", "day", "night", "catalog", "iceberg").join(ops, ["run", "day"]), "catalog, iceberg, f, night",
+        "count(*) operations", "count_if(outcome = 'ok') ok", "count_if(outcome = 'fail') failed", "count_if(outcome = 'info') unknown",
+        "count_if(committed AND attempts IS NOT NULL) known", "count_if(committed AND attempts > 1) retried",
+        "coalesce(sum(CASE WHEN committed THEN attempts - 1 END), 0) extra", "count_if(conflict IS NOT NULL) conflicts",
+        *(f"percentile_disc({q / 100}) WITHIN GROUP (ORDER BY {acknowledged}) p{q}" for q in (50, 95, 99)),
+    )  # fmt: skip
+
+
+def anomalies(runs: DataFrame, found: DataFrame) -> DataFrame:
+    """One row for each series, night and name of an anomaly, with the columns of :class:`Found`; without those that only confirm another."""
+    own = found.where("same_as IS NULL").select("run", "day", "name", "documented")
+    return _grouped(
+        runs.join(own, ["run", "day"]), f"{_SERIES}, night, name",
+        "every(documented IS NOT NULL) documented", "count(*) count", "count(DISTINCT run) runs",
+    )  # fmt: skip
+
+
+def pairs(runs: DataFrame, metrics: DataFrame) -> DataFrame:
+    """One row for each catalog, release and pair of kinds, with the columns of :class:`Pair`."""
+    met = metrics.where("name = 'conflicts'").select("run", "day", "kind", "by", "value")
+    return _grouped(
+        runs.select("run", "day", "catalog", "iceberg").join(met, ["run", "day"]), "catalog, iceberg, kind, by", "sum(value) count"
+    )  # fmt: skip
+
+
+def _grouped(frame: DataFrame, by: str, *what: str) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    keys = by.split(", ")
+    return frame.groupBy(*keys).agg(*(F.expr(w.rpartition(" ")[0]).alias(w.rpartition(" ")[2]) for w in what))
+
+
+def trend(
+    tables: Mapping[str, DataFrame], *, last: int = NIGHTS, night: date | None = None, suite: str | None = None
+) -> Trend:
+    """The trend of a lake.
+
+    Args:
+        tables: name → the lake's table: ``runs``, ``operations``, ``metrics``, ``anomalies``.
+        last: earlier nights to compare with, at most.
+        night: the night to compare; the newest one for None.
+        suite: only runs of this suite.
+    """
+    runs = chosen(tables["runs"], last, night, suite).cache()
+    try:
+        figures = tables["metrics"].cache()  # it is read twice
+        rows = {
+            "nights": _rows(nights(runs)),
+            "points": _rows(points(runs, figures)),
+            "kinds": _rows(kinds(runs, tables["operations"])),
+            "anomalies": _rows(anomalies(runs, tables["anomalies"])),
+            "pairs": _rows(pairs(runs, figures)),
+        }
+        figures.unpersist()
+    finally:
+        runs.unpersist()
+    return told(rows)
+
+
+def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in frame.collect()]
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+
+def told(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> Trend:
+    """The trend of rows with the columns of the classes above, by ``nights``, ``points``, ``kinds``, ``anomalies``, ``pairs``."""
+    every = sorted({r["night"] for r in rows["nights"]})
+    newest = every[-1] if every else None
+    runs = sorted((_of_series(Night, r) for r in rows["nights"]), key=lambda r: (r.night, r.series))
+    found = sorted(
+        (_of_series(Point, r) for r in rows["points"] if r["figure"] in BY_KEY),
+        key=lambda p: (p.night, p.series, p.figure),
+    )
+    seen = sorted((_of_series(Found, r) for r in rows["anomalies"]), key=lambda a: (a.night, a.series, a.name))
+    return Trend(
+        newest,
+        tuple(every),
+        tuple(runs),
+        tuple(found),
+        tuple(sorted((Kind(**r) for r in rows["kinds"]), key=lambda k: (k.night, k.catalog, k.iceberg, k.f))),
+        tuple(seen),
+        tuple(sorted((Pair(**r) for r in rows["pairs"]), key=lambda p: (-p.count, p.catalog, p.iceberg, p.kind, p.by))),
+        tuple(findings(found, newest)),
+        tuple(fresh(seen, newest)),
+    )
+
+
+def _of_series(into: Any, row: Mapping[str, Any]) -> Any:
+    rest = {k: v for k, v in row.items() if k not in Series._fields}
+    return into(series=Series(*(row[k] for k in Series._fields)), **rest)
+
+
+def findings(found: Iterable[Point], newest: date | None) -> list[Finding]:
+    """What is said of each figure of each series that has a point in the newest night, in the order of ``FIGURES``."""
+    lines: dict[tuple[Series, str], list[Point]] = {}
+    for p in found:
+        lines.setdefault((p.series, p.figure), []).append(p)
+    order = [f.key for f in FIGURES]
+    out = []
+    for (series, figure), line in sorted(lines.items(), key=lambda x: (x[0][0], order.index(x[0][1]))):
+        last = next((p for p in line if p.night == newest), None)
+        if last is not None:
+            before = [p.median for p in line if p.night != newest]
+            out.append(finding(series, BY_KEY[figure], last.median, before))
+    return out
+
+
+def finding(series: Series, f: Figure, value: float, before: Sequence[float]) -> Finding:
+    """What the rule of the module's text says of a value after earlier ones."""
+    if not before:
+        return Finding(series, f.key, "too few", value, None, None, 0)
+    b = median(before)
+    s = TO_DEVIATION * median(abs(x - b) for x in before)
+    if len(before) < FEWEST:
+        return Finding(series, f.key, "too few", value, b, s, len(before))
+    least = max(NOISES * s, ABSOLUTE if f.unit == "share" else SHARE * abs(b))
+    up, down = value > max(before) and value - b > least, value < min(before) and b - value > least
+    state: State = "noise"
+    if up or down:
+        state = "better" if up == (f.better == "more") else "regression"
+    return Finding(series, f.key, state, value, b, s, len(before))
+
+
+def fresh(seen: Iterable[Found], newest: date | None) -> list[Found]:
+    """The undocumented anomalies of the newest night that no earlier night of their series had."""
+    every = list(seen)
+    before = {(a.series, a.name) for a in every if a.night != newest}
+    return [a for a in every if a.night == newest and not a.documented and (a.series, a.name) not in before]

@@ -1,0 +1,295 @@
+"""``icequake lake``, ``query`` and ``trend``: the numbers of all runs, kept as Iceberg tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from harness.cli.crash import details_in
+from harness.cli.options import BadArgument, StoreOption, command
+
+if TYPE_CHECKING:
+    from checkers.evidence.evidence import Evidence
+    from checkers.evidence.runfolder import RunFolder
+    from harness.lake.place import Place
+    from harness.run.judged import Publish
+
+T = TypeVar("T")
+ACTIONS = ("init", "add", "show", "compact")
+LakeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--lake",
+        help="Keep the runs' numbers in a lake: yes (the store's, made if missing), no, or your own catalog, my.yaml; "
+        "default: the store's lake if it has one.",
+        show_default=False,
+    ),
+]
+WhichOption = Annotated[
+    str | None,
+    typer.Option("--lake", help="Your own catalog, my.yaml; default: the lake of the store.", show_default=False),
+]
+SparkOption = Annotated[str, typer.Option(help="Spark master: local[4], spark://host:7077.")]
+
+
+def place_of(option: str | None, store: Path) -> Place | None:
+    """The lake that ``--lake`` means for runs of a store; None: they are not kept."""
+    from harness.lake import place
+
+    return place.chosen(option, store)
+
+
+def _one(option: str | None, store: Path) -> Place:
+    """The lake that a command reads or changes."""
+    from harness.lake import place
+
+    if option in ("yes", "no"):
+        raise BadArgument(f"--lake {option}: give your own catalog, my.yaml, or leave it out for the lake of --store")
+    return place.embedded(store) if option is None else place.chosen(option, store) or place.embedded(store)
+
+
+def keeping(place: Place | None, publish: Publish[T], say: Callable[[str], object]) -> Publish[T]:
+    """As ``publish``, which writes what people read of a judged run; the run then goes into the lake, if there is one."""
+    if place is None:
+        return publish
+    from harness.lake.folders import kept
+
+    def both(folder: RunFolder, evidence: Evidence) -> T:
+        shown = publish(folder, evidence)
+        kept(place, folder, evidence, say)
+        return shown
+
+    return both
+
+
+def lake(
+    action: Annotated[str, typer.Argument(help="init, add, show or compact.")],
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Of add: stores, or folders of runs; default: the store.", show_default=False),
+    ] = None,
+    store: StoreOption = Path("store"),
+    where: WhichOption = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Of add: also runs that are in; their rows are replaced.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last line.")] = False,
+) -> int:
+    """Keep the numbers of all runs in Iceberg tables: make a lake, add stored runs, show what it has, compact it."""
+    from harness.lake.lake import opened
+    from workloads.file.meant import suggest
+
+    if action not in ACTIONS:
+        raise BadArgument(f"lake {action}: unknown{suggest(action, ACTIONS)}; allowed: {', '.join(ACTIONS)}")
+    if action != "add" and (paths or again):
+        raise BadArgument(f"lake {action}: takes no folders and no --again; did you mean lake add?")
+    place = _one(where, store)
+    with details_in(store, place.secrets), opened(place, make=action in ("init", "add")) as found:
+        if action == "add":
+            return _add(found, paths or [store], again=again, quiet=quiet)
+        if action == "compact":
+            from harness.lake.upkeep import every_day, tend
+
+            done = tend(found, every_day(found), most_files=1)
+            typer.echo(f"{done} {'day' if done == 1 else 'days'} of tables rewritten in {place.name}")
+            return 0
+        _show(found)
+        return 0
+
+
+def _add(found: Any, paths: list[Path], *, again: bool, quiet: bool) -> int:
+    from harness.cli.terminal import Voice
+    from harness.lake.folders import add_all, folders_in
+
+    with Voice(quiet=quiet, unit="runs") as voice:
+        folders = folders_in(paths)
+        out = add_all(
+            found,
+            folders,
+            again=again,
+            say=lambda line: typer.echo(f"icequake: {line}", err=True),
+            progress=voice.progress,
+        )
+    parts = [f"{len(out.added)} added", f"{len(out.there)} already there", f"{len(out.skipped)} skipped"]
+    typer.echo(f"{found.place.name}: {', '.join(parts)}")
+    return 0
+
+
+def _show(found: Any) -> None:
+    from rich.table import Table
+
+    from checkers.lake.tables import VERSION
+    from harness.cli.terminal import console
+    from harness.lake.lake import summary
+
+    table = Table("table", box=None, pad_edge=False)
+    for name in ("rows", "files", "KiB", "snapshots"):
+        table.add_column(name, justify="right")
+    for name, (rows, files, size, snapshots) in summary(found).items():
+        table.add_row(name, f"{rows:,}", f"{files:,}", f"{size / 1024:,.0f}", f"{snapshots:,}")
+    console(highlight=False).print(table)
+    typer.echo(f"\n  lake  {found.place.name}, version {VERSION}")
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="SELECT …, WITH …, SHOW … or DESCRIBE …; the tables: SHOW VIEWS.")],
+    store: StoreOption = Path("store"),
+    where: WhichOption = None,
+    spark: SparkOption = "local[2]",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON, one a line.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV, with a header.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Rows of a printed table; --json and --csv have all.")] = 200,
+) -> int:
+    """Ask the lake by Spark SQL; it is read only."""
+    from harness.lake.errors import QueryError
+    from harness.lake.lake import opened
+    from harness.lake.spark import ask, first_line, readable, session
+
+    if as_json and as_csv:
+        raise BadArgument("--json and --csv: give one of them")
+    readable(sql)  # before Spark starts
+    place = _one(where, store)
+    with details_in(store, place.secrets), opened(place) as found, session(_installation(), found, spark) as running:
+        from pyspark.errors import PySparkException
+
+        frame = ask(running, sql)
+        try:
+            if as_json or as_csv:
+                _write(frame, as_json=as_json)
+            else:
+                _print(frame, limit)
+        except PySparkException as e:  # while it computes
+            raise QueryError(f"query: {first_line(e)}") from None
+    return 0
+
+
+def _installation() -> Any:
+    from compose.install import ensure
+
+    return ensure.ensure()
+
+
+def _write(frame: Any, *, as_json: bool) -> None:
+    rows = frame.toLocalIterator()
+    if as_json:
+        for row in rows:
+            typer.echo(json.dumps(row.asDict(recursive=True), default=_word, ensure_ascii=False))
+        return
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(frame.columns)
+    for row in rows:
+        out.writerow(
+            ["" if v is None else json.dumps(v, default=_word) if isinstance(v, list | dict) else _word(v) for v in row]
+        )
+
+
+def _word(value: object) -> object:
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+
+def _print(frame: Any, limit: int) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from harness.cli.terminal import console
+
+    rows = frame.limit(limit + 1).collect()
+    numbers = {
+        n
+        for n, (_, kind) in enumerate(frame.dtypes)
+        if kind.startswith(("int", "bigint", "double", "float", "decimal", "smallint"))
+    }
+    table = Table(box=None, pad_edge=False)
+    for n, name in enumerate(frame.columns):
+        table.add_column(Text(name), justify="right" if n in numbers else "left")
+    for row in rows[:limit]:
+        table.add_row(*(Text(_cell(v)) for v in row))
+    console(highlight=False).print(table)
+    if len(rows) > limit:
+        typer.echo(f"… the first {limit} rows; --limit shows more, --csv and --json have all")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="seconds")
+    return str(value)
+
+
+def trend(
+    store: StoreOption = Path("store"),
+    where: WhichOption = None,
+    nights: Annotated[int, typer.Option(min=1, max=1000, help="Earlier nights to compare with.")] = 14,
+    night: Annotated[str | None, typer.Option(help="The night to compare, 2026-11-22; default: the newest.")] = None,
+    suite: Annotated[str | None, typer.Option(help="Only runs of this suite.")] = None,
+    spark: SparkOption = "local[2]",
+    into: Annotated[Path | None, typer.Option(help="Folder of the page; default: STORE/trend.")] = None,
+    output: Annotated[Path | None, typer.Option("--json", help="File for the numbers as JSON.")] = None,
+    fail_on_regression: Annotated[
+        bool, typer.Option("--fail-on-regression", help="Exit code 1 if anything is worse than before.")
+    ] = False,
+) -> int:
+    """Compare the newest night with the nights before it: throughput, latency, retries, anomalies, of every workload, catalog and release."""
+    from checkers.costs import trend as costs
+    from checkers.evidence.runfolder import replace_file
+    from harness.cli.terminal import console
+    from harness.lake.lake import opened
+    from harness.lake.spark import session
+    from reports.trend import page
+
+    chosen = None if night is None else _date(night)
+    place = _one(where, store)
+    into = into or store / "trend"
+    with details_in(store, place.secrets):
+        with opened(place) as found, session(_installation(), found, spark) as running:
+            told = costs.trend(
+                {name: running.table(name) for name in ("runs", "operations", "metrics", "anomalies")},
+                last=nights,
+                night=chosen,
+                suite=suite,
+            )
+        if told.newest is None:
+            raise BadArgument(
+                f"trend: {place.name} has no runs{_which(chosen, suite)}; add some with `{command()} lake add`"
+            )
+        into.mkdir(parents=True, exist_ok=True)
+        written = page.write(told, into)
+        text = json.dumps(told.to_json(), indent=1, ensure_ascii=False) + "\n"
+        replace_file(into / page.JSON, text)
+        if output is not None:
+            output.write_text(text, encoding="utf-8")
+    for shown in page.shown(told):
+        _echo(shown, console(highlight=False).print)
+    typer.echo(f"\n  page  {written}\n  json  {into / page.JSON}")
+    return 1 if fail_on_regression and told.worse else 0
+
+
+def _echo(what: object, table: Callable[[object], None]) -> None:
+    typer.echo(what) if isinstance(what, str) else table(what)
+
+
+def _which(night: date | None, suite: str | None) -> str:
+    return (f" of suite {suite}" if suite is not None else "") + (
+        f" up to the night of {night}" if night is not None else ""
+    )
+
+
+def _date(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise BadArgument(f"--night {text}: must be a date, such as 2026-11-22") from None

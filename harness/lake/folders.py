@@ -1,0 +1,193 @@
+"""From the folders of runs into the lake: one run after it is judged, or all that a store has."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from checkers.evidence import runfolder
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.runfolder import RunFolder
+from checkers.judge.proof import WORDS
+from checkers.judge.runfolder import Outcome, Results, load_evidence
+from checkers.lake.rows import Rows, Told, name_of, requests_of, rows_of, started_of
+from harness.lake.errors import Collision
+from harness.lake.lake import Lake, opened
+from harness.lake.place import Place
+from harness.lake.upkeep import tend
+from reports.run.results import mapping, strings, verdict_from_json
+
+BATCH = 32
+"""Runs that one commit of each table has when a store is added."""
+
+
+def read(folder: RunFolder, evidence: Evidence | None = None) -> Rows:
+    """The rows of a run's folder.
+
+    Args:
+        evidence: what the folder has, if that was read already.
+
+    Raises:
+        StoreError, HistoryError, TableLogError, NotARun: a file in it cannot be read.
+    """
+    if evidence is None:
+        evidence = load_evidence(folder.path)
+    found = results_of(folder.results, complete=evidence.complete)
+    told = Told(folder.path, folder.read_plan(), folder.state(), evidence, found, requests_of(folder.proxy))
+    return rows_of(told, datetime.now(UTC))
+
+
+def results_of(path: Path, *, complete: bool) -> Results | None:
+    """What a ``results.json`` says; None without one that can be read: the run is not judged."""
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(said, Mapping) or not isinstance(said.get("checkers"), list):
+        return None
+    valid = said.get("valid")
+    results = Results(
+        tuple(verdict_from_json(v) for v in said["checkers"] if isinstance(v, Mapping)),
+        valid if isinstance(valid, bool) else "unknown",
+        complete,
+        strings(said.get("expected")),
+        strings(said.get("allowed")),
+    )
+    state: Any = mapping(said.get("scenario")).get("state")
+    return replace(results, scenario=Outcome(state)) if state in WORDS else results
+
+
+def keep(place: Place, folder: RunFolder, evidence: Evidence | None = None) -> None:
+    """Put a judged run into the lake, which is made if it is missing.
+
+    Raises:
+        LakeError: the lake cannot be written.
+        StoreError, HistoryError, TableLogError, NotARun: a file of the run cannot be read.
+    """
+    rows = read(folder, evidence)
+    with opened(place, make=True) as lake:
+        lake.add([rows])
+        tend(lake, rows["runs"]["day"].to_pylist())
+
+
+def kept(place: Place, folder: RunFolder, evidence: Evidence, say: Callable[[str], object]) -> bool:
+    """Put a judged run into the lake; if it cannot be written, say so, with the command that adds the run later. Whether it is in."""
+    try:
+        keep(place, folder, evidence)
+    except (ValueError, OSError) as e:
+        where = "" if place.folder is None else f" --store {shlex.quote(str(place.folder.parent))}"
+        where = where or f" --lake {shlex.quote(place.name)}"
+        say(
+            f"{name_of(folder.path)} is not in the lake: {e}; add it with: icequake lake add {shlex.quote(str(folder.path))}{where}"
+        )
+        return False
+    return True
+
+
+@dataclass
+class Added:
+    """What came of adding folders.
+
+    Attributes:
+        added: names of runs that were added.
+        there: names of runs that were in the lake before.
+        skipped: folder → why it cannot be added.
+    """
+
+    added: list[str] = field(default_factory=list)
+    there: list[str] = field(default_factory=list)
+    skipped: dict[Path, str] = field(default_factory=dict)
+
+
+def folders_in(paths: Iterable[Path]) -> list[RunFolder]:
+    """The runs that paths mean: stores, and folders of runs; each once.
+
+    Raises:
+        StoreError: a path is neither.
+    """
+    found: dict[Path, RunFolder] = {}
+    for path in paths:
+        if not path.is_dir():
+            raise runfolder.StoreError(f"{path}: no such folder; give stores, or folders of runs")
+        one = [runfolder.find(path)] if (path / "plan.yaml").exists() or (path / "history.jsonl").exists() else None
+        for run in one or [RunFolder(r.path.resolve()) for r in runfolder.runs(path)]:
+            found.setdefault(run.path, run)
+    return list(found.values())
+
+
+def add_all(
+    lake: Lake,
+    folders: Sequence[RunFolder],
+    *,
+    again: bool = False,
+    say: Callable[[str], object] = lambda _: None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Added:
+    """Add the runs of folders that the lake does not have; a folder that is no run, or is broken, is said and skipped.
+
+    Args:
+        again: add those that it has, too: their rows are replaced.
+
+    Raises:
+        LakeError: the lake cannot be written.
+    """
+    out, held = Added(), lake.held()
+    batch: list[tuple[RunFolder, Rows]] = []
+    days = set()
+
+    def skip(folder: RunFolder, why: str) -> None:
+        out.skipped[folder.path] = why
+        say(f"skipped {folder.path}: {why}")
+
+    def flush() -> None:
+        try:
+            lake.add([rows for _, rows in batch])
+            out.added += [name_of(f.path) for f, _ in batch]
+        except Collision:  # of one of them
+            for folder, rows in batch:
+                try:
+                    lake.add([rows])
+                    out.added.append(name_of(folder.path))
+                except Collision as e:
+                    skip(folder, str(e))
+        batch.clear()
+
+    for n, folder in enumerate(folders):
+        progress(n, len(folders))
+        name = name_of(folder.path)
+        if name in held and not again and _same(folder, held[name].namespace):
+            out.there.append(name)
+            continue
+        if name in {name_of(f.path) for f, _ in batch}:
+            flush()
+        if folder.state().get("state") == "running":
+            skip(folder, "it is still running")
+            continue
+        try:
+            started_of(folder.path, folder.state())
+            rows = read(folder)
+        except Exception as e:  # whatever is wrong with one folder, the others are added
+            skip(folder, str(e) if isinstance(e, ValueError | OSError) else f"{type(e).__name__}: {e}")
+            continue
+        batch.append((folder, rows))
+        days |= {*rows["runs"]["day"].to_pylist()}
+        if len(batch) == BATCH:
+            flush()
+    flush()
+    progress(len(folders), len(folders))
+    tend(lake, days)
+    return out
+
+
+def _same(folder: RunFolder, namespace: str | None) -> bool:
+    """Whether the run that the lake has is this one, as far as its plan can be read."""
+    try:
+        mine = folder.read_plan().namespace
+    except runfolder.StoreError:
+        return False
+    return not mine or namespace is None or mine == namespace

@@ -1,0 +1,1 @@
+"""What does the page of a trend show?"""

@@ -1,0 +1,499 @@
+"""The lake of runs: a run is in it once and whole, whatever ends when; what cannot be read is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+from time import time
+from typing import Any
+
+import pytest
+from pyiceberg.table import Table
+from typer.testing import CliRunner
+
+from checkers.costs import measures
+from checkers.evidence.runfolder import RunFolder, StoreError
+from checkers.judge.runfolder import load_evidence
+from checkers.lake import rows as lakerows
+from checkers.lake.rows import NotARun, night_of, requests_of
+from checkers.lake.tables import BY_NAME, RUNS, TABLES, VERSION
+from harness.cli.app import app
+from harness.lake import place, upkeep
+from harness.lake.errors import Collision, LakeError, QueryError
+from harness.lake.folders import add_all, folders_in, keep, read
+from harness.lake.lake import VERSION_KEY, Lake, opened, summary, within
+from harness.lake.place import embedded
+from harness.lake.spark import readable
+from tests.support.lakes import adding, content, copied, files_on_disk
+from workloads.file.yamlfile import FileError
+
+DAY = date(2026, 11, 20)
+STAMPS = [f"20261120T2240{n:02}.000Z" for n in range(30)]
+
+
+@pytest.fixture(scope="session")
+def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the shortest recorded run, for tests that need any run."""
+    import zipfile
+
+    from checkers.selftest import recorded
+
+    folder = tmp_path_factory.mktemp("one-run")
+    with zipfile.ZipFile(Path(recorded.__file__).with_name("recorded") / "atomicity-75.zip") as z:
+        z.extractall(folder)
+    return folder
+
+
+# --- what is in it ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_comes_back_as_it_was_recorded(recorded_run: Path, tmp_path: Path) -> None:
+    folder = copied(recorded_run, tmp_path)
+    evidence = load_evidence(folder.path)
+    keep(embedded(tmp_path), folder)
+    with opened(embedded(tmp_path)) as lake:
+        (run,) = content(lake, "runs")
+        operations, commits = content(lake, "operations"), content(lake, "commits")
+        figures = {m["name"]: m["value"] for m in content(lake, "metrics") if m["kind"] is None}
+    assert run["run"] == "quick/20261120T223951.000Z" and run["day"] == DAY and run["night"] == DAY
+    assert run["started"] == datetime(2026, 11, 20, 22, 39, 51, tzinfo=UTC)
+    assert (run["verdict"], run["anomalies"], run["state"], run["seed"]) == (
+        None,
+        None,
+        "complete",
+        folder.read_plan().seed,
+    )
+    recorded = {o.op: o for o in evidence.history.operations()}
+    assert {o["op"] for o in operations} == {*recorded}
+    for o in operations:
+        was = recorded[str(o["op"])]
+        assert (o["f"], o["table"], o["outcome"], o["invoke_ns"]) == (was.f, was.table, was.type, was.start)
+        assert o["complete_ns"] == (None if was.completed is None else was.completed.time)
+    logged = {(t, c.snapshot_id): c for t, log in evidence.logs.items() for c in log.commits}
+    assert {(c["table"], c["snapshot"]) for c in commits} == {*logged}
+    for c in commits:
+        log = logged[str(c["table"]), int(str(c["snapshot"]))]
+        assert (c["op"], c["attempts"], c["sequence_number"]) == (log.op, log.attempt, log.sequence_number)
+        assert c["added_rows"] == (None if log.added is None else len(log.added))
+    from checkers.judge.runfolder import Results
+
+    measured = measures.measure(evidence, Results((), "unknown"), ())
+    assert figures == {k: v for k, v in measured.figures.items() if v is not None}
+
+
+def test_a_judged_run_has_its_verdict_and_its_anomalies(one_run: Path, tmp_path: Path) -> None:
+    folder = copied(one_run, tmp_path)
+    found = {
+        "name": "lost-commit",
+        "checker": "commits",
+        "table": "checking",
+        "explanation": "gone",
+        "ops": ["w0-1"],
+        "keys": [3],
+    }
+    confirmed = found | {"checker": "replay", "same_as": "lost-commit", "documented": None}
+    results = {
+        "valid": False,
+        "complete": True,
+        "allowed": ["lost-commit"],
+        "expected": [],
+        "checkers": [
+            {"checker": "commits", "valid": False, "anomalies": [found]},
+            {"checker": "replay", "valid": False, "anomalies": [confirmed]},
+        ],
+    }
+    folder.results.write_text(json.dumps(results))
+    keep(embedded(tmp_path), folder)
+    with opened(embedded(tmp_path)) as lake:
+        (run,) = content(lake, "runs")
+        rows = content(lake, "anomalies")
+    assert (run["verdict"], run["anomalies"], run["undocumented"]) == ("invalid", 1, 1)
+    assert [(r["checker"], r["allowed"], r["ops"], r["keys"], r["same_as"]) for r in rows] == [
+        ("commits", True, ["w0-1"], [3], None),
+        ("replay", True, ["w0-1"], [3], "lost-commit"),
+    ]
+
+
+def test_requests_are_read_whatever_is_in_a_line(tmp_path: Path) -> None:
+    good = {
+        "time": 5,
+        "writer": 1,
+        "service": "catalog",
+        "kind": "commit",
+        "what": "POST /t",
+        "op": "w1-0",
+        "status": "200",
+        "ms": 1.5,
+    }
+    lines = [good, good | {"time": 6, "faults": ["delay"], "changes": [{"table": "t"}]}]
+    path = tmp_path / "proxy.jsonl"
+    path.write_text("".join(json.dumps(x) + "\n" for x in lines) + '{"time": 7, "wri')
+    clean = requests_of(path)
+    assert (
+        clean is not None
+        and clean["time_ns"].to_pylist() == [5, 6]
+        and clean["faults"].to_pylist() == [None, ["delay"]]
+    )
+    path.write_text(
+        "".join(json.dumps(x) + "\n" for x in [good | {"base": 17}, *lines]) + "no json\n" + '{"time": "soon"}\n'
+    )
+    mixed = requests_of(path)
+    assert mixed is not None and mixed["base"].to_pylist() == ["17", None, None] and mixed.slice(1) == clean
+    assert requests_of(tmp_path / "none.jsonl") is None
+
+
+@pytest.mark.parametrize(
+    ("started", "given", "night"),
+    [
+        ("2026-11-20T22:39:51", None, "2026-11-20"),
+        ("2026-11-21T05:00:00", None, "2026-11-20"),
+        ("2026-11-21T11:59:59", None, "2026-11-20"),
+        ("2026-11-21T12:00:00", None, "2026-11-21"),
+        ("2026-11-21T12:00:00", "2026-11-19", "2026-11-19"),
+    ],
+)
+def test_the_runs_of_one_night_have_one_date(started: str, given: str | None, night: str) -> None:
+    assert night_of(datetime.fromisoformat(started).replace(tzinfo=UTC), given) == date.fromisoformat(night)
+
+
+def test_a_night_that_is_no_date_is_refused() -> None:
+    with pytest.raises(NotARun, match="night: must be a date, such as 2026-11-22, not 'soon'"):
+        night_of(datetime(2026, 11, 20, tzinfo=UTC), "soon")
+
+
+def test_runs_that_differ_in_seed_and_versions_only_have_one_setup(one_run: Path, tmp_path: Path) -> None:
+    plan = RunFolder(one_run).read_plan()
+    same = plan.model_copy(
+        update={"seed": 99, "versions": {"iceberg": "9.9"}, "namespace": "iq_other", "command": "again"}
+    )
+    other = plan.model_copy(update={"writers": 17})
+    assert lakerows.setup_of(plan) == lakerows.setup_of(same) != lakerows.setup_of(other)
+
+
+# --- once and whole ---------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_added_again_is_there_once(one_run: Path, tmp_path: Path) -> None:
+    folder = copied(one_run, tmp_path)
+    keep(embedded(tmp_path), folder)
+    with opened(embedded(tmp_path)) as lake:
+        before = {t.name: content(lake, t.name, "added") for t in TABLES}
+        lake.add([read(folder)])
+        assert {t.name: content(lake, t.name, "added") for t in TABLES} == before
+        assert [r["run"] for r in before["runs"]] == ["quick/20261120T223951.000Z"]
+
+
+def test_a_crash_between_two_tables_leaves_no_run_and_is_repaired_by_adding_it_again(
+    one_run: Path, tmp_path: Path
+) -> None:
+    """Whichever table is the last that was written."""
+
+    class Crash(Exception):
+        pass
+
+    class Dying(Lake):
+        def change(self, name: str, how: Callable[[Table], Any]) -> Any:
+            done = super().change(name, how)
+            if name == dying_after[0]:
+                raise Crash
+            return done
+
+    folder = copied(one_run, tmp_path)
+    rows = read(folder)
+    with opened(embedded(tmp_path), make=True) as lake:
+        lake.add([rows])
+        whole = {t.name: content(lake, t.name) for t in TABLES}
+        for table in (RUNS.name, TABLES[0].name, TABLES[-2].name):  # runs: after its row is removed
+            dying_after = [table]
+            with pytest.raises(Crash):
+                Dying(lake.place, lake.catalog).add([rows])
+            assert lake.held() == {}
+            lake.add([rows])
+            assert {t.name: content(lake, t.name) for t in TABLES} == whole
+
+
+def test_processes_that_add_runs_at_once_lose_none_and_double_none(one_run: Path, tmp_path: Path) -> None:
+    """Both add the same run, too, and make the lake."""
+    folders = [copied(one_run, tmp_path, stamp).path for stamp in STAMPS[:7]]
+    shared, mine, theirs = folders[0], folders[1:4], folders[4:]
+    processes = [adding(tmp_path, [shared, *mine]), adding(tmp_path, [*theirs, shared])]
+    try:
+        for p in processes:
+            assert p.stdout is not None and p.stdout.readline() == "ready\n"
+        for p in processes:
+            assert p.stdin is not None
+            p.stdin.write("\n")
+            p.stdin.flush()
+        for p in processes:
+            _, errors = p.communicate(timeout=300)
+            assert p.returncode == 0, errors
+    finally:
+        for p in processes:
+            p.kill()
+            p.communicate()
+    expected = read(RunFolder(shared))
+    with opened(embedded(tmp_path)) as lake:
+        assert {*lake.held()} == {f"quick/{s}" for s in STAMPS[:7]}
+        for t in TABLES:
+            rows = content(lake, t.name)
+            assert len(rows) == 7 * expected[t.name].num_rows, t.name
+
+
+def test_another_run_of_the_same_name_is_refused_and_changes_nothing(one_run: Path, tmp_path: Path) -> None:
+    folder = copied(one_run, tmp_path)
+    other = copied(one_run, tmp_path / "elsewhere")
+    plan = other.plan.read_text()
+    other.plan.write_text(plan.replace("namespace: iq_", "namespace: iq_other_"))
+    with opened(embedded(tmp_path), make=True) as lake:
+        lake.add([read(folder)])
+        with pytest.raises(Collision, match="has another run of that name"):
+            lake.add([read(other)])
+        said: list[str] = []
+        out = add_all(lake, folders_in([tmp_path / "elsewhere"]), say=said.append)
+        assert (out.added, out.there, [*out.skipped]) == ([], [], [other.path.resolve()])
+        assert len(content(lake, "runs")) == 1
+
+
+# --- small ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def several(one_run: Path, tmp_path: Path) -> tuple[Path, list[RunFolder]]:
+    """A store with a lake that has five runs, each added by a commit of its own; and their folders."""
+    folders = [copied(one_run, tmp_path, stamp) for stamp in STAMPS[:5]]
+    with opened(embedded(tmp_path), make=True) as lake:
+        for folder in folders:
+            lake.add([read(folder)])
+    return tmp_path, folders
+
+
+def test_compaction_keeps_every_row(several: tuple[Path, list[RunFolder]]) -> None:
+    store, _ = several
+    with opened(embedded(store)) as lake:
+        before = {t.name: content(lake, t.name) for t in TABLES}
+        assert [summary(lake)[name][1] for name in ("operations", "runs")] == [5, 5]
+        assert upkeep.tend(lake, {DAY}, most_files=5) == 0
+        assert upkeep.tend(lake, upkeep.every_day(lake), most_files=4) == sum(bool(rows) for rows in before.values())
+        assert [summary(lake)[name][1] for name in ("operations", "runs")] == [1, 1]
+        assert {t.name: content(lake, t.name) for t in TABLES} == before
+
+
+def test_compaction_gives_way_to_a_run_that_is_added_meanwhile(
+    several: tuple[Path, list[RunFolder]], one_run: Path
+) -> None:
+    store, _ = several
+    late = copied(one_run, store, STAMPS[9])
+    with opened(embedded(store)) as lake:
+        stale = lake.table("operations")
+        lake.add([read(late)])
+        before = content(lake, "operations")
+        assert not upkeep.rewritten(stale, BY_NAME["operations"], DAY)
+        assert content(lake, "operations") == before
+
+
+def test_old_snapshots_expire_and_leave_no_files(one_run: Path, tmp_path: Path) -> None:
+    rows = read(copied(one_run, tmp_path))
+    name = "commits"
+    with opened(embedded(tmp_path), make=True) as lake:
+        for _ in range(22):  # each is two snapshots: what was there goes, what is new comes
+            lake.change(name, lambda t: t.overwrite(rows[name], overwrite_filter=within("day", {DAY})))
+        before, snapshots = content(lake, name), len(lake.table(name).metadata.snapshots)
+        assert snapshots >= upkeep.KEEP + upkeep.SLACK
+        assert not upkeep.expire(lake, BY_NAME[name], time())  # a reader may use them
+        assert upkeep.expire(lake, BY_NAME[name], time() + upkeep.KEEP_S + 1)
+        table = lake.table(name)
+        assert len(table.metadata.snapshots) == upkeep.KEEP
+        needed = set()
+        for s in table.metadata.snapshots:
+            needed.add(s.manifest_list)
+            for m in s.manifests(table.io):
+                needed.add(m.manifest_path)
+                needed |= {e.data_file.file_path for e in m.fetch_manifest_entry(table.io)}
+        assert files_on_disk(lake, name) == needed
+        assert content(lake, name) == before
+
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_read_is_said_and_skipped(one_run: Path, tmp_path: Path) -> None:
+    good, torn, unplanned, unpaired, unjudged = (copied(one_run, tmp_path, stamp) for stamp in STAMPS[:5])
+    torn.history.write_bytes(torn.history.read_bytes() + b'{"index": 99')
+    unplanned.plan.unlink()
+    lines = unpaired.history.read_text().splitlines()
+    again = json.loads(next(x for x in lines[1:] if '"invoke"' in x)) | {"index": len(lines) - 1}
+    unpaired.history.write_text("\n".join([*lines, json.dumps(again)]) + "\n")
+    unjudged.results.write_text("{")
+    (tmp_path / "quick" / STAMPS[5]).mkdir()
+    said: list[str] = []
+    with opened(embedded(tmp_path), make=True) as lake:
+        out = add_all(lake, folders_in([tmp_path]), say=said.append)
+        assert out.added == [f"quick/{f.path.name}" for f in (good, torn, unjudged)]
+        assert [p.name for p in out.skipped] == [STAMPS[2], STAMPS[3], STAMPS[5]]
+        assert [x.split(": ")[0] for x in said] == [f"skipped {p}" for p in out.skipped]
+        assert "plan.yaml: cannot be read" in said[0] and "does not pair" in said[1].replace("do not", "does not")
+        again_out = add_all(lake, folders_in([tmp_path]))
+        assert again_out.there == out.added and again_out.added == []
+
+
+def test_a_path_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no such folder; give stores, or folders of runs"):
+        folders_in([tmp_path / "none"])
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (str(VERSION + 1), "made by a newer icequake; this one knows version"),
+        ("0", "made by an older icequake; this one knows version"),
+        (None, "icequake.runs is no table of a lake"),
+    ],
+)
+def test_a_lake_of_another_version_is_refused(tmp_path: Path, found: str | None, says: str) -> None:
+    with opened(embedded(tmp_path), make=True) as lake:
+        with lake.table("runs").transaction() as t:
+            t.set_properties({VERSION_KEY: found}) if found is not None else t.remove_properties(VERSION_KEY)
+    for make in (False, True):
+        with pytest.raises(LakeError, match=says), opened(embedded(tmp_path), make=make):
+            pass
+
+
+def test_a_lake_that_was_moved_is_refused(tmp_path: Path) -> None:
+    with opened(embedded(tmp_path / "a"), make=True):
+        pass
+    (tmp_path / "a").rename(tmp_path / "b")
+    with pytest.raises(LakeError, match="where the lake was made; move it back"), opened(embedded(tmp_path / "b")):
+        pass
+
+
+def test_without_a_lake_the_remedy_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(LakeError, match="no lake is there; make one with `icequake lake init`"),
+        opened(embedded(tmp_path)),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("pyiceberg: {uri: x}\nnamespac: a\n", ":2: unknown key 'namespac'"),
+        ("pyiceberg:\n  warehouse: x\n", ":1: pyiceberg: needs type"),
+        ("pyiceberg:\n  type: rest\n  headers: [a]\n", ":3: pyiceberg: headers: must be a word"),
+        ("pyiceberg: {type: rest}\nspark:\n  spark.master: x\n", ":3: spark.master: give what follows"),
+        ("pyiceberg: {type: rest}\nsession:\n  master: x\n", ":3: master: Spark's properties begin with spark."),
+        ("pyiceberg: {type: rest}\njars: [a.jar]\n", "a.jar is not there"),
+        (
+            "pyiceberg:\n  type: rest\n  token: ${ICEQUAKE_NO_SUCH}\n",
+            ":3: token: the environment variable ICEQUAKE_NO_SUCH",
+        ),
+        ("pyiceberg: {type: rest}\nnamespace: a b\n", ":2: namespace"),
+        ("", ":1: the file is empty; start from docs/lake.md"),
+    ],
+)
+def test_a_wrong_file_is_named_with_line_and_key(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "my.yaml"
+    path.write_text(text)
+    with pytest.raises(FileError) as e:
+        place.load(path)
+    assert str(path) in str(e.value) and says in str(e.value)
+
+
+def test_a_file_names_a_catalog_of_the_users(one_run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "my.yaml"
+    path.write_text(
+        f"pyiceberg: {{type: sql, uri: 'sqlite:///{tmp_path}/own.db', warehouse: '${{WAREHOUSE}}'}}\nnamespace: runs_of_all\n"
+    )
+    mine = place.load(path, {"WAREHOUSE": str(tmp_path / "files")})
+    keep(mine, copied(one_run, tmp_path))
+    with opened(mine) as lake:
+        assert [*lake.held()] == ["quick/20261120T223951.000Z"]
+        assert lake.table("runs").location().startswith(str(tmp_path / "files" / "runs_of_all"))
+
+
+def test_the_option_says_where_runs_are_kept(tmp_path: Path) -> None:
+    assert place.chosen(None, tmp_path) is None
+    assert place.chosen("yes", tmp_path) == embedded(tmp_path)
+    with opened(embedded(tmp_path), make=True):
+        pass
+    assert place.chosen(None, tmp_path) == embedded(tmp_path)
+    assert place.chosen("no", tmp_path) is None
+    with pytest.raises(FileError, match="--lake yess: unknown"):
+        place.chosen("yess", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP TABLE runs",
+        "insert into runs select 1",
+        "-- SELECT\nDELETE FROM runs",
+        "/* SELECT */ CREATE VIEW a AS SELECT 1",
+        "",
+        "EXPLAIN SELECT 1",
+        "FROM runs INSERT INTO b SELECT *",
+        "SET a=b",
+    ],
+)
+def test_a_statement_that_does_not_only_read_is_refused_before_spark_starts(sql: str) -> None:
+    with pytest.raises(QueryError, match="only SELECT, WITH, SHOW, DESCRIBE are: the lake is read only"):
+        readable(sql)
+
+
+@pytest.mark.parametrize(
+    "sql", ["select 1;", " (SELECT 1)", "-- what\nWITH a AS (SELECT 1) SELECT * FROM a", "describe runs", "SHOW VIEWS"]
+)
+def test_a_statement_that_reads_is_asked(sql: str) -> None:
+    assert readable(sql) == sql.strip().rstrip(";")
+
+
+# --- what is typed ----------------------------------------------------------------------------------------------------
+
+
+def typed(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, words, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return int(result.return_value), result.output
+
+
+def test_a_store_is_added_by_one_command_and_shown_by_another(one_run: Path, tmp_path: Path) -> None:
+    copied(one_run, tmp_path)
+    code, said = typed("lake", "add", "--store", str(tmp_path), "--quiet")
+    assert (code, said.strip()) == (0, f"{tmp_path / 'lake'}: 1 added, 0 already there, 0 skipped")
+    code, said = typed("lake", "show", "--store", str(tmp_path))
+    assert code == 0 and f"version {VERSION}" in said
+    code, said = typed("lake", "compact", "--store", str(tmp_path))
+    assert (code, said.strip()) == (0, f"0 days of tables rewritten in {tmp_path / 'lake'}")
+
+
+def test_a_run_that_is_judged_again_is_replaced_in_the_lake(one_run: Path, tmp_path: Path) -> None:
+    folder = copied(one_run, tmp_path)
+    typed("lake", "add", "--store", str(tmp_path), "--quiet")
+    code, _ = typed("check", str(folder.path), "--store", str(tmp_path))
+    with opened(embedded(tmp_path)) as lake:
+        (run,) = content(lake, "runs")
+        assert run["verdict"] == {0: "valid", 1: "invalid", 2: "unknown"}[code]
+
+
+def test_a_lake_that_cannot_be_written_takes_nothing_from_the_verdict(one_run: Path, tmp_path: Path) -> None:
+    folder = copied(one_run, tmp_path)
+    without, _ = typed("check", str(folder.path), "--store", str(tmp_path), "--lake", "no")
+    (tmp_path / "lake").write_text("a file where the folder should be")
+    result = CliRunner().invoke(
+        app, ["check", str(folder.path), "--store", str(tmp_path), "--lake", "yes"], standalone_mode=False
+    )
+    assert result.return_value == without
+    assert (
+        "quick/20261120T223951.000Z is not in the lake" in result.stderr
+        and f"icequake lake add {folder.path}" in result.stderr
+    )
+
+
+def test_the_tables_have_the_columns_that_they_say() -> None:
+    for t in TABLES:
+        assert [c.name for c in t.columns[:2]] == ["run", "day"] and t.schema.names == [c.name for c in t.columns]
+        assert len({*t.schema.names}) == len(t.columns)
+    assert TABLES[-1] is RUNS
