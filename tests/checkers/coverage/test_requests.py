@@ -77,6 +77,9 @@ def test_a_transaction_asks_for_a_commit_of_each_of_its_tables(tmp_path: Path) -
         line(kind="other", table="t"),
         line(kind="load", table="t", status="503"),
         line(kind="load", table="t", status="no reply"),
+        line(kind="load", table="t", status="exception"),
+        line(kind="load", table="t", status="08006 (nemesis)"),
+        line(kind="load", table="t", status="SELECT 0"),
         line(kind="load", table="t", status="200 (nemesis: not told)"),
     ],
 )
