@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
+
+from jinja2 import Environment
 
 from checkers.verdict import Verdict
 from reports.drawing import words
@@ -23,9 +26,14 @@ def address(path: str) -> str:
     return f"/store/{quote(path)}"
 
 
+@cache
+def _templates() -> Environment:
+    """Compiled once: a server shows many pages."""
+    return environment(address=address, symbols=SYMBOLS)
+
+
 def _page(template: str, **view: Any) -> str:
-    shown = environment(address=address, symbols=SYMBOLS).get_template(template).render(**view)
-    return words.printable(shown)
+    return words.printable(_templates().get_template(template).render(**view))
 
 
 def runs(entries: Sequence[Entry], chosen: Filter, number: int, store: str) -> str:
