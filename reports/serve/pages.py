@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -212,4 +213,7 @@ def _list(value: object) -> list[dict[str, Any]]:
 
 
 def _value(value: object) -> str:
-    return words.shorten(value, 400) if isinstance(value, str) else words.compact(value)
+    if isinstance(value, list) and all(isinstance(v, str) for v in value):
+        counts = Counter(value)
+        value = ", ".join(v if n == 1 else f"{v} ×{n}" for v, n in counts.items())
+    return words.shorten(value, 400) if isinstance(value, str) else words.arguments(value, 400)

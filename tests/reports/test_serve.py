@@ -361,6 +361,8 @@ def test_a_real_run_has_its_tables_and_versions_beside_another(store: Path) -> N
     found = pages.compared(real, runs[RUN])
     assert {"Versions", "Tables", "Mix", "Verdict"} <= found.keys()
     assert {line.name for line in found["Tables"]} >= {"c0", "t"}
+    keys = next(line for line in found["What was to run"] if line.name == "keys")
+    assert (keys.one, keys.other) == ("space=16 skew=0.0", "–")
 
 
 def test_names_from_the_store_are_escaped(store: Path, server: Server) -> None:
