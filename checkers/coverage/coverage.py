@@ -228,14 +228,14 @@ def landings(t: Timeline, asked: Requests, end: int) -> list[Landing]:
                 low = last[0].time if last else o.start
                 high = last[0].end if last else (o.end or end)
                 found.append(Landing(o, (low, -1), (max(low, high), _order(c.metadata)), c.metadata))
-    return _in_order(found)
+    return in_order(found)
 
 
 def _order(version: int | None) -> int:
     return -1 if version is None else version
 
 
-def _in_order(found: Iterable[Landing]) -> list[Landing]:
+def in_order(found: Iterable[Landing]) -> list[Landing]:
     """Landings that respect the order of the metadata versions: none is after a later one, and none before an earlier one."""
     unknown = [x for x in found if x.version is None]
     known = sorted((x for x in found if x.version is not None), key=lambda x: _order(x.version))
