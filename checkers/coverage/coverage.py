@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -227,14 +228,14 @@ def landings(t: Timeline, asked: Requests, end: int) -> list[Landing]:
                 low = last[0].time if last else o.start
                 high = last[0].end if last else (o.end or end)
                 found.append(Landing(o, (low, -1), (max(low, high), _order(c.metadata)), c.metadata))
-    return _in_order(found)
+    return in_order(found)
 
 
 def _order(version: int | None) -> int:
     return -1 if version is None else version
 
 
-def _in_order(found: Iterable[Landing]) -> list[Landing]:
+def in_order(found: Iterable[Landing]) -> list[Landing]:
     """Landings that respect the order of the metadata versions: none is after a later one, and none before an earlier one."""
     unknown = [x for x in found if x.version is None]
     known = sorted((x for x in found if x.version is not None), key=lambda x: _order(x.version))
@@ -254,6 +255,7 @@ def _in_order(found: Iterable[Landing]) -> list[Landing]:
 def _of_table(t: Timeline, asked: Requests, end: int, seen: Counter[Pair], untold: Counter[Kinds]) -> None:
     landed = landings(t, asked, end)
     ends = [x.last for x in landed]
+    soonest = list(accumulate((x.first for x in reversed(landed)), min))[::-1]
     own: dict[str, list[Landing]] = {}
     for x in landed:
         own.setdefault(x.op.op, []).append(x)
@@ -271,12 +273,11 @@ def _of_table(t: Timeline, asked: Requests, end: int, seen: Counter[Pair], untol
             continue
         write = _write(o, asked, own.get(o.op, ()), end)
         stop = (end if o.completed is None else o.completed.time, LAST)
-        for x in landed[bisect_left(ends, (o.start, -1)) :]:
-            if x.first >= stop:
-                if x.first == x.last:
-                    break
-                continue
-            if x.op.op == o.op or not counts(x.op):
+        for n in range(bisect_left(ends, (o.start, -1)), len(landed)):
+            if soonest[n] >= stop:
+                break
+            x = landed[n]
+            if x.op.op == o.op or x.first >= stop or not counts(x.op):
                 continue
             s = _phase(write, x, stop)
             if s is None:

@@ -13,6 +13,7 @@ It is an upper bound. Some pairs of it need a moment that no run may meet, so it
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -51,7 +52,7 @@ def scripted(plan: Plan) -> bool:
 
 def possible(plan: Plan) -> frozenset[Pair]:
     """The pairs that the workload of a plan can exercise; empty if it has one writer, or names no tables."""
-    engines = list(plan.engines) or [SPARK] * (plan.writers or 0)
+    engines = Counter(plan.engines) or Counter({SPARK: plan.writers or 0})
     out: set[Pair] = set()
     for phase in plan.phases:
         for table in plan.tables or ():
@@ -68,16 +69,16 @@ def of_workload(workload: Workload) -> frozenset[Pair]:
     return possible(Plan.model_validate(said))
 
 
-def _actors(phase: PlannedPhase, table: TableSpec, engines: list[str]) -> Iterator[Actor]:
+def _actors(phase: PlannedPhase, table: TableSpec, engines: Mapping[str, int]) -> Iterator[Actor]:
     for name, options in phase.operations.items():
         kind, only = KINDS.get(name), options.get("tables")
         if kind is None or not kind.commits or options.get("weight") == 0:
             continue
         if isinstance(only, list | tuple) and table.name not in only and not kind.two_tables:
             continue
-        for engine in dict.fromkeys(engines):
+        for engine, writers in engines.items():
             if engine_of(engine).can(name, table):
-                yield Actor(kind, engine, options.get("keys") == "own", engines.count(engine))
+                yield Actor(kind, engine, options.get("keys") == "own", writers)
 
 
 def of_table(table: TableSpec, actors: Collection[Actor]) -> frozenset[Pair]:

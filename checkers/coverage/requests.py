@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,8 @@ from checkers.evidence.paths import normalise
 from checkers.evidence.proxylog import ACCEPTED
 from checkers.evidence.record import RecordError, decoded
 
+_LOADED = re.compile(r"[23]\d\d|SELECT [1-9]\d*|ok")
+"""An answer by which the client has the metadata: HTTP's status, also that nothing has changed; PostgreSQL's tag of a row; Thrift's reply."""
 _KINDS = ('"kind":"load"', '"kind":"commit"')
 
 
@@ -82,6 +85,8 @@ def _of(r: Mapping[str, Any], tables_of: Mapping[str, tuple[str, ...]]) -> Itera
     end, named = time + int(ms * 1e6), r.get("table")
     mine = tables_of[op]
     if r.get("kind") == "load":
+        if not _LOADED.fullmatch(str(r.get("status"))):
+            return
         for table in (named,) if isinstance(named, str) else mine[: len(mine) == 1]:
             yield table, op, Load(time, end)
         return

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
+
+from jinja2 import Environment
 
 from checkers.verdict import Verdict
 from reports.drawing import words
@@ -23,9 +27,14 @@ def address(path: str) -> str:
     return f"/store/{quote(path)}"
 
 
+@cache
+def _templates() -> Environment:
+    """Compiled once: a server shows many pages."""
+    return environment(address=address, symbols=SYMBOLS)
+
+
 def _page(template: str, **view: Any) -> str:
-    shown = environment(address=address, symbols=SYMBOLS).get_template(template).render(**view)
-    return words.printable(shown)
+    return words.printable(_templates().get_template(template).render(**view))
 
 
 def runs(entries: Sequence[Entry], chosen: Filter, number: int, store: str) -> str:
@@ -204,4 +213,7 @@ def _list(value: object) -> list[dict[str, Any]]:
 
 
 def _value(value: object) -> str:
-    return words.shorten(value, 400) if isinstance(value, str) else words.compact(value)
+    if isinstance(value, list) and all(isinstance(v, str) for v in value):
+        counts = Counter(value)
+        value = ", ".join(v if n == 1 else f"{v} ×{n}" for v, n in counts.items())
+    return words.shorten(value, 400) if isinstance(value, str) else words.arguments(value, 400)

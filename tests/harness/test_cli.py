@@ -132,6 +132,8 @@ def test_every_command_is_there() -> None:
         [
             "run",
             "check",
+            "coverage",
+            "serve",
             "export",
             "prove",
             "matrix",

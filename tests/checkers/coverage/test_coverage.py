@@ -6,13 +6,23 @@ import zipfile
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.coverage.coverage import Coverage, CoverageError, counts, exercised, of_folder, union
+from checkers.coverage.coverage import (
+    Coverage,
+    CoverageError,
+    Landing,
+    counts,
+    exercised,
+    in_order,
+    of_folder,
+    union,
+)
 from checkers.coverage.pair import PHASES, Make, Pair, Phase, Placement
 from checkers.coverage.phases import Attempt, Load, phase_at, segments
 from checkers.judge.runfolder import load_evidence
@@ -261,6 +271,22 @@ def test_phases_follow_each_other_without_gaps(data: st.DataObject) -> None:
     assert all(a.end == b.start and a.start < a.end for a, b in pairwise(got))
     at = (data.draw(st.integers(start, start + length - 1)), 7)
     assert phase_at(got, at) is not None
+
+
+@given(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 30)), min_size=1, max_size=8), st.randoms())
+def test_landings_respect_the_order_of_the_versions(times: list[tuple[int, int]], rng: Random) -> None:
+    """And none is moved out of the time in which it can have landed, unless the answers contradict that order."""
+    d = Drawing().write("A", "insert", [50], 0, loads=[1, 2], asked=[(3, True)], end=9)
+    (o,) = d.evidence().history.operations()
+    said = [Landing(o, (t, -1), (t + length, n), n) for n, (t, length) in enumerate(times)]
+    got = in_order(rng.sample(said, len(said)))
+    assert [x.version for x in got] == list(range(len(said)))
+    assert all(x.first <= x.last for x in got)
+    assert all(a.last <= b.last and a.first <= b.first for a, b in pairwise(got))
+    for x, before in zip(got, said, strict=True):
+        assert x.last <= before.last
+        if all(a.last[0] <= b.last[0] for a, b in pairwise(said)):
+            assert x.last == before.last and x.first >= before.first
 
 
 # --- real runs --------------------------------------------------------------------------------------------------------

@@ -52,6 +52,11 @@ def test_a_load_is_of_the_table_that_it_names_or_of_the_only_one_of_its_operatio
     assert asked(tmp_path, *lines, tables=("t", "u"))["t"].loads == {"w0-1": [load]}
 
 
+@pytest.mark.parametrize("status", ["200", "304", "SELECT 1", "ok"])
+def test_a_load_that_was_answered_counts(tmp_path: Path, status: str) -> None:
+    assert len(asked(tmp_path, line(kind="load", table="t", status=status))["t"].loads["w0-1"]) == 1
+
+
 def test_a_transaction_asks_for_a_commit_of_each_of_its_tables(tmp_path: Path) -> None:
     changes = [{"table": "t", "adds": ["7"]}, {"table": "u", "adds": ["8"]}]
     found = asked(
@@ -70,6 +75,12 @@ def test_a_transaction_asks_for_a_commit_of_each_of_its_tables(tmp_path: Path) -
         line(kind="commit", table="t", ms="soon"),
         line(kind="commit", table="t", time=1.5),
         line(kind="other", table="t"),
+        line(kind="load", table="t", status="503"),
+        line(kind="load", table="t", status="no reply"),
+        line(kind="load", table="t", status="exception"),
+        line(kind="load", table="t", status="08006 (nemesis)"),
+        line(kind="load", table="t", status="SELECT 0"),
+        line(kind="load", table="t", status="200 (nemesis: not told)"),
     ],
 )
 def test_what_says_nothing_of_an_operation_on_a_table_is_left_out(tmp_path: Path, text: str) -> None:
