@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from checkers.evidence.record import RecordError, decoded, must, needs, shown
 from workloads.engines.engines import SPARK
@@ -47,6 +47,7 @@ PLACES = 3
 """Events without a partner that a message names."""
 
 EventType = Literal["invoke", "ok", "fail", "info"]
+TYPES: tuple[EventType, ...] = get_args(EventType)
 Process = int | str
 ErrorChain = list[list[str]]
 """``[[class name, message], ...]``, outermost exception first."""
@@ -114,19 +115,33 @@ class Event:
 
 
 def _event(record: dict[str, Any]) -> Event:
-    needs(record, "an event", "index", "time", "type", "process", "f")
     rest = dict(record)
-    index, at, kind, process, f = (rest.pop(k) for k in ("index", "time", "type", "process", "f"))
+    take = rest.pop
+    index, at, kind, process, f = (take(k, None) for k in ("index", "time", "type", "process", "f"))
+    op, table, error, value = (take(k, None) for k in ("op", "table", "error", "value"))
+    usual = type(index) is int and type(at) is int and type(process) is int and type(f) is str and error is None
+    if not (usual and index >= 0 and kind in TYPES and isinstance(op, str | None) and isinstance(table, str | None)):
+        _check(record)
+    return Event(index, at, kind, process, f, table, value, op, error, rest)
+
+
+def _check(record: dict[str, Any]) -> None:
+    """Refuse a record that is no event.
+
+    Raises:
+        RecordError: a key is missing or has the wrong type.
+    """
+    needs(record, "an event", "index", "time", "type", "process", "f")
+    index, at, kind, process, f = (record[k] for k in ("index", "time", "type", "process", "f"))
     must(type(index) is int and index >= 0, "index", "a whole number from 0", index)
     must(type(at) is int, "time", "whole nanoseconds", at)
-    must(kind in ("invoke", "ok", "fail", "info"), "type", "invoke, ok, fail or info", kind)
+    must(kind in TYPES, "type", "invoke, ok, fail or info", kind)
     must(type(process) in (int, str), "process", "a number or a name", process)
     must(isinstance(f, str), "f", "a string", f)
-    op, table, error = (rest.pop(k, None) for k in ("op", "table", "error"))
+    op, table, error = (record.get(k) for k in ("op", "table", "error"))
     must(isinstance(op, str | None), "op", "a string", op)
     must(isinstance(table, str | None), "table", "a string", table)
     must(error is None or _is_chain(error), "error", "[[class, message], ...]", error)
-    return Event(index, at, kind, process, f, table, rest.pop("value", None), op, error, rest)
 
 
 @dataclass(frozen=True, slots=True)

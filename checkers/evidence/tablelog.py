@@ -382,19 +382,21 @@ def metadata_from_json(r: Mapping[str, Any], previous: Metadata | None = None) -
     d = {k: v for k, v in r.items() if k not in ("type", "same", "grown")}
     record.checked(d, Metadata, "a metadata record", but=DEFAULTED)
     snapshots, same, grown = d["snapshots"], r.get("same", []), r.get("grown", {})
+    listed: tuple[int, ...] | None = None
     if previous is None and (isinstance(snapshots, dict) or "same" in r):
         raise RecordError("a metadata record says only what differs from the record before it, and there is none")
     if previous is not None:
         if isinstance(snapshots, dict):
             record.needs(snapshots, "a difference of snapshots", "drop", "add")
-            drop = set(_ids(snapshots["drop"]))
-            snapshots = [*(s for s in previous.snapshots if s not in drop), *_ids(snapshots["add"])]
+            drop, add = set(_ids(snapshots["drop"])), _ids(snapshots["add"])
+            left = [s for s in previous.snapshots if s not in drop] if drop else previous.snapshots
+            listed = (*left, *add)
         record.must(isinstance(same, list) and all(isinstance(k, str) for k in same), "same", "a list of words", same)
         record.must(isinstance(grown, dict), "grown", "an object", grown)
         d["raw"] = dict(d["raw"]) | {k: _before(previous, k) for k in same}
         for k, g in grown.items():
             d["raw"][k] = _longer(k, _before(previous, k), g)
-    d["snapshots"] = tuple(_ids(snapshots))
+    d["snapshots"] = tuple(_ids(snapshots)) if listed is None else listed
     d["problems"] = _problems(d)
     return Metadata(**d)
 

@@ -15,6 +15,7 @@ import pytest
 from checkers.columns import CHECKERS, Frame, Unordinary, check_columns, frame_of, screen, spark
 from checkers.columns import frames as columns
 from checkers.columns.engine import _EXACT, judge_frame
+from checkers.columns.frames import Unplaced
 from checkers.evidence.evidence import Evidence
 from checkers.judge.check import check
 from checkers.linearizable import Linearizable
@@ -88,6 +89,49 @@ def test_changes_of_the_metadata_are_nothing_to_columns() -> None:
     for seed in range(20):
         false, columns = agrees(simulate(seed, SPECS["serializable"], mix=ALTERING).evidence())
         assert not false and columns == 2
+
+
+COPYING = {"insert": 5, "insert-select": 6, "update-counter": 3, "delete": 1, "read": 3}
+TRAVELLING = {"insert": 5, "update-counter": 3, "read": 2, "read-snapshot": 6, "expire-snapshots": 3}
+
+
+def test_copies_of_several_rows_are_proven() -> None:
+    for seed in range(6):
+        e = simulate(seed, SPECS["snapshot"], mix=COPYING, keys=3, writers=1, ops=40).evidence()
+        copied = [o for o in e.history.operations() if o.f == "insert-select" and o.type == "ok"]
+        assert any(len(c.added or ()) > 1 for o in copied for log in e.logs.values() for c in log.by_op().get(o.op, ()))
+        false, columns = agrees(e)
+        assert not false and columns == 2
+
+
+def test_a_copy_of_several_rows_with_a_wrong_one_is_not_proven() -> None:
+    for seed in range(4):
+        e = simulate(seed, SPECS["snapshot"], mix=COPYING, keys=3, writers=1, ops=40).evidence()
+        made = {o.op for o in e.history.operations() if o.f == "insert-select"}
+        log = e.logs["a"]
+        n, c = next((n, c) for n, c in enumerate(log.commits) if c.op in made and len(c.added or ()) > 1)
+        assert c.added is not None
+        wrong = replace(c.added[0], row=(*c.added[0].row[:2], c.added[0].row[2] + 1, *c.added[0].row[3:]))
+        commits = (*log.commits[:n], replace(c, added=(wrong, *c.added[1:])), *log.commits[n + 1 :])
+        assert agrees(replace(e, logs={**e.logs, "a": replace(log, commits=commits)}))[0]
+
+
+@pytest.mark.parametrize("defects", [Defects(), Defects(wrong_travel=0.5), Defects(stale_travel=0.5)])
+def test_time_travels_that_columns_cannot_place_are_judged_by_reads_alone(defects: Defects) -> None:
+    alone = found = 0
+    for seed in range(8):
+        e = simulate(seed, SPECS["serializable"], mix=TRAVELLING, ops=25, defects=defects).evidence()
+        false, decided = agrees(e)
+        found += false
+        unplaced = 0
+        for t in timelines(e)[0]:
+            try:
+                frame_of(t)
+            except Unplaced:
+                unplaced += 1
+        assert decided >= unplaced
+        alone += unplaced
+    assert alone and bool(found) == (defects != Defects())
 
 
 @pytest.mark.slow
