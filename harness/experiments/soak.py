@@ -252,7 +252,7 @@ class Soak:
                     break
                 if self._ready(cell):
                     self._turn(cell)
-        except FullDisk as e:
+        except (FullDisk, runfolder.StoreError) as e:  # the latter: no folder could be made for a run
             self._stopped = str(e)
         except OSError as e:
             if e.errno not in FULL:
@@ -321,7 +321,9 @@ class Soak:
         self.watcher.say(f"starting the stack of {name}")
         try:
             stack = self.start(cell.stack, writers, logs, self.watcher)
-        except CANNOT as e:
+        except Exception as e:
+            if _is_full(e):
+                raise
             reason = f"the stack of {name} does not come up: {' '.join(str(e).split())}"
             if self._turns.failed(cell.stack, night.numbers(self._lines)):
                 self._given_up[cell.stack] = reason
