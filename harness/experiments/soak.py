@@ -59,6 +59,8 @@ ABOUT = "soak"
 
 STACK_RUNS = 60
 """After so many runs a stack is started anew: its servers grow, and its store has the tables of all of them."""
+COLLECTED = 10
+"""Runs between two collections of what is no longer used."""
 MOST_LEFT = 3
 """So many runs that end in no way end the soak, because each of them still takes memory and time."""
 
@@ -477,7 +479,8 @@ class Soak:
             if evidence is not None:
                 self._columns(folder, evidence)
             soakfolder.remove(folder.path)
-        gc.collect()
+        if len(self._lines) % COLLECTED == 0:
+            gc.collect()  # evidence of several runs may be in cycles
 
     def _columns(self, folder: RunFolder, evidence: Evidence) -> None:
         """Keep the columns of the tables of a valid run that have some; without them nothing is missing but a second judgement."""
