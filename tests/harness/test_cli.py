@@ -134,6 +134,7 @@ def test_every_command_is_there() -> None:
             "claims",
             "compare",
             "sweep",
+            "soak",
             "selftest",
             "report",
             "list",
