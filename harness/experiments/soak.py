@@ -15,6 +15,7 @@ import contextlib
 import gc
 import json
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -340,7 +341,7 @@ class Soak:
 
     def _logs_of(self, stack: tuple[str, str]) -> Path:
         """A new folder for the logs of a stack."""
-        name = "-".join(stack)
+        name = re.sub(r"[^\w.-]+", "-", "-".join(stack))  # a release can be the path of a jar
         for n in range(1, 1_000_000):
             place = self.into / LOGS / f"{name}-{n}"
             with contextlib.suppress(FileExistsError):

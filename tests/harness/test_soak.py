@@ -86,11 +86,14 @@ def test_a_valid_run_leaves_its_line_and_its_columns_and_a_failing_one_its_folde
         return (cell.workload, cell.catalog, cell.faults) == ("quick", "rest", "lost-acks")
 
     into = tmp_path / "night"
-    night = went(into, Recorded(good, wrong), 4)
+    night = went(into, Recorded(good, wrong), 4, whole_page=True)
     (failed,) = [x for x in night.lines if x.ended == "invalid"]
     assert failed.anomalies == {"fractured-read": 1} and night.code == 1 and night.showed(failed) == "new"
     assert [f.path for f in folders(into)] == [into / str(failed.folder)]
-    assert (into / str(failed.folder) / "report.html").exists() and (into / str(failed.stack) / "server.log").exists()
+    assert (
+        "fractured-read" in (into / str(failed.folder) / "report.html").read_text()
+        and (into / str(failed.stack) / "server.log").exists()
+    )
     valid = [x for x in night.lines if x.ended == "valid"]
     kept = sorted(p.name for p in (into / "columns").iterdir())
     assert kept == sorted(Path(str(x.folder)).name for x in valid)
