@@ -136,7 +136,7 @@ def test_a_known_anomaly_that_no_longer_shows_is_missed_after_enough_runs_of_its
 ) -> None:
     night = went(tmp_path / "night", Recorded(good), 8)
     (missing,) = night.missing
-    assert missing.known.anomaly == "lost-commit" and missing.runs == 4
+    assert missing.known.name == "lost-commit" and missing.runs == 4
     assert went(tmp_path / "short", Recorded(good), 4).missing == ()
 
 
