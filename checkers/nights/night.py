@@ -103,7 +103,7 @@ class Night:
         found = []
         for known in self.suite.known:
             ran = [x for x in self.runs if known.of(x.cell) and x.ended in ("valid", "invalid", "unknown")]
-            shown = any(known.anomaly in x.anomalies for x in self.lines if known.of(x.cell))
+            shown = any({*known.anomaly} & x.anomalies.keys() for x in self.lines if known.of(x.cell))
             if len(ran) >= known.runs and not shown:
                 found.append(Missing(known, len(ran)))
         return tuple(found)

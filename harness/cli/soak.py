@@ -134,7 +134,8 @@ def soak(
                     _stay_up(whole, night)
         except KeyboardInterrupt as e:
             if (into / record.RUNS).exists():
-                write(whole.night)
+                with contextlib.suppress(OSError):
+                    write(whole.night)
             done = f"{len(whole.night.runs)} runs are done"
             raise stopping.Stopped(f"{done}; continue with: {goes_on}") from e
     night = whole.night
@@ -222,13 +223,13 @@ def _stay_up(whole: Soak, night: Night) -> None:
     ends = stack.endpoints
     last = next(x for x in reversed(night.lines) if night.showed(x) == "new")
     namespace = RunFolder(whole.into / last.folder).read_plan().namespace if last.folder else "?"
-    typer.echo(f"the stack of {catalog}, Iceberg {release}, stays up until Ctrl-C or `icequake down`:")
-    typer.echo(f"  catalog     {ends.catalog_uri}, warehouse {ends.warehouse}")
-    typer.echo(f"  store       {ends.s3}, Spark {ends.spark_master}")
-    typer.echo(f"  tables      in the namespace {namespace}, as {last.cell.name} seed {last.seed} left them")
+    default = release == releases.DEFAULT.iceberg  # runs take a stack that is up for one of this release
     try:
-        default = release == releases.DEFAULT.iceberg  # runs take a stack that is up for one of this release
         with standing.lent(home(), ends, whole.into, typer.echo) if default else contextlib.nullcontext():
+            typer.echo(f"the stack of {catalog}, Iceberg {release}, stays up until Ctrl-C or `icequake down`:")
+            typer.echo(f"  catalog     {ends.catalog_uri}, warehouse {ends.warehouse}")
+            typer.echo(f"  store       {ends.s3}, Spark {ends.spark_master}")
+            typer.echo(f"  tables      in the namespace {namespace}, as {last.cell.name} seed {last.seed} left them")
             threading.Event().wait()
     except KeyboardInterrupt:
         typer.echo("ending the stack")

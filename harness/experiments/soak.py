@@ -15,6 +15,7 @@ import contextlib
 import gc
 import json
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -59,6 +60,8 @@ ABOUT = "soak"
 
 STACK_RUNS = 60
 """After so many runs a stack is started anew: its servers grow, and its store has the tables of all of them."""
+COLLECTED = 10
+"""Runs between two collections of what is no longer used."""
 MOST_LEFT = 3
 """So many runs that end in no way end the soak, because each of them still takes memory and time."""
 
@@ -252,7 +255,7 @@ class Soak:
                     break
                 if self._ready(cell):
                     self._turn(cell)
-        except FullDisk as e:
+        except (FullDisk, runfolder.StoreError) as e:  # the latter: no folder could be made for a run
             self._stopped = str(e)
         except OSError as e:
             if e.errno not in FULL:
@@ -321,7 +324,9 @@ class Soak:
         self.watcher.say(f"starting the stack of {name}")
         try:
             stack = self.start(cell.stack, writers, logs, self.watcher)
-        except CANNOT as e:
+        except Exception as e:
+            if _is_full(e):
+                raise
             reason = f"the stack of {name} does not come up: {' '.join(str(e).split())}"
             if self._turns.failed(cell.stack, night.numbers(self._lines)):
                 self._given_up[cell.stack] = reason
@@ -336,7 +341,7 @@ class Soak:
 
     def _logs_of(self, stack: tuple[str, str]) -> Path:
         """A new folder for the logs of a stack."""
-        name = "-".join(stack)
+        name = re.sub(r"[^\w.-]+", "-", "-".join(stack))  # a release can be the path of a jar
         for n in range(1, 1_000_000):
             place = self.into / LOGS / f"{name}-{n}"
             with contextlib.suppress(FileExistsError):
@@ -475,7 +480,8 @@ class Soak:
             if evidence is not None:
                 self._columns(folder, evidence)
             soakfolder.remove(folder.path)
-        gc.collect()
+        if len(self._lines) % COLLECTED == 0:
+            gc.collect()  # evidence of several runs may be in cycles
 
     def _columns(self, folder: RunFolder, evidence: Evidence) -> None:
         """Keep the columns of the tables of a valid run that have some; without them nothing is missing but a second judgement."""

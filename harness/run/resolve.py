@@ -182,8 +182,9 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
         except (releases.UnknownRelease, OwnJarError) as e:
             wrong.append((("cells", "iceberg", i), f"iceberg: {e}"))
     for i, known in enumerate(suite.known):
-        if known.anomaly not in ANOMALIES:
-            wrong.append((("known", i, "anomaly"), f"anomaly: {unknown('anomaly', known.anomaly, sorted(ANOMALIES))}"))
+        for name in known.anomaly:
+            if name not in ANOMALIES:
+                wrong.append((("known", i, "anomaly"), f"anomaly: {unknown('anomaly', name, sorted(ANOMALIES))}"))
     refuse(wrong, lines, str(path))
     cells = suites.cells_of(suite, releases.DEFAULT.iceberg)
     if not cells:

@@ -89,7 +89,7 @@ def notes(night: Night) -> list[str]:
             f"{d} {' or '.join(v)}" for d in ("workload", "catalog", "faults", "iceberg") if (v := getattr(k, d))
         )
         out.append(
-            f"The known anomaly {k.anomaly}{f' of {where}' if where else ''} did not show in {words.plural(missing.runs, 'run')} "
+            f"The known anomaly {k.name}{f' of {where}' if where else ''} did not show in {words.plural(missing.runs, 'run')} "
             f"of its cells; if it is fixed, remove it from known: ({k.link})"
         )
     if night.grown is not None:

@@ -140,6 +140,7 @@ def test_every_command_is_there() -> None:
             "claims",
             "compare",
             "sweep",
+            "soak",
             "selftest",
             "report",
             "list",

@@ -13,7 +13,7 @@ import threading
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,11 +86,14 @@ def test_a_valid_run_leaves_its_line_and_its_columns_and_a_failing_one_its_folde
         return (cell.workload, cell.catalog, cell.faults) == ("quick", "rest", "lost-acks")
 
     into = tmp_path / "night"
-    night = went(into, Recorded(good, wrong), 4)
+    night = went(into, Recorded(good, wrong), 4, whole_page=True)
     (failed,) = [x for x in night.lines if x.ended == "invalid"]
     assert failed.anomalies == {"fractured-read": 1} and night.code == 1 and night.showed(failed) == "new"
     assert [f.path for f in folders(into)] == [into / str(failed.folder)]
-    assert (into / str(failed.folder) / "report.html").exists() and (into / str(failed.stack) / "server.log").exists()
+    assert (
+        "fractured-read" in (into / str(failed.folder) / "report.html").read_text()
+        and (into / str(failed.stack) / "server.log").exists()
+    )
     valid = [x for x in night.lines if x.ended == "valid"]
     kept = sorted(p.name for p in (into / "columns").iterdir())
     assert kept == sorted(Path(str(x.folder)).name for x in valid)
@@ -133,7 +136,7 @@ def test_a_known_anomaly_that_no_longer_shows_is_missed_after_enough_runs_of_its
 ) -> None:
     night = went(tmp_path / "night", Recorded(good), 8)
     (missing,) = night.missing
-    assert missing.known.anomaly == "lost-commit" and missing.runs == 4
+    assert missing.known.name == "lost-commit" and missing.runs == 4
     assert went(tmp_path / "short", Recorded(good), 4).missing == ()
 
 
@@ -427,20 +430,31 @@ app.main()
 """
 
 
-def begun(waits: int, good: Path, *words: str | Path) -> subprocess.Popen[str]:
-    arguments = [sys.executable, "-c", COMMAND, str(waits), str(good), "soak", *map(str, words)]
-    return subprocess.Popen(
-        arguments,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(ICEQUAKE_COMMAND="icequake"),
-        cwd=ROOT,
-    )
+Begun = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
-def command(tmp_path: Path, good: Path) -> Iterator[tuple[Path, Path]]:
+def begun(good: Path) -> Iterator[Begun]:
+    """(number of runs after which one waits, words after ``icequake soak``) → the command, which goes on; it ends with the test."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def begin(waits: int, *words: str | Path, home: Path | None = None) -> subprocess.Popen[str]:
+        arguments = [sys.executable, "-c", COMMAND, str(waits), str(good), "soak", *map(str, words)]
+        more = {"ICEQUAKE_COMMAND": "icequake", **({"ICEQUAKE_HOME": str(home)} if home else {})}
+        process = subprocess.Popen(
+            arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**more), cwd=ROOT
+        )
+        processes.append(process)
+        return process
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.communicate(timeout=ENOUGH)
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
     """The suite's file and the night's folder."""
     suite_file(tmp_path)
     yield tmp_path / "tiny.yaml", tmp_path / "night"
@@ -448,10 +462,10 @@ def command(tmp_path: Path, good: Path) -> Iterator[tuple[Path, Path]]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
 def test_a_soak_that_is_stopped_or_killed_loses_nothing_and_goes_on_by_the_command_that_it_printed(
-    number: signal.Signals, good: Path, command: tuple[Path, Path]
+    number: signal.Signals, begun: Begun, command: tuple[Path, Path]
 ) -> None:
     suite, into = command
-    process = begun(6, good, suite, "--runs", "8", "--seed", "3", "--into", into, "--store", into.parent / "store")
+    process = begun(6, suite, "--runs", "8", "--seed", "3", "--into", into, "--store", into.parent / "store")
     assert process.stdout is not None
     while "waiting" not in process.stdout.readline():
         assert process.poll() is None
@@ -465,7 +479,7 @@ def test_a_soak_that_is_stopped_or_killed_loses_nothing_and_goes_on_by_the_comma
         assert (into / "soak.html").exists() and (into / "junit.xml").exists()
     lines = record.read(into)[1]
     assert len(lines) == 5 and len(folders(into)) == 1 + sum(x.ended == "invalid" for x in lines)
-    process = begun(99, good, *again.split()[2:])
+    process = begun(99, *again.split()[2:])
     out, said = process.communicate(timeout=ENOUGH)
     assert process.returncode == 1, said
     lines = record.read(into)[1]
@@ -482,16 +496,36 @@ def test_a_soak_that_is_stopped_or_killed_loses_nothing_and_goes_on_by_the_comma
 
 
 def test_the_command_says_a_failure_in_one_line_and_writes_page_and_junit(
-    good: Path, command: tuple[Path, Path]
+    begun: Begun, command: tuple[Path, Path]
 ) -> None:
     suite, into = command
-    process = begun(99, good, suite, "--for", "60s", "--stop-on-anomaly", "--into", into)
+    process = begun(99, suite, "--for", "60s", "--stop-on-anomaly", "--into", into)
     out, said = process.communicate(timeout=ENOUGH)
     assert process.returncode == 1, said
     (line,) = [x for x in out.splitlines() if x.startswith("✕")]
     assert " seed " in line and ": fractured-read; icequake run quick --seed " in line
     assert "<testcase" in (into / "junit.xml").read_text() and "fractured-read" in (into / "soak.html").read_text()
     assert json.loads((into / "soak.json").read_text())["exit"] == 1
+
+
+def test_the_stack_of_the_first_new_anomaly_stays_up_for_a_look_until_it_is_not_wanted(
+    begun: Begun, command: tuple[Path, Path], tmp_path: Path
+) -> None:
+    suite, into = command
+    process = begun(99, suite, "--stop-on-anomaly", "--keep-up", "--into", into, home=tmp_path / "home")
+    assert process.stdout is not None
+    said: list[str] = []
+    while not (said and "tables" in said[-1]):
+        assert process.poll() is None
+        said.append(process.stdout.readline())
+    assert (
+        "stays up until Ctrl-C or `icequake down`" in said[-4] and "catalog     http://catalog:2, warehouse" in said[-3]
+    )
+    assert (into / "soak.html").exists() and (tmp_path / "home" / "stack" / "stack.json").exists()
+    process.send_signal(signal.SIGTERM)  # as `icequake down` does
+    out, err = process.communicate(timeout=ENOUGH)
+    assert process.returncode == 1 and "ending the stack" in out and "New anomalies in 1 run" in out, err
+    assert not (tmp_path / "home" / "stack" / "stack.json").exists()
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------

@@ -121,3 +121,16 @@ def test_up_twice_says_what_is_up_and_another_catalog_is_told_the_way(
     assert third == "`icequake down` stops it"
     assert other.returncode == 254
     assert "a stack with the catalog rest is up; `icequake down`, then `icequake up --catalog jdbc`" in other.stderr
+
+
+def test_a_stack_that_is_lent_is_used_by_runs_until_it_ends(tmp_path: Path) -> None:
+    said: list[str] = []
+    with standing.lent(tmp_path, ENDPOINTS, tmp_path, said.append):
+        with standing.use(tmp_path, spec("rest"), releases.DEFAULT, said.append) as found:
+            assert found is not None and found.endpoints == ENDPOINTS and found.sockets == ()
+        with pytest.raises(standing.StandingError), standing.lent(tmp_path, ENDPOINTS, tmp_path, said.append):
+            raise standing.StandingError("inside: the first one is not touched")
+        assert said == ["`icequake up` keeps another stack, so runs use that one, and `icequake down` ends that one"]
+        assert standing.up(tmp_path, 2)[1] is False, "there is only one"
+    with standing.use(tmp_path, spec("rest"), releases.DEFAULT, said.append) as found:
+        assert found is None

@@ -139,7 +139,7 @@ WRONG = [
         21,
         "anomaly: unknown anomaly 'lost-comit' (did you mean lost-commit?)",
     ),
-    ("anomaly: lost-commit", "anomaly: 3", 21, "anomaly: must"),
+    ("anomaly: lost-commit", "anomaly: []", 21, "anomaly: is empty; give at least one"),
     ("    workload: quick", "    workload: mixed", 22, "workload: no cell has 'mixed'; allowed: contention, quick"),
     ("    catalog: rest\n", "    catalog: hive\n", 23, "catalog: no cell has 'hive'; allowed: rest, polaris"),
     ("    faults: lost-acks\n", "    faults: all\n", 24, "faults: no cell has 'all'; allowed: none, lost-acks"),

@@ -149,14 +149,15 @@ class Condition(_Model):
 
 
 class Known(_Model):
-    """An anomaly that is known, and does not fail a night, on the cells that the other keys describe; all cells if there are none.
+    """Anomalies that are known, and do not fail a night, on the cells that the other keys describe; all cells if there are none.
 
     Attributes:
+        anomaly: their names; several if one defect shows as any of them.
         link: where it is discussed.
-        runs: so many runs of these cells without it are worth a line.
+        runs: so many runs of these cells without any of them are worth a line.
     """
 
-    anomaly: str
+    anomaly: Words
     workload: Words | None = None
     catalog: Words | None = None
     faults: Words | None = None
@@ -171,8 +172,13 @@ class Known(_Model):
         return all(wanted is None or getattr(cell, d) in wanted for d in dimensions for wanted in (getattr(self, d),))
 
     def explains(self, anomaly: str, cell: Cell) -> bool:
-        """Whether an anomaly of a cell's run is this one."""
-        return anomaly == self.anomaly and self.of(cell)
+        """Whether an anomaly of a cell's run is one of these."""
+        return anomaly in self.anomaly and self.of(cell)
+
+    @property
+    def name(self) -> str:
+        """``lost-commit``; ``lost-commit, missing-file`` for several."""
+        return ", ".join(self.anomaly)
 
 
 class Cells(_Model):
