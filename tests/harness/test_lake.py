@@ -18,7 +18,7 @@ from checkers.evidence.runfolder import RunFolder, StoreError
 from checkers.judge.runfolder import load_evidence
 from checkers.lake import rows as lakerows
 from checkers.lake.rows import NotARun, night_of, requests_of
-from checkers.lake.tables import BY_NAME, RUNS, TABLES, VERSION
+from checkers.lake.tables import BY_NAME, RUNS, TABLES, VERSION, documented
 from harness.cli.app import app
 from harness.lake import place, upkeep
 from harness.lake.errors import Collision, LakeError, QueryError
@@ -27,6 +27,7 @@ from harness.lake.lake import VERSION_KEY, Lake, opened, summary, within
 from harness.lake.place import embedded
 from harness.lake.spark import readable
 from tests.support.lakes import adding, content, copied, files_on_disk
+from tests.support.runs import ROOT
 from workloads.file.yamlfile import FileError
 
 DAY = date(2026, 11, 20)
@@ -497,3 +498,8 @@ def test_the_tables_have_the_columns_that_they_say() -> None:
         assert [c.name for c in t.columns[:2]] == ["run", "day"] and t.schema.names == [c.name for c in t.columns]
         assert len({*t.schema.names}) == len(t.columns)
     assert TABLES[-1] is RUNS
+
+
+def test_the_document_has_every_table_as_the_code_has_it() -> None:
+    text = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
+    assert text.endswith(documented())
