@@ -18,8 +18,9 @@ from checkers.evidence.runfolder import RunFolder, StoreError
 from checkers.judge.runfolder import load_evidence
 from checkers.lake import rows as lakerows
 from checkers.lake.rows import NotARun, night_of, requests_of
-from checkers.lake.tables import BY_NAME, RUNS, TABLES, VERSION
+from checkers.lake.tables import BY_NAME, RUNS, TABLES, VERSION, documented
 from harness.cli.app import app
+from harness.cli.crash import Crash
 from harness.lake import place, upkeep
 from harness.lake.errors import Collision, LakeError, QueryError
 from harness.lake.folders import add_all, folders_in, keep, read
@@ -27,6 +28,7 @@ from harness.lake.lake import VERSION_KEY, Lake, opened, summary, within
 from harness.lake.place import embedded
 from harness.lake.spark import readable
 from tests.support.lakes import adding, content, copied, files_on_disk
+from tests.support.runs import ROOT
 from workloads.file.yamlfile import FileError
 
 DAY = date(2026, 11, 20)
@@ -497,3 +499,32 @@ def test_the_tables_have_the_columns_that_they_say() -> None:
         assert [c.name for c in t.columns[:2]] == ["run", "day"] and t.schema.names == [c.name for c in t.columns]
         assert len({*t.schema.names}) == len(t.columns)
     assert TABLES[-1] is RUNS
+
+
+def test_the_document_has_every_table_as_the_code_has_it() -> None:
+    text = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
+    assert text.endswith(documented())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["lake", "ad"], "lake ad: unknown (did you mean add?); allowed: init, add, show, compact"),
+        (["lake", "show", "elsewhere"], "lake show: takes no folders and no --again"),
+        (["lake", "show", "--lake", "yes"], "--lake yes: give your own catalog, my.yaml"),
+        (["query", "SELECT 1", "--json", "--csv"], "--json and --csv: give one of them"),
+        (["query", "DROP TABLE runs"], "DROP … is not allowed"),
+        (["trend", "--night", "soon"], "--night soon: must be a date, such as 2026-11-22"),
+        (["trend"], "no lake is there; make one with `icequake lake init`"),
+        (["check", "--lake", "maybe"], "--lake maybe: unknown; allowed: yes, no, or a file of your own, my.yaml"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_starts(
+    one_run: Path, tmp_path: Path, words: list[str], says: str
+) -> None:
+    folder = copied(one_run, tmp_path)
+    where = [str(folder.path), "--store", str(tmp_path)] if words[0] == "check" else ["--store", str(tmp_path)]
+    with pytest.raises((ValueError, Crash)) as e:
+        typed(words[0], *where[:-2], *words[1:], *where[-2:])
+    assert says in str(e.value)
+    assert {p.name for p in tmp_path.iterdir()} == {"quick"}
