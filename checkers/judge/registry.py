@@ -15,7 +15,7 @@ import checkers
 from checkers.verdict import Checker
 
 NO_CHECKERS = frozenset(
-    {"clients", "columns", "conflicts", "costs", "evidence", "judge", "selftest", "timeline", "verdict"}
+    {"clients", "columns", "conflicts", "costs", "evidence", "judge", "online", "selftest", "timeline", "verdict"}
 )
 """Modules and packages of ``checkers/`` without a checker of runs."""
 ORDER = (

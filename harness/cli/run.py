@@ -56,6 +56,12 @@ def run(
         list[str] | None, typer.Option(help="SERVICE=PORT: port of a service of the embedded stack; repeatable.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start a new stack even if one is up.")] = False,
+    online: Annotated[
+        bool, typer.Option(help="Check while the run goes on, and show a live line. The verdict is made afterwards.")
+    ] = True,
+    stop_on_anomaly: Annotated[
+        bool, typer.Option("--stop-on-anomaly", help="End the load when an anomaly is certain.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:
     """Run one workload, check it, and write its page."""
@@ -66,9 +72,11 @@ def run(
     from harness.run import standing as kept_stack
     from harness.run.resolve import read_workload
     from harness.run.run import Run
-    from harness.run.settings import Settings
+    from harness.run.settings import OnlineSettings, Settings
     from workloads.file import workload as schema
 
+    if stop_on_anomaly and not online:
+        raise typer.BadParameter("--stop-on-anomaly needs the check during the run; leave --no-online out")
     file = read_workload(schema.find(workload), warn)
     spec = overridden(file, writers, ops, time, no_nemesis=no_nemesis, operations=operations)
     if catalog is not None:
@@ -93,13 +101,19 @@ def run(
         words += [option, str(value)] if value is not None else []
     words += ["--no-nemesis"] if no_nemesis else []
     words += ["--clean"] if clean else []
+    words += ["--stop-on-anomaly"] if stop_on_anomaly else [] if online else ["--no-online"]
     words += ["--store", os.path.abspath(store)] if store != Path("store") else []
     words += [w for pair in port or () for w in ("--port", pair)]
-    settings = Settings(
-        seed=seed, command=shlex.join([anywhere(), *words]), ports=ports, external=external, clean=clean
-    )
     known = (*external.secrets, *secrets_of(spec.catalog_properties))
     with Voice(quiet=quiet) as voice, details_in(store, known):
+        settings = Settings(
+            seed=seed,
+            command=shlex.join([anywhere(), *words]),
+            ports=ports,
+            external=external,
+            clean=clean,
+            online=OnlineSettings(voice.live, voice.keep, voice.live_every, stop_on_anomaly) if online else None,
+        )
         installation = setup.ensure_release(release)
         say_own_jar(release, voice.say)
         folder = runs.create(store, spec.workload)

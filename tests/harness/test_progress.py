@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from compose.install.progress import Bars
+from compose.install.progress import Bars, clock
 from harness.cli import terminal
-from harness.cli.terminal import Voice, amount, clock
+from harness.cli.terminal import Voice, amount
 from harness.run.phases import Progress
 from workloads.file.workload import Workload
 
