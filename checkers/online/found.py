@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from checkers.timeline import explain
 from checkers.verdict import Anomaly
 
+NEVER = frozenset({"missing-file", "wrong-result", "lost-rollback", "wrong-time-travel", "no-state-read"})
+"""What the checkers ``commits``, ``replay`` and ``reads`` find in the full check only, and ``vanished-read`` of a read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -44,7 +47,7 @@ class Found:
             a.checker == self.checker
             and a.table == self.table
             and a.name in self.names
-            and (self.any_ops or a.ops[:1] == self.ops[:1] or (self.one_of and a.ops[0] in self.ops))
+            and (self.any_ops or a.ops[:1] == self.ops[:1] or (self.one_of and bool({*a.ops[:1]} & {*self.ops})))
             for a in anomalies
         )
 

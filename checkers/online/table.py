@@ -35,6 +35,10 @@ from workloads.tables import COLUMNS, Row, TableSpec
 
 OPERATIONS = 8 * KEPT
 """Operations of a table that are remembered after their end."""
+HELD = 100
+"""Reads that are held until it is known what became of the writes whose rows they returned."""
+TOO_LONG = "operations under way longer than states are kept"
+UNSEEN = "reads of rows whose write has no snapshot"
 OLD = ("stale-read", "non-monotonic-read", "read-your-writes")
 """Names of reads of an old state."""
 NOWHERE = ("fractured-read", "dirty-read", "phantom-value", "future-read")
@@ -113,6 +117,14 @@ class _Read:
     key: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A read of rows of writes that may still turn out to be lost; then it is no anomaly of its own."""
+
+    found: Found
+    waits: set[str]
+
+
 class OnlineTable:
     """One table's pending operations, last versions and present state.
 
@@ -135,6 +147,7 @@ class OnlineTable:
         self.closed: str | None = None
         self._tell = tell
         self._remembered = remembered
+        self._kept = kept
         self._window = Window(kept)
         self._order: tuple[int, ...] | None = None
         self._ops: dict[str, Operation] = {}
@@ -148,6 +161,7 @@ class OnlineTable:
         """Those that may still have seen a further state, by their acknowledgements; some have shown since."""
         self._unasked: deque[_Unseen] = deque()
         """Those without a capture since, likewise."""
+        self._held: list[_Held] = []
         self._own_reads: dict[object, int] = {}
         self._strangers: dict[str, int] = {}
         self._newest = -1
@@ -155,6 +169,9 @@ class OnlineTable:
         self._n = -1
         self._metadata: Metadata | None = None
         self._captured = -1
+        self._places: dict[str, int] = {}
+        """The last versions' locations → their numbers."""
+        self._shown = -1
         self._there = False
         self._lost: dict[str, tuple[Commit, Operation, tuple[int, ...]]] = {}
         """Operations whose commits main lost: the commit, the operation, the keys."""
@@ -167,8 +184,26 @@ class OnlineTable:
 
     def __len__(self) -> int:
         """Number of kept things, for bounds of memory."""
-        parts = (self._ops, self._ended, self._positions, self._reads, self._unseen, self._waiting, self._unasked)
-        more = (self._own_reads, self._strangers, self._settled, self._writes, self._seen, self._lost, self._window)
+        parts = (
+            self._ops,
+            self._ended,
+            self._positions,
+            self._reads,
+            self._held,
+            self._unseen,
+            self._waiting,
+            self._unasked,
+        )
+        more = (
+            self._places,
+            self._own_reads,
+            self._strangers,
+            self._settled,
+            self._writes,
+            self._seen,
+            self._lost,
+            self._window,
+        )
         return sum(map(len, parts)) + sum(len(x) for x in more)
 
     def close(self, why: str) -> None:
@@ -176,13 +211,21 @@ class OnlineTable:
         if self.closed is not None:
             return
         self.closed = why
-        self.not_judged[why] += len(self._reads) + len(self._unseen)
-        for kept in (self._reads, self._unseen, self._waiting, self._unasked, self._positions, self._own_reads):
+        self._leave(why, len(self._reads) + len(self._unseen) + len(self._held))
+        for kept in (
+            self._reads,
+            self._held,
+            self._unseen,
+            self._waiting,
+            self._unasked,
+            self._positions,
+            self._own_reads,
+        ):
             kept.clear()
         if not self._lost:
             self._ops.clear()
             self._ended.clear()
-        self._window = Window()
+        self._window = Window(self._kept)
 
     # --- events
 
@@ -208,6 +251,8 @@ class OnlineTable:
         self._ended.append(o.op)
         if o.type == "fail" and positions:
             self._false_failure(o, self._window.at(positions[0]).commit if positions[0] > self._window.base else None)
+        if o.type != "ok":
+            self._resolved(o.op)
         if o.type == "ok" and kind is not None:
             said = claims_of(o)
             if said is not None:
@@ -231,6 +276,12 @@ class OnlineTable:
                 self.not_judged["time travel"] += 1
         while len(self._ended) > self._remembered:
             self._forget(self._ended.popleft())
+        if len(self._reads) > self._remembered:  # there was no capture for long
+            self._reads.popleft()
+            self.not_judged["reads that waited too long for a capture"] += 1
+        for pending in (self._waiting, self._unasked):
+            if len(pending) > self._remembered:
+                pending.popleft()
 
     def _forget(self, op: str) -> None:
         self._forgotten = True
@@ -271,6 +322,9 @@ class OnlineTable:
 
     def _version(self, m: Metadata, commits: Sequence[Commit]) -> None:
         before, self._metadata = self._metadata, m
+        self._places[place(m.location)] = m.n
+        if len(self._places) > self._kept:
+            del self._places[next(iter(self._places))]
         self.commits += len(commits)
         self.retried += sum(c.attempt is not None and c.attempt > 1 for c in commits)
         if self.closed is not None:
@@ -294,7 +348,12 @@ class OnlineTable:
     def _count(self, commits: Sequence[Commit]) -> None:
         """Commits that are not judged, because the table is not any more."""
         if self.closed is not None:
-            self.not_judged[self.closed] += len(commits)
+            self._leave(self.closed, len(commits))
+
+    def _leave(self, why: str, n: int) -> None:
+        """So many are left to the full check."""
+        if n:
+            self.not_judged[why] += n
 
     def _row(self, change: RowChange) -> Row:
         return row_of(change, self._order)
@@ -316,27 +375,28 @@ class OnlineTable:
             if len(self._strangers) > self._remembered:
                 self._forgotten = True
                 self._strangers.clear()
-        newest = self._newest
-        if o is not None and o.invoked.index > newest:
+        if o is not None:
+            self._of_operation(c, o, changes)
+        if self.closed is not None:
+            return None
+        if o is not None and o.invoked.index > self._newest:
             self._newest, self._newest_op = o.invoked.index, o.op
         try:
             self._window.step(c, changes, self._newest)
         except KeyError:
             return self.close("rows that are removed and were not there")
-        if o is not None:
-            self._of_operation(c, o, changes, newest)
         for floor in (self._settled, self._writes, self._seen):
             floor.forget(self._window.base)
 
-    def _of_operation(self, c: Commit, o: Operation, changes: Changes, newest: int) -> None:
-        """What a commit says of its operation as such: it is there, twice, too late, or should not be."""
+    def _of_operation(self, c: Commit, o: Operation, changes: Changes) -> None:
+        """What main's next commit says of its operation as such: it is there, twice, too late, or should not be."""
         kind = kind_of(o)
         if kind is None or not kind.writes:
             why = "main has a snapshot that says that this operation made it, and it commits nothing"
             self._found("commits", "unknown-commit", o, why, c)
             return
         positions = self._positions.setdefault(o.op, [])
-        positions.append(self._window.top)
+        positions.append(self._window.top + 1)
         again = len(positions) > 1 and kind.changes_rows
         keys = explain.keys((*changes.removed, *changes.added))
         if again:
@@ -346,6 +406,7 @@ class OnlineTable:
             self._tell(Found("commits", ("duplicate-commit",), self.name, (o.op,), why, both, keys))
         if o.type == "fail" and o.completed is not None and len(positions) == 1:
             self._false_failure(o, c)
+        self._resolved(o.op)
         unseen = self._unseen.pop(o.op, None)
         if unseen is not None and unseen.missed is not None and not unseen.missed.told:
             for other in (
@@ -357,7 +418,7 @@ class OnlineTable:
             why = "it was acknowledged, then the catalog was asked for the table and named a version without it"
             self._found("commits", "stale-pointer", o, why, c)
         if o.type == "ok" and o.completed is not None:
-            if o.completed.index < newest and not again:
+            if o.completed.index < self._newest and not again:
                 ops, both = (o.op, self._newest_op), (c.snapshot_id,)
                 why = "it was acknowledged before another operation was invoked whose snapshot comes before its own on main"
                 self._tell(Found("commits", ("commit-order",), self.name, ops, why, both, keys, any_ops=True))
@@ -391,7 +452,7 @@ class OnlineTable:
             return
         first = min(self._settled.before(unseen.o.invoked.index), self._window.top)
         if first < self._window.base:
-            self.not_judged["operations under way longer than states are kept"] += 1
+            self.not_judged[TOO_LONG] += 1
             return
         states = self._window.back(first)
         unseen.due = not any(meaning(unseen.o, state, self.spec) == ([], []) for _, state in states)
@@ -405,9 +466,15 @@ class OnlineTable:
             self._there = False
             return
         self._there = True
-        last = self._metadata
-        if last is None or place(last.location) != place(capture.metadata):
+        shown = self._places.get(place(capture.metadata))
+        if shown is None:
             return  # what it shows is not known
+        if shown < self._shown and self.closed is None:
+            why = "the catalog named a version of the table's metadata, and an older one when it was asked again"
+            self._tell(Found("commits", ("stale-pointer",), self.name, (), why, any_ops=True))
+        self._shown = max(self._shown, shown)
+        if shown != self._n:
+            return
         self._captured = capture.time
         asked: list[_Unseen] = []
         while self._unasked and _ended_at(self._unasked[0].o) < capture.time:
@@ -420,8 +487,12 @@ class OnlineTable:
                 unseen.missed = token
         for unseen in [u for u in self._unseen.values() if u.due and u.missed is not None and not u.told]:
             self._never_seen(unseen, final=False)
+        self._tell_lost(capture.time)
+
+    def _tell_lost(self, until: int | None) -> None:
+        """The commits that main lost and that were acknowledged before ``until``, ns; None: at any time."""
         for op, (c, o, keys) in [*self._lost.items()]:
-            if o.type == "ok" and o.completed is not None and o.completed.time < capture.time:
+            if o.type == "ok" and o.completed is not None and (until is None or o.completed.time < until):
                 del self._lost[op]
                 why = "it was acknowledged, and main was set back: its snapshot is not in main's ancestry any more"
                 self._tell(Found("commits", ("lost-commit",), self.name, (op,), why, (c.snapshot_id,), keys))
@@ -506,12 +577,14 @@ class OnlineTable:
         if walk.unchecked:
             self.not_judged["; ".join(walk.notes)] += 1
             return
-        if walk.anomalies and first < w.base and not procedure:
-            self.not_judged["operations under way longer than states are kept"] += 1
+        since = [w.at(p).commit.op in self._ops for p in range(max(first, w.base) + 1, w.top + 1)]
+        if walk.anomalies and not procedure and (first < w.base or not all(since)):
+            self.not_judged[TOO_LONG] += 1
             return
+        named = len(known) >= len(line) and low == max(0, first - FAR)
         self.judged += 1
         for a in walk.anomalies:
-            others = MAINTENANCE if procedure else () if a.name in FINAL else ROWS
+            others = MAINTENANCE if procedure else () if a.name in FINAL and named else ROWS
             names = (a.name, *(n for n in others if n != a.name))
             beside = f" (with {explain.listing(a.ops[1:])})" if a.ops[1:] else ""
             why = f"its commit did not change the rows as it means at any state that it can have scanned{beside}"
@@ -536,7 +609,7 @@ class OnlineTable:
                 if len(self._own_reads) > self._remembered:
                     self._own_reads.clear()
         elif floor < w.base:
-            self.not_judged["operations under way longer than states are kept"] += 1
+            self.not_judged[TOO_LONG] += 1
         else:
             self._misread(read, floor)
 
@@ -562,23 +635,39 @@ class OnlineTable:
             return
         mentioned = {x for r in read.rows for x in (str(r.val), *str(r.log).split(","))}
         known = [x for m in mentioned if (x := self._ops.get(m)) is not None and m not in self._positions]
-        if self._forgot_unseen or any(x.op in self._unseen or x.completed is None for x in known):
-            # What an acknowledged write that is lost has written is the full check's lost commit, and no anomaly of the read.
-            self.not_judged["reads of rows whose write has no snapshot"] += 1
+        # What an acknowledged write that is lost has written is the full check's lost commit, and no anomaly of the read.
+        waits = {x.op for x in known if x.op in self._unseen or x.completed is None}
+        if self._forgot_unseen or len(self._held) >= HELD:
+            self.not_judged[UNSEEN] += 1
             return
-        self.reads += 1
         name = "dirty-read" if known else "fractured-read"
         if not known and not self._forgotten and any(m not in self._ops for m in mentioned):
             name = "phantom-value"
-        others = NOWHERE if not w.base else (*NOWHERE, *OLD)
-        names = (name, *(n for n in others if n != name))
+        names = (name, *(n for n in (*NOWHERE, *OLD) if n != name))  # it may equal a state that comes later
         why = "its rows are those of no state that the table had until then"
-        self._tell(Found("reads", names, self.name, (o.op,), why, (), keys[: explain.MOST]))
+        found = Found("reads", names, self.name, (o.op,), why, (), keys[: explain.MOST])
+        if waits:
+            self._held.append(_Held(found, waits))
+        else:
+            self.reads += 1
+            self._tell(found)
+
+    def _resolved(self, op: str) -> None:
+        """A write has a snapshot, or was not acknowledged: what it wrote is no acknowledged write that is lost."""
+        if not self._held:
+            return
+        for held in self._held:
+            held.waits.discard(op)
+        for held in [h for h in self._held if not h.waits]:
+            self._held.remove(held)
+            self.reads += 1
+            self._tell(held.found)
 
     # --- the end
 
     def finish(self) -> None:
         """The log has everything: judge what is pending."""
+        self._tell_lost(None)
         if self.closed is not None:
             return
         while self._reads:
@@ -596,6 +685,8 @@ class OnlineTable:
             why = "main has a snapshot that says that this operation made it, and it was never invoked on this table"
             self._tell(Found("commits", ("unknown-commit",), self.name, (op,), why, (snapshot,)))
         self._strangers.clear()
+        self._leave(UNSEEN, len(self._held))
+        self._held.clear()
 
 
 def _ended(o: Operation) -> int:
