@@ -581,7 +581,7 @@ class OnlineTable:
         if walk.anomalies and not procedure and (first < w.base or not all(since)):
             self.not_judged[TOO_LONG] += 1
             return
-        named = len(known) >= len(line) and low == max(0, first - FAR)
+        named = len(known) > len(line) and low == max(0, first - FAR)
         self.judged += 1
         for a in walk.anomalies:
             others = MAINTENANCE if procedure else () if a.name in FINAL and named else ROWS

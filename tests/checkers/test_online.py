@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -61,7 +62,8 @@ def went_on(e: Evidence, stream: Iterable[Event | Growth], **bounds: int) -> Onl
 
 def broken(rules: Iterable[str], share: float) -> Defects:
     """Each of these rules is broken so often."""
-    return replace(CLEAN, **dict.fromkeys(rules, share))
+    shares: dict[str, Any] = dict.fromkeys(rules, share)
+    return replace(CLEAN, **shares)
 
 
 def made(seed: int, defects: Defects = CLEAN, ops: int = 12) -> Evidence:
@@ -308,7 +310,7 @@ def test_memory_does_not_grow_with_writes_that_are_lost() -> None:
             online.event(x)
         if n % 1000 == 999:
             sizes.append(len(online))
-    assert sizes[2] <= sizes[0] + 4
+    assert sizes[2] <= 1.1 * sizes[0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), max_size=30), st.integers(0, 41))
