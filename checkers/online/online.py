@@ -102,6 +102,10 @@ class Online:
         if table is not None:
             table.grew(g)
 
+    def overtaken(self, found: Found) -> bool:
+        """Whether an anomaly that was told is about a commit that main has lost since (:mod:`checkers.online.table`)."""
+        return self._tables[found.table].overtaken(found)
+
     def finish(self) -> None:
         """The run is over, and the logs were read to their ends."""
         for table in self._tables.values():

@@ -176,11 +176,19 @@ class OnlineTable:
         self._lost: dict[str, tuple[Commit, Operation, tuple[int, ...]]] = {}
         """Operations whose commits main lost: the commit, the operation, the keys."""
         self._dropped: frozenset[int] = frozenset()
+        self._lost_more = False
+        """Whether main may have lost more than ``_dropped``."""
 
     @property
     def name(self) -> str:
         """The table's name in the workload file."""
         return self.spec.name
+
+    def overtaken(self, found: Found) -> bool:
+        """Whether an anomaly of a commit was told, and main has lost that commit since, or may have: the full check judges what is left."""
+        if found.checker == "reads" or found.name in ("lost-commit", "lost-table") or not found.snapshots:
+            return False
+        return self._lost_more or not self._dropped.isdisjoint(found.snapshots)
 
     def __len__(self) -> int:
         """Number of kept things, for bounds of memory."""
@@ -516,6 +524,7 @@ class OnlineTable:
         if at is None and target is None and not w.base:
             at = 0
         if at is None:
+            self._lost_more = True
             return self.close("main went to a snapshot that is not kept")
         gone = [w.at(p) for p in range(at + 1, w.top + 1)]
         self._dropped = frozenset(x.commit.snapshot_id for x in gone)
@@ -536,7 +545,9 @@ class OnlineTable:
             self._lost.pop(c.op or "", None)
         current = None if before is None else before.current
         follows = len(commits) == 1 and commits[0].snapshot_id == m.current and commits[0].parent_id == current
-        if self._lost and ((m.current != current and not follows) or m.current in self._dropped):
+        moved = m.current != current and not follows
+        self._lost_more |= moved
+        if self._lost and (moved or m.current in self._dropped):
             self.not_judged["acknowledged commits while main is set back more than once"] += len(self._lost)
             self._lost.clear()
 

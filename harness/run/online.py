@@ -112,14 +112,22 @@ class OnlineCheck:
 
         Returns:
             ``commits``, ``judged``, ``reads``, ``anomalies``: numbers; ``not_judged``: reason → number; ``found``: the anomalies, each with
-            ``name``, ``table``, ``ops``, ``snapshots``, ``keys``; ``error``, if the check failed. JSON values.
+            ``name``, ``table``, ``ops``, ``snapshots``, ``keys`` and ``overtaken`` (whether main has lost its commit since); ``error``, if the
+            check failed. JSON values.
         """
         self.stop()
         self._guarded(self._online.finish)
         self._tell()
         c = self._online.counts
         found = [
-            {"name": f.name, "table": f.table, "ops": [*f.ops], "snapshots": [*f.snapshots], "keys": [*f.keys]}
+            {
+                "name": f.name,
+                "table": f.table,
+                "ops": [*f.ops],
+                "snapshots": [*f.snapshots],
+                "keys": [*f.keys],
+                "overtaken": self._online.overtaken(f),
+            }
             for f in self._online.found
         ]
         numbers = {"commits": c.commits, "judged": c.judged, "reads": c.reads, "anomalies": c.anomalies}

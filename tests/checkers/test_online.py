@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event
-from checkers.evidence.tablelog import Growth
+from checkers.evidence.tablelog import Growth, TableLog
 from checkers.online import NEVER, Online
 from checkers.online.floor import Floor
 from checkers.reads import Reads
@@ -35,12 +36,23 @@ CHECKERS: tuple[Checker, ...] = (Commits(), Replay(), Reads())
 DEFECTS = [f.name for f in fields(Defects) if f.name != "answered"]
 FULL_ONLY = {"miscount", "wrong_travel", "stale_travel", "lose_change"}
 """Defects of what is not judged during a run."""
+TOLD = ["forget", "false_failure", "stale_overwrite", "overwrite", "stale_read", "fractured_read", "drop_rows", "idle"]
+"""Defects of which nothing is left to the full check."""
+PLACEMENTS = 2
 MINE = [m for m in PLANTED if m.checker in ("commits", "replay", "reads") and not m.finds & NEVER]
 
 
 def full(e: Evidence) -> list[Anomaly]:
     """What the full check finds."""
     return [a for c in CHECKERS for a in c.check(e).anomalies]
+
+
+def set_back(log: TableLog) -> Iterator[int]:
+    """The versions whose main is neither that of the version before nor a child of it."""
+    parents = {c.snapshot_id: c.parent_id for c in log.commits}
+    for a, b in pairwise(log.metadata):
+        if b.current != a.current and (b.current is None or parents[b.current] != a.current):
+            yield b.n
 
 
 def feed(online: Online, x: Event | Growth) -> None:
@@ -126,10 +138,12 @@ def test_what_is_told_is_found_by_the_full_check(seed: int, order: int, defect: 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_what_is_told_of_several_defects_at_once_is_found_by_the_full_check(seed: int, order: int) -> None:
     rng = Random(seed)
-    chosen = rng.sample([d for d in DEFECTS if d not in ("lose", "double")], 5)
+    chosen = rng.sample(DEFECTS, 5)
     e = made(seed, broken(chosen, 0.15))
     online, found = went_on(e, stream(e, order)), full(e)
-    assert [str(f) for f in online.found if not f.among(found)] == []
+    assert [str(f) for f in online.found if not f.among(found) and not online.overtaken(f)] == []
+    back = [t for t in e.tables if any(set_back(e.logs[t]))]
+    assert all(f.table in back for f in online.found if online.overtaken(f)), "only where main was set back"
 
 
 @settings(max_examples=many(40))
@@ -143,9 +157,9 @@ def test_with_little_memory_it_tells_less_and_nothing_else(seed: int, order: int
 
 @pytest.mark.slow
 @pytest.mark.parametrize("defect", ["", *DEFECTS])
-def test_the_same_of_many_longer_runs(defect: str) -> None:
+def test_the_same_of_longer_runs(defect: str) -> None:
     wrong: list[tuple[int, str]] = []
-    for seed in range(many(60)):
+    for seed in range(many(12)):
         e = made(seed, broken([defect] if defect else [], 0.3), ops=30)
         online, found = went_on(e, stream(e, seed)), full(e)
         wrong += [(seed, str(f)) for f in online.found if not f.among(found)]
@@ -166,22 +180,28 @@ def test_of_a_clean_stretch_nothing_is_left_to_the_full_check() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", MINE, ids=lambda m: m.name)
 def test_a_planted_bug_is_told_or_counted_as_not_judged(bug: Mutation, worlds: list[World]) -> None:
-    planted = 0
-    for n, world in enumerate(worlds * 2):
-        p = bug.plant(world.again(Random(f"online/{bug.name}/{n}")))
-        if p is None:
-            continue
-        found = full(p.evidence)
-        mine = [a for a in found if a.name in bug.finds and (not p.ops or p.ops & {*a.ops})]
-        online = went_on(p.evidence, stream(p.evidence, n))
-        assert [str(f) for f in online.found if not f.among(found)] == []
-        if mine:
-            planted += 1
-            assert any(f.among(mine) for f in online.found) or online.counts.not_judged, mine[0]
-    assert planted or not bug.finds or bug.name in NOT_FOUND_BY_THREE
+    turns = [(n, bug.plant(worlds[n].again(Random(f"online/{bug.name}/{n}")))) for n in range(len(worlds))]
+    placed = [(n, p.evidence, p.ops) for n, p in turns if p is not None][:PLACEMENTS]
+    if not placed:
+        pytest.skip("no run has a place for it")
+    for n, e, ops in placed:
+        found = full(e)
+        mine = [a for a in found if a.name in bug.finds and (not ops or ops & {*a.ops})]
+        online = went_on(e, stream(e, n))
+        assert [str(f) for f in online.found if not f.among(found) and not online.overtaken(f)] == []
+        assert not mine or any(f.among(mine) for f in online.found) or online.counts.not_judged, mine[0]
 
 
-NOT_FOUND_BY_THREE = {"checkpoint-committed-twice", "proxies-and-rows-disagree", "read-of-both-of-no-snapshot"}
+@pytest.mark.parametrize("defect", TOLD)
+def test_of_these_defects_everything_is_told_by_the_end(defect: str) -> None:
+    several = 0
+    for seed in range(many(12)):
+        e = made(seed, broken([defect], 0.4), ops=15)
+        online, found = went_on(e, stream(e, seed)), full(e)
+        told_of = {(f.checker, f.table, f.ops[:1]) for f in online.found}
+        assert [a.explanation for a in found if (a.checker, a.table, a.ops[:1]) not in told_of] == []
+        several += len(found)
+    assert several, "the defect showed"
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +210,7 @@ def worlds() -> list[World]:
         TableSpec(name="a", mode="copy-on-write", partitioned=False, seed_rows=8),
         TableSpec(name="b", mode="merge-on-read", seed_rows=8),
     ]
-    runs = [simulate(s, specs, ops=30, keys=5, unknown=0.0, captured=0.2).evidence() for s in range(3)]
+    runs = [simulate(s, specs, ops=30, keys=5, unknown=0.0, captured=0.2).evidence() for s in range(2)]
     runs += [recorded.load(name) for name in recorded.names()]
     return [World(e, Random(0)) for e in runs]
 
@@ -243,6 +263,19 @@ def test_after_main_was_set_back_the_table_is_not_judged_and_says_so() -> None:
     online = went_on(e, told(e, Random(0)))
     assert [f.name for f in online.found] == ["lost-commit"]
     assert online.counts.not_judged["main was set back"] >= 2
+
+
+def test_an_anomaly_of_a_commit_that_main_loses_later_is_overtaken() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "insert", ids=[2], add=[row(3, "b")])
+    d.capture()
+    before = went_on(d.evidence(), told(d.evidence(), Random(0)))
+    assert [(f.name, before.overtaken(f)) for f in before.found] == [("wrong-rows", False)]
+    d.set_main(a)
+    d.capture()
+    after = went_on(d.evidence(), told(d.evidence(), Random(0)))
+    assert [(f.name, after.overtaken(f)) for f in after.found] == [("wrong-rows", True), ("lost-commit", False)]
 
 
 def test_a_write_that_never_shows_is_told_when_a_later_one_is_there() -> None:

@@ -76,6 +76,7 @@ def test_an_anomaly_is_told_while_the_run_goes_on_with_operation_snapshot_and_ke
         "ops": ["b"],
         "snapshots": [commit],
         "keys": [2],
+        "overtaken": False,
     }
 
 
