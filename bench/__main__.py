@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bench import checkers, isolation, lake, linearizable, minimal, overhead, proxy
+from bench import checkers, isolation, lake, linearizable, minimal, online, overhead, proxy
 
 BENCHMARKS = {
     "overhead": overhead.main,
@@ -12,6 +12,7 @@ BENCHMARKS = {
     "isolation": isolation.main,
     "linearizable": linearizable.main,
     "minimal": minimal.main,
+    "online": online.main,
     "proxy": proxy.main,
     "lake": lake.main,
 }

@@ -407,6 +407,7 @@ class Recorder:
         header: keys of the header line besides ``format``.
         clock: monotonic nanoseconds; time 0 of the run is the moment the recorder is made.
         sync_interval: seconds between fsyncs while there are new events.
+        heard: gets every event, in order, when it is in the file; it must return at once.
     """
 
     def __init__(
@@ -416,7 +417,9 @@ class Recorder:
         *,
         clock: Callable[[], int] = time.monotonic_ns,
         sync_interval: float = 0.05,
+        heard: Callable[[Event], None] | None = None,
     ) -> None:
+        self._heard = heard
         self._clock = clock
         self._origin = clock()
         self._file = path.open("xb", buffering=0)
@@ -465,6 +468,8 @@ class Recorder:
                 self._error = e
                 raise
             self._index += 1
+            if self._heard is not None:
+                self._heard(event)
             return event
 
     def _write(self, record: dict[str, Any]) -> None:

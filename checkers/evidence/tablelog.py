@@ -176,6 +176,20 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True)
+class Growth:
+    """What a table log gained: whole versions with the commits that they are the first to show, and captures.
+
+    A capture that the store cut short leaves versions without a capture; those after the last one need not be all that there are.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    metadata: tuple[Metadata, ...]
+    commits: tuple[Commit, ...]
+    captures: tuple[Capture, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MissingFile:
     """A file that is not in the store although ``snapshots`` (ids, all listed by the last metadata) need it."""
 

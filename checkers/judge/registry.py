@@ -15,7 +15,19 @@ import checkers
 from checkers.verdict import Checker
 
 NO_CHECKERS = frozenset(
-    {"clients", "columns", "conflicts", "costs", "evidence", "judge", "lake", "selftest", "timeline", "verdict"}
+    {
+        "clients",
+        "columns",
+        "conflicts",
+        "costs",
+        "evidence",
+        "judge",
+        "lake",
+        "online",
+        "selftest",
+        "timeline",
+        "verdict",
+    }
 )
 """Modules and packages of ``checkers/`` without a checker of runs."""
 ORDER = (

@@ -217,7 +217,7 @@ class TableReads:
         for o in sorted(done, key=lambda o: o.completed.index if o.completed is not None else 0):
             kind = kind_of(o)
             if reads_rows(o):
-                rows, about = _rows(o.result), touches(o, self.t.spec)
+                rows, about = rows_of(o.result), touches(o, self.t.spec)
                 named = two_tables.snapshots_read(o)
                 if rows is None or about is None:
                     self.undecided["the result is not a list of rows"] += 1
@@ -227,7 +227,7 @@ class TableReads:
                     self.read(o, rows, None if about.whole else about.ids[0])
             elif kind is not None and kind.travels:
                 result = o.result if isinstance(o.result, dict) else {}
-                rows, snapshot = _rows(result.get("rows")), result.get("snapshot")
+                rows, snapshot = rows_of(result.get("rows")), result.get("snapshot")
                 if rows is None or not isinstance(snapshot, int):
                     self.undecided["the result is not a snapshot with a list of rows"] += 1
                 else:
@@ -614,7 +614,7 @@ class TableReads:
         )
 
 
-def _rows(result: Any) -> list[Row] | None:
+def rows_of(result: Any) -> list[Row] | None:
     """A read's rows; None when the result has another form."""
     if not isinstance(result, list) or not all(isinstance(r, list | tuple) and len(r) == len(COLUMNS) for r in result):
         return None

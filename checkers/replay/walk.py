@@ -163,7 +163,7 @@ class TableReplay:
                     )
                 self.state = None
                 continue
-            self._judge(k, c, real)
+            self.judge(k, c, real)
             if self.state is not None:
                 try:
                     self.state.apply(*real)
@@ -185,7 +185,8 @@ class TableReplay:
 
     # --- one commit
 
-    def _judge(self, k: int, c: Commit, real: Changes) -> None:
+    def judge(self, k: int, c: Commit, real: Changes) -> None:
+        """Judge the commit at position k, which changed the rows so; ``state`` is the one before it."""
         if c.op is None and c.snapshot_id in self.t.labels.shared:
             return self._judge_shared(k, c, real)
         o = self.t.everything.get(c.op) if c.op is not None else None

@@ -13,7 +13,7 @@ from checkers.evidence.tablelog import Commit
 from checkers.timeline.timeline import Timeline
 from workloads.tables import Row
 
-_BITS = 1 << 128
+BITS = 1 << 128
 
 
 def row_hash(row: Sequence[Any]) -> int:
@@ -23,7 +23,7 @@ def row_hash(row: Sequence[Any]) -> int:
 
 def rows_hash(rows: Iterable[Sequence[Any]]) -> int:
     """The hash of a multiset of rows."""
-    return sum(map(row_hash, rows)) % _BITS
+    return sum(map(row_hash, rows)) % BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class States:
                 changes = self._t.changes(a)
                 base = 0 if a.parent_id is None else out.get(a.parent_id)
                 if changes is not None and base is not None:
-                    out[a.snapshot_id] = (base + rows_hash(changes.added) - rows_hash(changes.removed)) % _BITS
+                    out[a.snapshot_id] = (base + rows_hash(changes.added) - rows_hash(changes.removed)) % BITS
         return out
 
     def steps(self, old: int | None, new: int | None) -> Iterator[tuple[Commit, int]]:
@@ -103,9 +103,9 @@ class States:
                 for rows, way in ((changes.added, sign), (changes.removed, -sign)):
                     for r in rows:
                         h = way * row_hash(r)
-                        whole = (whole + h) % _BITS
+                        whole = (whole + h) % BITS
                         touched.setdefault(r.id, keys.get(r.id, 0))
-                        keys[r.id] = (keys.get(r.id, 0) + h) % _BITS
+                        keys[r.id] = (keys.get(r.id, 0) + h) % BITS
             cursor = version.snapshot
             if whole != before:
                 self._whole.setdefault(before, []).append(_Span(whole_since, p))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -188,13 +188,11 @@ class Timeline:
     @cached_property
     def _columns(self) -> tuple[int, ...] | None:
         """The position of each column in the log's rows; None: the usual positions."""
-        at = tuple(self.log.columns.index(c) for c in COLUMNS)
-        return None if at == tuple(range(len(self.log.columns))) else at
+        return order_of(self.log.columns)
 
     def row(self, change: RowChange) -> Row:
         """The row of a change, in the order of ``COLUMNS``."""
-        at = self._columns
-        return Row._make(change.row if at is None else (change.row[n] for n in at))
+        return row_of(change, self._columns)
 
     def changes(self, c: Commit) -> Changes | None:
         """The net rows that a commit removed and added; None when unknown."""
@@ -205,11 +203,7 @@ class Timeline:
         return {c.snapshot_id: self._net(c) for c in self.log.commits}
 
     def _net(self, c: Commit) -> Changes | None:
-        if c.added is None or c.removed is None:
-            return None
-        removed, added = Counter(map(self.row, c.removed)), Counter(map(self.row, c.added))
-        both = removed & added
-        return Changes(tuple((removed - both).elements()), tuple((added - both).elements()))
+        return net_changes(c, self.row)
 
     # --- real time
 
@@ -473,6 +467,26 @@ class Timeline:
         if o.end is None:
             return "not-applied" if self.log.complete else "unknown"
         return "not-applied" if o.end < self.seen_until else "unknown"
+
+
+def order_of(columns: Sequence[str]) -> tuple[int, ...] | None:
+    """The position of each of ``COLUMNS`` in rows with these columns; None: the usual positions."""
+    at = tuple(columns.index(c) for c in COLUMNS)
+    return None if at == tuple(range(len(columns))) else at
+
+
+def row_of(change: RowChange, order: tuple[int, ...] | None) -> Row:
+    """The row of a change of a log whose columns are in this order (:func:`order_of`)."""
+    return Row._make(change.row if order is None else (change.row[n] for n in order))
+
+
+def net_changes(c: Commit, row: Callable[[RowChange], Row]) -> Changes | None:
+    """The net rows that a commit removed and added; None when unknown."""
+    if c.added is None or c.removed is None:
+        return None
+    removed, added = Counter(map(row, c.removed)), Counter(map(row, c.added))
+    both = removed & added
+    return Changes(tuple((removed - both).elements()), tuple((added - both).elements()))
 
 
 def _path(location: str) -> str:

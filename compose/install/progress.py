@@ -34,6 +34,13 @@ def watched(stream: IO[str]) -> bool:
     return stream.isatty() and "CI" not in os.environ
 
 
+def clock(seconds: float) -> str:
+    """A length of time as a clock shows it: ``1:30``, ``2:05:00``."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def for_stream(stream: IO[str] | None = None) -> Progress:
     """Bars if ``stream`` is a terminal (default: stderr), plain lines otherwise."""
     stream = stream or sys.stderr

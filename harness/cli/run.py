@@ -73,6 +73,12 @@ def run(
     ] = None,
     lake: LakeOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start a new stack even if one is up.")] = False,
+    online: Annotated[
+        bool, typer.Option(help="Check while the run goes on, and show a live line. The verdict is made afterwards.")
+    ] = True,
+    stop_on_anomaly: Annotated[
+        bool, typer.Option("--stop-on-anomaly", help="End the load when an anomaly is certain.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:
     """Run one workload, check it, and write its page."""
@@ -83,10 +89,12 @@ def run(
     from harness.run import standing as kept_stack
     from harness.run.resolve import read_workload
     from harness.run.run import Run
-    from harness.run.settings import Settings
+    from harness.run.settings import OnlineSettings, Settings
     from workloads.file import workload as schema
     from workloads.file.recording import FILE as RECORDING
 
+    if stop_on_anomaly and not online:
+        raise typer.BadParameter("--stop-on-anomaly needs the check during the run; leave --no-online out")
     file = read_workload(schema.find(workload), warn)
     kept_in = place_of(lake, store)
     spec = overridden(file, writers, ops, time, no_nemesis=no_nemesis, operations=operations, faults=faults)
@@ -136,21 +144,23 @@ def run(
     words += ["--proxies"] if proxies else []
     words += ["--clean"] if clean else []
     words += ["--lake", path_anywhere(lake)] if lake is not None else []
+    words += ["--stop-on-anomaly"] if stop_on_anomaly else [] if online else ["--no-online"]
     words += ["--store", os.path.abspath(store)] if store != Path("store") else []
     words += [w for pair in port or () for w in ("--port", pair)]
-    settings = Settings(
-        seed=seed,
-        command=shlex.join([anywhere(), *words]),
-        ports=ports,
-        proxied=proxies,
-        external=external,
-        clean=clean,
-        stop=stop,
-    )
-    if replaying is not None:
-        settings = replace(settings, order=replaying, operations=replaying.operations)
     known = (*external.secrets, *secrets_of(spec.catalog_properties))
     with Voice(quiet=quiet) as voice, details_in(store, known):
+        settings = Settings(
+            seed=seed,
+            command=shlex.join([anywhere(), *words]),
+            ports=ports,
+            proxied=proxies,
+            external=external,
+            clean=clean,
+            stop=stop,
+            online=OnlineSettings(voice.live, voice.keep, voice.live_every, stop_on_anomaly) if online else None,
+        )
+        if replaying is not None:
+            settings = replace(settings, order=replaying, operations=replaying.operations)
         installation = setup.ensure_release(release)
         say_own_jar(release, voice.say)
         folder = runs.create(store, spec.workload)

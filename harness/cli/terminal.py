@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from compose.install.progress import watched
+from compose.install.progress import clock, watched
 from harness.cli.options import WITHOUT_END
 
 
@@ -26,13 +26,8 @@ def console(*, highlight: bool = True, least: int = 0) -> Console:
 
 PLAIN_EVERY = 40
 """Units between two plain progress lines."""
-
-
-def clock(seconds: float) -> str:
-    """A length of time as a clock shows it: ``1:30``, ``2:05:00``."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+LIVE_S, PLAIN_LIVE_S = 1.0, 10.0
+"""Seconds between two live lines, on a terminal and in a log."""
 
 
 def amount(done: int, total: int | None, elapsed: float, lasts: float | None) -> str:
@@ -60,9 +55,9 @@ class Voice:
         self._console = Console(stderr=True, no_color="NO_COLOR" in os.environ, highlight=False)
         self._began = self._since = time.monotonic()
         self._lasts: float | None = None
-        self._bar: Progress | None = None
+        self._bar: _WithLine | None = None
         if not quiet and watched(sys.stderr):
-            self._bar = Progress(
+            self._bar = _WithLine(
                 SpinnerColumn(),
                 TextColumn("{task.description}", markup=False),
                 _Bar(self._far),
@@ -100,6 +95,18 @@ class Voice:
         else:
             self.say(text)
 
+    @property
+    def live_every(self) -> float:
+        """Seconds between two live lines."""
+        return LIVE_S if self._bar is not None else PLAIN_LIVE_S
+
+    def live(self, text: str) -> None:
+        """How it goes, in one line: on a terminal below the bar, in place of the one before."""
+        if self._bar is not None:
+            self._bar.line = text
+        else:
+            self.say(text)
+
     def progress(self, done: int, total: int | None) -> None:
         """``done`` operations completed, of ``total`` if that is known."""
         if self._bar is not None:
@@ -123,6 +130,17 @@ class Voice:
     def _far(self) -> tuple[float, float | None]:
         """Seconds since what now goes on began, and how many it takes."""
         return time.monotonic() - self._since, self._lasts
+
+
+class _WithLine(Progress):
+    """A bar, and a line below it; empty: none."""
+
+    line = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if self.line:
+            yield Text(f"  {self.line}", no_wrap=True, overflow="ellipsis")
 
 
 class _Amount(ProgressColumn):

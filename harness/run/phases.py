@@ -119,6 +119,7 @@ class Phases:
         self._stop = run.settings.stop
         self._watch = Watch(run.workload.writers)
         self._unreadable: list[str] = []
+        self._ended: list[str] = []
         self._enough = threading.Event()
         self._completing = threading.Lock()
         self._errors: list[BaseException] = []
@@ -137,7 +138,7 @@ class Phases:
         self._everybody(self._run.shares(rows, self._run.able("insert")), "setup")
 
     def phase(self, phase: Phase) -> None:
-        """One phase of the workload, to its end; nothing once ``stop_when`` has ended the load."""
+        """One phase of the workload, to its end; nothing once the load was ended."""
         if self._enough.is_set():
             return
         goal = f"{phase.length.ops} operations" if phase.length.ops else f"{phase.length.time:g} s"
@@ -155,8 +156,14 @@ class Phases:
 
     @property
     def ended_by(self) -> str | None:
-        """Why ``stop_when`` ended the load; None if it did not."""
-        return "; ".join(self._unreadable) if self._enough.is_set() else None
+        """Why the load ended before its time; None if it did not."""
+        return "; ".join([*self._ended, *self._unreadable]) if self._enough.is_set() else None
+
+    def end_load(self, why: str) -> None:
+        """Invoke no further operation but the final reads. From any thread; the first reason counts."""
+        if not self._enough.is_set():
+            self._ended.append(why)
+            self._enough.set()
 
     def final_reads(self) -> None:
         """Read every table, by all writers or by one."""

@@ -1,7 +1,8 @@
 """One run, in order: plan, stack, writers, phases, final reads, table log. Verdict and page are made elsewhere, afterwards.
 
 Threads: the main thread starts services and writers and waits; each writer has one thread that draws its next operation, records the
-invocation, sends it to the driver process, and records the answer; one thread follows the table logs; one samples memory.
+invocation, sends it to the driver process, and records the answer; one thread follows the table logs; one checks what is
+there so far, if that is wanted; one samples memory.
 An error in any thread stops all of them and is raised here.
 """
 
@@ -26,6 +27,7 @@ from compose.stack.pointers import pointers
 from harness.run.conductor import conductor_of
 from harness.run.context import context_of
 from harness.run.memory import PeakMemory
+from harness.run.online import OnlineCheck, kinds_of
 from harness.run.ordering import ordering_of
 from harness.run.phases import Phases, Progress
 from harness.run.plan import plan_of
@@ -143,7 +145,12 @@ class Run:
             **({"engines": list(workload.engines)} if {*workload.engines} != {SPARK} else {}),
             "op_timeout": workload.op_timeout,
         }
-        recorder = stack.enter_context(Recorder(run.folder.history, about))
+        online = None
+        if run.settings.online is not None:
+            online = OnlineCheck(workload.tables, kinds_of(workload), run.settings.online, run.hide.text)
+            stack.enter_context(online)
+        heard = None if online is None else online.heard
+        recorder = stack.enter_context(Recorder(run.folder.history, about, heard=heard))
         if board is not None:
             board.begin(recorder.now, run.folder.proxy, run.settings.seed)
             stack.callback(board.finish)
@@ -154,11 +161,13 @@ class Run:
                 self.left = drop_commands(run.external.catalog.name, run.namespace, workload)
             tables.create(slots)
         asked = stack.enter_context(pointers(endpoints, run.run_id))
-        follower = tables.follower(asked, endpoints, recorder.now)
+        follower = tables.follower(asked, endpoints, recorder.now, None if online is None else online.grew)
         stack.callback(follower.stop)
         self._timings["first operation"] = sum(self._timings.values())
         with follower:
             phases = Phases(run, recorder, follower, slots, board, watchdog, self._progress, self._order)
+            if online is not None:
+                online.ends(phases.end_load)
             with self._timed("seed"):
                 phases.seed()
             if board is not None and workload.swap_latency > 0:
@@ -189,6 +198,8 @@ class Run:
         with self._timed("table log"):
             run.say("reading the table logs")
             follower.finish()
+        if online is not None:
+            self._state["online"] = run.hide.value(online.finish())
         for problem in follower.errors[:MOST_PROBLEMS]:
             run.say(f"table log: {problem}")
         if (more := len(follower.errors) - MOST_PROBLEMS) > 0:

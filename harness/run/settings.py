@@ -45,6 +45,22 @@ class RunError(RuntimeError):
 
 
 @dataclass(frozen=True)
+class OnlineSettings:
+    """How the check during a run tells what it knows (``harness.run.online``).
+
+    Attributes:
+        line: gets how far the run is, in one line, every ``every`` seconds.
+        told: gets each anomaly, and why the check ended early if it failed.
+        stop: whether the first anomaly ends the load.
+    """
+
+    line: Callable[[str], None]
+    told: Callable[[str], None]
+    every: float = 10.0
+    stop: bool = False
+
+
+@dataclass(frozen=True)
 class Settings:
     """How to run a workload.
 
@@ -65,6 +81,7 @@ class Settings:
         store_too: whether such a run has proxies before the object store, and not only before the catalog.
         external: services that the user supplies; never started here.
         clean: whether to drop the tables at the end.
+        online: how the check during the run tells what it knows; None: there is none.
         about: further keys of the plan, such as the scenario.
         launched: gets the writers when all have connected.
         order: who decides the order of the writers' requests; None: the workload says.
@@ -85,6 +102,7 @@ class Settings:
     stop: threading.Event = field(default_factory=threading.Event)
     external: External = field(default_factory=External)
     clean: bool = False
+    online: OnlineSettings | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     launched: Callable[[Sequence[WriterSlot]], None] = lambda _: None
     order: Ordering | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from checkers.evidence.tablelog import Growth
 from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
 from compose.stack.pointers import table_history
@@ -60,12 +61,19 @@ class RunTables:
             for done in [pool.submit(self._create, slot, tables) for slot, tables in zip(slots, shares, strict=True)]:
                 done.result()
 
-    def follower(self, asked: Pointer, endpoints: Endpoints, now: Callable[[], int]) -> Follower:
+    def follower(
+        self,
+        asked: Pointer,
+        endpoints: Endpoints,
+        now: Callable[[], int],
+        grown: Callable[[Growth], None] | None = None,
+    ) -> Follower:
         """The follower that reads the table logs during the run.
 
         Args:
             asked: reads the current metadata location from the catalog.
             now: ns since the start of the run.
+            grown: gets what each capture added to a log.
         """
         store = ObjectStore(
             endpoint=endpoints.s3,
@@ -91,7 +99,7 @@ class RunTables:
             where = asked(self._run.namespace, name, POINTER_S)
             return where, None if where is None else table_history(endpoints, self._run.namespace, name)
 
-        return Follower(readers, pointer, now, self._run.settings.capture_interval)
+        return Follower(readers, pointer, now, self._run.settings.capture_interval, grown)
 
     def drop(self, slot: WriterSlot) -> bool:
         """Drop the tables with their files, and the namespace; True if the namespace is gone. A failed drop is reported."""

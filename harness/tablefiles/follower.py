@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 
-from checkers.evidence.tablelog import TableLog
-from harness.tablefiles.reader import TableReader
+from checkers.evidence.tablelog import Growth, TableLog
+from harness.tablefiles.reader import FROM_THE_START, TableReader
 
 Pointer = Callable[[str], tuple[str | None, Sequence[str] | None]]
 """Table name → location of its current metadata.json, asked from the catalog, None if there is no such table; and all its
@@ -32,6 +32,7 @@ class Follower:
         now: the run's clock, ns since its start.
         interval: seconds from the beginning of one capture of all tables to the next; each costs some ms for each new commit. Slow
             captures are further apart: they take half of the time at most. None: nothing is read before the end, but for :meth:`secure`.
+        grown: gets what each capture added to a log, in the order of the log, in the thread that captured; it must return at once.
     """
 
     def __init__(
@@ -40,8 +41,11 @@ class Follower:
         pointer: Pointer,
         now: Callable[[], int],
         interval: float | None = 10.0,
+        grown: Callable[[Growth], None] | None = None,
     ) -> None:
         self._readers = readers
+        self._grown = grown
+        self._marks = dict.fromkeys(readers, FROM_THE_START)
         self._pointer = pointer
         self._now = now
         self._interval = interval
@@ -83,7 +87,10 @@ class Follower:
         with self._locks[table]:
             now = self._now()  # before asking for the pointer: everything acknowledged earlier must be in the log
             pointer, history = self._pointer(table)
-            self._readers[table].capture(pointer, now, history)
+            try:
+                self._readers[table].capture(pointer, now, history)
+            finally:
+                self._tell(table)
 
     def committed(self, table: str) -> None:
         """A commit of ``table`` was acknowledged: if none of it was captured yet, the thread captures it now. Returns at once."""
@@ -111,8 +118,18 @@ class Follower:
             with self._locks[name]:
                 now = self._now()
                 pointer, history = self._pointer(name)
-                logs[name] = reader.finish(pointer, now, history)
+                try:
+                    logs[name] = reader.finish(pointer, now, history)
+                finally:
+                    self._tell(name)
         return logs
+
+    def _tell(self, table: str) -> None:
+        """Pass on what the log gained; a capture that failed may have added whole versions."""
+        if self._grown is not None:
+            new, self._marks[table] = self._readers[table].grown(self._marks[table])
+            if new.metadata or new.captures:
+                self._grown(new)
 
     def _loop(self) -> None:
         due = time.monotonic() + (self._interval or 0.0)

@@ -36,13 +36,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 from checkers.evidence import tablelog
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import Problem
 from checkers.evidence.runfolder import replace_file
-from checkers.evidence.tablelog import Capture, Commit, FileEntry, Metadata, MissingFile, TableLog, problem_record
+from checkers.evidence.tablelog import (
+    Capture,
+    Commit,
+    FileEntry,
+    Growth,
+    Metadata,
+    MissingFile,
+    TableLog,
+    problem_record,
+)
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles.decoded import TableFiles, Unknown
 from harness.tablefiles.manifests import UNSAID, Entry, ManifestFile
@@ -92,6 +101,17 @@ class _Version:
     problems: tuple[Problem, ...]
 
 
+class Mark(NamedTuple):
+    """How much of a table's log somebody has: numbers of records."""
+
+    metadata: int
+    commits: int
+    captures: int
+
+
+FROM_THE_START = Mark(0, 0, 0)
+
+
 class TableReader:
     """Reads one table's log from the store, incrementally. Thread-safe: captures wait for each other.
 
@@ -133,6 +153,7 @@ class TableReader:
         self._metadata: list[Metadata] = []
         self._known: dict[str, int] = {}  # normalised location of a recorded version → its n (the newest)
         self._commits: dict[int, Commit] = {}
+        self._in_order: list[Commit] = []
         self._told: dict[int, Snapshot] = {}  # a snapshot as first listed in the chain
         self._unrecorded: dict[int, Change] = {}
         self._captures: list[Capture] = []
@@ -210,6 +231,19 @@ class TableReader:
                 tuple(self._problems),
                 self._missing,
             )
+
+    def grown(self, since: Mark = FROM_THE_START) -> tuple[Growth, Mark]:
+        """What the log gained since a mark, and the next mark. Costs only what is new."""
+        with self._lock:
+            metadata, commits, captures = self._metadata, self._in_order, self._captures
+            new = Growth(
+                self._table,
+                self._columns,
+                tuple(metadata[since.metadata :]),
+                tuple(commits[since.commits :]),
+                tuple(captures[since.captures :]),
+            )
+            return new, Mark(len(metadata), len(commits), len(captures))
 
     def unreferenced_metadata(self) -> list[str]:
         """Locations of metadata.json files beside the recorded ones that are in no recorded chain: lost races and orphans.
@@ -422,6 +456,7 @@ class TableReader:
         self._metadata.append(metadata)
         self._known[normalise(v.location)] = n
         self._commits |= commits
+        self._in_order += commits.values()
         self._told |= told
         self._unrecorded.clear()
 

@@ -57,6 +57,23 @@ def test_events_from_many_threads_are_dense_and_in_time_order(tmp_path: Path) ->
     assert len(read(path).operations()) == 800
 
 
+def test_events_are_heard_in_the_order_of_the_file_from_many_threads(tmp_path: Path) -> None:
+    heard: list[Event] = []
+    with Recorder(tmp_path / "history.jsonl", {}, heard=heard.append) as recorder:
+
+        def work(n: int) -> None:
+            for i in range(50):
+                recorder.record("invoke", n, "read", op=f"w{n}-{i}")
+                recorder.record("ok", n, "read", op=f"w{n}-{i}")
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert tuple(heard) == read(tmp_path / "history.jsonl").events
+
+
 def test_an_event_is_on_disk_before_record_returns(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     with Recorder(path, {}) as recorder:

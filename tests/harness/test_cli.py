@@ -66,6 +66,7 @@ def last_line(stderr: str) -> str:
         ),
         (["run", "quick", "--writers", "spark="], "give a number, or how many of each engine: spark=3,duckdb=1"),
         (["run", "quick", "--nemesis", "all"], "No such option"),
+        (["run", "quick", "--stop-on-anomaly", "--no-online"], "leave --no-online out"),
         (["run", "quick", "--iceberg", "1.10"], "allowed: 1.12.0, 1.11.0, 1.10.2, 1.10.1"),
         (["prove", "undelete", "--iceberg", "latest"], "no Iceberg release 'latest'"),
         (["run", "quick", "--iceberg", "1.8.1"], "format version 2 at most; the workload uses a newer one in events"),

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from checkers.conflicts.predicted import cells
+from checkers.evidence.tablelog import Growth
 from compose.install.installation import Installation
 from harness.experiments.matrix import Matrix
 from harness.experiments.prove import prove_once
@@ -61,6 +62,19 @@ def test_without_an_interval_tables_are_read_at_the_end_alone_and_before_an_expi
         assert catalog.asked == ["t"]
         one.finish()
     assert catalog.asked == ["t", "t"] and one.errors == []
+
+
+def test_what_captures_add_is_passed_on_also_what_the_last_one_adds(tmp_path: Path) -> None:
+    told: list[Growth] = []
+    times = iter(range(1, 10))
+    store = ObjectStore(endpoint="http://127.0.0.1:1", access_key="a", secret_key="b")
+    reader = TableReader(store, table="t", identifier="c.n.t", columns=COLUMNS, path=tmp_path / "t.jsonl")
+    one = Follower({"t": reader}, Catalog(), lambda: next(times), None, told.append)
+    one.capture("t")
+    one.capture("t")
+    logs = one.finish()
+    assert [[c.time for c in g.captures] for g in told] == [[1], [2], [3]]
+    assert tuple(c for g in told for c in g.captures) == logs["t"].captures
 
 
 @dataclass

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from compose.install.progress import Bars
+from compose.install.progress import Bars, clock
 from harness.cli import terminal
-from harness.cli.terminal import Voice, amount, clock
+from harness.cli.terminal import Voice, amount
 from harness.run.phases import Progress
 from workloads.file.workload import Workload
 
@@ -94,6 +94,13 @@ def test_a_log_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.endswith("s] 40 of 200 operations\n")
 
 
+def test_in_a_log_the_live_line_is_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    with Voice() as voice:
+        voice.live("0:10  3.0 op/s  0 anomalies (9 commits judged)")
+        assert voice.live_every == 10.0
+    assert capsys.readouterr().err.endswith("s] 0:10  3.0 op/s  0 anomalies (9 commits judged)\n")
+
+
 class Terminal(io.StringIO):
     """A terminal's screen."""
 
@@ -120,6 +127,9 @@ def test_on_a_terminal_the_run_s_name_stays_and_no_total_is_a_question_mark(monk
         voice.lasts(None)
         voice.progress(51, 200)
         voice._bar.refresh()
+        voice.live("1:20  14.2 op/s  0 anomalies")
+        voice._bar.refresh()
+        assert "1:20  14.2 op/s  0 anomalies" in screen.getvalue()
         before = len(screen.getvalue())
         voice.lasts(None)
         voice._bar.refresh()

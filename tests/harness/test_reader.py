@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from checkers.evidence import tablelog
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import Problem
-from checkers.evidence.tablelog import Commit, Metadata, RowChange, TableLog
+from checkers.evidence.tablelog import Commit, Growth, Metadata, RowChange, TableLog
 from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles import manifests, metadata_json
 from harness.tablefiles import vectors as vectors_module
@@ -28,7 +28,7 @@ from harness.tablefiles.decoded import TableFiles
 from harness.tablefiles.live_files import in_scope
 from harness.tablefiles.manifests import ADDED, DELETED, EXISTING, Entry, ManifestFile, Partition
 from harness.tablefiles.metadata_json import CorruptFile
-from harness.tablefiles.reader import TableReader
+from harness.tablefiles.reader import FROM_THE_START, TableReader
 from harness.tablefiles.snapshot_tree import net
 from tests.support.icebergtable import COLUMNS, File, HandMadeTable
 
@@ -906,6 +906,8 @@ def test_a_capture_that_the_store_cuts_short_is_made_up_for_by_the_next(tmp_path
         store = Failing()
         live = reader(tmp_path / f"{answers}.jsonl", store=store)
         failures = 0
+        told: list[Growth] = []
+        mark = FROM_THE_START
         for attempt in range(60):  # the bound grows, so this ends
             store.left = answers + attempt
             try:
@@ -913,10 +915,18 @@ def test_a_capture_that_the_store_cuts_short_is_made_up_for_by_the_next(tmp_path
                 break
             except TableReadError:
                 failures += 1
+            finally:
+                new, mark = live.grown(mark)
+                told.append(new)
         else:
             raise AssertionError("never got through")
         store.left = 10**9
         log = live.finish(t.pointer, 1)
+        told.append(live.grown(mark)[0])
+        assert [m for g in told for m in g.metadata] == [*log.metadata], "what grew, grew once"
+        assert [c for g in told for c in g.commits] == [*log.commits]
+        assert [c for g in told for c in g.captures] == [*log.captures]
+        assert all({c.metadata for c in g.commits} <= {m.n for m in g.metadata} for g in told), "whole versions"
         assert (log.commits, log.metadata) == (whole.commits, whole.metadata), answers
         assert tablelog.read(tmp_path / f"{answers}.jsonl") == log
         total += failures

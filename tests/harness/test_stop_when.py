@@ -140,3 +140,22 @@ def test_without_the_key_or_without_a_missing_file_the_load_goes_on(tmp_path: Pa
     operations, heard, ended = executed(tmp_path, stop_when, good)
     assert of_phase(operations, "main") == 40 and of_phase(operations, "final-reads") == 2 and ended is None
     assert any("unreadable since" in x for x in heard.said) is (good == 3)
+
+
+def test_a_load_that_is_ended_invokes_no_further_operation_and_the_final_reads_follow(tmp_path: Path) -> None:
+    heard = Heard()
+    run = context(tmp_path, "", heard)
+    watchdog = Watchdog(run.run_id, remove=[])
+    with slots(tmp_path, 99) as writers, Recorder(run.folder.history, {}) as recorder:
+        follower = Follower({}, lambda table: (None, None), recorder.now, None)
+        phases = Phases(run, recorder, follower, writers, None, watchdog, Progress(heard, run.workload))
+        recorder._heard = lambda e: phases.end_load(f"enough: {e.op}") if e.index == 9 else None
+        try:
+            for phase in run.workload.resolved_phases():
+                phases.phase(phase)
+            phases.final_reads()
+        finally:
+            watchdog.close()
+    operations = history.read(run.folder.history).operations()
+    assert 5 <= of_phase(operations, "main") < 40 and of_phase(operations, "final-reads") == 2
+    assert phases.ended_by is not None and phases.ended_by.startswith("enough: w")

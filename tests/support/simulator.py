@@ -560,6 +560,8 @@ class _Run:
     """Tables and the requests that the catalog accepted of them."""
     doomed: dict[str, list[Sequence[Row]]] = field(default_factory=dict)
     """Table → rows of operations that scanned and will fail: what a dirty read may see."""
+    captured: float = 0.05
+    """Share of operations after which the follower reads the table log."""
     time: int = 0
 
     def __post_init__(self) -> None:
@@ -635,7 +637,7 @@ class _Run:
             last = n == ops - 1
             if (yield from self.operation(process, op, kind, table, kind.arguments(draw), last=last)) == "info":
                 process += writers
-            if self.chance(0.05):
+            if self.chance(self.captured):
                 self.capture(table.spec.name)
             yield
 
@@ -1113,6 +1115,7 @@ def simulate(
     engines: Sequence[str] = (),
     faulty: str | None = None,
     proxied: bool = True,
+    captured: float = 0.05,
 ) -> Simulation:
     """One run.
 
@@ -1127,9 +1130,10 @@ def simulate(
         engines: of each writer; none: all are Spark's.
         faulty: the only engine whose operations break rules.
         proxied: whether proxies saw the requests of runs of several engines.
+        captured: share of operations after which the follower reads the table log.
     """
     run = _Run(Random(f"simulation/{seed}"), tables, keys, mix, unknown, spurious, defects)
-    run.engines, run.faulty = engines, faulty
+    run.engines, run.faulty, run.captured = engines, faulty, captured
     run.execute(writers, ops)
     header = {"format": 1, "workload": "simulated", "seed": seed, "writers": writers}
     logs = {name: t.log(run.captures[name]) for name, t in run.tables.items()}

@@ -1,0 +1,356 @@
+"""The check during a run: it tells only what the full check of the whole run finds, and in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, replace
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkers.commits import Commits
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import Event
+from checkers.evidence.tablelog import Growth, TableLog
+from checkers.online import NEVER, Online
+from checkers.online.floor import Floor
+from checkers.reads import Reads
+from checkers.replay import Replay
+from checkers.selftest import ALL as PLANTED
+from checkers.selftest import recorded
+from checkers.selftest.mutation import Mutation
+from checkers.selftest.world import World
+from checkers.verdict import Anomaly, Checker
+from tests.support.amount import many
+from tests.support.drawing import Drawing, row
+from tests.support.going_on import told
+from tests.support.long_run import SPEC, evidence, long_run
+from tests.support.simulator import ALTERING, CLEAN, MIX, UPSERTING, WITH_EQUALITY, Defects, simulate
+from workloads.tables import TableSpec
+
+CHECKERS: tuple[Checker, ...] = (Commits(), Replay(), Reads())
+DEFECTS = [f.name for f in fields(Defects) if f.name != "answered"]
+FULL_ONLY = {"miscount", "wrong_travel", "stale_travel", "lose_change"}
+"""Defects of what is not judged during a run."""
+TOLD = ["forget", "false_failure", "stale_overwrite", "overwrite", "stale_read", "fractured_read", "drop_rows", "idle"]
+"""Defects of which nothing is left to the full check."""
+PLACEMENTS = 2
+MINE = [m for m in PLANTED if m.checker in ("commits", "replay", "reads") and not m.finds & NEVER]
+
+
+def full(e: Evidence) -> list[Anomaly]:
+    """What the full check finds."""
+    return [a for c in CHECKERS for a in c.check(e).anomalies]
+
+
+def set_back(log: TableLog) -> Iterator[int]:
+    """The versions whose main is neither that of the version before nor a child of it."""
+    parents = {c.snapshot_id: c.parent_id for c in log.commits}
+    for a, b in pairwise(log.metadata):
+        if b.current != a.current and (b.current is None or parents[b.current] != a.current):
+            yield b.n
+
+
+def feed(online: Online, x: Event | Growth) -> None:
+    """What comes next."""
+    if isinstance(x, Event):
+        online.event(x)
+    else:
+        online.grew(x)
+
+
+def went_on(e: Evidence, stream: Iterable[Event | Growth], **bounds: int) -> Online:
+    """A run as it went on, to its end."""
+    online = Online(e.tables.values(), {x.f for x in e.history.events if x.op is not None}, **bounds)
+    for x in stream:
+        feed(online, x)
+    online.finish()
+    return online
+
+
+def broken(rules: Iterable[str], share: float) -> Defects:
+    """Each of these rules is broken so often."""
+    shares: dict[str, Any] = dict.fromkeys(rules, share)
+    return replace(CLEAN, **shares)
+
+
+def made(seed: int, defects: Defects = CLEAN, ops: int = 12) -> Evidence:
+    """A simulated run of one or two tables."""
+    rng = Random(f"online/{seed}")
+    level = rng.choice(["serializable", "snapshot"])
+    specs = [
+        TableSpec.model_validate(
+            {
+                "name": name,
+                "isolation": level,
+                "mode": rng.choice(["copy-on-write", "merge-on-read"]),
+                "partitions": 2,
+                "partitioned": rng.random() < 0.5,
+                "seed_rows": rng.randrange(6),
+            }
+        )
+        for name in ("a", "b")[: rng.choice([1, 2])]
+    ]
+    run = simulate(
+        seed,
+        specs,
+        ops=ops,
+        keys=rng.randint(1, 6),
+        mix=rng.choice([MIX, ALTERING, UPSERTING, WITH_EQUALITY]),
+        unknown=rng.choice([0.0, 0.05, 0.3]),
+        spurious=rng.choice([0.0, 0.1]),
+        defects=defects,
+        captured=rng.choice([0.02, 0.1, 0.5]),
+    )
+    return run.evidence()
+
+
+def stream(e: Evidence, seed: int) -> list[Event | Growth]:
+    """The run as it was told, with captures that come late, are cut short, or begin again."""
+    rng = Random(seed)
+    return told(e, rng, late=rng.choice([0, 2, 9]), tear=rng.random() < 0.5, restart=rng.choice([0.0, 0.3]))
+
+
+@settings(max_examples=many(40))
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_run_in_which_nothing_went_wrong_shows_no_anomaly_at_any_moment(seed: int, order: int) -> None:
+    e = made(seed)
+    online = went_on(e, stream(e, order))
+    assert online.found == [] and online.counts.anomalies == 0
+    assert online.counts.judged == sum(len(log.main()) for log in e.logs.values()), "every commit was judged"
+
+
+@settings(max_examples=many(40))
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.sampled_from(DEFECTS), st.sampled_from([0.05, 0.3]))
+def test_what_is_told_is_found_by_the_full_check(seed: int, order: int, defect: str, share: float) -> None:
+    e = made(seed, broken([defect], share))
+    online, found = went_on(e, stream(e, order)), full(e)
+    assert [str(f) for f in online.found if not f.among(found)] == []
+    if found and defect not in FULL_ONLY:
+        assert online.found or online.counts.not_judged, [a.name for a in found]
+
+
+@settings(max_examples=many(40))
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_what_is_told_of_several_defects_at_once_is_found_by_the_full_check(seed: int, order: int) -> None:
+    rng = Random(seed)
+    chosen = rng.sample(DEFECTS, 5)
+    e = made(seed, broken(chosen, 0.15))
+    online, found = went_on(e, stream(e, order)), full(e)
+    assert [str(f) for f in online.found if not f.among(found) and not online.overtaken(f)] == []
+    back = [t for t in e.tables if any(set_back(e.logs[t]))]
+    assert all(f.table in back for f in online.found if online.overtaken(f)), "only where main was set back"
+
+
+@settings(max_examples=many(40))
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.sampled_from(DEFECTS))
+def test_with_little_memory_it_tells_less_and_nothing_else(seed: int, order: int, defect: str) -> None:
+    e = made(seed, broken([defect], 0.2))
+    online = went_on(e, stream(e, order), kept=3, remembered=8)
+    found = full(e)
+    assert [str(f) for f in online.found if not f.among(found)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("defect", ["", *DEFECTS])
+def test_the_same_of_longer_runs(defect: str) -> None:
+    wrong: list[tuple[int, str]] = []
+    for seed in range(many(12)):
+        e = made(seed, broken([defect] if defect else [], 0.3), ops=30)
+        online, found = went_on(e, stream(e, seed)), full(e)
+        wrong += [(seed, str(f)) for f in online.found if not f.among(found)]
+        if found and defect not in FULL_ONLY and not online.found and not online.counts.not_judged:
+            wrong.append((seed, f"not told: {found[0].name}"))
+    assert wrong == []
+
+
+def test_of_a_clean_stretch_nothing_is_left_to_the_full_check() -> None:
+    e = evidence(long_run(600))
+    online = went_on(e, long_run(600))
+    assert full(e) == [] and online.found == []
+    counts = online.counts
+    assert counts.completed == 600 and counts.judged == counts.commits > 400 and counts.reads > 50
+    assert counts.judged + counts.reads == 600 and dict(counts.not_judged) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", MINE, ids=lambda m: m.name)
+def test_a_planted_bug_is_told_or_counted_as_not_judged(bug: Mutation, worlds: list[World]) -> None:
+    turns = [(n, bug.plant(worlds[n].again(Random(f"online/{bug.name}/{n}")))) for n in range(len(worlds))]
+    placed = [(n, p.evidence, p.ops) for n, p in turns if p is not None][:PLACEMENTS]
+    if not placed:
+        pytest.skip("no run has a place for it")
+    for n, e, ops in placed:
+        found = full(e)
+        mine = [a for a in found if a.name in bug.finds and (not ops or ops & {*a.ops})]
+        online = went_on(e, stream(e, n))
+        assert [str(f) for f in online.found if not f.among(found) and not online.overtaken(f)] == []
+        assert not mine or any(f.among(mine) for f in online.found) or online.counts.not_judged, mine[0]
+
+
+@pytest.mark.parametrize("defect", TOLD)
+def test_of_these_defects_everything_is_told_by_the_end(defect: str) -> None:
+    several = 0
+    for seed in range(many(12)):
+        e = made(seed, broken([defect], 0.4), ops=15)
+        online, found = went_on(e, stream(e, seed)), full(e)
+        told_of = {(f.checker, f.table, f.ops[:1]) for f in online.found}
+        assert [a.explanation for a in found if (a.checker, a.table, a.ops[:1]) not in told_of] == []
+        several += len(found)
+    assert several, "the defect showed"
+
+
+@pytest.fixture(scope="module")
+def worlds() -> list[World]:
+    specs = [
+        TableSpec(name="a", mode="copy-on-write", partitioned=False, seed_rows=8),
+        TableSpec(name="b", mode="merge-on-read", seed_rows=8),
+    ]
+    runs = [simulate(s, specs, ops=30, keys=5, unknown=0.0, captured=0.2).evidence() for s in range(2)]
+    runs += [recorded.load(name) for name in recorded.names()]
+    return [World(e, Random(0)) for e in runs]
+
+
+@pytest.mark.parametrize("name", recorded.names())
+def test_a_recorded_run_shows_no_anomaly(name: str) -> None:
+    e = recorded.load(name)
+    online = went_on(e, stream(e, 1))
+    assert online.found == []
+    assert online.counts.commits == sum(len(log.commits) for log in e.logs.values())
+
+
+# --- the moment at which something is certain
+
+
+def moments(e: Evidence) -> list[tuple[str, str]]:
+    """For each anomaly: its name, and the last event or the capture before it was told."""
+    online = Online(e.tables.values())
+    out: list[tuple[str, str]] = []
+    for x in told(e, Random(0)):
+        before = len(online.found)
+        feed(online, x)
+        at = f"{x.type} {x.op}" if isinstance(x, Event) else f"capture {[c.op for c in x.commits]}"
+        out += [(f.name, at) for f in online.found[before:]]
+    return out
+
+
+def lost(*, acknowledged: bool) -> Drawing:
+    """An insert whose snapshot main is set back below, before or after it is acknowledged."""
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.capture()
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.set_main(a)
+    if acknowledged:
+        d.capture()
+    return d
+
+
+def test_a_lost_commit_is_told_at_the_capture_that_shows_main_set_back() -> None:
+    e = lost(acknowledged=True).evidence()
+    assert [m for m in moments(e) if m[0] == "lost-commit"] == [("lost-commit", "capture ['b']")]
+
+
+def test_after_main_was_set_back_the_table_is_not_judged_and_says_so() -> None:
+    d = lost(acknowledged=True)
+    d.did("c", "insert", ids=[3], add=[row(3, "c")])
+    d.capture()
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [f.name for f in online.found] == ["lost-commit"]
+    assert online.counts.not_judged["main was set back"] >= 2
+
+
+def test_an_anomaly_of_a_commit_that_main_loses_later_is_overtaken() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "insert", ids=[2], add=[row(3, "b")])
+    d.capture()
+    before = went_on(d.evidence(), told(d.evidence(), Random(0)))
+    assert [(f.name, before.overtaken(f)) for f in before.found] == [("wrong-rows", False)]
+    d.set_main(a)
+    d.capture()
+    after = went_on(d.evidence(), told(d.evidence(), Random(0)))
+    assert [(f.name, after.overtaken(f)) for f in after.found] == [("wrong-rows", True), ("lost-commit", False)]
+
+
+def test_a_write_that_never_shows_is_told_when_a_later_one_is_there() -> None:
+    """Until then, an operation under way may empty the state, or the commit may still be read."""
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.capture()
+    d.invoke("b", "insert", ids=[2])
+    d.ok("b")
+    d.capture()
+    d.did("c", "insert", ids=[3], add=[row(3, "c")])
+    d.capture()
+    e = d.evidence()
+    assert moments(e) == [("lost-commit", "capture ['c']")]
+    assert [a.name for a in full(e)] == ["lost-commit"]
+
+
+def test_a_stale_read_is_told_when_a_later_write_is_there() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.invoke("r", "read")
+    d.ok("r", [list(row(1, "a"))])
+    d.capture()
+    d.did("c", "insert", ids=[3], add=[row(3, "c")])
+    d.capture()
+    e = d.evidence()
+    assert moments(e) == [("stale-read", "capture ['c']")]
+
+
+@pytest.mark.parametrize(("f", "why"), [("rollback", "rollbacks (rollback)"), ("transfer", "two tables")])
+def test_a_workload_with_kinds_that_are_not_understood_is_not_judged_from_its_start(f: str, why: str) -> None:
+    e = evidence(long_run(60))
+    online = Online([SPEC], {f})
+    for x in long_run(60):
+        feed(online, x)
+    online.finish()
+    assert online.counts.judged == 0 and online.found == []
+    assert any(why in reason for reason in online.counts.not_judged), dict(online.counts.not_judged)
+    assert sum(online.counts.not_judged.values()) >= len(e.logs["t"].commits)
+
+
+# --- what it costs
+
+
+def most(operations: int) -> int:
+    """The most things that are kept at once during a run."""
+    online, size = Online([SPEC], kept=32, remembered=64), 0
+    for n, x in enumerate(long_run(operations)):
+        feed(online, x)
+        size = max(size, len(online)) if n % 50 == 0 else size
+    assert online.counts.anomalies == 0 and online.counts.judged == online.counts.commits
+    return size
+
+
+def test_memory_does_not_grow_with_the_number_of_operations() -> None:
+    assert most(4000) <= 1.1 * most(1000)
+
+
+def test_memory_does_not_grow_with_writes_that_are_lost() -> None:
+    """Their operations are forgotten, and reads that may have seen them are then left to the full check."""
+    online, sizes = Online([SPEC], kept=32, remembered=64), []
+    for n, x in enumerate(long_run(3000)):
+        if isinstance(x, Event):
+            online.event(x)
+        if n % 1000 == 999:
+            sizes.append(len(online))
+    assert sizes[2] <= 1.1 * sizes[0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), max_size=30), st.integers(0, 41))
+def test_a_floor_is_the_greatest_position_that_an_earlier_event_proves(proofs: list[tuple[int, int]], at: int) -> None:
+    floor = Floor()
+    for event, position in proofs:
+        floor.add(event, position)
+    assert floor.before(at) == max((p for e, p in proofs if e < at), default=0)
+    floor.forget(20)
+    assert floor.before(at) in (0, max((p for e, p in proofs if e < at), default=0))
