@@ -147,7 +147,7 @@ def list_(
 
 
 def _clock(seconds: float) -> str:
-    from harness.cli.terminal import clock
+    from compose.install.progress import clock
 
     return clock(seconds)
 

@@ -192,7 +192,8 @@ def _show(file: SuiteFile, budget: float | None, runs: int | None) -> int:
     """Print the cells of a suite and what a night of them is; run nothing."""
     from rich.table import Table
 
-    from harness.cli.terminal import clock, console
+    from compose.install.progress import clock
+    from harness.cli.terminal import console
     from harness.experiments.soakstacks import sparks
     from workloads.file.suite import DIMENSIONS
 
