@@ -299,7 +299,7 @@ def test_old_snapshots_expire_and_leave_no_files(one_run: Path, tmp_path: Path) 
     rows = read(copied(one_run, tmp_path))
     name = "commits"
     with opened(embedded(tmp_path), make=True) as lake:
-        for _ in range(22):  # each is two snapshots: what was there goes, what is new comes
+        for _ in range(12):  # each is two snapshots: what was there goes, what is new comes
             lake.change(name, lambda t: t.overwrite(rows[name], overwrite_filter=within("day", {DAY})))
         before, snapshots = content(lake, name), len(lake.table(name).metadata.snapshots)
         assert snapshots >= upkeep.KEEP + upkeep.SLACK
