@@ -4,8 +4,8 @@
 Its row in ``runs`` is removed first, if it has one, and written last: a run whose rows are only in some tables is not in ``runs``. Readers do
 not see it (``harness.lake.spark``), and it is added again like a new one.
 
-**Several writers.** Each commit of a table requires that the table is as it was read. If another commit came first, the change is done again from
-the table as it is then: whether the run has rows in it is looked up again, too.
+**Several writers.** Each commit of a table requires that the table is as it was read. If another commit came first, the change is done again
+from the table as it is then: whether the run has rows in it is looked up again, too.
 """
 
 from __future__ import annotations
