@@ -21,10 +21,10 @@ SMALL = 16 << 20
 """Bytes below which a file is small."""
 MOST_BYTES = 512 << 20
 """Bytes of a day and table beyond which it is not rewritten: it is read into memory."""
-KEEP, KEEP_S = 20, 3600.0
+KEEP, KEEP_S = 10, 3600.0
 """Snapshots that stay: so many of the newest, and those younger than so many seconds, which a reader may still use."""
 EPOCH = date(1970, 1, 1)
-SLACK = 20
+SLACK = 10
 """Snapshots beyond :data:`KEEP` before any expire."""
 
 

@@ -14,6 +14,7 @@ from pyiceberg.table import Table
 from typer.testing import CliRunner
 
 from checkers.costs import measures
+from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder, StoreError
 from checkers.judge.runfolder import load_evidence
 from checkers.lake import rows as lakerows
@@ -21,6 +22,7 @@ from checkers.lake.rows import NotARun, night_of, requests_of
 from checkers.lake.tables import BY_NAME, RUNS, TABLES, VERSION, documented
 from harness.cli.app import app
 from harness.cli.crash import Crash
+from harness.cli.lake import keeping
 from harness.lake import place, upkeep
 from harness.lake.errors import Collision, LakeError, QueryError
 from harness.lake.folders import add_all, folders_in, keep, read
@@ -299,7 +301,7 @@ def test_old_snapshots_expire_and_leave_no_files(one_run: Path, tmp_path: Path) 
     rows = read(copied(one_run, tmp_path))
     name = "commits"
     with opened(embedded(tmp_path), make=True) as lake:
-        for _ in range(22):  # each is two snapshots: what was there goes, what is new comes
+        for _ in range(12):  # each is two snapshots: what was there goes, what is new comes
             lake.change(name, lambda t: t.overwrite(rows[name], overwrite_filter=within("day", {DAY})))
         before, snapshots = content(lake, name), len(lake.table(name).metadata.snapshots)
         assert snapshots >= upkeep.KEEP + upkeep.SLACK
@@ -478,6 +480,20 @@ def test_a_run_that_is_judged_again_is_replaced_in_the_lake(one_run: Path, tmp_p
     with opened(embedded(tmp_path)) as lake:
         (run,) = content(lake, "runs")
         assert run["verdict"] == {0: "valid", 1: "invalid", 2: "unknown"}[code]
+
+
+def test_an_experiment_puts_each_run_that_it_publishes_into_the_lake(one_run: Path, tmp_path: Path) -> None:
+    folder = copied(one_run, tmp_path)
+    said: list[str] = []
+
+    def publish(folder: RunFolder, _: Evidence) -> str:
+        return f"shown: {folder.path.name}"
+
+    assert keeping(None, publish, said.append) is publish
+    shown = keeping(embedded(tmp_path), publish, said.append)(folder, load_evidence(folder.path))
+    assert (shown, said) == (f"shown: {folder.path.name}", [])
+    with opened(embedded(tmp_path)) as lake:
+        assert [*lake.held()] == [f"quick/{folder.path.name}"]
 
 
 def test_a_lake_that_cannot_be_written_takes_nothing_from_the_verdict(one_run: Path, tmp_path: Path) -> None:
