@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from bench import checkers, isolation, lake, linearizable, minimal, online, overhead, proxy
+from bench import checkers, files, isolation, lake, linearizable, minimal, online, overhead, proxy
 
 BENCHMARKS = {
     "overhead": overhead.main,
     "checkers": checkers.main,
+    "files": files.main,
     "isolation": isolation.main,
     "linearizable": linearizable.main,
     "minimal": minimal.main,

@@ -278,7 +278,9 @@ def stage(name: str, where: str) -> dict[str, Any]:
         if name == "whole":
             results = check(evidence, ALL, load_promises(path), ran=load_ran(path))
             write_results(results, path / "results.json")
-            done["verdict"] = hashlib.sha256((path / "results.json").read_bytes()).hexdigest()
+            said = [(v.checker, v.valid, v.notes, [a.to_json() for a in v.anomalies]) for v in results.verdicts]
+            done["verdict"] = hashlib.sha256(repr(said).encode()).hexdigest()
+            done["results"] = hashlib.sha256((path / "results.json").read_bytes()).hexdigest()
             done["valid"] = results.valid
         elif name == "exact":
             done["checkers"] = {}
@@ -335,6 +337,7 @@ def _table(where: Path, stages: tuple[str, ...], checkouts: dict[str, Path]) -> 
             line += f"   ratio {now['seconds'] / before['seconds']:.3f}"
             if "verdict" in now:
                 line += f"   the same verdicts: {now['verdict'] == before['verdict']}"
+                line += f", the same file: {now['results'] == before['results']}" if "results" in now else ""
         told = last["now"]
         line += "".join(f"   {k}: {told[k]}" for k in ("valid", "unordinary", "unproven") if k in told)
         print(line, flush=True)

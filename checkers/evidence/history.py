@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from sys import intern
 from typing import Any, Literal, get_args
 
 from checkers.evidence.record import RecordError, decoded, must, needs, shown
@@ -122,7 +123,8 @@ def _event(record: dict[str, Any]) -> Event:
     usual = type(index) is int and type(at) is int and type(process) is int and type(f) is str and error is None
     if not (usual and index >= 0 and kind in TYPES and isinstance(op, str | None) and isinstance(table, str | None)):
         _check(record)
-    return Event(index, at, kind, process, f, table, value, op, error, rest)
+    # The same few words in all events: one object for each.
+    return Event(index, at, kind, process, intern(f), intern(table) if table else table, value, op, error, rest)
 
 
 def _check(record: dict[str, Any]) -> None:

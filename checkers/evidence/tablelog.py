@@ -33,6 +33,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from sys import intern
 from typing import Any, Literal
 
 from checkers.evidence import record
@@ -339,7 +340,7 @@ def _problems(d: Mapping[str, Any]) -> tuple[Problem, ...]:
 def _file_from_json(f: Any, key: str) -> FileEntry:
     record.must(isinstance(f, dict), f"an entry of {key}", "an object", f)
     record.checked(f, FileEntry, f"an entry of {key}")
-    return FileEntry(**f)
+    return FileEntry(**{**f, "content": intern(f["content"]), "format": intern(f["format"])})
 
 
 def _check_rows(c: Commit, columns: int) -> None:
