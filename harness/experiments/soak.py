@@ -44,7 +44,7 @@ from compose.redaction import Redaction, secrets_of
 from harness.experiments import soakfolder
 from harness.experiments.compare import CANNOT
 from harness.experiments.soakfolder import FULL, Kept
-from harness.experiments.soakstacks import Start, WarmStack, kill_marked, sparks, start_bench
+from harness.experiments.soakstacks import Start, WarmStack, kill_marked, sparks, start_bench, strikes_processes
 from harness.experiments.soakturns import MOST_TRIES, Turns
 from harness.run.judged import Judged, Publish, judge_run
 from harness.run.resolve import SuiteFile
@@ -398,7 +398,7 @@ class Soak:
             raise FullDisk(f"the disk is full ({self.into}); free some space")
         if (little := self._little()) is not None and work.stop.is_set() and work.late is None:
             raise FullDisk(little)
-        if isinstance(work.error, CANNOT) or work.late is not None:
+        if isinstance(work.error, CANNOT) or work.late is not None or strikes_processes(workload):
             self._close()  # the next run gets a new one
         line = self._line_of(blank, work, folder, workload)
         self._add(replace(line, took=round(self.clock() - began, 3), used=round(self.used, 3)))
