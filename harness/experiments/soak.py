@@ -199,7 +199,7 @@ class Soak:
         """
         with contextlib.ExitStack() as stack:
             stack.enter_context(soakfolder.locked(self.into))
-            self._turns = Turns(self.order.file.cells, self.order.seed, self.order.suite.order, self.order.weight)
+            self._turns = Turns(self.order.file.cells, self.order.seed, self.order.suite.turns, self.order.weight)
             self._began = self.clock()
             self._begin()
             stack.callback(self._close)
