@@ -44,7 +44,7 @@ from compose.redaction import Redaction, secrets_of
 from harness.experiments import soakfolder
 from harness.experiments.compare import CANNOT
 from harness.experiments.soakfolder import FULL, Kept
-from harness.experiments.soakstacks import Start, WarmStack, kill_marked, sparks, start_bench
+from harness.experiments.soakstacks import Start, WarmStack, kill_marked, sparks, start_bench, strikes_processes
 from harness.experiments.soakturns import MOST_TRIES, Turns
 from harness.run.judged import Judged, Publish, judge_run
 from harness.run.resolve import SuiteFile
@@ -199,7 +199,7 @@ class Soak:
         """
         with contextlib.ExitStack() as stack:
             stack.enter_context(soakfolder.locked(self.into))
-            self._turns = Turns(self.order.file.cells, self.order.seed, self.order.suite.order, self.order.weight)
+            self._turns = Turns(self.order.file.cells, self.order.seed, self.order.suite.turns, self.order.weight)
             self._began = self.clock()
             self._begin()
             stack.callback(self._close)
@@ -398,7 +398,7 @@ class Soak:
             raise FullDisk(f"the disk is full ({self.into}); free some space")
         if (little := self._little()) is not None and work.stop.is_set() and work.late is None:
             raise FullDisk(little)
-        if isinstance(work.error, CANNOT) or work.late is not None:
+        if isinstance(work.error, CANNOT) or work.late is not None or strikes_processes(workload):
             self._close()  # the next run gets a new one
         line = self._line_of(blank, work, folder, workload)
         self._add(replace(line, took=round(self.clock() - began, 3), used=round(self.used, 3)))

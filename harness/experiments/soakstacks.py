@@ -18,6 +18,7 @@ from compose.install import releases
 from compose.processes.watchdog import MARK
 from harness.run.bench import Bench
 from harness.run.settings import Watcher
+from nemesis.faults.verb import ProcessVerb
 from workloads import generator
 from workloads.engines.engines import SPARK
 from workloads.file.workload import Workload
@@ -51,6 +52,12 @@ class WarmStack(Protocol):
     @property
     def sockets(self) -> tuple[Path, ...]:
         """The sockets of its warm writers."""
+
+
+def strikes_processes(workload: Workload) -> bool:
+    """Whether faults of the workload kill, stop or restart servers or writers, which later runs of a stack could feel."""
+    nemesis = workload.nemesis
+    return nemesis is not None and any(isinstance(f.action, ProcessVerb) for f in nemesis.all())
 
 
 Start = Callable[[tuple[str, str], int, Path, Watcher], WarmStack]

@@ -194,6 +194,7 @@ class Bench:
             command=command,
             writer_proxies=g.proxies,
             warm=tuple(slot.socket_path for slot in g.slots),
+            drivers=tuple(slot.driver for slot in g.slots),
             operations=operations,
             share_final_reads=share_final_reads,
             stop=stop or threading.Event(),

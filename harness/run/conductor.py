@@ -10,6 +10,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import psutil
@@ -19,12 +20,13 @@ from compose.processes.service import Service, ServiceError
 from harness.run.context import RunContext
 from harness.run.ordering import Ordering
 from harness.run.settings import REPLACE_TRIES, WRITER_START_S
-from harness.writers.slot import WriterSlot
+from harness.writers.slot import DriverProcess, WriterSlot
 from nemesis.faults.fault import Fault
 from nemesis.faults.schedule import PlannedFault, schedule
 from nemesis.faults.suspects import ACT_SECONDS, READY_SECONDS
 from nemesis.processes import NoTarget, Processes
 from nemesis.proxy.board import Board
+from workloads.engines.engines import SPARK
 
 HEAL_TRIES = 3
 PROCESS_END_S = ACT_SECONDS + HEAL_TRIES * (ACT_SECONDS + READY_SECONDS)
@@ -162,6 +164,27 @@ class Conductor:
         self._recorder.record("info", NEMESIS, f"stop-{fault.slug}", value={"name": fault.name, **what})
 
 
+def drivers_of(
+    slots: Sequence[WriterSlot], engines: Sequence[str], warm: Sequence[Callable[[], DriverProcess | None]]
+) -> list[Callable[[], DriverProcess | None]]:
+    """For each writer a function that returns its driver process: its own, or the warm one that it began with; None if it has none of ours.
+
+    Args:
+        warm: the warm drivers; the n-th belongs to the n-th writer of Spark's.
+    """
+
+    def driver(slot: WriterSlot, first: Callable[[], DriverProcess | None] | None) -> DriverProcess | None:
+        own = slot.driver()
+        return first() if own is None and first is not None and slot.replacements == 0 else own
+
+    found: list[Callable[[], DriverProcess | None]] = []
+    for n, slot in enumerate(slots):
+        rank = engines[:n].count(SPARK)
+        first = warm[rank] if engines[n] == SPARK and rank < len(warm) else None
+        found.append(partial(driver, slot, first))
+    return found
+
+
 def conductor_of(
     run: RunContext,
     board: Board | None,
@@ -180,7 +203,7 @@ def conductor_of(
     return Conductor(
         order.schedule() if order is not None and order.own_faults else plan,
         board,
-        Processes(services, [slot.driver for slot in slots[:writers]], seed),
+        Processes(services, drivers_of(slots[:writers], run.workload.engines, run.settings.drivers), seed),
         recorder,
         run.say,
         maintain,

@@ -13,7 +13,7 @@ from compose.external.external import External
 from compose.processes.service import Service
 from harness.run.writer_proxies import WriterProxies
 from harness.writers.committers import Pools
-from harness.writers.slot import WriterSlot
+from harness.writers.slot import DriverProcess, WriterSlot
 from workloads import generator
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
@@ -76,6 +76,7 @@ class Settings:
         writer_proxies: proxies between the writers and the services; if None, a run with a nemesis makes its own.
         warm: sockets of drivers for the writers to use, each in a session with this run's catalog. They must have the jars that the catalog
             needs, and no other run may use them meanwhile.
+        drivers: for each socket of ``warm`` a function that returns its driver process, which faults may strike; empty: they strike none.
         pools: the process of its committers, which later runs use, too; None: a run with committers starts its own.
         proxied: whether a run without a nemesis makes proxies too, so that its proxy log has every request.
         store_too: whether such a run has proxies before the object store, and not only before the catalog.
@@ -95,6 +96,7 @@ class Settings:
     capture_interval: float | None = 10.0
     writer_proxies: WriterProxies | None = None
     warm: tuple[Path, ...] = ()
+    drivers: tuple[Callable[[], DriverProcess | None], ...] = ()
     pools: Pools | None = None
     proxied: bool = False
     store_too: bool = True

@@ -240,6 +240,18 @@ def test_a_stack_is_started_anew_after_many_runs(good: Path, tmp_path: Path, mon
     assert [t.split()[0] for t in stacks.told].count("start") == 3 and stacks.up == 0
 
 
+def test_a_stack_whose_processes_were_struck_is_not_used_again(good: Path, tmp_path: Path) -> None:
+    text = SMALL.replace("[rest, jdbc]", "[rest]").replace(", catalog: jdbc", "")
+    text = text.replace("[none, lost-acks]", "[none, crashes, lost-acks+crashes]")
+    stacks = Recorded(good)
+    went(tmp_path / "night", stacks, 6, text=text)
+    after = [
+        stacks.told[n + 1].split()[0] for n, t in enumerate(stacks.told) if t.startswith("run ") and "crashes" in t
+    ]
+    assert after == ["close"] * 4 and stacks.up == 0
+    assert len(of(stacks.told, "start")) in (4, 5), "the two others share one where they follow each other"
+
+
 # --- time -------------------------------------------------------------------------------------------------------------
 
 

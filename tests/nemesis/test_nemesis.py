@@ -8,7 +8,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -29,7 +30,7 @@ from compose.processes.service import ServiceError
 from compose.servers.minio import Minio
 from compose.servers.postgres import Postgres
 from compose.servers.spark import SparkMaster, SparkWorker
-from harness.run.conductor import Conductor
+from harness.run.conductor import Conductor, drivers_of
 from nemesis.faults.fault import Fault
 from nemesis.faults.packages import PACKAGES
 from nemesis.faults.schedule import PlannedFault, schedule
@@ -457,3 +458,19 @@ def test_a_request_is_held_only_after_the_one_that_must_come_before() -> None:
     assert board.plan("catalog", 0, commit()).hold is None  # another kind
     assert board.plan("catalog", 0, load).hold is hold
     assert board.plan("catalog", 0, load).hold is None
+
+
+def test_faults_strike_the_warm_driver_that_a_writer_began_with_and_then_its_own() -> None:
+    """A run on a warm stack gives faults the driver processes behind the sockets; those of other engines are not among them."""
+    warm = [cast(Any, object()) for _ in range(2)]
+    own = cast(Any, object())
+
+    def slot(process: Any, replacements: int) -> Any:
+        return SimpleNamespace(driver=lambda: process, replacements=replacements)
+
+    slots = [slot(None, 0), slot(None, 0), slot(own, 0), slot(own, 1), slot(None, 0)]
+    engines = ("duckdb", "spark", "spark", "spark", "spark")
+    found = [f() for f in drivers_of(slots, engines, [lambda: warm[0], lambda: warm[1]])]
+    assert found == [None, warm[0], own, own, None]
+    assert [f() for f in drivers_of([slot(None, 1)], ("spark",), [lambda: warm[0]])] == [None]
+    assert [f() for f in drivers_of(slots[:2], engines, ())] == [None, None]

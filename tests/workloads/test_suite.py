@@ -19,7 +19,7 @@ suite: tiny
 description: A few cells.
 for: 1h
 length: 30s
-order: drawn
+turns: drawn
 keep: 2GB
 free: 500MB
 stop_on_anomaly: false
@@ -103,7 +103,7 @@ WRONG = [
     ("suite: tiny", "suit: tiny", 1, "unknown key 'suit' (did you mean suite?)"),
     ("for: 1h", "for: 60", 3, "for: 60 has no unit of time; write 60s"),
     ("length: 30s", "length: soon", 4, "length: must be a length of time"),
-    ("order: drawn", "order: random", 5, "order: "),
+    ("turns: drawn", "turns: random", 5, "turns: "),
     ("keep: 2GB", "keep: 2", 6, "keep: 2 has no unit; write 2MB or 2GB"),
     ("free: 500MB", "free: lots", 7, "free: must be an amount of storage such as 500MB or 20GB"),
     ("stop_on_anomaly: false", "stop_on_anomaly: maybe", 8, "stop_on_anomaly: must be"),

@@ -216,7 +216,7 @@ class Suite(_Model):
     Attributes:
         lasts: seconds that a night takes unless ``--for`` or ``--runs`` says otherwise; in a file ``for``.
         length: seconds of load of each run.
-        order: of the cells of one stack: drawn anew in each round, or as listed.
+        turns: the order of stacks and cells: drawn anew in each round, or as listed.
         keep: bytes that a night's folder may have.
         free: bytes that must stay free on the disk; with less the soak stops.
         stop_on_anomaly: whether the first new anomaly ends the night.
@@ -226,7 +226,7 @@ class Suite(_Model):
     description: str = ""
     lasts: Annotated[Seconds | None, Field(alias="for")] = None
     length: Seconds = 60.0
-    order: Literal["drawn", "listed"] = "drawn"
+    turns: Literal["drawn", "listed"] = "drawn"
     cells: Cells
     known: tuple[Known, ...] = ()
     keep: Bytes = 20 * 10**9
