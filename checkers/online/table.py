@@ -228,11 +228,10 @@ class OnlineTable:
             self._unasked,
             self._positions,
             self._own_reads,
+            self._ops,
+            self._ended,
         ):
             kept.clear()
-        if not self._lost:
-            self._ops.clear()
-            self._ended.clear()
         self._window = Window(self._kept)
 
     # --- events
