@@ -8,8 +8,8 @@ many commits judges each operation at its own state::
                     └── r ──┘                r can have seen k-1 at the latest, so r is judged before k is applied
 
 **What rests on what.** A finding is about main as it was captured. Two things can change the past: main is set back, and an operation's commit
-lands a second time. Both are anomalies themselves and are told; from then on the table is not judged any more, but for what main loses when it is
-set back again.
+lands a second time. Both are anomalies themselves and are told; from then on the table is not judged any more, but for what main loses when
+it is set back again.
 """
 
 from __future__ import annotations
