@@ -8,7 +8,8 @@ many commits judges each operation at its own state::
                     └── r ──┘                r can have seen k-1 at the latest, so r is judged before k is applied
 
 **What rests on what.** A finding is about main as it was captured. Two things can change the past: main is set back, and an operation's commit
-lands a second time. Both are anomalies themselves and are told; from then on the table is not judged any more.
+lands a second time. Both are anomalies themselves and are told; from then on the table is not judged any more, but for what main loses when
+it is set back again.
 """
 
 from __future__ import annotations
@@ -175,6 +176,8 @@ class OnlineTable:
         self._there = False
         self._lost: dict[str, tuple[Commit, Operation, tuple[int, ...]]] = {}
         """Operations whose commits main lost: the commit, the operation, the keys."""
+        self._line: list[Commit] = []
+        """After main was set back: its last commits."""
         self._dropped: frozenset[int] = frozenset()
         self._lost_more = False
         """Whether main may have lost more than ``_dropped``."""
@@ -228,11 +231,9 @@ class OnlineTable:
             self._unasked,
             self._positions,
             self._own_reads,
+            *(() if self._line else (self._ops, self._ended)),
         ):
             kept.clear()
-        if not self._lost:
-            self._ops.clear()
-            self._ended.clear()
         self._window = Window(self._kept)
 
     # --- events
@@ -242,7 +243,7 @@ class OnlineTable:
         why = outside(o.f)
         if why is not None:
             self.close(why)
-        if self.closed is None:
+        if self.closed is None or self._line:
             self._ops[o.op] = o
 
     def completed(self, o: Operation) -> None:
@@ -252,11 +253,12 @@ class OnlineTable:
             if o.op in self._lost:
                 c, _, keys = self._lost[o.op]
                 self._lost[o.op] = c, o, keys
+            if self._line:
+                self._remember(o)
             return
         assert o.completed is not None
         kind, positions = kind_of(o), self._positions.get(o.op, [])
-        self._ops[o.op] = replace(o, result=None)  # a read's rows are kept until it is judged
-        self._ended.append(o.op)
+        self._remember(o)
         if o.type == "fail" and positions:
             self._false_failure(o, self._window.at(positions[0]).commit if positions[0] > self._window.base else None)
         if o.type != "ok":
@@ -282,14 +284,18 @@ class OnlineTable:
                     self._reads.append(_Read(o, rows, None if about.whole else about.ids[0]))
             elif kind.travels:
                 self.not_judged["time travel"] += 1
-        while len(self._ended) > self._remembered:
-            self._forget(self._ended.popleft())
         if len(self._reads) > self._remembered:  # there was no capture for long
             self._reads.popleft()
             self.not_judged["reads that waited too long for a capture"] += 1
         for pending in (self._waiting, self._unasked):
             if len(pending) > self._remembered:
                 pending.popleft()
+
+    def _remember(self, o: Operation) -> None:
+        self._ops[o.op] = replace(o, result=None)  # a read's rows are kept until it is judged
+        self._ended.append(o.op)
+        while len(self._ended) > self._remembered:
+            self._forget(self._ended.popleft())
 
     def _forget(self, op: str) -> None:
         self._forgotten = True
@@ -369,11 +375,13 @@ class OnlineTable:
     def _step(self, c: Commit) -> None:
         """Main's next commit."""
         changes = net_changes(c, self._row)
-        if changes is None:
-            return self.close("rows that could not be read")
         if c.op is None:
             return self.close("snapshots that name no operation")
         o = self._ops.get(c.op)
+        if changes is None:
+            if o is not None:
+                self._of_operation(c, o, Changes((), ()))
+            return self.close("rows that could not be read")
         if o is not None:
             self._close_up_to(o.invoked.index)
             self._judge(c, o, changes)
@@ -537,19 +545,37 @@ class OnlineTable:
             if kind.changes_rows and self._positions.get(o.op, [0])[0] <= at:
                 continue
             self._lost[o.op] = x.commit, o, explain.keys((*x.changes.removed, *x.changes.added))
+        self._line = [*(w.at(p).commit for p in range(w.base + 1, at + 1)), *commits]
         self.close("main was set back")
 
     def _after_set_back(self, before: Metadata | None, m: Metadata, commits: Sequence[Commit]) -> None:
-        """Main may come back to what it lost, or its operations may commit again: those are not told."""
+        """Main goes on, and may be set back again; what it comes back to, or commits again, is not told."""
         for c in commits:
             self._lost.pop(c.op or "", None)
         current = None if before is None else before.current
-        follows = len(commits) == 1 and commits[0].snapshot_id == m.current and commits[0].parent_id == current
-        moved = m.current != current and not follows
-        self._lost_more |= moved
-        if self._lost and (moved or m.current in self._dropped):
-            self.not_judged["acknowledged commits while main is set back more than once"] += len(self._lost)
+        if not self._line or (m.current == current and not commits):
+            return
+        if len(commits) == 1 and commits[0].snapshot_id == m.current and commits[0].parent_id == current:
+            self._line = [*self._line[-KEPT:], commits[0]]
+            return
+        target = commits[0].parent_id if commits else m.current
+        at = next((n for n, c in enumerate(self._line) if c.snapshot_id == target), None)
+        if at is None or len(commits) > 1 or m.current in self._dropped:
+            self._lost_more = True
+            self._leave("acknowledged commits while main is set back more than once", len(self._lost))
             self._lost.clear()
+            self._line = []
+            return
+        kept, gone = self._line[: at + 1], self._line[at + 1 :]
+        self._dropped |= {c.snapshot_id for c in gone}
+        there = {c.op for c in (*kept, *commits)}
+        for c in gone:
+            o = self._ops.get(c.op or "")
+            kind = kind_of(o) if o is not None else None
+            if o is not None and kind is not None and kind.writes and not (kind.changes_rows and o.op in there):
+                changes = net_changes(c, self._row)
+                self._lost[o.op] = c, o, explain.keys(r for part in changes or () for r in part)
+        self._line = [*kept, *commits]
 
     # --- rows of a commit
 

@@ -265,6 +265,23 @@ def test_after_main_was_set_back_the_table_is_not_judged_and_says_so() -> None:
     assert online.counts.not_judged["main was set back"] >= 2
 
 
+def test_commits_that_are_lost_when_main_is_set_back_again_are_told_too() -> None:
+    """As on the JDBC catalog, where one operation retried its commit twice between two captures."""
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.capture()
+    d.set_main(a)
+    d.did("c", "insert", ids=[3], add=[row(3, "c")])
+    d.set_main(a)
+    d.did("d", "insert", ids=[4], add=[row(4, "d")])
+    d.capture()
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [(f.name, f.ops) for f in online.found] == [("lost-commit", ("b",)), ("lost-commit", ("c",))]
+    assert all(f.among(full(e)) for f in online.found)
+
+
 def test_an_anomaly_of_a_commit_that_main_loses_later_is_overtaken() -> None:
     d = Drawing()
     a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
