@@ -235,6 +235,7 @@ def validated(
     example: str = "workloads/quick.yaml",
     prepare: Callable[[Any, Lines], Any] = lambda data, lines: data,
     look_up: LookUp = nothing,
+    written: bool = True,
 ) -> tuple[M, Lines]:
     """YAML text as a ``root``, and the line of every key (its path in the file → its line, from 1).
 
@@ -242,6 +243,7 @@ def validated(
         example: the file that the error on an empty file recommends as a start.
         prepare: called on the plain data before validation.
         look_up: called if something is wrong, so that names that mean nothing are reported with it.
+        written: whether a person wrote it: a length then needs its unit of time.
 
     Raises:
         FileError: every problem, each with file, line and key.
@@ -254,7 +256,7 @@ def validated(
     problems: list[Problem] = []
     model = None
     try:
-        model = root.model_validate(data, context={WRITTEN: True})
+        model = root.model_validate(data, context={WRITTEN: written})
     except ValidationError as e:
         problems += _problems(e.errors(), root, lines)
     found = {**other, **dict(p for p in problems if p[0] in other)}  # a duration error says what is allowed
