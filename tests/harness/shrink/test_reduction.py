@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Sequence
 from itertools import combinations
 from random import Random
 
@@ -28,7 +28,7 @@ UNITS: Pass[Parts] = Pass("number", sorted, lambda c, gone: c - {*gone})
 """Takes away single numbers."""
 
 
-def halves(c: Parts) -> list[Hashable]:
+def halves(c: Parts) -> Sequence[Hashable]:
     """Which of the two halves of the numbers there are."""
     return sorted({n >= SIZE // 2 for n in c})
 
@@ -110,8 +110,11 @@ def test_a_flaky_failure_leaves_all_that_it_needs(needed: Parts, seed: int, trie
 def test_more_tries_leave_less_of_a_flaky_failure() -> None:
     def size(seed: int, tries: int) -> int:
         coin = Random(seed)
-        flaky = patient(lambda c: {2, 5} <= c and coin.random() < 0.5, tries)
-        return len(reduced(WHOLE, [UNITS], flaky).candidate)
+
+        def once(c: Parts) -> bool:
+            return {2, 5} <= c and coin.random() < 0.5
+
+        return len(reduced(WHOLE, [UNITS], patient(once, tries)).candidate)
 
     sizes = {tries: sum(size(seed, tries) for seed in range(200)) / 200 for tries in (1, 3, 8)}
     assert sizes[1] > sizes[3] > sizes[8] == pytest.approx(2, abs=0.1)
@@ -157,7 +160,12 @@ def test_the_same_answers_lead_to_the_same_questions() -> None:
 
     def questions() -> list[Parts]:
         asked_for: list[Parts] = []
-        reduced(WHOLE, [HALVES, UNITS], lambda c: (asked_for.append(c), Tries(int(c in family), 1))[1])
+
+        def tried(c: Parts) -> Tries:
+            asked_for.append(c)
+            return Tries(int(c in family), 1)
+
+        reduced(WHOLE, [HALVES, UNITS], tried)
         return asked_for
 
     assert questions() == questions() != []
