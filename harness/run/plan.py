@@ -51,12 +51,18 @@ def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
             "phases": [_phase(w, p) for p in w.resolved_phases()],
             "expect": list(w.expect),
             "allow": list(w.allow),
-            **({"stop_when": w.stop_when} if w.stop_when else {}),
+            **_only_if_given(w),
             "assert": dict(w.assertions),
             **run.settings.about,
             **more,
         }
     )
+
+
+def _only_if_given(w: Workload) -> dict[str, Any]:
+    """The keys of a workload that few have."""
+    keys = ("stop_when", "order", "seed_own_keys", "backoff", "swap_latency")
+    return w.model_dump(mode="json", include={*keys}, exclude_defaults=True)
 
 
 def _phase(w: Workload, phase: Phase) -> dict[str, Any]:

@@ -20,6 +20,9 @@ from typing import Any, TextIO
 from nemesis.faults.fault import Fault
 from nemesis.faults.fields import Direction, RequestKind, Service
 from nemesis.faults.verb import ConnectionVerb, Delaying, RequestVerb, Throttling
+from nemesis.order.gate import Gate, Turn
+from nemesis.order.moment import Moment
+from nemesis.order.policy import Policy
 from nemesis.wires.wire import Request
 
 LONGEST_HOLD = 120.0
@@ -38,6 +41,7 @@ class Hold:
             a verb that answers first, when the writer is answered.
         passed: set when the service has answered the request, or never will.
         problem: why the hold did not work; None if it did.
+        missed: called with the reason when the fault could not strike the request.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Hold:
         self.reached = threading.Event()
         self.passed = threading.Event()
         self.problem: str | None = None
+        self.missed: Callable[[str], object] = lambda why: None
         self._longest = longest
         self._released = threading.Event()
 
@@ -193,6 +198,8 @@ class Board:
         self._now: Callable[[], int] = time.monotonic_ns
         self._file: TextIO | None = None
         self._file_lock = threading.Lock()
+        self._gate: Gate | None = None
+        self._numbers: dict[str, Counter[tuple[Service, RequestKind]]] = {}
         self._replies: dict[str, list[tuple[bytes | str, bytes]]] = {}
         self.remembers = False
         """Whether the replies to table loads are kept. The first armed fault that needs them sets it; a run may set it before."""
@@ -214,6 +221,7 @@ class Board:
         with self._file_lock:
             self._now = now
             self._current.clear()
+            self._numbers.clear()
             self._file = None if log is None else log.open("a", buffering=1 << 16)
 
     def finish(self) -> None:
@@ -242,7 +250,9 @@ class Board:
                 self._armed.remove(armed)
 
     def heal(self) -> None:
-        """End every fault and release every hold."""
+        """End every fault, release every hold, and open the gate: from now on nobody decides the order."""
+        if self._gate is not None:
+            self._gate.open()
         with self._lock:
             armed, self._armed = self._armed, []
             holds, self._holds, self._reached = [*self._holds, *self._reached], [], []
@@ -281,14 +291,51 @@ class Board:
             self._holds.append(hold)
         return hold
 
+    def follow(self, policy: Policy) -> None:
+        """From now on, until ``heal``, a policy decides in which order loads, commits and locks of the catalog go."""
+        self._gate = Gate(policy)
+
     def invoked(self, writer: int, op: str) -> None:
         """From now on the requests of ``writer`` belong to operation ``op``: a writer performs one operation at a time."""
+        before = self._current.get(writer)
         self._current[writer] = op
+        if before is not None:
+            self._numbers.pop(before, None)
+        if self._gate is not None:
+            self._gate.invoked(writer, op)
+
+    def completed(self, writer: int, op: str) -> None:
+        """The operation has ended, however. Its writer's requests still belong to it, until the next one is invoked."""
+        if self._gate is not None:
+            self._gate.completed(writer, op)
 
     # -- for the proxies ------------------------------------------------------------------------------------------------
 
-    def plan(self, service: Service, writer: int | None, request: Request) -> Plan:
-        """What is to happen to a request. The proxies ask once for each request."""
+    def moment(self, service: Service, writer: int | None, request: Request) -> Moment | None:
+        """Number a request among those of its operation; None if it belongs to none. The proxies ask once for each request."""
+        op = next(iter(request.ops), None) or self.op(writer)
+        if op is None or request.kind == "any":
+            return None
+        numbers = self._numbers.setdefault(op, Counter())
+        numbers[service, request.kind] += 1
+        return Moment(op, service, request.kind, numbers[service, request.kind])
+
+    async def turn(self, writer: int | None, moment: Moment | None) -> Turn | None:
+        """Wait until the order lets a request go; None if the order does not concern it. Who got a turn must call ``over``."""
+        gate = self._gate
+        if gate is None or moment is None or writer is None or not moment.ordered:
+            return None
+        return await gate.comes(writer, moment)
+
+    def over(self, turn: Turn) -> None:
+        """A request that had its turn was answered, or never will be."""
+        if self._gate is not None:
+            self._gate.passed(turn)
+
+    def plan(self, service: Service, writer: int | None, request: Request, moment: Moment | None = None) -> Plan:
+        """What is to happen to a request. The proxies ask once for each request, when it goes."""
+        if self._gate is not None and moment is not None and (forced := self._forced(self._gate, moment)) is not None:
+            return Plan(hold=forced)
         if not self._armed and not self._holds:
             return QUIET
         plan = Plan()
@@ -323,6 +370,19 @@ class Board:
                     else:
                         plan.strike = armed
         return plan
+
+    def _forced(self, gate: Gate, moment: Moment) -> Hold | None:
+        """A hold with the fault that the order wants to strike this request; it is released, unless the service gets the request later."""
+        strike = gate.strike(moment)
+        if strike is None:
+            return None
+        hold = Hold(moment.op, strike.fault, moment.service, moment.kind, LONGEST_HOLD)
+        hold.missed = lambda why: gate.missed(moment, why)
+        if strike.later:
+            gate.will_send(moment, hold)
+        else:
+            hold.release()
+        return hold
 
     def partition_on(self, service: Service, writer: int | None, way: Direction = "requests") -> Armed | None:
         """The fault that lets no byte pass in this direction; None when there is none. One in the direction of requests also keeps new

@@ -11,7 +11,7 @@ from typing import Any
 
 from nemesis.faults.fields import Direction
 from nemesis.faults.relay import Reset
-from nemesis.proxy.board import Armed, Board
+from nemesis.proxy.board import QUIET, Armed, Board
 from nemesis.proxy.faulted import FaultedRequest
 from nemesis.proxy.outcome import Note, Outcome
 from nemesis.proxy.route import WIRES, Route
@@ -187,16 +187,25 @@ class Connection:
     async def _handle(self, wire: Wire, request: Request) -> bool:
         """Pass a request and its reply on, or do what is planned. Returns whether the connection goes on."""
         route, board = self.route, self.board
+        service = route.serves(request)
+        moment = board.moment(service, route.writer, request)
         # When the request ends, its writer may already perform another operation.
-        outcome = Outcome(next(iter(request.ops), None) or board.op(route.writer), board.now())
-        plan = board.plan(route.serves(request), route.writer, request)
+        outcome = Outcome(*((None, board.now(), None) if moment is None else (moment.op, board.now(), moment.nth)))
+        turn, plan = await board.turn(route.writer, moment), QUIET
         try:
+            if turn is not None:
+                outcome.waited = board.now() - outcome.began
+                if not wire.session:
+                    await self.connect_again()  # a server ends a connection that was silent for long
+            plan = board.plan(service, route.writer, request, moment)
             if plan.fault is None and plan.hold is None and not plan.delays and plan.throttle is None:
                 goes_on = await self._plainly(wire, request, outcome)
             else:
                 goes_on = await FaultedRequest(self, wire, request, plan, outcome).go()
         finally:
             self.note(request, outcome, plan)
+            if turn is not None:
+                board.over(turn)
         if self._upload is not None:
             await self._after_early_answer(goes_on)
         return goes_on and not request.last

@@ -207,6 +207,8 @@ class FaultedRequest:
         await link.keep_whole(self._request)
         server = link.give_up_server()
         if server is None:
+            if hold is not None:
+                hold.passed.set()
             raise Gone
         self.note_strike()
         if hold is not None:
@@ -225,8 +227,8 @@ class FaultedRequest:
                 pipe = await connect(*self._link.route.upstream)
             if pipe.lost:
                 raise Gone
-            outcome = Outcome(self._outcome.op, self._link.board.now())
-            outcome.struck = [label]
+            outcome = Outcome(self._outcome.op, self._link.board.now(), self._outcome.nth)
+            outcome.begin_again(label, outcome.began)
             await pipe.send(await self._request.message.whole())
             while (reply := await wire.reply(pipe, self._request)).interim:
                 pass
@@ -275,6 +277,7 @@ class FaultedRequest:
             self._plan.strike.missed_strike()
         if self._plan.hold is not None:
             self._plan.hold.problem = why
+            self._plan.hold.missed(why)
 
     def note_reply(self) -> None:
         """Write the status of the service's last reply into the log."""

@@ -16,13 +16,21 @@ class Outcome:
     Args:
         op: the operation that the request names, else the one that its writer was doing when it began.
         began: when it began, by the log's clock.
+        nth: its number, from 1, among the operation's requests of its kind to its service; None if it belongs to no operation.
+
+    Attributes:
+        waited: ns for which it waited for its turn, if somebody decides the order.
+        again: whether the proxy sent it once more, or later, so that it has another line.
     """
 
-    __slots__ = ("began", "location", "op", "status", "struck")
+    __slots__ = ("again", "began", "location", "nth", "op", "status", "struck", "waited")
 
-    def __init__(self, op: str | None, began: int) -> None:
+    def __init__(self, op: str | None, began: int, nth: int | None = None) -> None:
         self.op = op
         self.began = began
+        self.nth = nth
+        self.waited = 0
+        self.again = False
         self.status = ""
         self.location: str | None = None
         self.struck: list[str] = []
@@ -30,6 +38,7 @@ class Outcome:
     def begin_again(self, label: str, now: int) -> None:
         """From now on this is another sending of the same request; ``label`` says which."""
         self.began, self.status, self.location, self.struck = now, "", None, [label]
+        self.waited, self.again = 0, True
 
     def note_reply(self, reply: Reply) -> None:
         """Take over what the service answered."""
@@ -50,6 +59,7 @@ def record(route: Route, request: Request, outcome: Outcome, plan: Plan, ended: 
         "what": request.what,
         "table": request.table,
         "op": outcome.op,
+        "nth": outcome.nth,
         "base": request.base,
         "new": request.new,
         "location": outcome.location,
@@ -62,4 +72,8 @@ def record(route: Route, request: Request, outcome: Outcome, plan: Plan, ended: 
         line["faults"] = outcome.struck
     if plan.hold is not None:
         line["held"] = True
+    if outcome.waited:
+        line["waited_ms"] = round(outcome.waited / 1e6, 3)
+    if outcome.again:
+        line["again"] = True
     return {k: v for k, v in line.items() if v is not None}

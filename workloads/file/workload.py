@@ -26,6 +26,7 @@ from workloads.engines.engines import ENGINES, SPARK
 from workloads.file import own_kinds, tableproperties
 from workloads.file.assertions import METRICS, Threshold, wrong
 from workloads.file.meant import suggest, unknown
+from workloads.file.order import OrderText
 from workloads.file.yamlfile import (
     FileError,
     KeyPath,
@@ -229,6 +230,7 @@ class Workload(_Model):
         backoff: of committers.
         seed_own_keys: whether each table gets a row for each own key of each writer before the first phase.
         swap_latency: seconds by which each request that moves a table's pointer reaches the catalog later.
+        order: who decides the order of the writers' requests (:mod:`workloads.file.order`); None: nobody.
         engines: the engine of each writer; in a file ``writers: 4`` (of Spark's) or ``writers: {spark: 3, duckdb: 1}``.
     """
 
@@ -255,6 +257,7 @@ class Workload(_Model):
     expect: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     stop_when: Literal["unreadable"] | None = None
+    order: OrderText | None = None
     assertions: Annotated[dict[str, Threshold], Field(alias="assert")] = {}
 
     @field_serializer("engines")

@@ -1,0 +1,306 @@
+"""A run's folder as a recording: its operations, the order of their requests, and what its faults struck.
+
+The order is that of the answers. Where two requests were under way at the same time, their answers can come in another order than the
+catalog served them. So what they say of the table decides: a load follows the commit that made the metadata file that it got, and a refused
+commit the one that replaced its base.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from checkers.evidence import history as histories
+from checkers.evidence.history import NEMESIS, Event, HistoryError
+from checkers.evidence.plan import Plan
+from checkers.evidence.proxylog import ACCEPTED
+from checkers.evidence.record import RecordError, decoded
+from checkers.evidence.runfolder import RunFolder, StoreError, load_kinds
+from harness.run.settings import RunError
+from nemesis.faults.fault import Fault
+from nemesis.faults.fields import RequestKind, Service
+from nemesis.faults.verb import ConnectionVerb
+from nemesis.order.moment import Moment
+from workloads.file.recording import RecordedFault, RecordedOperation, Recording
+from workloads.file.workload import Workload
+from workloads.file.yamlfile import HIDDEN
+
+AHEAD = 64
+"""How many later requests can have been under way together with one."""
+AROUND = ("setup", "final-reads")
+"""The phases that belong to the workload, not to a recording."""
+_WRITER = re.compile(r"w(\d+)-\d+")
+_AGAIN = ": sent"
+"""In the ``faults`` of a line, of logs without the key ``again``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A line of the proxy log. Times in ns.
+
+    Attributes:
+        made: the metadata file that a commit put in place, or the one that a load got.
+        base, new: of a commit: what it builds on, and what replaces it.
+        again: the proxy sent the request once more, or later.
+    """
+
+    moment: Moment
+    start: int
+    end: int
+    table: str
+    accepted: bool
+    made: str | None
+    base: str | None
+    new: str | None
+    faults: tuple[str, ...]
+    again: bool
+
+
+@dataclass(slots=True)
+class _Window:
+    """A fault as the history has it; ``end`` in ns, or after everything if it was still on at the end."""
+
+    fault: Fault
+    start: int
+    end: int
+    struck: str | None = None
+
+
+def recording_of(folder: RunFolder) -> Recording:
+    """The recording of a stored run, from ``plan.yaml``, ``history.jsonl`` and ``proxy.jsonl``.
+
+    Raises:
+        RunError: it has no proxy log, or a file cannot be used.
+    """
+    try:
+        plan = folder.read_plan()
+        load_kinds(folder, plan.model_extra or {})
+        history = histories.read(folder.history)
+        operations = history.operations()
+    except (StoreError, HistoryError) as e:
+        raise RunError(str(e)) from None
+    workload = _workload(plan, folder)
+    writers = {o.op: n for o in operations if (n := _writer(o.op)) is not None}
+    kept = [
+        o for o in operations if o.op in writers and o.invoked.extra.get("phase") not in AROUND and o.table is not None
+    ]
+    ends = {o.op: o.completed.time for o in kept if o.completed is not None}
+    requests = [*_requests(folder, {o.op for o in kept})]
+    windows = [*_windows(history.events)]
+    ordered = _served([r for r in requests if r.moment.ordered and r.start <= ends.get(r.moment.op, r.start)])
+    last = max((e.time for e in history.events), default=0)
+    return Recording(
+        workload,
+        plan.seed or 0,
+        workload.catalog,
+        tuple(
+            RecordedOperation(
+                o.op,
+                writers[o.op],
+                o.f,
+                str(o.table),
+                o.value if isinstance(o.value, dict) else {},
+                str(o.invoked.extra.get("phase", "main")),
+                after,
+            )
+            for o, after in zip(kept, _before(kept, writers), strict=True)
+        ),
+        tuple(r.moment for r in ordered),
+        tuple(_faults(windows, requests, ordered, kept, last)),
+    )
+
+
+def _writer(op: str) -> int | None:
+    found = _WRITER.fullmatch(op)
+    return None if found is None else int(found[1])
+
+
+def _workload(plan: Plan, folder: RunFolder) -> Workload:
+    """The workload of a plan."""
+    more = plan.model_extra or {}
+    properties = {k: v for k, v in plan.catalog_properties.items() if HIDDEN not in v}
+    phases = [p.model_dump(exclude_none=True, exclude={"writers"}) for p in plan.phases]
+    mix: dict[str, Any] = {}
+    for p in phases:
+        mix |= {k: v for k, v in p["operations"].items() if k not in mix}
+    said: dict[str, Any] = {
+        "workload": plan.workload,
+        "description": plan.description,
+        "catalog": "" if plan.catalog is None else plan.catalog.name,
+        "catalog_properties": properties,
+        "tables": [t.model_dump() for t in plan.tables or ()],
+        "writers": plan.engines or plan.writers,
+        "keys": plan.keys,
+        "op_timeout": plan.op_timeout,
+        "nemesis": plan.nemesis or None,
+        "clocks": plan.clocks,
+        "expect": plan.expect,
+        "allow": plan.allow,
+        "assert": plan.assertions,
+        "operations": mix,
+        **{k: more[k] for k in ("stop_when", "seed_own_keys", "backoff", "swap_latency") if k in more},
+    }
+    one = len(phases) == 1 and phases[0]["name"] == "main" and phases[0].keys() <= {"name", "length", "operations"}
+    said |= {"length": phases[0]["length"]} if one else {"phases": phases}
+    try:
+        return Workload.model_validate({k: v for k, v in said.items() if v is not None})
+    except ValidationError as e:
+        where = ".".join(str(part) for part in e.errors()[0]["loc"])
+        raise RunError(
+            f"{folder.plan}: {where}: {e.errors()[0]['msg']}; the plan does not say the whole workload"
+        ) from None
+
+
+def _before(operations: Sequence[histories.Operation], writers: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
+    """For each operation the last one of each other writer that had completed when it was invoked."""
+    completed = sorted((o.completed.index, o.op) for o in operations if o.completed is not None)
+    last: dict[int, str] = {}
+    n = 0
+    for o in operations:
+        while n < len(completed) and completed[n][0] < o.invoked.index:
+            last[writers[completed[n][1]]] = completed[n][1]
+            n += 1
+        yield tuple(op for writer, op in sorted(last.items()) if writer != writers[o.op])
+
+
+# -- requests ------------------------------------------------------------------------------------------------------------
+
+
+def _requests(folder: RunFolder, ops: set[str]) -> Iterator[_Request]:
+    """The requests of these operations, in the order in which they came. Lines that are torn are left out."""
+    lines: list[dict[str, Any]] = []
+    try:
+        with folder.proxy.open("rb") as file:
+            for line in file:
+                with contextlib.suppress(RecordError):
+                    if (r := decoded(line)).get("op") in ops:
+                        lines.append(r)
+    except OSError:
+        raise RunError(
+            f"{folder.path}: the run has no proxy log, so its order is not known; record it with --order free"
+        ) from None
+    numbers: Counter[tuple[str, str, str]] = Counter()
+    for r in sorted(lines, key=lambda r: r["time"] if isinstance(r.get("time"), int) else 0):
+        with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
+            faults = tuple(str(f) for f in r.get("faults") or ())
+            again = bool(r.get("again")) or any(_AGAIN in f for f in faults)
+            if r["service"] not in get_args(Service) or r["kind"] not in get_args(RequestKind):
+                continue
+            key = (str(r["op"]), str(r["service"]), str(r["kind"]))
+            numbers[key] += not again
+            came = int(r["time"])
+            yield _Request(
+                Moment(key[0], r["service"], r["kind"], int(r.get("nth") or max(1, numbers[key]))),
+                came + int(float(r.get("waited_ms", 0)) * 1e6),
+                came + int(float(r["ms"]) * 1e6),
+                str(r.get("table") or ""),
+                ACCEPTED.fullmatch(str(r["status"])) is not None,
+                r.get("location") or (r.get("new") if ".metadata.json" in str(r.get("new")) else None),
+                r.get("base"),
+                r.get("new"),
+                faults,
+                again,
+            )
+
+
+def _served(requests: Sequence[_Request]) -> list[_Request]:
+    """The requests in the order in which the catalog served them; a second sending that directly follows the first is left out."""
+    order = sorted(requests, key=lambda r: (r.end, r.start))
+    made = {r.made: r.end for r in order if r.moment.kind == "commit" and r.accepted and r.made}
+    for i in range(len(order)):
+        moved = True
+        while moved:
+            moved = False
+            for j in range(i + 1, min(i + AHEAD, len(order))):
+                if order[j].start < order[i].end and _first(order[j], order[i], made):
+                    order.insert(i, order.pop(j))
+                    moved = j > i + 1 or not _first(order[i + 1], order[i], made)
+                    break
+    late = {r.moment for r in order if r.again and any(f.startswith("late") for f in r.faults)}
+    return [r for r in order if not r.again or r.moment in late]
+
+
+def _first(one: _Request, other: _Request, made: Mapping[str, int]) -> bool:
+    """Whether the catalog must have served ``one`` before ``other``."""
+    if one.table != other.table:
+        return False
+    commit, load = one.moment.kind == "commit" and one.accepted, one.moment.kind == "load" and one.made is not None
+    if other.moment.kind == "load":
+        return commit and other.made is not None and other.made == one.made
+    if other.moment.kind != "commit":
+        return False
+    if not other.accepted:
+        return commit and one.base is not None and one.base == other.base
+    if commit:
+        return one.new is not None and one.new == other.base
+    return load and one.made != other.made and made.get(str(one.made), -1) <= other.end
+
+
+# -- faults --------------------------------------------------------------------------------------------------------------
+
+
+def _windows(events: Sequence[Event]) -> Iterator[_Window]:
+    """The faults of the history, in the order in which they began."""
+    on: dict[str, _Window] = {}
+    found: list[_Window] = []
+    for e in events:
+        if e.process != NEMESIS or not isinstance(e.value, dict):
+            continue
+        name = str(e.value.get("name"))
+        if e.f.startswith("start-") and isinstance(e.value.get("fault"), dict):
+            with contextlib.suppress(ValidationError):
+                on[name] = _Window(Fault.model_validate(e.value["fault"]), e.time, 1 << 62)
+                found.append(on[name])
+        elif e.f.startswith("stop-") and name in on:
+            window = on.pop(name)
+            window.end = e.time
+            window.struck = str(e.value["struck"]) if e.value.get("struck") else None
+    yield from found
+
+
+def _faults(
+    windows: Sequence[_Window],
+    requests: Sequence[_Request],
+    ordered: Sequence[_Request],
+    operations: Sequence[histories.Operation],
+    last: int,
+) -> Iterator[RecordedFault]:
+    """The faults with what they struck; faults of requests that struck none are left out."""
+    by_window: dict[int, list[Moment]] = defaultdict(list)
+    for r in requests:
+        if r.again:
+            continue
+        for name in r.faults:
+            on = [n for n, w in enumerate(windows) if w.fault.name == name and w.start <= r.end]
+            if on:
+                by_window[on[-1]].append(r.moment)
+    for n, w in enumerate(windows):
+        lasted = round((min(w.end, last) - w.start) / 1e9, 3)
+        fault, verb = w.fault.model_copy(update={"duration": max(0.001, lasted)}), w.fault.action
+        shuts = isinstance(verb, ConnectionVerb) and (verb.shuts(fault, "requests") or verb.shuts(fault, "replies"))
+        if fault.on_connections and not shuts:
+            if by_window[n]:
+                yield RecordedFault(fault, struck=tuple(by_window[n]))
+            continue
+        after = next((r.moment for r in reversed(ordered) if r.end <= w.start), None)
+        target = w.struck
+        if fault.verb == "maintain":
+            done = [o for o in operations if o.invoked.extra.get("phase") == "nemesis" and w.start <= o.start <= w.end]
+            target = done[0].op if done else None
+        yield RecordedFault(fault, after=after, target=target)
+
+
+def describe(recording: Recording) -> str:
+    """A recording in a few words: ``218 operations, 668 requests, 3 faults``."""
+    counts = (
+        (len(recording.operations), "operation"),
+        (len(recording.order), "request"),
+        (len(recording.faults), "fault"),
+    )
+    return ", ".join(f"{n:,} {word}{'s' * (n != 1)}" for n, word in counts)

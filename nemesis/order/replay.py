@@ -1,0 +1,331 @@
+"""The recorded order, forced again: a request waits until all that stand before it in the order were answered.
+
+A wait is bounded. A request that does not come is given up: at once when its operation has ended, soon when its operation already waits with
+a later request, else after ``patience``. What could not be forced is counted and said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from nemesis.faults.fault import Fault
+from nemesis.faults.verb import RequestVerb
+from nemesis.order.moment import Moment
+from nemesis.order.policy import Held, Policy, Strike
+
+PATIENCE = 30.0
+"""Seconds for which the requests at the gate wait for one that should come first and whose operation is under way or still to come."""
+SOON = 2.0
+"""The same, when the operation of that one already waits at the gate with another request."""
+LONGEST_WAIT = 60.0
+"""Seconds after which a request goes, whatever should come first; shorter than the writers' patience with a service."""
+MOST_SAID = 20
+"""Sentences on what could not be forced; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """A fault that a replay forces on requests, by its number in the recording, and those requests."""
+
+    number: int
+    fault: Fault
+    struck: tuple[Moment, ...]
+
+
+@dataclass(slots=True)
+class _Place:
+    """A place in the order. ``again``: the service gets here what a fault sent later."""
+
+    moment: Moment
+    again: bool = False
+    state: str = "expected"  # then "held", "under way", "passed" or "given up"
+    held: Held | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Nothing behind ``places`` places of the order goes before ``name`` was reported with :meth:`Replay.happened`."""
+
+    name: str
+    places: int
+
+
+@dataclass(slots=True)
+class _Said:
+    sentences: list[str] = field(default_factory=list)
+    more: int = 0
+
+    def add(self, sentence: str) -> None:
+        if len(self.sentences) < MOST_SAID:
+            self.sentences.append(sentence)
+        else:
+            self.more += 1
+
+
+class Replay(Policy):
+    """Forces ``order``.
+
+    Args:
+        order: operations by their labels: their ids in the recording. A moment that stands there twice was sent later by a fault.
+        faults: those to force on requests.
+        fences: what else must have happened where, such as the beginning of a fault of a process.
+        struck: called with a fault's number and the moment when it strikes a request.
+
+    Attributes:
+        forced: requests that went in their place: all before them had been answered, and none behind them had gone.
+    """
+
+    def __init__(
+        self,
+        order: Sequence[Moment],
+        faults: Sequence[Forced] = (),
+        fences: Sequence[Fence] = (),
+        *,
+        patience: float = PATIENCE,
+        soon: float = SOON,
+        longest: float = LONGEST_WAIT,
+        struck: Callable[[int, Moment], object] = lambda number, moment: None,
+    ) -> None:
+        seen: set[Moment] = set()
+        self._places: list[_Place] = []
+        for m in order:
+            self._places.append(_Place(m, m in seen))
+            seen.add(m)
+        self._first = {p.moment: n for n, p in reversed([*enumerate(self._places)]) if not p.again}
+        self._strikes: dict[Moment, Strike] = {}
+        for f in faults:
+            verb = f.fault.action
+            if isinstance(verb, RequestVerb):
+                later = verb.answers_first
+                self._strikes |= {m: Strike(f.number, f.fault, later) for m in f.struck}
+        self._fences: dict[str, int] = {f.name: f.places for f in fences}
+        self._patience, self._soon, self._longest = patience, soon, longest
+        self._struck = struck
+        self._labels: dict[str, str] = {}
+        self._next: dict[int, str] = {}
+        self._ended: set[str] = set()
+        self._never: set[str] = set()
+        self._at = 0
+        self._since: float | None = None
+        self._held: list[Held] = []
+        self._free: list[Held] = []
+        self._furthest = -1
+        self._to_send: list[Moment] = []
+        self._sent_later: dict[Moment, Moment] = {}
+        self._said = _Said()
+        self._to_strike = dict(self._strikes)
+        self._extra: Counter[str] = Counter()
+        self.forced = 0
+
+    # -- the run ---------------------------------------------------------------------------------------------------------
+
+    def expects(self, writer: int, label: str) -> None:
+        """The next operation that ``writer`` invokes is this one."""
+        self._next[writer] = label
+
+    def invoked(self, writer: int, op: str, now: float) -> None:
+        label = self._next.pop(writer, None)
+        if label is not None:
+            self._labels[op] = label
+
+    def completed(self, writer: int, op: str, now: float) -> None:
+        label = self._labels.get(op)
+        if label is not None:
+            self._ended.add(label)
+
+    def not_invoked(self, label: str) -> None:
+        """An operation of the recording will not be invoked."""
+        self._ended.add(label)
+        self._never.add(label)
+
+    def happened(self, name: str) -> None:
+        """What a fence waits for has happened."""
+        self._fences.pop(name, None)
+
+    def has_passed(self, places: int) -> bool:
+        """Whether the first so many places of the order are done with."""
+        return self._at >= places
+
+    @property
+    def done(self) -> bool:
+        """Whether every place of the order is done with."""
+        return self._at >= len(self._places)
+
+    def label(self, moment: Moment) -> Moment | None:
+        """A request of this run as one of the recording; None: its operation is not of the recording."""
+        label = self._labels.get(moment.op)
+        return None if label is None else replace(moment, op=label)
+
+    # -- the gate --------------------------------------------------------------------------------------------------------
+
+    def arrives(self, held: Held) -> None:
+        known = self.label(held.moment)
+        place = None if known is None else self._first.get(known)
+        if place is None or self._places[place].state != "expected":
+            self._free.append(held)
+            if known is not None:
+                self._extra[known.op] += 1
+            return
+        self._places[place].state, self._places[place].held = "held", held
+        self._held.append(held)
+
+    def decide(self, now: float) -> Sequence[Held]:
+        free, self._free = self._free, []
+        going = list(free)
+        while not self.done:
+            place = self._places[self._at]
+            if place.state in ("passed", "given up"):
+                self._advance(now)
+            elif place.state == "under way" or any(at <= self._at for at in self._fences.values()):
+                break
+            elif place.state == "held":
+                assert place.held is not None
+                going.append(self._go(place, self._at))
+                break
+            elif place.again:
+                self._send(place)
+            elif (why := self._hopeless(place, now)) is not None:
+                self._give_up(place, why)
+            else:
+                break
+        for held in [h for h in self._held if now - h.since >= self._longest]:
+            at = self._place_of(held)
+            self._said.add(f"{self._places[at].moment} waited for {self._longest:g} s, and went before its turn")
+            going.append(self._go(self._places[at], at))
+        return going
+
+    def passed(self, held: Held, now: float) -> None:
+        for waiting in (self._held, self._free):
+            if held in waiting:  # its connection ended while it waited
+                waiting.remove(held)
+        known = self.label(held.moment)
+        at = None if known is None else self._first.get(known)
+        if at is not None and self._places[at].held is held:
+            self._places[at].state = "passed"
+
+    def _advance(self, now: float) -> None:
+        self._at += 1
+        self._since = now
+
+    def _place_of(self, held: Held) -> int:
+        known = self.label(held.moment)
+        assert known is not None
+        return self._first[known]
+
+    def _go(self, place: _Place, at: int) -> Held:
+        assert place.held is not None
+        if at == self._at and self._furthest < at:
+            self.forced += 1
+        self._furthest = max(self._furthest, at)
+        place.state = "under way"
+        self._held.remove(place.held)
+        return place.held
+
+    def _hopeless(self, place: _Place, now: float) -> str | None:
+        """Why the next request of the order is given up; None: it may still come."""
+        op = place.moment.op
+        if op in self._never:
+            return f"{op} was not invoked"
+        if op in self._ended:
+            return f"{op} ended without it"
+        if not self._held:
+            return None  # nobody waits for it
+        since = max(self._since or 0.0, min(h.since for h in self._held))
+        mine = [h for h in self._held if self._labels.get(h.moment.op) == op]
+        if mine and now - max(since, mine[0].since) >= self._soon:
+            return f"{self._places[self._place_of(mine[0])].moment} came instead"
+        if now - since >= self._patience:
+            return f"it did not come within {self._patience:g} s"
+        return None
+
+    def _give_up(self, place: _Place, why: str) -> None:
+        place.state = "given up"
+        self._said.add(f"{place.moment}: {why}")
+
+    # -- faults ----------------------------------------------------------------------------------------------------------
+
+    def strike(self, moment: Moment) -> Strike | None:
+        known = self.label(moment)
+        strike = None if known is None else self._to_strike.pop(known, None)
+        if known is None or strike is None:
+            return None
+        if strike.later:
+            self._sent_later[known] = moment
+        self._struck(strike.number, known)
+        return strike
+
+    def missed(self, moment: Moment, why: str) -> None:
+        self._said.add(f"{self.label(moment) or moment}: its fault could not strike it: {why}")
+
+    def _send(self, place: _Place) -> None:
+        moment = self._sent_later.pop(place.moment, None)
+        if moment is None:
+            self._give_up(place, "it was not sent later, as no fault struck it")
+            return
+        if self._furthest < self._at:
+            self.forced += 1
+        self._furthest = max(self._furthest, self._at)
+        place.state = "under way"
+        self._to_send.append(moment)
+
+    def sends(self) -> Sequence[Moment]:
+        sends, self._to_send = self._to_send, []
+        return sends
+
+    def sent(self, moment: Moment, now: float) -> None:
+        known = self.label(moment)
+        for place in self._places[self._at :]:
+            if place.again and place.moment == known and place.state == "under way":
+                place.state = "passed"
+                return
+
+    # -- afterwards ------------------------------------------------------------------------------------------------------
+
+    @property
+    def expected(self) -> int:
+        """How many requests the order has."""
+        return len(self._places)
+
+    def unforced(self) -> tuple[str, ...]:
+        """What could not be forced, one sentence each. To be asked when the load is over."""
+        said = [*self._said.sentences]
+        left = sum(p.state in ("expected", "held") for p in self._places)
+        more = self._said.more
+        if more:
+            said.append(f"{more} more requests did not come, or not in their turn")
+        if left:
+            said.append(f"{left} requests of the recorded order never came")
+        if self._extra:
+            n, ops = self._extra.total(), [*self._extra]
+            said.append(
+                f"{n} request{'s' * (n > 1)} went unordered: too late, or more than the recording has; of {', '.join(ops[:5])}"
+                f"{', …' * (len(ops) > 5)}"
+            )
+        if self._to_strike:
+            struck = [str(m) for m in self._to_strike]
+            said.append(
+                f"{len(struck)} faults had nothing to strike: {', '.join(struck[:5])}{', …' * (len(struck) > 5)} did not come"
+            )
+        return tuple(said)
+
+
+def first_difference(
+    recorded: Sequence[Moment], replayed: Sequence[Moment], labels: Mapping[str, str] | None = None
+) -> str | None:
+    """The first place where two orders of commits differ, in a sentence; None: they are the same.
+
+    Args:
+        recorded, replayed: moments of any kinds; only commits count.
+        labels: an operation's id in the replayed run → its id in the recorded one; equal if it is not there.
+    """
+    one = [m for m in recorded if m.kind == "commit"]
+    known = labels or {}
+    other = [replace(m, op=known.get(m.op, m.op)) for m in replayed if m.kind == "commit"]
+    for n, (a, b) in enumerate(zip(one, other, strict=False), 1):
+        if a != b:
+            return f"commit {n} of {len(one)} was {a}, and is {b}"
+    if len(one) != len(other):
+        return f"there were {len(one)} commits, and there are {len(other)}"
+    return None
