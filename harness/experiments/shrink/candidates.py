@@ -76,6 +76,7 @@ def plain(r: Recording) -> Recording | None:
             "expect": (),
             "allow": (),
             "stop_when": None,
+            "order": None,
             "assertions": {},
         }
     )
