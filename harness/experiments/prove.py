@@ -29,6 +29,7 @@ from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from harness.run.bench import Bench
 from harness.run.judged import Publish, judge_run
+from harness.run.ordering import PATIENCE
 from harness.run.settings import RunError, Watcher
 from harness.run.versions import versions
 from harness.writers.slot import WriterError, WriterSlot
@@ -39,13 +40,6 @@ from workloads.generator import PlannedOperation
 
 LONGEST_HOLD = 60.0
 """Seconds; a busy machine needs long for the operations in between."""
-PATIENCE = {
-    "rest.client.socket-timeout-ms": "75000",
-    "http-client.apache.socket-timeout-ms": "75000",  # of S3FileIO
-    "duckdb.set.http_timeout": "75",
-}
-"""Catalog properties by which a client waits longer than that for the answer to a held request; PyIceberg waits for ever."""
-
 GROUPS = 2
 """Scenarios that run at the same time."""
 MANY = 8

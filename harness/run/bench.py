@@ -20,6 +20,7 @@ from compose.install.installation import Installation
 from compose.processes.service import Service
 from compose.processes.watchdog import Watchdog
 from compose.stack.stack import Stack
+from harness.run.ordering import Ordering
 from harness.run.run import Run
 from harness.run.settings import WRITER_START_S, Settings, StandingStack, Watcher
 from harness.run.versions import versions
@@ -175,6 +176,7 @@ class Bench:
         capture_interval: float | None = 10.0,
         about: Mapping[str, Any] | None = None,
         launched: Callable[[Sequence[WriterSlot]], None] = lambda _: None,
+        order: Ordering | None = None,
     ) -> None:
         """One run of a group. Drivers that the previous run lost are replaced first.
 
@@ -183,7 +185,7 @@ class Bench:
         Args:
             progress: whether the watcher gets the run's progress.
             stop: when another thread sets it, the run ends soon.
-            capture_interval, about, launched: as in :class:`harness.run.settings.Settings`.
+            capture_interval, about, launched, order: as in :class:`harness.run.settings.Settings`.
         """
         g = self.groups[group]
         renew(g.slots)
@@ -198,6 +200,7 @@ class Bench:
             capture_interval=capture_interval,
             about=about or {},
             launched=launched,
+            order=order,
         )
         Run(
             workload,

@@ -17,6 +17,7 @@ import psutil
 from checkers.evidence.history import NEMESIS, Recorder
 from compose.processes.service import Service, ServiceError
 from harness.run.context import RunContext
+from harness.run.ordering import Ordering
 from harness.run.settings import REPLACE_TRIES, WRITER_START_S
 from harness.writers.slot import WriterSlot
 from nemesis.faults.fault import Fault
@@ -38,6 +39,7 @@ class Conductor:
         maintain: has a writer of the nemesis perform an operation and returns its outcome; None if it could not, or there is no such writer.
         stop: set by other threads to end the run.
         longest_maintenance: seconds within which ``maintain`` returns.
+        began: called when a fault has begun; before the operation of one of maintenance.
 
     Attributes:
         longest_end: seconds within which an active fault ends by itself; a fault of connections ends at once.
@@ -53,6 +55,7 @@ class Conductor:
         maintain: Callable[[Fault], str | None] | None,
         stop: threading.Event,
         longest_maintenance: float = 0.0,
+        began: Callable[[], object] = lambda: None,
     ) -> None:
         self._plan = plan
         self._board = board
@@ -61,6 +64,7 @@ class Conductor:
         self._say = say
         self._maintain = maintain
         self._stopped = stop
+        self._began = began
         self.longest_end = max(PROCESS_END_S, longest_maintenance)
         self._enough = threading.Event()
         self._error: BaseException | None = None
@@ -112,6 +116,7 @@ class Conductor:
         elif fault.on_connections:
             self._begins(fault)
             armed = self._board.arm(fault)
+            self._began()
             self._over(planned.duration)
             self._board.end(armed)
             self._ends(fault, hits=dict(armed.hits), missed=armed.missed)
@@ -128,6 +133,7 @@ class Conductor:
         except (NoTarget, ServiceError, psutil.Error) as e:
             self._say(f"nemesis: {fault.name}: {e}")
         else:
+            self._began()
             self._over(planned.duration if fault.action.lasts else 0)
             self._undo(undo)
         self._ends(fault, hits={"process": 1 - missed}, missed=missed, **({"struck": whom} if whom else {}))
@@ -142,6 +148,7 @@ class Conductor:
 
     def _maintenance(self, fault: Fault) -> None:
         self._begins(fault)
+        self._began()
         how = None if self._maintain is None else self._maintain(fault)
         self._ends(fault, hits={"operation": int(how is not None)}, missed=int(how is None), outcome=how)
 
@@ -162,14 +169,16 @@ def conductor_of(
     slots: Sequence[WriterSlot],
     recorder: Recorder,
     maintain: Callable[[Fault], str | None] | None,
+    order: Ordering | None = None,
 ) -> Conductor | None:
-    """The conductor for ``nemesis:`` of the workload; None if the workload has none."""
+    """The conductor for ``nemesis:`` of the workload; None if the workload has none. ``order`` may decide about the faults, too."""
     nemesis = run.workload.nemesis
     if nemesis is None or board is None:
         return None
     seed, writers = run.settings.seed, run.workload.writers
+    plan = schedule(nemesis.all(), nemesis.interval, nemesis.duration, run.workload.engines, seed)
     return Conductor(
-        schedule(nemesis.all(), nemesis.interval, nemesis.duration, run.workload.engines, seed),
+        order.schedule() if order is not None and order.own_faults else plan,
         board,
         Processes(services, [slot.driver for slot in slots[:writers]], seed),
         recorder,
@@ -177,4 +186,5 @@ def conductor_of(
         maintain,
         run.settings.stop,
         run.workload.op_timeout + REPLACE_TRIES * WRITER_START_S if run.maintains else 0.0,
+        (lambda: None) if order is None else order.began,
     )

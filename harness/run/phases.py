@@ -13,6 +13,7 @@ from checkers.evidence.history import ErrorChain, Recorder
 from checkers.timeline.unreadable import Watch, file_words
 from compose.processes.watchdog import Watchdog
 from harness.run.context import RunContext
+from harness.run.ordering import Ordering
 from harness.run.settings import REPLACE_TRIES, RunError, Watcher
 from harness.tablefiles.follower import Follower
 from harness.writers.driver import CATALOG
@@ -93,6 +94,7 @@ class Phases:
         slots: the writers; the workload's first, then the nemesis's.
         board: of the proxies; it records which writer runs which operation. None without proxies.
         watchdog: started again if it was killed.
+        order: decides the order of the requests; it may say which operations the nemesis invokes.
     """
 
     def __init__(
@@ -104,8 +106,10 @@ class Phases:
         board: Board | None,
         watchdog: Watchdog,
         progress: Progress,
+        order: Ordering | None = None,
     ) -> None:
         self._run = run
+        self._order = order
         self._recorder = recorder
         self._follower = follower
         self._slots = slots
@@ -175,6 +179,8 @@ class Phases:
 
         def maintain(fault: Fault) -> str | None:
             assert fault.do is not None
+            if self._order is not None and (forced := self._order.maintenance(fault)) is not None:
+                return self._perform(n, forced, "nemesis")
             table = rng.choice(self._run.workload.tables)
             draw = Draw(rng, self._run.workload.keys.keys(), n, table, True, {})
             value = fault.value or KINDS[fault.do].arguments(draw)
@@ -299,6 +305,8 @@ class Phases:
         elif kind.sets_back and answer.get("bound"):
             value = {"snapshot": answer["bound"]["snapshot"]}
         error = None if answer["ok"] else answer["error"]
+        if self._board is not None:
+            self._board.completed(n, op)
         attempts = {"attempts": made} if (made := answer.get("attempts")) else {}
         with self._completing:
             done = self._recorder.record(

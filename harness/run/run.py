@@ -27,6 +27,7 @@ from harness.run.conductor import conductor_of
 from harness.run.context import context_of
 from harness.run.memory import PeakMemory
 from harness.run.phases import Phases, Progress
+from harness.run.ordering import ordering_of
 from harness.run.plan import plan_of
 from harness.run.services import proxies_of, services_of
 from harness.run.settings import WRITER_START_S, Settings, StandingStack, Watcher
@@ -64,6 +65,7 @@ class Run:
     ) -> None:
         self._run = context_of(workload, folder, installation, settings, watcher)
         self._standing = standing
+        self._order = settings.order or ordering_of(workload, self._run.writers, settings.seed)
         self.left: tuple[str, ...] = ()
         self._progress = Progress(watcher, workload)
         self._memory = PeakMemory()
@@ -94,6 +96,10 @@ class Run:
                 watchdog.start()
                 stack.enter_context(self._memory)
                 self._inside(stack, data, watchdog)
+            if self._order is not None:
+                self._state["order"] = outcome = self._order.outcome(run.folder)
+                for sentence in self._order.words(outcome):
+                    run.say(sentence)
             final = "interrupted" if run.settings.stop.is_set() else "complete"
         except KeyboardInterrupt:
             final = "interrupted"
@@ -152,14 +158,17 @@ class Run:
         stack.callback(follower.stop)
         self._timings["first operation"] = sum(self._timings.values())
         with follower:
-            phases = Phases(run, recorder, follower, slots, board, watchdog, self._progress)
+            phases = Phases(run, recorder, follower, slots, board, watchdog, self._progress, self._order)
             with self._timed("seed"):
                 phases.seed()
             if board is not None and workload.swap_latency > 0:
                 late = Fault(verb="delay", service="catalog", request="commit", seconds=workload.swap_latency)
                 delaying = board.arm(late)
                 stack.callback(board.end, delaying)
-            conductor = conductor_of(run, board, services, slots, recorder, phases.maintainer())
+            conductor = conductor_of(run, board, services, slots, recorder, phases.maintainer(), self._order)
+            if board is not None and self._order is not None:
+                self._order.begins(recorder)
+                board.follow(self._order.policy)
             try:
                 if conductor is not None:
                     conductor.start()
@@ -167,6 +176,9 @@ class Run:
                     with self._timed(f"phase {spec.name}"):
                         phases.phase(spec)
             finally:
+                if board is not None and self._order is not None:
+                    board.heal()
+                    self._order.ends()
                 if conductor is not None:
                     with self._timed("heal"):
                         conductor.heal()

@@ -25,14 +25,15 @@ def proxies_of(run: RunContext, stack: contextlib.ExitStack) -> WriterProxies | 
 
     A run needs them for faults. To record what the catalog did, it needs them for a catalog without guarantees, and for commits by the
     endpoint for transactions, whose answer says nothing about the table. To record who sent a commit, beside engines whose snapshots do not
-    name their operation, and to delay commits, it needs none before the object store.
+    name their operation, to delay commits, and to record or decide the order of requests, it needs none before the object store.
     """
     nemesis, theirs = run.workload.nemesis, run.external.catalog
     guard = CATALOGS[run.workload.catalog].guard if theirs is None else theirs.guard
     phases = run.workload.resolved_phases()
     recorded = guard == "none" or any(KINDS[k].by_transaction for p in phases for k in p.operations or ())
     everything = nemesis is not None or run.settings.proxied or recorded
-    catalog_only = run.workload.swap_latency > 0 or any(not ENGINES[name].marks for name in run.engines)
+    ordered = run.workload.order is not None or run.settings.order is not None
+    catalog_only = ordered or run.workload.swap_latency > 0 or any(not ENGINES[name].marks for name in run.engines)
     if run.settings.writer_proxies is not None or not (everything or catalog_only):
         return run.settings.writer_proxies
     board = Board(run.settings.seed)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from compose.endpoints import Endpoints
 from compose.external.external import External
@@ -17,6 +17,9 @@ from harness.writers.slot import WriterSlot
 from workloads import generator
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
+
+if TYPE_CHECKING:
+    from harness.run.ordering import Ordering
 
 WRITER_START_S = 240.0
 """Seconds within which a writer's Spark session must be ready."""
@@ -64,6 +67,7 @@ class Settings:
         clean: whether to drop the tables at the end.
         about: further keys of the plan, such as the scenario.
         launched: gets the writers when all have connected.
+        order: who decides the order of the writers' requests; None: the workload says.
         operations: (workload, phase, writer, seed) → the writer's operations in the phase; default: the seeded generator's.
     """
 
@@ -83,6 +87,7 @@ class Settings:
     clean: bool = False
     about: Mapping[str, Any] = field(default_factory=dict)
     launched: Callable[[Sequence[WriterSlot]], None] = lambda _: None
+    order: Ordering | None = None
     operations: Callable[[Workload, Phase, int, int], Iterable[PlannedOperation]] = generator.operations
 
 

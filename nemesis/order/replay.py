@@ -135,6 +135,19 @@ class Replay(Policy):
         if label is not None:
             self._ended.add(label)
 
+    def over(self, label: str) -> None:
+        """An operation of the recording has ended, or was passed over."""
+        self._ended.add(label)
+
+    def ended(self, label: str) -> bool:
+        """Whether an operation of the recording has ended, or will not be invoked."""
+        return label in self._ended
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """An operation's id in this run → its id in the recording."""
+        return {**self._labels}
+
     def not_invoked(self, label: str) -> None:
         """An operation of the recording will not be invoked."""
         self._ended.add(label)
@@ -142,7 +155,7 @@ class Replay(Policy):
 
     def happened(self, name: str) -> None:
         """What a fence waits for has happened."""
-        self._fences.pop(name, None)
+        self._fences = {n: places for n, places in self._fences.items() if n != name}
 
     def has_passed(self, places: int) -> bool:
         """Whether the first so many places of the order are done with."""

@@ -222,6 +222,7 @@ class Board:
             self._now = now
             self._current.clear()
             self._numbers.clear()
+            self._gate = None
             self._file = None if log is None else log.open("a", buffering=1 << 16)
 
     def finish(self) -> None:
