@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from harness import __version__
-from harness.cli import check, claims, compare, experiments, lists, machine, run, stopping, sweep
+from harness.cli import check, claims, compare, experiments, lists, machine, run, shrink, stopping, sweep
 from harness.cli.crash import Crash
 from harness.cli.failures import BAD_INPUT, explain, report_failure
 from harness.cli.options import INTERRUPTED, WITHOUT_END, TyperError, help_command
@@ -49,6 +49,7 @@ app.command("run", short_help="Run one workload and judge it.")(run.run)
 app.command("check", short_help="Judge a stored run or a history.")(check.check)
 app.command("export", short_help="Write a run's history for others.")(check.export)
 app.command("prove", short_help="Reproduce known defects.")(experiments.prove)
+app.command("shrink", short_help="Make a failed run small.")(shrink.shrink)
 app.command("matrix", short_help="Measure which operations conflict.")(experiments.matrix)
 app.command("compare", short_help="Compare catalogs, releases or engines.")(compare.compare)
 app.command("sweep", short_help="Measure how load and settings change a run.")(sweep.sweep)

@@ -34,6 +34,7 @@ def explain(crash: Crash, help_command: str) -> int:
     from compose.external.external import ExternalError
     from compose.processes.ports import PortInUse
     from harness.experiments.compare import CompareError
+    from harness.experiments.shrink.log import ShrinkError
     from workloads.file.workload import WorkloadError
 
     error = crash.error
@@ -42,7 +43,15 @@ def explain(crash: Crash, help_command: str) -> int:
         return report_failure(crash.redacted(message), code)
 
     bad_input = (
-        ExternalError | StoreError | HistoryError | TableLogError | ModelError | CompareError | MatrixError | PortInUse
+        ExternalError
+        | StoreError
+        | HistoryError
+        | TableLogError
+        | ModelError
+        | CompareError
+        | MatrixError
+        | PortInUse
+        | ShrinkError
     )
     if isinstance(error, BadArgument):
         return fail(f"{error}; see `{help_command}`", BAD_INPUT)

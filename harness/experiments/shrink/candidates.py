@@ -94,10 +94,10 @@ def _planned(fault: Fault) -> Fault:
 
 def _renamed(f: RecordedFault, number: dict[int, int]) -> str | None:
     """The target of a fault, if it is a writer's driver with the writer's new number."""
-    found = re.fullmatch(r"w(\d+)", f.target or "")
+    found = re.fullmatch(r"w(\d+)(\.\d+)?", f.target or "")
     if found is None or f.fault.target != "driver":
         return f.target
-    return f"w{number.get(int(found[1]), int(found[1]))}"
+    return f"w{number.get(int(found[1]), int(found[1]))}{found[2] or ''}"
 
 
 def only(r: Recording, ops: Collection[str]) -> Recording | None:
@@ -174,7 +174,7 @@ def _moved(r: Recording, writer: int) -> Iterator[Recording]:
     """The recording with one writer's operations invoked by another one, for each that can."""
     if any(o.phase == NEMESIS and o.writer == writer for o in r.operations) or writer in r.workload.clocks:
         return
-    if any(f.target == f"w{writer}" for f in r.faults):
+    if any((f.target or "").partition(".")[0] == f"w{writer}" for f in r.faults):
         return
     places: dict[str, list[int]] = {}
     for i, m in enumerate(r.order):

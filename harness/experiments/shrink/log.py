@@ -59,6 +59,7 @@ class Log:
     def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
         self.path = folder / FILE
         self._trials: dict[str, list[Trial]] = defaultdict(list)
+        self._all: list[Trial] = []
         head = {"format": FORMAT, **about}
         folder.mkdir(parents=True, exist_ok=True)
         lines = self._lines()
@@ -71,10 +72,12 @@ class Log:
                 said = json.loads(line)
                 trial = Trial(**{**said, "found": tuple(said["found"])})
             except (ValueError, TypeError, KeyError):
-                raise ShrinkError(
-                    f"{self.path}:{n}: not a run of a shrink; give another folder with --into"
-                ) from None
-            self._trials[trial.key].append(trial)
+                raise ShrinkError(f"{self.path}:{n}: not a run of a shrink; give another folder with --into") from None
+            self._remember(trial)
+
+    def _remember(self, trial: Trial) -> None:
+        self._trials[trial.key].append(trial)
+        self._all.append(trial)
 
     def _lines(self) -> list[str]:
         """The whole lines; what stands behind the last line end is cut off."""
@@ -112,10 +115,10 @@ class Log:
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """All runs so far, those of one candidate together."""
-        return tuple(t for trials in self._trials.values() for t in trials)
+        """All runs so far, in their order."""
+        return tuple(self._all)
 
     def add(self, trial: Trial) -> None:
         """Write the line of a run that has ended."""
-        self._trials[trial.key].append(trial)
+        self._remember(trial)
         self._write(json.dumps(asdict(trial), ensure_ascii=False) + "\n", "a")

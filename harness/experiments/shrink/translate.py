@@ -6,6 +6,7 @@ Which waits enforce the order, :mod:`harness.experiments.shrink.waits` says. A s
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from harness.experiments.shrink.waits import Asked, Gate, Waits, When, waits
 from nemesis.faults.fault import Fault
 from nemesis.faults.verb import AfterService, Delaying, RequestVerb, Throttling
 from nemesis.order.moment import Moment
+from reports.drawing.words import arguments
 from workloads.engines.engines import SPARK
 from workloads.file import own_kinds
 from workloads.file.recording import RecordedFault, RecordedOperation, Recording
@@ -180,7 +182,10 @@ def _gate_of(
 
 def _killed(r: Recording, f: RecordedFault) -> tuple[str, Gate, Moment]:
     """The operation that died with its writer's driver, where it is held, and the request that it is held at."""
-    writer = int(str(f.target).removeprefix("w"))
+    struck = re.match(r"w(\d+)", str(f.target))
+    if struck is None:
+        raise Untranslatable(f"nobody knows whose driver {f.target} is")
+    writer = int(struck[1])
     upto = len(r.order) if f.after is None else max((i for i, m in enumerate(r.order) if m == f.after), default=-1) + 1
     mine = [o.op for o in r.operations if o.writer == writer]
     begun = [op for op in mine if any(m.op == op for m in r.order[:upto])]
@@ -269,18 +274,23 @@ def story(r: Recording, steps: Sequence[Mapping[str, Any] | Step]) -> str:
         s = raw if isinstance(raw, Step) else Step.model_validate({k: v for k, v in raw.items() if v is not None})
         nemesis = " (maintenance)" if any(o.writer == s.writer and o.phase == NEMESIS for o in r.operations) else ""
         said = f"Writer {s.writer}{nemesis} invokes {s.name}"
-        said += f" {dict(s.value)}" if s.value else ""
+        said += f" of {arguments(dict(s.value))}" if s.value else ""
         said += f" on {s.table}" if s.table else ""
-        said += f" after {_when(s.after)}" if s.after else ""
-        if s.gated:
-            what = f"its {s.at} {s.nth}" if s.nth > 1 or s.at != "commit" else f"its {s.at}"
-            said += f"; {what}" + (f" is held until {_when(s.hold)}" if s.hold else "")
-            said += " and" if s.hold and (s.fault or s.kill) else ""
-            said += f" is struck by {s.fault.verb}" if s.fault else ""
-            said += " and" if s.fault and s.kill else ""
-            said += " its writer is killed there" if s.kill else ""
-        lines.append(said + ".")
+        waits = sentence(s)
+        lines.append(said + ("" if not waits else f" {waits}" if waits.startswith("after ") else f"; {waits}") + ".")
     return " ".join(lines)
+
+
+def sentence(s: Step) -> str:
+    """What a step waits for and what strikes it, in words; empty if there is nothing."""
+    parts = [f"after {_when(s.after)}"] if s.after else []
+    if s.gated:
+        what = f"its {s.at} {s.nth}" if s.nth > 1 or s.at != "commit" else f"its {s.at}"
+        what += f" is held until {_when(s.hold)}" if s.hold else ""
+        struck = [f"is struck by {s.fault.verb}"] if s.fault else []
+        struck += ["its writer is killed there"] if s.kill else []
+        parts.append(f"{what} {'and ' if s.hold and struck else ''}{' and '.join(struck)}".rstrip())
+    return "; ".join(parts)
 
 
 def _when(when: Mapping[str, str] | None) -> str:
