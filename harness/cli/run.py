@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import random
 import shlex
+import threading
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +31,7 @@ from harness.cli.options import (
     user_services,
     warn,
 )
+from harness.cli.ordered import order_anywhere, order_words, ordered
 
 
 def run(
@@ -52,6 +55,12 @@ def run(
     ] = False,
     iceberg: IcebergOption = None,
     no_nemesis: Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults (control run).")] = False,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            help="Who decides the order of the writers' requests: free (nobody; it is recorded), priority(D), or 'replay RUN'."
+        ),
+    ] = None,
     port: Annotated[
         list[str] | None, typer.Option(help="SERVICE=PORT: port of a service of the embedded stack; repeatable.")
     ] = None,
@@ -68,24 +77,46 @@ def run(
     from harness.run.run import Run
     from harness.run.settings import Settings
     from workloads.file import workload as schema
+    from workloads.file.recording import FILE as RECORDING
 
     file = read_workload(schema.find(workload), warn)
     spec = overridden(file, writers, ops, time, no_nemesis=no_nemesis, operations=operations)
     if catalog is not None:
         spec = spec.model_copy(update={"catalog": known_catalog(catalog)})
+    stop = threading.Event()
+    spec, replaying = ordered(
+        file,
+        spec,
+        order,
+        store,
+        stop,
+        {
+            "--seed": seed,
+            "--writers": writers,
+            "--operations": operations,
+            "--ops": ops,
+            "--time": time,
+            "--no-nemesis": no_nemesis or None,
+        },
+    )
+    if replaying is not None:
+        seed = replaying.recording.seed
+        if catalog is not None:
+            spec = spec.model_copy(update={"catalog": known_catalog(catalog)})
     reachable(spec.engines, spec.catalog)
     ports = ports_of(port or [])
     release = release_of(iceberg, spec)
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
     external = user_services(spec.catalog, s3, spark)
-    words = ["run", path_anywhere(workload), "--seed", str(seed)]
+    words = ["run", path_anywhere(workload), *(["--seed", str(seed)] if replaying is None else [])]
     overrides = {
         "--writers": writers,
         "--operations": operations,
         "--ops": ops,
         "--time": time,
         "--iceberg": iceberg and path_anywhere(iceberg),
+        "--order": order and order_anywhere(order),
     }
     overrides |= {"--catalog": catalog and path_anywhere(catalog)}
     overrides |= {"--spark": spark, "--s3": s3}
@@ -96,13 +127,17 @@ def run(
     words += ["--store", os.path.abspath(store)] if store != Path("store") else []
     words += [w for pair in port or () for w in ("--port", pair)]
     settings = Settings(
-        seed=seed, command=shlex.join([anywhere(), *words]), ports=ports, external=external, clean=clean
+        seed=seed, command=shlex.join([anywhere(), *words]), ports=ports, external=external, clean=clean, stop=stop
     )
+    if replaying is not None:
+        settings = replace(settings, order=replaying, operations=replaying.operations)
     known = (*external.secrets, *secrets_of(spec.catalog_properties))
     with Voice(quiet=quiet) as voice, details_in(store, known):
         installation = setup.ensure_release(release)
         say_own_jar(release, voice.say)
         folder = runs.create(store, spec.workload)
+        if replaying is not None:
+            runs.replace_file(folder.path / RECORDING, replaying.recording.to_json())
         voice.keep(f"{spec.workload}, seed {seed}: {folder.path}")
         own_stack = fresh or ports or external
         kept = nullcontext() if own_stack else kept_stack.use(installation.home, spec, release, voice.keep)
@@ -116,6 +151,8 @@ def run(
                     raise
             voice.say("checking")
             code = judge(folder)
+        for sentence in order_words(folder):
+            typer.echo(f"  order       {sentence}")
         _say_left(external, one.left)
         return code
 

@@ -111,11 +111,11 @@ class Prioritised(Ordering):
     def words(self, outcome: dict[str, Any]) -> list[str]:
         o = outcome
         changes = f"{o['changes']} of {self._depth - 1} changes of priority"
-        said = [f"order: {o['requests']} requests by priority, {changes}"]
+        said = [f"{o['requests']} requests by priority, {changes}"]
         if o["gave_way"]:
-            said.append(f"order: {o['gave_way']} requests had waited too long, and went whatever their priority")
+            said.append(f"{o['gave_way']} requests had waited too long, and went whatever their priority")
         if o["blind"]:
-            said.append(f"order: {o['blind']} decisions left out a writer whose statement still computed")
+            said.append(f"{o['blind']} decisions left out a writer whose statement still computed")
         return said
 
 
@@ -285,12 +285,10 @@ class Replaying(Ordering):
 
     def words(self, outcome: dict[str, Any]) -> list[str]:
         o = outcome
-        said = [f"order: {o['forced']:,} of {o['expected']:,} requests as recorded"]
+        said = [f"{o['forced']:,} of {o['expected']:,} requests as recorded"]
         same = o["commits"] == "same"
-        said.append(
-            "order: the commits came in the recorded order" if same else f"order: the commits differ: {o['commits']}"
-        )
-        return [*said, *(f"order: {sentence}" for sentence in o["unforced"])]
+        said.append("the commits came in the recorded order" if same else f"the commits differ: {o['commits']}")
+        return [*said, *o["unforced"]]
 
 
 def _only_slow(fault: Fault) -> bool:

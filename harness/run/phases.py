@@ -215,6 +215,8 @@ class Phases:
                     if self._stop.is_set() or (deadline is not None and time.monotonic() >= deadline):
                         return
                     self._perform(n, planned, name)
+                if self._board is not None:
+                    self._board.finished(n)
             except BaseException as e:
                 self._errors.append(e)
                 self._stop.set()

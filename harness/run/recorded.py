@@ -12,11 +12,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from checkers.evidence import history as histories
+from checkers.evidence import runfolder
 from checkers.evidence.history import NEMESIS, Event, HistoryError
 from checkers.evidence.plan import Plan
 from checkers.evidence.proxylog import ACCEPTED
@@ -27,6 +29,7 @@ from nemesis.faults.fault import Fault
 from nemesis.faults.fields import RequestKind, Service
 from nemesis.faults.verb import ConnectionVerb
 from nemesis.order.moment import Moment
+from workloads.file import recording as recordings
 from workloads.file.recording import RecordedFault, RecordedOperation, Recording
 from workloads.file.workload import Workload
 from workloads.file.yamlfile import HIDDEN
@@ -114,6 +117,18 @@ def recording_of(folder: RunFolder) -> Recording:
         tuple(r.moment for r in ordered),
         tuple(_faults(windows, requests, ordered, kept, last)),
     )
+
+
+def recording_at(path: Path) -> Recording:
+    """The recording that a path means: a run's folder, a ``latest`` link, a file in a run's folder, or a ``recording.json``.
+
+    Raises:
+        RunError, StoreError: there is no run, or it cannot be replayed.
+        FileError: the file is no recording.
+    """
+    if path.is_file() and path.name not in ("plan.yaml", "history.jsonl", "proxy.jsonl", "run.json", "results.json"):
+        return recordings.read(path)
+    return recording_of(runfolder.find(path))
 
 
 def _writer(op: str) -> int | None:

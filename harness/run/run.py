@@ -26,8 +26,8 @@ from compose.stack.pointers import pointers
 from harness.run.conductor import conductor_of
 from harness.run.context import context_of
 from harness.run.memory import PeakMemory
-from harness.run.phases import Phases, Progress
 from harness.run.ordering import ordering_of
+from harness.run.phases import Phases, Progress
 from harness.run.plan import plan_of
 from harness.run.services import proxies_of, services_of
 from harness.run.settings import WRITER_START_S, Settings, StandingStack, Watcher
@@ -97,9 +97,8 @@ class Run:
                 stack.enter_context(self._memory)
                 self._inside(stack, data, watchdog)
             if self._order is not None:
-                self._state["order"] = outcome = self._order.outcome(run.folder)
-                for sentence in self._order.words(outcome):
-                    run.say(sentence)
+                outcome = self._order.outcome(run.folder)
+                self._state["order"] = {**outcome, "said": self._order.words(outcome)}
             final = "interrupted" if run.settings.stop.is_set() else "complete"
         except KeyboardInterrupt:
             final = "interrupted"

@@ -34,9 +34,11 @@ class Turn:
         self.held = held
         self._loop = asyncio.get_running_loop()
         self._goes = asyncio.Event()
+        self.gone = False
 
     def go(self) -> None:
         """It may go. Callable from any thread."""
+        self.gone = True
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
             self._loop.call_soon_threadsafe(self._goes.set)
 
@@ -76,6 +78,18 @@ class Gate:
         with self._lock:
             self._policy.completed(writer, op, self._now())
             self._decide()
+
+    def finished(self, writer: int) -> None:
+        """A writer invokes no further operation for now."""
+        with self._lock:
+            self._policy.finished(writer, self._now())
+            self._decide()
+
+    @property
+    def waiting(self) -> tuple[Moment, ...]:
+        """The requests that wait, in the order in which they came."""
+        with self._lock:
+            return tuple(t.held.moment for t in self._turns.values() if not t.gone)
 
     async def comes(self, writer: int, moment: Moment) -> Turn | None:
         """Wait until a request may go; None: the gate is open. To be called in the event loop of the proxies."""

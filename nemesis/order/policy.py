@@ -54,6 +54,10 @@ class Policy(ABC):
     def completed(self, writer: int, op: str, now: float) -> None:
         """A writer's operation has ended, however."""
 
+    def finished(self, writer: int, now: float) -> None:
+        """A writer invokes no further operation for now: its phase is over."""
+        return None
+
     @abstractmethod
     def arrives(self, held: Held) -> None:
         """A request has come to the gate."""

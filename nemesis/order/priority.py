@@ -90,13 +90,17 @@ class Priority(Policy):
         self._event(writer, now)
         self._busy.discard(writer)
 
+    def finished(self, writer: int, now: float) -> None:
+        self._last.pop(writer, None)
+
     def arrives(self, held: Held) -> None:
         self._event(held.writer, held.since)
         self._held.append(held)
 
     def passed(self, held: Held, now: float) -> None:
-        self._event(held.writer, now)
         self._under_way.pop(held.number, None)
+        if held.writer in self._last:  # the client has its answer before the proxy says so, and may have finished
+            self._last[held.writer] = now
         if held in self._held:  # its connection ended while it waited
             self._held.remove(held)
 

@@ -310,6 +310,16 @@ class Board:
         if self._gate is not None:
             self._gate.completed(writer, op)
 
+    def finished(self, writer: int) -> None:
+        """The writer invokes no further operation for now."""
+        if self._gate is not None:
+            self._gate.finished(writer)
+
+    @property
+    def waiting(self) -> tuple[Moment, ...]:
+        """The requests that wait for their turn."""
+        return () if self._gate is None else self._gate.waiting
+
     # -- for the proxies ------------------------------------------------------------------------------------------------
 
     def moment(self, service: Service, writer: int | None, request: Request) -> Moment | None:
