@@ -15,7 +15,6 @@ from harness.cli.check import publish
 from harness.cli.crash import details_in
 from harness.cli.options import (
     BadArgument,
-    IcebergOption,
     RunArgument,
     StoreOption,
     anywhere,
@@ -43,7 +42,10 @@ def shrink(
         str | None,
         typer.Option(help="A catalog of `icequake list catalogs`, or your own, my.yaml; default: the run's."),
     ] = None,
-    iceberg: IcebergOption = None,
+    iceberg: Annotated[
+        str | None,
+        typer.Option(help="Release of Iceberg, or the path of a runtime jar that you built; default: the run's."),
+    ] = None,
     budget: Annotated[str, typer.Option(help="Time for the search: 10m, 90s.")] = "10m",
     runs: Annotated[
         int | None, typer.Option(min=1, help="Runs for the search, at most; default: as the time allows.")
@@ -103,18 +105,26 @@ def shrink(
     goes_on = shlex.join([anywhere(), *words])
     named = [] if iceberg is None else ["--iceberg", path_anywhere(iceberg)]
     proves = shlex.join([anywhere(), "prove", os.path.abspath(into / SCENARIO), *named])
-    replays = replay_command(os.path.abspath(into / FILE), named)
+    replays = replay_command(found, os.path.abspath(into / FILE), [*named, "--catalog", path_anywhere(at)])
     with Voice(quiet=quiet, unit="runs") as voice, details_in(into, external.secrets):
         log = Log(into, trials.about(folder.path, found.name, at, release.label))
         installation = setup.ensure_release(release)
         voice.keep(f"{found.name} of {folder.path}, {measure(found.recording)}: {into}")
         say_own_jar(release, voice.say)
-        where = trials.Where(
-            into, installation, at, voice, publish, external, keep_runs, replays=replays, proves=proves
+        runner = trials.OnBench(
+            into / trials.RUNS,
+            into / "logs",
+            installation,
+            voice,
+            publish,
+            catalog=at,
+            external=external,
+            replays=replays,
+            proves=proves,
         )
-        limit = trials.Budget(length, runs)
-        with trials.Trials(where, log, found.name, limit) as running:
-            one = Shrink(found, into, running, log, voice, tries=tries, times=times)
+        with runner:
+            asked = trials.Trials(runner, log, into, found.name, trials.Budget(length, runs), voice, keep=keep_runs)
+            one = Shrink(found, into, asked, voice, tries=tries, times=times)
             stopping.current().way_on = lambda: _way_on(one, goes_on)
             try:
                 left, minimal, said = one.shrink()
@@ -147,9 +157,11 @@ def known_anomaly(name: str | None) -> None:
         raise BadArgument(f"--anomaly {name}: {unknown('anomaly', name, sorted(ANOMALIES))}")
 
 
-def replay_command(recording: str, more: Sequence[str]) -> str:
-    """The command that replays a recording."""
-    return shlex.join([anywhere(), "run", "--order", f"replay {recording}", *more])
+def replay_command(found: Failed, recording: str, more: Sequence[str]) -> str:
+    """The command that replays a recording of a run; it takes the run's workload file."""
+    words = words_of(found.folder.read_plan().command)
+    file = words[words.index("run") + 1] if "run" in words[:-1] else found.recording.workload.workload
+    return shlex.join([anywhere(), "run", file, "--order", f"replay {recording}", *more])
 
 
 def catalog_of(found: Failed, typed: str | None) -> str:
@@ -177,12 +189,17 @@ def catalog_of(found: Failed, typed: str | None) -> str:
     return known_catalog(path)
 
 
+def words_of(command: str) -> list[str]:
+    """The words of a command line; none if it cannot be read."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
+
+
 def option_of(command: str, option: str) -> str | None:
     """The value of an option in a command line; None if it does not have it."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return None
+    words = words_of(command)
     for word, following in zip(words, [*words[1:], None], strict=True):
         if word == option:
             return following

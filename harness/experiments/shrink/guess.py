@@ -52,9 +52,9 @@ def _named(a: Anomaly) -> frozenset[str]:
 
 def _of(evidence: Evidence, a: Anomaly, known: dict[str, Operation]) -> Iterator[Guess]:
     """The guesses for one anomaly."""
-    ops = _named(a) & known.keys()
+    ops = frozenset(op for op in _named(a) if op in known)
     yield Guess(ops, "what the anomaly names")
-    ops |= _wrote(evidence, a) & known.keys()
+    ops |= {op for op in _wrote(evidence, a) if op in known}
     yield Guess(ops, "and what wrote its rows and files")
     ends = [o.end for op in _named(a) if (o := known.get(op)) is not None]
     before = {op for op, o in known.items() if any(e is None or o.start <= e for e in ends) or not ends}

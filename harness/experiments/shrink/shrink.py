@@ -23,7 +23,7 @@ from checkers.verdict import Anomaly, own_findings
 from harness.experiments.prove import FAILURES
 from harness.experiments.shrink.candidates import NEMESIS, PASSES, only, plain, tables_of
 from harness.experiments.shrink.guess import guesses
-from harness.experiments.shrink.log import Log, Trial
+from harness.experiments.shrink.log import Trial
 from harness.experiments.shrink.reduction import Reduced, Spent, Tries, reduced
 from harness.experiments.shrink.translate import (
     CONDITIONS,
@@ -126,9 +126,7 @@ class Shrink:
         times: runs in which the result must show it.
     """
 
-    def __init__(
-        self, run: Failed, into: Path, trials: Trials, log: Log, watcher: Watcher, *, tries: int, times: int
-    ) -> None:
+    def __init__(self, run: Failed, into: Path, trials: Trials, watcher: Watcher, *, tries: int, times: int) -> None:
         self.run = run
         self.into = into
         self._trials = trials
@@ -137,7 +135,6 @@ class Shrink:
         self._times = times
         self.smallest: Recording | None = None
         self._steps: list[Step] = []
-        self.log = log
 
     def shrink(self) -> tuple[Recording | None, bool | None, Found]:
         """The smallest recording that shows it, whether nothing more can be taken away, and its scenario."""
@@ -176,12 +173,17 @@ class Shrink:
         self.smallest = r
         replace_file(self.into / RECORDING, r.to_json())
         trial = self._shown(r)
-        number = next(n for n, t in enumerate(self.log.trials, 1) if t is trial)
+        number = next(n for n, t in enumerate(self.trials, 1) if t is trial)
         self._steps.append(Step(number, str(measure(r)), trial.folder))
 
     def _shown(self, r: Recording) -> Trial:
         """The run in which a recording showed it."""
         return next(t for n in range(self._tries) if (t := self._trials.once(r, n)).failed)
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All runs, also those of commands before."""
+        return self._trials.log.trials
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -190,8 +192,8 @@ class Shrink:
 
     def replayed(self, r: Recording) -> Tries:
         """How often the recording shows it, in so many runs as the result must; the budget does not count."""
-        self._trials.budget = replace(self._trials.budget, seconds=None, runs=None)
-        return Tries(sum(self._trials.once(r, n).failed for n in range(self._times)), self._times)
+        with self._trials.without_limit():
+            return Tries(sum(self._trials.once(r, n).failed for n in range(self._times)), self._times)
 
     # -- the scenario ----------------------------------------------------------------------------------------------------
 
@@ -200,7 +202,8 @@ class Shrink:
         not_said: list[str] = []
         for source in self._sources(r):
             try:
-                found = self._translated(source)
+                with self._trials.without_limit():
+                    found = self._translated(source)
             except Untranslatable as e:
                 return Found(not_said=(f"there is no scenario file: {e}",))
             if found.tries.fails:
@@ -222,15 +225,15 @@ class Shrink:
         """A recording as a scenario, run as often as it must be. What it expects is taken from a run that showed the anomaly."""
         shown = self._shown_by(r)
         first = translate(r, self._about(r, shown))
-        trial = self._trials.scenario_once(first.scenario, free=True)
+        trial = self._trials.scenario_once(first.scenario)
         said = first
         if not trial.failed and self.run.name in trial.found and trial.folder is not None:
             # The anomaly is there, and something else is not as in the replay: the file says what this run showed.
             said = translate(r, self._about(r, RunFolder(self.into / trial.folder), first))
-            trial = self._trials.scenario_once(said.scenario, free=True)
+            trial = self._trials.scenario_once(said.scenario)
         if not trial.failed:
             return Found(said, r, Tries(0, 1), why=trial.problem)
-        return Found(said, r, self._trials.reproduces(said.scenario, self._times, free=True))
+        return Found(said, r, self._trials.reproduces(said.scenario, self._times))
 
     def _shown_by(self, r: Recording) -> RunFolder:
         assert self.smallest is not None
@@ -418,8 +421,8 @@ def shrunk(
         operations=() if left is None else described_operations(left, found),
         steps=s.steps,
         minimal=minimal,
-        runs=len(s.log.trials),
-        seconds=round(sum(t.seconds for t in s.log.trials), 1),
+        runs=len(s.trials),
+        seconds=round(sum(t.seconds for t in s.trials), 1),
         replayed=None if replayed is None else str(replayed),
         scenario=SCENARIO if found.said is not None else None,
         reproduced=None if found.said is None else str(found.tries),

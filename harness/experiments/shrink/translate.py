@@ -17,6 +17,7 @@ import yaml
 from harness.experiments.shrink.candidates import NEMESIS, tables_of
 from harness.experiments.shrink.reduction import Pass
 from harness.experiments.shrink.waits import Asked, Gate, Waits, When, waits
+from harness.run.ordering import PATIENCE
 from nemesis.faults.fault import Fault
 from nemesis.faults.verb import AfterService, Delaying, RequestVerb, Throttling
 from nemesis.order.moment import Moment
@@ -103,7 +104,7 @@ def translate(r: Recording, about: About) -> Translation:
             "link": about.link,
             "affected": about.affected,
             "catalog": r.workload.catalog,
-            "catalog_properties": r.workload.catalog_properties,
+            "catalog_properties": {k: v for k, v in r.workload.catalog_properties.items() if PATIENCE.get(k) != v},
             "tables": r.workload.tables,
             "engines": {n: e for n, e in engines.items() if any(s["writer"] == n for s in steps)},
             "operations": steps,

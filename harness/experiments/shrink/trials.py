@@ -9,10 +9,10 @@ import contextlib
 import hashlib
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from checkers.judge.runfolder import Results
 from checkers.verdict import own_findings
@@ -27,6 +27,7 @@ from harness.experiments.shrink.translate import to_yaml
 from harness.run.bench import Bench
 from harness.run.judged import Publish
 from harness.run.settings import RunError, Watcher
+from reports.drawing.words import plural
 from workloads.engines.engines import SPARK
 from workloads.file.recording import Recording
 from workloads.file.scenario import Scenario
@@ -37,8 +38,8 @@ RUNS = "runs"
 """The folder of the runs, in that of the shrink."""
 REPRODUCED = "reproduced"
 """What the run of a scenario shows if all is as its file says."""
-_Ran = tuple[Path | None, Sequence[str], str]
-"""Folder, names of what was found, and what was not as it should have been."""
+MOST_SAID = 3
+"""Sentences on what a replay could not force."""
 
 
 @dataclass
@@ -68,66 +69,132 @@ class Budget:
         self._done += 1
 
 
-@dataclass(frozen=True)
-class Where:
-    """Where the runs go, and what they run on.
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run of a candidate.
 
     Attributes:
-        folder: of the shrink.
-        catalog: a name of ``compose.catalogs.registry``, or the path of the user's own file.
-        external: the user's own services.
-        keep: whether to keep the runs that do not show what is looked for.
-        replays: how a person repeats the run of a recording; ``proves``: that of a scenario file.
+        folder: of the run; None if there is none.
+        found: names of the anomalies that it showed; of a scenario that was reproduced also :data:`REPRODUCED`.
+        problem: what was not as it should have been; empty if nothing.
     """
 
-    folder: Path
-    installation: Installation
-    catalog: str
-    watcher: Watcher
-    publish: Publish[object]
-    external: External
-    keep: bool = False
-    replays: str = "icequake run"
-    proves: str = "icequake prove"
+    folder: Path | None
+    found: tuple[str, ...]
+    problem: str = ""
 
 
-class Trials:
-    """Runs candidates. Use in ``with``: the bench stays up from run to run, and is started when the first run needs it.
+class Runner(Protocol):
+    """Runs candidates."""
+
+    def replay(self, r: Recording) -> Ran:
+        """Run a recording. Raises one of ``harness.experiments.prove.FAILURES``."""
+
+    def prove(self, s: Scenario) -> Ran:
+        """Run a scenario. Raises the same."""
+
+
+class OnBench:
+    """Runs candidates on real Spark. Use in ``with``: the bench is started for the first run and stays up.
 
     Args:
-        name: of the anomaly that is looked for.
+        runs: the folder of the runs.
+        logs: the folder of the services' logs.
+        catalog: a name of ``compose.catalogs.registry``, or the path of the user's own file.
+        external: the user's own services.
+        replays: how a person repeats the run of a recording; ``proves``: that of a scenario.
     """
 
-    def __init__(self, where: Where, log: Log, name: str, budget: Budget) -> None:
-        self._where = where
-        self._log = log
-        self._name = name
-        self.budget = budget
+    def __init__(
+        self,
+        runs: Path,
+        logs: Path,
+        installation: Installation,
+        watcher: Watcher,
+        publish: Publish[object],
+        *,
+        catalog: str,
+        external: External | None = None,
+        replays: str = "icequake run",
+        proves: str = "icequake prove",
+    ) -> None:
+        self._runs = runs
+        self._logs = logs
+        self._installation = installation
+        self._watcher = watcher
+        self._publish = publish
+        self._catalog = catalog
+        self._external = external
+        self._replays = replays
+        self._proves = proves
         self._benches = contextlib.ExitStack()
         self._bench: Bench | None = None
-        self._problems = 0
-        self.runs = 0
-        """Runs of this command."""
 
-    def __enter__(self) -> Trials:
+    def __enter__(self) -> OnBench:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._benches.close()
 
-    # -- recordings ------------------------------------------------------------------------------------------------------
+    def replay(self, r: Recording) -> Ran:
+        """Run and judge a recording."""
+        done = replay_once(self._with(writers_of(r)), r, self._runs, self._publish, command=self._replays)
+        said = [done.difference] if done.difference else []
+        return Ran(done.folder, names_of(done.results), "; ".join([*said, *done.unforced[:MOST_SAID]]))
+
+    def prove(self, s: Scenario) -> Ran:
+        """Run and judge a scenario."""
+        writers = s.writers + (SPARK not in s.by_writer)
+        proof = prove_once(self._with(writers), s, self._runs, self._proves, self._publish)
+        if proof.state == "not run":
+            raise RunError("; ".join(proof.why))
+        found = (*sorted(proof.found), *([REPRODUCED] if proof.as_said else []))
+        return Ran(None if proof.folder is None else Path(proof.folder), found, "; ".join(proof.why))
+
+    def _with(self, writers: int) -> Bench:
+        """A bench with at least so many writers."""
+        if self._bench is None or self._bench.writers < writers:
+            self._benches.close()
+            self._watcher.say(f"starting a stack with {plural(writers, 'writer')}")
+            bench = Bench(
+                self._installation, writers, self._logs, self._watcher, catalog=self._catalog, external=self._external
+            )
+            self._bench = self._benches.enter_context(bench)
+        return self._bench
+
+
+class Trials:
+    """The answers about candidates: from the log, or by running them.
+
+    Args:
+        folder: of the shrink.
+        name: of the anomaly that is looked for.
+        keep: whether to keep the runs that do not show it.
+    """
+
+    def __init__(
+        self, runner: Runner, log: Log, folder: Path, name: str, budget: Budget, watcher: Watcher, *, keep: bool = False
+    ) -> None:
+        self.log = log
+        self.budget = budget
+        self._runner = runner
+        self._folder = folder
+        self._name = name
+        self._watcher = watcher
+        self._keep = keep
+        self._problems = 0
 
     def once(self, r: Recording, n: int = 0) -> Trial:
-        """Run ``n + 1`` of a recording: from the log, or now.
+        """Run ``n + 1`` of a recording.
 
         Raises:
             Spent: it would have to run, and there is no budget left.
         """
-        known = self._log.of(key(r))
+        known = self.log.of(key(r))
         if n < len(known):
             return known[n]
         self.budget.take()
-        return self._logged(Trial(key(r), size(r), False), self._name, lambda: self._replayed(r))
+        return self._logged(Trial(key(r), size(r), False), self._name, lambda: self._runner.replay(r))
 
     def tried(self, r: Recording, tries: int) -> Tries:
         """Run a recording until it shows what is looked for, at most ``tries`` times. Raises Spent."""
@@ -136,34 +203,19 @@ class Trials:
                 return Tries(1, n + 1)
         return Tries(0, tries)
 
-    def _replayed(self, r: Recording) -> _Ran:
-        where = self._where
-        done = replay_once(self._with(writers_of(r)), r, where.folder / RUNS, where.publish, command=where.replays)
-        said = [done.difference] if done.difference else []
-        return done.folder, names_of(done.results), "; ".join([*said, *done.unforced[:3]])
-
-    # -- scenarios -------------------------------------------------------------------------------------------------------
-
-    def scenario_once(self, s: Scenario, n: int = 0, *, free: bool = False) -> Trial:
-        """Run ``n + 1`` of a scenario: from the log, or now. It failed if it is reproduced exactly as its file says.
-
-        Args:
-            free: whether it runs although the budget is spent.
-
-        Raises:
-            Spent: as for :meth:`once`.
-        """
-        known = self._log.of(scenario_key(s))
+    def scenario_once(self, s: Scenario, n: int = 0) -> Trial:
+        """Run ``n + 1`` of a scenario. It counts as failed if it is reproduced exactly as its file says. Raises Spent."""
+        known = self.log.of(scenario_key(s))
         if n < len(known):
             return known[n]
-        if not free:
-            self.budget.take()
-        what = f"scenario with {sum(len(o.after or {}) + len(o.hold or {}) for o in s.operations)} waits"
-        return self._logged(Trial(scenario_key(s), what, False), REPRODUCED, lambda: self._proved(s))
+        self.budget.take()
+        waits = sum(len(o.after or {}) + len(o.hold or {}) for o in s.operations)
+        trial = Trial(scenario_key(s), f"scenario with {plural(waits, 'wait')}", False)
+        return self._logged(trial, REPRODUCED, lambda: self._runner.prove(s))
 
-    def reproduces(self, s: Scenario, times: int, *, free: bool = False) -> Tries:
-        """How often a scenario is reproduced in so many runs."""
-        return Tries(sum(self.scenario_once(s, n, free=free).failed for n in range(times)), times)
+    def reproduces(self, s: Scenario, times: int) -> Tries:
+        """How often a scenario is reproduced in so many runs. Raises Spent."""
+        return Tries(sum(self.scenario_once(s, n).failed for n in range(times)), times)
 
     def always(self, s: Scenario, times: int) -> Tries:
         """The same, ended by the first run in which it is not reproduced: then it counts as if it never was. Raises Spent."""
@@ -172,65 +224,43 @@ class Trials:
                 return Tries(0, n + 1)
         return Tries(times, times)
 
-    def _proved(self, s: Scenario) -> _Ran:
-        where = self._where
-        writers = s.writers + (SPARK not in s.by_writer)
-        proof = prove_once(self._with(writers), s, where.folder / RUNS, where.proves, where.publish)
-        if proof.state == "not run":
-            raise RunError("; ".join(proof.why))
-        found = (*sorted(proof.found), *([REPRODUCED] if proof.as_said else []))
-        return None if proof.folder is None else Path(proof.folder), found, "; ".join(proof.why)
+    @contextlib.contextmanager
+    def without_limit(self) -> Iterator[None]:
+        """Inside, the budget does not count: for the few runs that say how often the result shows it."""
+        before, self.budget = self.budget, Budget()
+        try:
+            yield
+        finally:
+            self.budget = before
 
-    # -- both ------------------------------------------------------------------------------------------------------------
-
-    def _logged(self, trial: Trial, shows: str, run: Callable[[], _Ran]) -> Trial:
+    def _logged(self, trial: Trial, shows: str, run: Callable[[], Ran]) -> Trial:
         """Run a candidate, log its outcome and say it. ``shows``: what it must have found to count as failed."""
         began = time.monotonic()
-        self.runs += 1
-        folder: Path | None = None
-        found: Sequence[str] = ()
         try:
-            folder, found, problem = run()
+            ran = run()
             self._problems = 0
         except FAILURES as e:
             self._problems += 1
             if self._problems >= MOST_PROBLEMS:
                 raise
-            problem = f"could not run: {e}"
-        failed = shows in found
-        if folder is not None and not (failed or shows == REPRODUCED or self._where.keep):
+            ran = Ran(None, (), f"could not run: {e}")
+        failed, folder = shows in ran.found, ran.folder
+        if folder is not None and not (failed or shows == REPRODUCED or self._keep):
             shutil.rmtree(folder, ignore_errors=True)
             folder = None
         trial = replace(
             trial,
             failed=failed,
-            found=tuple(x for x in found if x != REPRODUCED),
-            folder=None if folder is None else str(folder.relative_to(self._where.folder)),
+            found=tuple(x for x in ran.found if x != REPRODUCED),
+            folder=None if folder is None else str(folder.relative_to(self._folder)),
             seconds=round(time.monotonic() - began, 1),
-            problem=problem,
+            problem=ran.problem,
         )
-        self._log.add(trial)
-        outcome = "reproduced" if failed and shows == REPRODUCED else ", ".join(trial.found) or "nothing found"
-        more = f" ({problem})" if problem and not failed else ""
-        self._where.watcher.say(f"run {self.runs}: {trial.what}: {outcome}{more}, {trial.seconds:.0f} s")
+        self.log.add(trial)
+        outcome = REPRODUCED if failed and shows == REPRODUCED else ", ".join(trial.found) or "nothing found"
+        more = f" ({trial.problem})" if trial.problem and not failed else ""
+        self._watcher.say(f"run {len(self.log.trials)}: {trial.what}: {outcome}{more}, {trial.seconds:.0f} s")
         return trial
-
-    def _with(self, writers: int) -> Bench:
-        """A bench with at least so many writers."""
-        if self._bench is None or self._bench.writers < writers:
-            self._benches.close()
-            where = self._where
-            where.watcher.say(f"starting a stack with {writers} writers")
-            bench = Bench(
-                where.installation,
-                writers,
-                where.folder / "logs",
-                where.watcher,
-                catalog=where.catalog,
-                external=where.external,
-            )
-            self._bench = self._benches.enter_context(bench)
-        return self._bench
 
 
 def writers_of(r: Recording) -> int:
