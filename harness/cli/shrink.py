@@ -200,9 +200,9 @@ def words_of(command: str) -> list[str]:
 def option_of(command: str, option: str) -> str | None:
     """The value of an option in a command line; None if it does not have it."""
     words = words_of(command)
-    for word, following in zip(words, [*words[1:], None], strict=True):
+    for i, word in enumerate(words):
         if word == option:
-            return following
+            return next(iter(words[i + 1 :]), None)
         if word.startswith(f"{option}="):
             return word.partition("=")[2]
     return None

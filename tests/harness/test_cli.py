@@ -130,6 +130,7 @@ def test_every_command_is_there() -> None:
             "check",
             "export",
             "prove",
+            "shrink",
             "matrix",
             "claims",
             "compare",

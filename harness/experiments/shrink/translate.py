@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from compose.catalogs import user_file
 from harness.experiments.shrink.candidates import NEMESIS, tables_of
 from harness.experiments.shrink.reduction import Pass
 from harness.experiments.shrink.waits import Asked, Gate, Waits, When, waits
@@ -128,6 +129,8 @@ def _possible(r: Recording) -> None:
     ):
         if has > most:
             raise Untranslatable(f"a scenario has at most {most} {what}, and {has} are left")
+    if user_file.is_file(w.catalog):
+        raise Untranslatable("a scenario names a catalog of icequake, and this one is your own")
     if w.clocks:
         raise Untranslatable("a scenario does not set the clocks of writers")
     if w.swap_latency:
