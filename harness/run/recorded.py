@@ -28,7 +28,7 @@ from harness.run.settings import RunError
 from nemesis.faults.fault import Fault
 from nemesis.faults.fields import RequestKind, Service
 from nemesis.faults.verb import ConnectionVerb
-from nemesis.order.moment import Moment
+from nemesis.order.moment import POLLS, Moment
 from workloads.file import recording as recordings
 from workloads.file.recording import RecordedFault, RecordedOperation, Recording
 from workloads.file.workload import Workload
@@ -205,7 +205,11 @@ def _requests(folder: RunFolder, ops: set[str]) -> Iterator[_Request]:
         with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
             faults = tuple(str(f) for f in r.get("faults") or ())
             again = bool(r.get("again")) or any(_AGAIN in f for f in faults)
-            if r["service"] not in get_args(Service) or r["kind"] not in get_args(RequestKind):
+            if (
+                r.get("what") in POLLS
+                or r["service"] not in get_args(Service)
+                or r["kind"] not in get_args(RequestKind)
+            ):
                 continue
             key = (str(r["op"]), str(r["service"]), str(r["kind"]))
             numbers[key] += not again

@@ -129,8 +129,9 @@ class Run:
         board = None if proxies is None else proxies.board
         with self._timed("stack"):
             endpoints, services = services_of(run, stack, data, proxies, self._standing)
-        for problem in proxies.unproxied(endpoints) if proxies is not None and workload.nemesis is not None else ():
-            run.say(problem)
+        if proxies is not None and (workload.nemesis is not None or workload.order or self._order is not None):
+            for problem in proxies.unproxied(endpoints):
+                run.say(problem)
         with self._timed("writers"):
             run.say(f"starting {in_words(workload.engines)}")
             slots = self._launch(stack, data, endpoints, proxies)

@@ -35,6 +35,7 @@ class Turn:
         self._loop = asyncio.get_running_loop()
         self._goes = asyncio.Event()
         self.gone = False
+        self.dropped = False
 
     def go(self) -> None:
         """It may go. Callable from any thread."""
@@ -102,6 +103,8 @@ class Gate:
             self._policy.arrives(turn.held)
         try:
             await turn.wait(self._ask)
+            if turn.dropped:
+                raise ConnectionResetError("the service never gets this request")
         except BaseException:
             self.passed(turn)  # its connection ends: nobody waits for it any more
             raise
@@ -154,6 +157,10 @@ class Gate:
                 self._policy.sent(moment, now)
         for held in self._policy.decide(now):
             if (turn := self._turns.get(held.number)) is not None:
+                turn.go()
+        for held in self._policy.drops():
+            if (turn := self._turns.get(held.number)) is not None:
+                turn.dropped = True
                 turn.go()
         for moment in self._policy.sends():
             if (known := self._later.pop(moment, None)) is not None:

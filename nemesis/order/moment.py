@@ -11,6 +11,9 @@ from nemesis.faults.fields import RequestKind, Service
 ORDERED: tuple[RequestKind, ...] = ("load", "commit", "lock")
 """The kinds of requests to the catalog whose order is recorded and decided. ``lock``: the Hive Metastore gives a table to who asks first."""
 
+POLLS = ("check_lock", "heartbeat")
+"""Procedures of the Hive Metastore of the kind ``lock`` that ask after a lock. Time decides how many there are, so they are no moments."""
+
 _TEXT = re.compile(r"(?P<op>\S+)(?: (?P<service>[a-z]+))? (?P<kind>[a-z]+) (?P<nth>[1-9]\d{0,8})")
 
 

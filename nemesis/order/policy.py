@@ -70,6 +70,10 @@ class Policy(ABC):
     def decide(self, now: float) -> Sequence[Held]:
         """The requests that go now, each once. It is asked after every event, and again and again while a request waits."""
 
+    def drops(self) -> Sequence[Held]:
+        """The requests that never reach the service, because in the recorded run they were not made, each once."""
+        return ()
+
     def strike(self, moment: Moment) -> Strike | None:
         """The fault that strikes this request of an operation, of whatever service and kind; None: the board decides. Asked when it goes."""
         return None

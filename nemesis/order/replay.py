@@ -111,6 +111,9 @@ class Replay(Policy):
         self._since: float | None = None
         self._held: list[Held] = []
         self._free: list[Held] = []
+        self._fenced: set[int] = set()
+        self._at_fence = 0.0
+        self._dropped: list[Held] = []
         self._furthest = -1
         self._to_send: list[Moment] = []
         self._sent_later: dict[Moment, Moment] = {}
@@ -185,8 +188,7 @@ class Replay(Policy):
         self._held.append(held)
 
     def decide(self, now: float) -> Sequence[Held]:
-        free, self._free = self._free, []
-        going = list(free)
+        going = self._unordered(now)
         while not self.done:
             place = self._places[self._at]
             if place.state in ("passed", "given up"):
@@ -208,6 +210,29 @@ class Replay(Policy):
             self._said.add(f"{self._places[at].moment} waited for {self._longest:g} s, and went before its turn")
             going.append(self._go(self._places[at], at))
         return going
+
+    def _unordered(self, now: float) -> list[Held]:
+        """The requests without a place that go. At a fence those of recorded operations wait: what it waits for, such as the death of their
+        writer, may be why they were not recorded. Those of operations that it ended are dropped."""
+        if fenced := any(at <= self._at for at in self._fences.values()):
+            self._at_fence = now
+        going, staying = [], []
+        for held in self._free:
+            label = self._labels.get(held.moment.op)
+            waits = fenced or (held.number in self._fenced and now - self._at_fence < self._soon)
+            if held.number in self._fenced and label in self._ended:
+                self._dropped.append(held)
+            elif waits and label is not None and label not in self._ended and now - held.since < self._longest:
+                staying.append(held)
+                self._fenced.add(held.number)
+            else:
+                going.append(held)
+        self._free = staying
+        return going
+
+    def drops(self) -> Sequence[Held]:
+        dropped, self._dropped = self._dropped, []
+        return dropped
 
     def passed(self, held: Held, now: float) -> None:
         for waiting in (self._held, self._free):

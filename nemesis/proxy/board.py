@@ -21,7 +21,7 @@ from nemesis.faults.fault import Fault
 from nemesis.faults.fields import Direction, RequestKind, Service
 from nemesis.faults.verb import ConnectionVerb, Delaying, RequestVerb, Throttling
 from nemesis.order.gate import Gate, Turn
-from nemesis.order.moment import Moment
+from nemesis.order.moment import POLLS, Moment
 from nemesis.order.policy import Policy
 from nemesis.wires.wire import Request
 
@@ -324,8 +324,8 @@ class Board:
 
     def moment(self, service: Service, writer: int | None, request: Request) -> Moment | None:
         """Number a request among those of its operation; None if it belongs to none. The proxies ask once for each request."""
-        op = next(iter(request.ops), None) or self.op(writer)
-        if op is None or request.kind == "any":
+        op = self.op_of(writer, request)
+        if op is None or request.what in POLLS:
             return None
         numbers = self._numbers.setdefault(op, Counter())
         numbers[service, request.kind] += 1
@@ -405,6 +405,10 @@ class Board:
             if f.service == service and (f.writers is None or writer in f.writers):
                 return armed
         return None
+
+    def op_of(self, writer: int | None, request: Request) -> str | None:
+        """The operation that a request names, else the one that its writer performs."""
+        return next(iter(request.ops), None) or self.op(writer)
 
     def op(self, writer: int | None) -> str | None:
         """The operation that a writer performs; None before its first."""

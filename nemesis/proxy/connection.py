@@ -190,7 +190,8 @@ class Connection:
         service = route.serves(request)
         moment = board.moment(service, route.writer, request)
         # When the request ends, its writer may already perform another operation.
-        outcome = Outcome(*((None, board.now(), None) if moment is None else (moment.op, board.now(), moment.nth)))
+        nth = None if moment is None else moment.nth
+        outcome = Outcome(board.op_of(route.writer, request), board.now(), nth)
         turn, plan = await board.turn(route.writer, moment), QUIET
         try:
             if turn is not None:

@@ -435,6 +435,20 @@ def test_nothing_behind_a_fence_goes_before_it_is_opened() -> None:
     assert replay.decide(0.2) == [held[1]]
 
 
+def test_a_request_that_a_killed_writer_had_not_made_in_the_recording_is_dropped(catalog: Catalog) -> None:
+    replay = Replay(moments("w0-1 load 1", "w1-1 load 1"), fences=[Fence("a kill", 1)])
+    catalog.board.follow(replay)
+    works = [
+        writer(catalog, 0, [("w0-1", ("load", "commit"))], replay),
+        writer(catalog, 1, [("w1-1", ("load",))], replay),
+    ]
+    with together(works):
+        assert eventually(lambda: len(catalog.board.waiting) == 2)
+        replay.happened("a kill")
+        catalog.board.completed(0, "w0-1")
+    assert catalog.seen == ["w0-1 load 1", "w1-1 load 1"]
+
+
 @pytest.mark.parametrize(
     ("other", "difference"),
     [

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from nemesis.faults.fault import Fault
@@ -66,6 +69,12 @@ def test_a_bad_recording_is_refused_with_file_line_and_key(old: str, new: str, m
     with pytest.raises(FileError) as e:
         Recording.from_json(text.replace(old, new), "r.json")
     assert message in str(e.value)
+
+
+def test_the_example_in_the_documents_is_a_recording() -> None:
+    text = Path(__file__).parents[2].joinpath("docs", "order.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```json\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(Recording.from_json(example).order) == 4
 
 
 def test_what_is_left_without_operations_names_none_of_them() -> None:

@@ -38,6 +38,20 @@ def test_every_workload_of_the_library_is_valid_and_says_what_it_does(path: Path
     assert len(workload.description) > 20
 
 
+@pytest.mark.parametrize(
+    ("written", "means"),
+    [
+        ("free", "free"),
+        ("priority", "priority(3)"),
+        ("priority( 5 )", "priority(5)"),
+        ("replay  a/b c", "replay a/b c"),
+    ],
+)
+def test_the_order_that_a_file_asks_for(written: str, means: str) -> None:
+    assert parse(GOOD).order is None
+    assert parse(f"{GOOD}order: {written}\n").order == means
+
+
 def test_what_is_not_said_has_a_default() -> None:
     workload = parse(GOOD)
     (phase,) = workload.resolved_phases()
@@ -54,6 +68,14 @@ def test_what_is_not_said_has_a_default() -> None:
         (("format_version", "formatversion"), 4, "unknown key 'formatversion' (did you mean format_version?)"),
         (("length:", "lenght:"), 5, "unknown key 'lenght' (did you mean length?)"),
         (("{ops: 10}", "{ops: many}"), 5, "ops: must be a whole number, not 'many'"),
+        (
+            ("{ops: 10}", "{ops: 10}\norder: chaos"),
+            6,
+            "order: must be free, priority(D) with D from 1 to 100, or replay",
+        ),
+        (("{ops: 10}", "{ops: 10}\norder: priority(101)"), 6, "order: priority(101): the depth must be from 1 to 100"),
+        (("{ops: 10}", "{ops: 10}\norder: replay"), 6, "order: replay needs a run: replay RUN"),
+        (("{ops: 10}", "{ops: 10}\norder: [free]"), 6, "order: must be free"),
         (("{ops: 10}", "{ops: 0}"), 5, "ops: must be at least 1, not 0"),
         (("{ops: 10}", "{time: 3 parsecs}"), 5, "time: must be a length of time such as 500ms, 90s, 2m or 1h"),
         (("{ops: 10}", "{ops: 10, time: 2m}"), 5, "needs exactly one of: ops, time"),

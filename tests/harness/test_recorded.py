@@ -1,0 +1,269 @@
+"""A stored run as a recording, and what a replay makes of one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.evidence.history import NEMESIS, Recorder
+from checkers.evidence.plan import Plan
+from checkers.evidence.runfolder import RunFolder, StoreError
+from harness.run.ordering import Prioritised, Replaying, expected, ordering_of
+from harness.run.recorded import recording_at, recording_of
+from harness.run.settings import RunError
+from nemesis.faults.fault import Fault
+from workloads.file.recording import Recording
+from workloads.file.workload import parse
+
+PLAN = {
+    "workload": "w",
+    "seed": 7,
+    "catalog": {"name": "rest"},
+    "tables": [{"name": "orders"}],
+    "writers": 2,
+    "op_timeout": 30.0,
+    "nemesis": {"packages": ["crashes"]},
+    "phases": [{"name": "main", "length": {"time": 9.0}, "operations": {"insert": {"weight": 2.0}}, "writers": 2}],
+    "seed_own_keys": True,
+}
+MS = 1_000_000
+LOCATION = "s3://w/orders/metadata/{}.metadata.json"
+
+
+class Run:
+    """A run's folder in the making. Times are milliseconds."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = RunFolder(path)
+        self.folder.write_plan(Plan.model_validate(PLAN))
+        self.clock = 0
+        self._recorder = Recorder(self.folder.history, {"workload": "w", "seed": 7, "writers": 2})
+        self._lines: list[dict[str, Any]] = []
+
+    def at(self, ms: int) -> Recorder:
+        self._recorder.now = lambda: ms * MS  # type: ignore[method-assign]
+        return self._recorder
+
+    def operation(self, op: str, began: int, ended: int | None, phase: str = "main") -> None:
+        """To be called in the order of the beginnings; :meth:`ends` records the ends."""
+        writer = int(op[1])
+        self.at(began).record("invoke", writer, "insert", table="orders", value={"ids": [began]}, op=op, phase=phase)
+        if ended is not None:
+            self.at(ended).record("ok", writer, "insert", table="orders", op=op)
+
+    def request(self, op: str, kind: str, came: int, ended: int, **more: Any) -> None:
+        line = {
+            "time": came * MS,
+            "writer": int(op[1]),
+            "service": "catalog",
+            "kind": kind,
+            "table": "orders",
+            "op": op,
+        }
+        self._lines.append(line | {"status": "200", "ms": float(ended - came)} | more)
+
+    def recording(self) -> Recording:
+        self._recorder.close()
+        self.folder.proxy.write_text("".join(json.dumps(x) + "\n" for x in self._lines) + '{"torn')
+        return recording_of(self.folder)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def texts(recording: Recording) -> list[str]:
+    return [str(m) for m in recording.order]
+
+
+def test_a_plan_gives_the_whole_workload_back(run: Run) -> None:
+    w = run.recording().workload
+    assert (w.workload, w.catalog, w.writers, w.op_timeout, w.seed_own_keys) == ("w", "rest", 2, 30.0, True)
+    assert w.length is not None and w.length.time == 9.0
+    assert w.operations["insert"].weight == 2.0 and w.nemesis is not None and w.nemesis.packages == ("crashes",)
+
+
+def test_the_order_is_that_of_the_answers_without_seed_rows_final_reads_and_what_came_after_the_end(run: Run) -> None:
+    run.operation("w0-0", 0, 1, "setup")
+    run.operation("w0-1", 2, 20)
+    run.operation("w1-1", 21, 40)
+    run.operation("w0-2", 41, 42, "final-reads")
+    run.request("w0-0", "load", 0, 1)
+    run.request("w0-1", "load", 3, 15)
+    run.request("w0-1", "load", 4, 6)
+    run.request("w0-1", "config", 4, 6)
+    run.request("w0-1", "commit", 16, 18)
+    run.request("w0-1", "load", 22, 23)  # the session's own, after the operation had ended
+    run.request("w1-1", "load", 24, 25)
+    run.request("w0-2", "load", 41, 42)
+    r = run.recording()
+    assert texts(r) == ["w0-1 load 2", "w0-1 load 1", "w0-1 commit 1", "w1-1 load 1"]
+    assert [(o.op, o.writer, o.value, o.after) for o in r.operations] == [
+        ("w0-1", 0, {"ids": [2]}, ()),
+        ("w1-1", 1, {"ids": [21]}, ("w0-1",)),
+    ]
+
+
+def test_what_requests_saw_decides_their_order_while_they_overlap(run: Run) -> None:
+    one, two = LOCATION.format(1), LOCATION.format(2)
+    run.operation("w0-1", 0, 90)
+    run.operation("w1-1", 91, 190)
+    run.request("w0-1", "commit", 10, 12, base="0", new="1", location=one)
+    # This commit was answered after a load that saw it, and after one that it refused; a load that did not see it, after it.
+    run.request("w0-1", "commit", 20, 40, base="1", new="2", location=two)
+    run.request("w0-1", "load", 22, 30, location=two)
+    run.request("w0-1", "load", 21, 45, location=one)
+    run.request("w0-1", "commit", 23, 33, base="1", new="3", status="409")
+    order = ["w0-1 commit 1", "w0-1 load 1", "w0-1 commit 2", "w0-1 load 2", "w0-1 commit 3"]
+    assert texts(run.recording()) == order
+
+
+def test_a_request_that_waited_for_its_turn_began_when_it_went(run: Run) -> None:
+    one, two = LOCATION.format(1), LOCATION.format(2)
+    run.operation("w0-1", 0, 90)
+    run.request("w0-1", "commit", 10, 12, base="0", new="1", location=one)
+    run.request("w0-1", "commit", 20, 40, base="1", new="2", location=two)
+    run.request("w0-1", "load", 15, 50, location=one, waited_ms=30.0)  # stale, but it did not overlap
+    assert texts(run.recording())[-1] == "w0-1 load 1"
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_late_request_has_two_places_and_a_duplicate_one(run: Run, marked: bool) -> None:
+    again = {"again": True} if marked else {}
+    run.operation("w0-1", 0, 90)
+    run.request("w0-1", "commit", 10, 12, status="504 (nemesis)", faults=["late of commit"])
+    run.request("w0-1", "commit", 20, 22, faults=["duplicate of commit"], status="200 (nemesis: not told)")
+    run.request("w0-1", "commit", 22, 24, faults=["duplicate: sent again"], **({"nth": 2} if marked else {}), **again)
+    run.request("w0-1", "commit", 30, 32, faults=["late: sent"], **({"nth": 1} if marked else {}), **again)
+    if marked:
+        assert texts(run.recording()) == ["w0-1 commit 1", "w0-1 commit 2", "w0-1 commit 1"]
+    else:
+        assert texts(run.recording())[:2] == ["w0-1 commit 1", "w0-1 commit 2"]  # an older log does not say of which
+
+
+def fault(run: Run, began: int, ended: int | None, fault: Fault, **more: Any) -> None:
+    run.at(began).record("info", NEMESIS, f"start-{fault.slug}", value={"name": fault.name, "fault": fault.plain()})
+    if ended is not None:
+        run.at(ended).record("info", NEMESIS, f"stop-{fault.slug}", value={"name": fault.name, **more})
+
+
+def test_the_faults_with_what_they_struck(run: Run) -> None:
+    run.operation("w0-1", 0, 90)
+    fault(run, 100, 2100, Fault(verb="drop-reply", probability=0.5))
+    fault(run, 2200, 3200, Fault(verb="kill", target="driver"), struck="w1.2")
+    fault(run, 3300, 4300, Fault(verb="drop-reply"))  # it struck nothing
+    fault(run, 4400, 5400, Fault(verb="partition", request="any"))
+    run.request("w0-1", "commit", 10, 12)
+    run.request("w0-1", "commit", 13, 120, faults=["drop-reply of commit"], status="200 (nemesis: not told)")
+    run.request("w0-1", "write", 14, 130, service="store", faults=["cut of write (store)"])
+    found = run.recording().faults
+    assert [(f.fault.verb, f.fault.duration, [str(m) for m in f.struck]) for f in found] == [
+        ("drop-reply", 2.0, ["w0-1 commit 2"]),
+        ("kill", 1.0, []),
+        ("partition", 1.0, []),
+    ]
+    assert [str(f.after) for f in found] == ["None", "w0-1 commit 2", "w0-1 commit 2"]
+    assert found[1].target == "w1.2"
+
+
+def test_a_run_without_a_proxy_log_says_how_to_record_one(run: Run) -> None:
+    run.recording()
+    run.folder.proxy.unlink()
+    with pytest.raises(RunError, match="no proxy log, so its order is not known; record it with --order free"):
+        recording_of(run.folder)
+
+
+def test_a_recording_is_read_from_a_folder_or_a_file(run: Run, tmp_path: Path) -> None:
+    run.operation("w0-1", 0, 90)
+    run.request("w0-1", "load", 10, 12)
+    recording = run.recording()
+    file = tmp_path / "recording.json"
+    file.write_text(recording.to_json())
+    assert recording_at(file) == recording_at(run.folder.path) == recording_at(run.folder.history) == recording
+    with pytest.raises(StoreError, match="no such run"):
+        recording_at(tmp_path / "nothing")
+
+
+# -- what decides --------------------------------------------------------------------------------------------------------
+
+
+def recorded(run: Run) -> Recording:
+    """w1-1 begins when w0-1 has ended; w0-2 begins in between."""
+    run.at(0).record("invoke", 0, "insert", table="orders", value={"ids": [1]}, op="w0-1", phase="main")
+    run.at(1).record("ok", 0, "insert", table="orders", op="w0-1")
+    run.at(2).record("invoke", 1, "insert", table="orders", value={"ids": [2]}, op="w1-1", phase="main")
+    run.at(3).record("invoke", 0, "insert", table="orders", value={"ids": [3]}, op="w0-2", phase="main")
+    run.at(4).record("ok", 1, "insert", table="orders", op="w1-1")
+    run.request("w0-1", "load", 0, 1)
+    run.request("w1-1", "load", 2, 3)
+    return run.recording()
+
+
+def test_a_replay_invokes_an_operation_when_those_before_it_have_ended(run: Run) -> None:
+    replaying = Replaying(recorded(run), threading.Event())
+    workload = replaying.workload()
+    (phase,) = workload.resolved_phases()
+    assert phase.length.ops == 3 and workload.op_timeout >= 180
+    first, second = (replaying.operations(workload, phase, n, 7) for n in (0, 1))
+    drawn: list[object] = []
+    waiting = threading.Thread(target=lambda: drawn.append(next(second).value), daemon=True)
+    assert next(first).value == {"ids": [1]}
+    replaying.policy.invoked(0, "w0-9", 0.0)
+    waiting.start()
+    waiting.join(0.05)
+    assert drawn == []
+    replaying.policy.completed(0, "w0-9", 0.0)
+    waiting.join(60)
+    assert drawn == [{"ids": [2]}]
+    assert replaying.policy.labels == {"w0-9": "w0-1"}
+    assert next(first).value == {"ids": [3]}
+    assert list(first) == []
+
+
+def test_nobody_waits_any_more_when_the_run_is_stopped(run: Run) -> None:
+    stop = threading.Event()
+    replaying = Replaying(recorded(run), stop)
+    (phase,) = replaying.workload().resolved_phases()
+    stop.set()
+    assert next(replaying.operations(replaying.workload(), phase, 1, 7)).value == {"ids": [2]}
+
+
+def test_the_schedule_of_a_replay_begins_a_fault_when_its_moment_has_passed(run: Run) -> None:
+    run.operation("w0-1", 0, 90)
+    run.request("w0-1", "load", 10, 12)
+    fault(run, 100, 1100, Fault(verb="kill", target="driver"), struck="w1.2")
+    stop = threading.Event()
+    replaying = Replaying(run.recording(), stop)
+    found: list[Any] = []
+    conductor = threading.Thread(target=lambda: found.extend(replaying.schedule()), daemon=True)
+    conductor.start()
+    conductor.join(0.05)
+    assert found == []
+    replaying.policy.over("w0-1")  # it ended without the load
+    replaying.policy.decide(0.0)
+    conductor.join(60)
+    (planned,) = found
+    assert (planned.pause, planned.duration, planned.fault.verb, planned.fault.writers) == (0.0, 1.0, "kill", (1,))
+
+
+WORKLOAD = "workload: w\ntables: [{name: t}]\nwriters: 2\noperations: {insert: 1}\n"
+
+
+def test_the_expected_length_is_in_requests_or_in_seconds() -> None:
+    assert expected(parse(WORKLOAD + "length: {ops: 50}")).steps == 200
+    assert expected(parse(WORKLOAD + "length: {time: 50s}")).seconds == 50
+    mixed = "phases: [{name: a, length: {ops: 20}}, {name: b, length: {time: 5s}}]"
+    assert expected(parse(WORKLOAD + mixed)).seconds == 15
+
+
+def test_a_workload_says_who_decides() -> None:
+    w = parse(WORKLOAD + "length: {ops: 50}\norder: priority(4)")
+    assert isinstance(ordering_of(w, 2, 1), Prioritised)
+    assert ordering_of(parse(WORKLOAD + "length: {ops: 50}\norder: free"), 2, 1) is None
+    with pytest.raises(RunError, match="only `icequake run` replays a run"):
+        ordering_of(parse(WORKLOAD + "length: {ops: 50}\norder: replay x"), 2, 1)
