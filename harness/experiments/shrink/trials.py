@@ -102,6 +102,7 @@ class OnBench:
         logs: the folder of the services' logs.
         catalog: a name of ``compose.catalogs.registry``, or the path of the user's own file.
         external: the user's own services.
+        bench: a running bench to use as long as it has enough writers.
         replays: how a person repeats the run of a recording; ``proves``: that of a scenario.
     """
 
@@ -115,6 +116,7 @@ class OnBench:
         *,
         catalog: str,
         external: External | None = None,
+        bench: Bench | None = None,
         replays: str = "icequake run",
         proves: str = "icequake prove",
     ) -> None:
@@ -128,7 +130,7 @@ class OnBench:
         self._replays = replays
         self._proves = proves
         self._benches = contextlib.ExitStack()
-        self._bench: Bench | None = None
+        self._bench = bench
 
     def __enter__(self) -> OnBench:
         return self

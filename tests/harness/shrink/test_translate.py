@@ -22,6 +22,7 @@ from nemesis.order.moment import Moment
 from tests.harness.shrink.made import Machine, about, conflicting, recording, recordings
 from workloads.file import scenario
 from workloads.file.recording import RecordedFault, Recording
+from workloads.file.workload import BackoffSpec
 
 
 @given(r=recordings())
@@ -152,6 +153,23 @@ def test_operations_that_do_not_conflict_need_no_waits() -> None:
 def test_what_no_scenario_can_say_is_refused(fault: RecordedFault, said: str) -> None:
     with pytest.raises(Untranslatable, match=said):
         translate(recording({"a": 0}, ["a load 1"], faults=[fault]), about())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"catalog": "my.yaml"}, "a scenario names a catalog of icequake"),
+        ({"clocks": {0: "+1h"}}, "clocks"),
+        ({"swap_latency": 0.1}, "swap_latency"),
+        ({"backoff": BackoffSpec(policy="none")}, "backoff"),
+        ({"seed_own_keys": True}, "own keys"),
+    ],
+)
+def test_a_workload_that_no_scenario_has_is_refused(change: dict[str, object], said: str) -> None:
+    r = recording({"a": 0}, ["a load 1"])
+    r = replace(r, workload=r.workload.model_copy(update=change))
+    with pytest.raises(Untranslatable, match=said):
+        translate(r, about())
 
 
 def test_more_writers_than_a_scenario_has_are_refused() -> None:
