@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from harness.experiments.shrink.shrink import Failed
 
 NOT_REPRODUCED = 2
+FEW_WRITERS = 4
+"""Writers that are started at once, if the run had so many: another start takes longer than they cost."""
 
 
 def shrink(
@@ -119,6 +121,7 @@ def shrink(
             publish,
             catalog=at,
             external=external,
+            writers=min(FEW_WRITERS, found.recording.workload.writers),
             replays=replays,
             proves=proves,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,6 +16,7 @@ from itertools import pairwise
 from checkers.timeline.two_tables import second_of
 from harness.experiments.shrink.reduction import Pass
 from nemesis.faults.fault import Fault
+from nemesis.order.moment import Moment
 from reports.drawing.words import plural
 from workloads.engines.engines import ENGINES
 from workloads.file.recording import RecordedFault, RecordedOperation, Recording
@@ -47,8 +49,57 @@ def key(r: Recording) -> str:
     return hashlib.sha256(r.to_json().encode()).hexdigest()[:16]
 
 
+def realigned(r: Recording) -> Recording:
+    """The recording without the attempts to commit that nobody refuses any more.
+
+    Where an operation that won against another one goes, the other one's first attempt is no longer refused: it would commit there, and not
+    where it did commit. So the attempt goes, and the load that it was based on; the attempt after it stands in its place. An attempt
+    stays if somebody else commits to its table between that load and it, or if a fault struck the operation.
+    """
+    places: dict[str, list[int]] = {}
+    for i, m in enumerate(r.order):
+        places.setdefault(m.op, []).append(i)
+    last = {m.op: i for i, m in enumerate(r.order) if m.kind == "commit"}
+    tables = {o.op: {*tables_of(o)} for o in r.operations}
+    struck = {m.op for f in r.faults for m in f.struck}
+    gone: set[int] = set()
+    for op, mine in places.items():
+        if op in struck or len(tables[op]) > 1:
+            continue
+        for at in [i for i in mine if r.order[i].kind == "commit"][:-1]:
+            loads = [i for i in mine if i < at and r.order[i].kind == "load" and i not in gone]
+            if not loads:
+                continue
+            between = range(loads[-1] + 1, at)
+            if any(
+                r.order[i].op != op and last.get(r.order[i].op) == i and tables[op] & tables[r.order[i].op]
+                for i in between
+            ):
+                continue
+            following = next(i for i in mine if i > at and r.order[i].kind == "commit")
+            again = [i for i in mine if at < i < following]
+            gone |= {at, *(loads[-1:] if len(loads) > 1 and again else again)}
+    if not gone:
+        return r
+    changed = {r.order[i].op for i in gone}
+    seen: Counter[tuple[str, str, str]] = Counter()
+    new: dict[Moment, Moment] = {}
+    order: list[Moment] = []
+    for i, m in enumerate(r.order):
+        if i in gone:
+            new[m] = order[-1] if order else m
+            continue
+        if m.op in changed:
+            seen[m.op, m.service, m.kind] += 1
+            new[m] = replace(m, nth=seen[m.op, m.service, m.kind])
+        order.append(new.get(m, m))
+    faults = tuple(replace(f, after=None if f.after is None else new.get(f.after, f.after)) for f in r.faults)
+    return replace(r, order=tuple(order), faults=faults)
+
+
 def plain(r: Recording) -> Recording | None:
     """The recording as a candidate; None if no operation is left."""
+    r = realigned(r)
     own = [o for o in r.operations if o.phase != NEMESIS]
     if not own:
         return None

@@ -54,10 +54,10 @@ def _of(evidence: Evidence, a: Anomaly, known: dict[str, Operation]) -> Iterator
     """The guesses for one anomaly."""
     ops = frozenset(op for op in _named(a) if op in known)
     yield Guess(ops, "what the anomaly names")
-    ops |= {op for op in _wrote(evidence, a) if op in known}
-    yield Guess(ops, "and what wrote its rows and files")
     ends = [o.end for op in _named(a) if (o := known.get(op)) is not None]
     before = {op for op, o in known.items() if any(e is None or o.start <= e for e in ends) or not ends}
+    ops |= {op for op in _wrote(evidence, a) if op in before}
+    yield Guess(ops, "and what wrote its rows and files before")
     about = {op for op in before if a.table is None or a.table in tables_of(known[op])}
     ops |= {op for op in about if _may_matter(known[op], a, evidence)}
     yield Guess(ops, "and what may have touched its rows")

@@ -103,6 +103,7 @@ class OnBench:
         catalog: a name of ``compose.catalogs.registry``, or the path of the user's own file.
         external: the user's own services.
         bench: a running bench to use as long as it has enough writers.
+        writers: of a bench that is started here, at least.
         replays: how a person repeats the run of a recording; ``proves``: that of a scenario.
     """
 
@@ -117,6 +118,7 @@ class OnBench:
         catalog: str,
         external: External | None = None,
         bench: Bench | None = None,
+        writers: int = 1,
         replays: str = "icequake run",
         proves: str = "icequake prove",
     ) -> None:
@@ -131,6 +133,7 @@ class OnBench:
         self._proves = proves
         self._benches = contextlib.ExitStack()
         self._bench = bench
+        self._least = writers
 
     def __enter__(self) -> OnBench:
         return self
@@ -157,6 +160,7 @@ class OnBench:
         """A bench with at least so many writers."""
         if self._bench is None or self._bench.writers < writers:
             self._benches.close()
+            writers = max(writers, self._least)
             self._watcher.say(f"starting a stack with {plural(writers, 'writer')}")
             bench = Bench(
                 self._installation, writers, self._logs, self._watcher, catalog=self._catalog, external=self._external

@@ -148,6 +148,47 @@ def test_the_target_of_a_killed_driver_follows_its_writer() -> None:
     assert left.faults[0].target == "w0"
 
 
+def orders(r: Recording | None) -> list[str]:
+    assert r is not None
+    return [str(m) for m in r.order]
+
+
+REFUSED = [
+    "b load 1",
+    "b load 2",
+    "a commit 1",
+    "b commit 1",
+    "c load 1",
+    "b load 3",
+    "b commit 2",
+    "b load 4",
+    "c commit 1",
+]
+"""The first attempt of b is refused because of a."""
+
+
+def test_an_attempt_that_nobody_refuses_any_more_goes_and_the_next_one_keeps_its_place() -> None:
+    """Else b would commit before c loads the table."""
+    r = recording({"a": 0, "b": 1, "c": 2}, REFUSED)
+    assert orders(plain(r)) == REFUSED
+    assert orders(without("operation", r, lambda parts: parts[:1])) == [
+        *("b load 1", "c load 1", "b load 2", "b commit 1", "b load 3", "c commit 1")
+    ]
+
+
+def test_an_attempt_that_a_fault_struck_stays() -> None:
+    dropped = RecordedFault(Fault(verb="drop-reply"), struck=(Moment.parse("b commit 1"),))
+    r = recording({"a": 0, "b": 1, "c": 2}, REFUSED, faults=[dropped])
+    assert orders(without("operation", r, lambda parts: parts[:1])) == [m for m in REFUSED if m[0] != "a"]
+
+
+def test_what_began_after_a_request_that_goes_begins_after_the_one_before_it() -> None:
+    kill = RecordedFault(Fault(verb="kill", target="driver"), after=Moment.parse("b commit 1"), target="w2")
+    left = without("operation", recording({"a": 0, "b": 1, "c": 2}, REFUSED, faults=[kill]), lambda parts: parts[:1])
+    assert left is not None
+    assert str(left.faults[0].after) == "b load 1"
+
+
 def test_what_only_a_random_run_needs_is_gone() -> None:
     text = (
         "workload: made\ntables: [{name: a, seed_rows: 4}, {name: b}]\nwriters: 4\nrate: 5\nallow: [undelete]\nstop_when: unreadable\n"
