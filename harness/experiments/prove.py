@@ -29,7 +29,7 @@ from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
 from harness.run.bench import Bench
 from harness.run.judged import Publish, judge_run
-from harness.run.ordering import PATIENCE
+from harness.run.ordering import patience
 from harness.run.settings import RunError, Watcher
 from harness.run.versions import versions
 from harness.writers.slot import WriterError, WriterSlot
@@ -40,6 +40,8 @@ from workloads.generator import PlannedOperation
 
 LONGEST_HOLD = 60.0
 """Seconds; a busy machine needs long for the operations in between."""
+CLIENTS_WAIT_S = 75
+"""Seconds that a client waits for the answer to a request: longer than it is held."""
 GROUPS = 2
 """Scenarios that run at the same time."""
 MANY = 8
@@ -163,7 +165,9 @@ def prove_once(
         with ScenarioScript(scenario, bench.groups[group].board, stop) as script:
             workload = scenario.workload()
             bench.run(
-                workload.model_copy(update={"catalog_properties": PATIENCE | workload.catalog_properties}),
+                workload.model_copy(
+                    update={"catalog_properties": patience(CLIENTS_WAIT_S) | workload.catalog_properties}
+                ),
                 folder,
                 script.operations,
                 launched=script.launched,

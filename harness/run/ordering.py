@@ -32,14 +32,18 @@ RATE = 1.0
 POLL_S = 0.005
 WAIT_S = LONGEST_WAIT
 """Seconds for which an operation waits for those that had ended before it in the recording."""
-PATIENCE = {
-    "rest.client.socket-timeout-ms": "75000",
-    "http-client.apache.socket-timeout-ms": "75000",  # of S3FileIO
-    "duckdb.set.http_timeout": "75",
-}
-"""Catalog properties by which a client waits longer than a request is held for the answer to it; PyIceberg waits for ever."""
-OP_TIMEOUT_S = 180.0
+CLIENTS_WAIT_S = int(LONGEST_WAIT) + 30
+OP_TIMEOUT_S = 300.0
 """Least ``op_timeout`` of a replay: an operation waits at the gate for what it did not wait for in the recorded run."""
+
+
+def patience(seconds: int) -> dict[str, str]:
+    """Catalog properties by which a client waits so long for the answer to a request; PyIceberg waits for ever."""
+    return {
+        "rest.client.socket-timeout-ms": f"{seconds * 1000}",
+        "http-client.apache.socket-timeout-ms": f"{seconds * 1000}",  # of S3FileIO
+        "duckdb.set.http_timeout": f"{seconds}",
+    }
 
 
 class Ordering(ABC):
@@ -174,7 +178,7 @@ class Replaying(Ordering):
                 "phases": phases,
                 "rate": None,
                 "op_timeout": max(w.op_timeout, OP_TIMEOUT_S),
-                "catalog_properties": PATIENCE | w.catalog_properties,
+                "catalog_properties": patience(CLIENTS_WAIT_S) | w.catalog_properties,
                 "swap_latency": 0.0,
                 "order": None,
             }
@@ -221,6 +225,7 @@ class Replaying(Ordering):
         fault = self._faults[number].fault
         with self._report:
             if number not in self._struck:
+                self._stop_all()  # faults follow one another
                 self._event("start", fault, fault=fault.plain())
             self._struck[number] = self._struck.get(number, 0) + 1
             if self._struck[number] == self._left.get(number):
@@ -234,12 +239,15 @@ class Replaying(Ordering):
         if self._recorder is not None:
             self._recorder.record("info", NEMESIS, f"{what}-{of.slug}", value={"name": of.name, **more})
 
+    def _stop_all(self) -> None:
+        for number, hits in self._struck.items():
+            if hits < self._left.get(number, 0):
+                self._stops(number)
+                self._left[number] = hits
+
     def ends(self) -> None:
         with self._report:
-            for number, hits in self._struck.items():
-                if hits < self._left.get(number, 0):
-                    self._stops(number)
-                    self._left[number] = hits
+            self._stop_all()
             self._recorder = None
 
     def schedule(self) -> Iterator[PlannedFault]:

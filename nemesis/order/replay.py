@@ -19,7 +19,7 @@ PATIENCE = 30.0
 """Seconds for which the requests at the gate wait for one that should come first and whose operation is under way or still to come."""
 SOON = 2.0
 """The same, when the operation of that one already waits at the gate with another request."""
-LONGEST_WAIT = 60.0
+LONGEST_WAIT = 120.0
 """Seconds after which a request goes, whatever should come first; shorter than the writers' patience with a service."""
 MOST_SAID = 20
 """Sentences on what could not be forced; the rest is counted."""

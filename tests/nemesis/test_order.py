@@ -23,6 +23,7 @@ from nemesis.order.priority import Expected, Priority
 from nemesis.order.replay import Fence, Forced, Replay, first_difference
 from nemesis.proxy.board import Board
 from nemesis.proxy.listener import Listener, Proxies
+from nemesis.wires.wire import Message, Request
 from tests.support.peers import eventually
 
 TABLE = "/v1/namespaces/db/tables/t"
@@ -419,6 +420,31 @@ def test_by_priority_the_time_that_statements_take_changes_nothing_while_the_gra
         went.append(Simulation(policy, ops, Random(seed + int(computes)), computes).went)
         assert policy.changes == depth - 1 or len(order) < depth
     assert went[0] == went[1]
+
+
+def test_questions_after_a_lock_of_the_metastore_are_no_moments() -> None:
+    board = Board()
+    board.invoked(0, "w0-1")
+    asked = [Request("lock", what, Message()) for what in ("lock", "check_lock", "heartbeat", "check_lock", "lock")]
+    assert [str(board.moment("catalog", 0, r)) for r in asked] == [
+        "w0-1 lock 1",
+        "None",
+        "None",
+        "None",
+        "w0-1 lock 2",
+    ]
+
+
+def test_a_moment_is_of_the_operation_that_the_request_names_else_of_its_writers() -> None:
+    board = Board()
+    commit, named = Request("commit", "", Message()), Request("commit", "", Message(), ops=frozenset({"w1-4"}))
+    assert board.moment("catalog", 0, commit) is None
+    board.invoked(0, "w0-1")
+    found = [board.moment("catalog", 0, r) for r in (commit, named, commit)]
+    assert [str(m) for m in found] == ["w0-1 commit 1", "w1-4 commit 1", "w0-1 commit 2"]
+    board.invoked(0, "w0-2")
+    assert str(board.moment("catalog", 0, commit)) == "w0-2 commit 1"
+    assert board.moment("database", None, commit) is None
 
 
 def test_nothing_behind_a_fence_goes_before_it_is_opened() -> None:
