@@ -15,10 +15,11 @@ from typing import Any
 import yaml
 
 from compose.catalogs import user_file
+from harness.experiments import prove
 from harness.experiments.shrink.candidates import NEMESIS, tables_of
 from harness.experiments.shrink.reduction import Pass
 from harness.experiments.shrink.waits import Asked, Gate, Waits, When, waits
-from harness.run.ordering import PATIENCE
+from harness.run import ordering
 from nemesis.faults.fault import Fault
 from nemesis.faults.verb import AfterService, Delaying, RequestVerb, Throttling
 from nemesis.order.moment import Moment
@@ -105,7 +106,7 @@ def translate(r: Recording, about: About) -> Translation:
             "link": about.link,
             "affected": about.affected,
             "catalog": r.workload.catalog,
-            "catalog_properties": {k: v for k, v in r.workload.catalog_properties.items() if PATIENCE.get(k) != v},
+            "catalog_properties": {k: v for k, v in r.workload.catalog_properties.items() if (k, v) not in _patient()},
             "tables": r.workload.tables,
             "engines": {n: e for n, e in engines.items() if any(s["writer"] == n for s in steps)},
             "operations": steps,
@@ -116,6 +117,12 @@ def translate(r: Recording, about: About) -> Translation:
         }
     )
     return Translation(scenario, names, tuple(dict.fromkeys(inexact)))
+
+
+def _patient() -> set[tuple[str, str]]:
+    """The catalog properties that `prove` and a replay set by themselves."""
+    both = (prove.CLIENTS_WAIT_S, ordering.CLIENTS_WAIT_S)
+    return {pair for seconds in both for pair in ordering.patience(seconds).items()}
 
 
 def _possible(r: Recording) -> None:
