@@ -62,6 +62,8 @@ def realigned(r: Recording) -> Recording:
     last = {m.op: i for i, m in enumerate(r.order) if m.kind == "commit"}
     tables = {o.op: {*tables_of(o)} for o in r.operations}
     struck = {m.op for f in r.faults for m in f.struck}
+    strikes = {m for f in r.faults for m in f.struck}
+    won = {i for i, m in enumerate(r.order) if last.get(m.op) == i or (m.kind == "commit" and m in strikes)}
     gone: set[int] = set()
     for op, mine in places.items():
         if op in struck or len(tables[op]) > 1:
@@ -70,11 +72,8 @@ def realigned(r: Recording) -> Recording:
             loads = [i for i in mine if i < at and r.order[i].kind == "load" and i not in gone]
             if not loads:
                 continue
-            between = range(loads[-1] + 1, at)
-            if any(
-                r.order[i].op != op and last.get(r.order[i].op) == i and tables[op] & tables[r.order[i].op]
-                for i in between
-            ):
+            others = (r.order[i] for i in range(loads[-1] + 1, at) if i in won)
+            if any(m.op != op and tables[op] & tables[m.op] for m in others):
                 continue
             following = next(i for i in mine if i > at and r.order[i].kind == "commit")
             again = [i for i in mine if at < i < following]

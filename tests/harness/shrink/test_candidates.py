@@ -182,6 +182,14 @@ def test_an_attempt_that_a_fault_struck_stays() -> None:
     assert orders(without("operation", r, lambda parts: parts[:1])) == [m for m in REFUSED if m[0] != "a"]
 
 
+def test_an_attempt_stays_if_a_commit_that_lost_its_answer_refuses_it() -> None:
+    order = ["b load 1", "b load 2", "a commit 1", "b commit 1", "b load 3", "b commit 2", "a load 1", "a commit 2"]
+    dropped = RecordedFault(Fault(verb="drop-reply"), struck=(Moment.parse("a commit 1"),))
+    r = recording({"a": 0, "b": 1}, order)
+    assert orders(plain(replace(r, faults=(dropped,)))) == order
+    assert "b commit 2" not in orders(plain(r))
+
+
 def test_what_began_after_a_request_that_goes_begins_after_the_one_before_it() -> None:
     kill = RecordedFault(Fault(verb="kill", target="driver"), after=Moment.parse("b commit 1"), target="w2")
     left = without("operation", recording({"a": 0, "b": 1, "c": 2}, REFUSED, faults=[kill]), lambda parts: parts[:1])
