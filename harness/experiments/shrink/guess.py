@@ -59,6 +59,8 @@ def _of(evidence: Evidence, a: Anomaly, known: dict[str, Operation]) -> Iterator
     ops |= {op for op in _wrote(evidence, a) if op in before}
     yield Guess(ops, "and what wrote its rows and files before")
     about = {op for op in before if a.table is None or a.table in tables_of(known[op])}
+    ops |= {op for op in about if _committed_beside(known[op], [known[n] for n in _named(a) if n in known])}
+    yield Guess(ops, "and what may have committed meanwhile")
     ops |= {op for op in about if _may_matter(known[op], a, evidence)}
     yield Guess(ops, "and what may have touched its rows")
     yield Guess(ops | about, "and all before it on its table")
@@ -83,6 +85,14 @@ def _wrote(evidence: Evidence, a: Anomaly) -> frozenset[str]:
             if named or any(x.row[at] in keys for x in rows):
                 out.add(c.op)
     return frozenset(out)
+
+
+def _committed_beside(o: Operation, named: Sequence[Operation]) -> bool:
+    """Whether an operation may have committed while one of the named ones was under way: it may be why that one was refused."""
+    kind = KINDS.get(o.f)
+    if kind is None or not kind.commits or o.type == "fail":
+        return False
+    return any((n.end is None or o.start <= n.end) and (o.end is None or n.start <= o.end) for n in named)
 
 
 def _may_matter(o: Operation, a: Anomaly, evidence: Evidence) -> bool:
