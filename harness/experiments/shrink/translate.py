@@ -338,6 +338,27 @@ def without_conditions(s: Scenario, gone: Collection[Hashable]) -> Scenario | No
     return None if any(problems(fewer)) else fewer
 
 
+def opposite(s: Scenario, condition: Hashable) -> Scenario | None:
+    """A scenario in which a step no longer waits for another one, and the other one begins when it has completed; None if it cannot run.
+
+    A scenario without a wait can be reproduced because chance keeps the order all the same. In this one chance cannot.
+    """
+    assert isinstance(condition, tuple)
+    name, _, other = condition
+    without = without_conditions(s, [condition]) if condition in conditions(s) else s
+    if without is None:
+        free = [c for c in conditions(s) if isinstance(c, tuple) and {c[0], c[2]} == {name, other}]
+        without = without_conditions(s, free)
+    if without is None:
+        return None
+    steps = tuple(
+        step.model_copy(update={"after": {**(step.after or {}), name: "completed"}}) if step.name == other else step
+        for step in without.operations
+    )
+    turned = without.model_copy(update={"operations": steps})
+    return None if any(problems(turned)) else turned
+
+
 CONDITIONS: Pass[Scenario] = Pass("condition", conditions, without_conditions)
 
 

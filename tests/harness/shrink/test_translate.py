@@ -12,6 +12,7 @@ from harness.experiments.shrink.translate import (
     Untranslatable,
     asked_of,
     conditions,
+    opposite,
     to_yaml,
     translate,
     without_conditions,
@@ -183,6 +184,21 @@ def test_delays_are_left_out_and_that_is_said() -> None:
     found = translate(recording({"a": 0}, ["a load 1", "a commit 1"], faults=[slow]), about())
     assert found.scenario.operations[0].fault is None
     assert "does not make requests slow" in found.inexact[0]
+
+
+@given(r=recordings(faults=False))
+def test_the_opposite_of_a_wait_always_has_the_other_order(r: Recording) -> None:
+    found = translate(r, about())
+    for one in conditions(found.scenario):
+        turned = opposite(found.scenario, one)
+        assert isinstance(one, tuple)
+        if turned is None or found.inexact:
+            continue
+        machine = Machine(r, turned, found.names)
+        name, _, other = one
+        for state in machine.states():
+            began = state[machine.ops.index(other)] > 0
+            assert not began or machine.came(state, name, "completed")
 
 
 def test_without_its_waits_a_step_has_no_gate_and_nobody_waits_at_it() -> None:
