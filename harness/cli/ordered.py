@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,15 +17,13 @@ if TYPE_CHECKING:
     from workloads.file.workload import Workload
 
 
-def order_anywhere(text: str) -> str:
-    """An order whose run is named by an absolute path, as far as it exists. Raises BadArgument if the text means nothing."""
+def _typed(text: str) -> str:
     from workloads.file import order as orders
 
     try:
-        order = orders.parse(text)
+        return str(orders.parse(text))
     except ValueError as e:
         raise BadArgument(f"--order: {e}") from None
-    return f"replay {os.path.abspath(order.run)}" if order.kind == "replay" and Path(order.run).exists() else str(order)
 
 
 def ordered(
@@ -55,7 +52,7 @@ def ordered(
     from workloads.file import order as orders
     from workloads.file.yamlfile import refuse
 
-    text = spec.order if order is None else order_anywhere(order)
+    text = spec.order if order is None else _typed(order)
     if text is None:
         return spec, None
     if (meant := orders.parse(text)).kind != "replay":

@@ -31,7 +31,7 @@ from harness.cli.options import (
     user_services,
     warn,
 )
-from harness.cli.ordered import order_anywhere, order_words, ordered
+from harness.cli.ordered import order_words, ordered
 
 
 def run(
@@ -116,7 +116,7 @@ def run(
         "--ops": ops,
         "--time": time,
         "--iceberg": iceberg and path_anywhere(iceberg),
-        "--order": order and order_anywhere(order),
+        "--order": order and spec.order,
     }
     overrides |= {"--catalog": catalog and path_anywhere(catalog)}
     overrides |= {"--spark": spark, "--s3": s3}
