@@ -7,8 +7,8 @@ those ids alone. (INSERT … SELECT ties its source to its target.)
 
 *Operations.* Remove an operation with its snapshots; its successors then descend from its predecessor. The rest must stay
 consistent: no operation removes an absent row (the checker would then report something else), and an operation whose writes a read
-shows is not removed without the read (the read would then show rows out of nowhere). Delta debugging finds the operations to remove:
-[Zeller Hildebrandt 2002] A. Zeller, R. Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 28(2).
+shows is not removed without the read (the read would then show rows out of nowhere). Delta debugging finds the operations to remove
+(:mod:`checkers.judge.ddmin`).
 
 Each time, the same checker judges the one table again: does it still find an anomaly with that name and that offender?
 """
@@ -24,6 +24,7 @@ from typing import Any
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, Operation
 from checkers.evidence.tablelog import Commit, Metadata, TableLog
+from checkers.judge.ddmin import ddmin
 from checkers.timeline import two_tables
 from checkers.timeline.touched import touches
 from checkers.timeline.version_order import predecessor
@@ -204,26 +205,7 @@ class _Search:
 
     def reduce(self, whole: list[str]) -> list[str] | None:
         """A 1-minimal part of the operations that shows the anomaly, or what is left when the budget ends; None if they do not show it."""
-        return _ddmin(whole, self.shows, lambda: self.budget.short) if self.shows(whole) else None
-
-
-def _ddmin(items: list[str], shows: Callable[[list[str]], bool], stop: Callable[[], bool]) -> list[str]:
-    """Zeller and Hildebrandt's ddmin: complements of ever smaller parts, down to single items, until ``stop``."""
-    parts = 2
-    while len(items) >= 2:
-        size = -(-len(items) // parts)
-        for start in range(0, len(items), size):
-            if stop():
-                return items
-            rest = items[:start] + items[start + size :]
-            if shows(rest):
-                items, parts = rest, max(parts - 1, 2)
-                break
-        else:
-            if size == 1:
-                break
-            parts = min(len(items), parts * 2)
-    return items
+        return ddmin(whole, self.shows, lambda: self.budget.short) if self.shows(whole) else None
 
 
 # --- less of a history ------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from harness.cli import (
     machine,
     run,
     serve,
+    shrink,
     soak,
     stopping,
     sweep,
@@ -63,6 +64,7 @@ app.command("run", short_help="Run one workload and judge it.")(run.run)
 app.command("check", short_help="Judge a stored run or a history.")(check.check)
 app.command("export", short_help="Write a run's history for others.")(check.export)
 app.command("prove", short_help="Reproduce known defects.")(experiments.prove)
+app.command("shrink", short_help="Make a failed run small.")(shrink.shrink)
 app.command("matrix", short_help="Measure which operations conflict.")(experiments.matrix)
 app.command("compare", short_help="Compare catalogs, releases or engines.")(compare.compare)
 app.command("sweep", short_help="Measure how load and settings change a run.")(sweep.sweep)

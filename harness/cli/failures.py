@@ -35,6 +35,7 @@ def explain(crash: Crash, help_command: str) -> int:
     from compose.external.external import ExternalError
     from compose.processes.ports import PortInUse
     from harness.experiments.compare import CompareError
+    from harness.experiments.shrink.log import ShrinkError
     from harness.lake.errors import LakeError, QueryError
     from workloads.file.workload import WorkloadError
 
@@ -55,6 +56,7 @@ def explain(crash: Crash, help_command: str) -> int:
         | LakeError
         | QueryError
         | PortInUse
+        | ShrinkError
     )
     if isinstance(error, BadArgument):
         return fail(f"{error}; see `{help_command}`", BAD_INPUT)

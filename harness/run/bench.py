@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.evidence.runfolder import RunFolder
+from compose.catalogs import user
 from compose.catalogs.registry import CATALOGS, DEFAULT
 from compose.endpoints import Endpoints
 from compose.external.external import External, Store
@@ -59,6 +60,8 @@ class Bench:
     Args:
         writers: number of writers in a group.
         groups: number of groups that work at the same time, each run in its own thread.
+        external: services that the user supplies. Its catalog, if it has one, replaces ``catalog``; each run drops
+            its tables there.
         on: another bench, whose object store, Spark cluster and writers this one uses; the two must not run anything at the same time.
             Only the catalog's servers are started, and new drivers if the catalog needs jars that the existing ones lack.
 
@@ -76,8 +79,10 @@ class Bench:
         catalog: str = DEFAULT,
         groups: int = 1,
         on: Bench | None = None,
+        external: External | None = None,
     ) -> None:
         self._installation = installation
+        self._external = external or External()
         self.catalog = catalog
         self.writers = writers
         self._count = groups
@@ -85,7 +90,9 @@ class Bench:
         self._watcher = watcher
         self._on = on
         self._inside = contextlib.ExitStack()
-        self._jars: set[str] = {*CATALOGS[catalog].jars, *(on._jars if on else ())}
+        supplied = self._external.catalog
+        entry = CATALOGS[catalog] if supplied is None else user.entry(supplied)
+        self._jars: set[str] = {*entry.jars, *(on._jars if on else ())}
         self.groups: list[Group] = []
         self.versions = versions(installation)
         if on is not None and writers * groups > len(on.slots):
@@ -113,7 +120,7 @@ class Bench:
                 catalog=self.catalog,
                 before_database=proxies[0].database,
                 before_store=proxies[0].store,
-                external=None if self._on is None else self._on.shared,
+                external=self._external if self._on is None else self._on.shared,
             )
             services.start()
             stack.callback(services.stop)
@@ -202,6 +209,8 @@ class Bench:
             about=about or {},
             launched=launched,
             order=order,
+            external=self._external,
+            clean=self._external.catalog is not None,
         )
         Run(
             workload,

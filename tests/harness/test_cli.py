@@ -137,6 +137,7 @@ def test_every_command_is_there() -> None:
             "serve",
             "export",
             "prove",
+            "shrink",
             "matrix",
             "claims",
             "lake",

@@ -1,0 +1,454 @@
+"""``icequake shrink``: a failed run becomes a recording with few operations, and that a scenario file.
+
+1. :mod:`.guess`: parts of the run that may be enough. The first one that shows the anomaly, when it is replayed, is what is reduced.
+2. :mod:`.reduction`, :mod:`.candidates`: delta debugging over tables, writers, operations, faults, rows; each candidate is replayed.
+3. :mod:`.translate`: the smallest one as a scenario file, run by the code of ``prove``; then the waits that it does not need are taken away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from checkers.evidence import error_chain
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.runfolder import RunFolder, StoreError, replace_file
+from checkers.judge.check import ALL, check
+from checkers.judge.runfolder import Results, load_evidence, load_promises, load_ran
+from checkers.judge.stories import Told
+from checkers.verdict import Anomaly, own_findings
+from harness.experiments.prove import FAILURES
+from harness.experiments.shrink.candidates import NEMESIS, PASSES, only, plain, tables_of
+from harness.experiments.shrink.guess import guesses
+from harness.experiments.shrink.log import Trial
+from harness.experiments.shrink.reduction import Reduced, Spent, Tries, reduced
+from harness.experiments.shrink.translate import (
+    CONDITIONS,
+    About,
+    Translation,
+    Untranslatable,
+    conditions,
+    described,
+    opposite,
+    sentence,
+    to_yaml,
+    translate,
+)
+from harness.experiments.shrink.trials import Trials
+from harness.run.recorded import recording_of
+from harness.run.settings import RunError, Watcher
+from reports.shrunk import Left, Shrunk, Size, Step
+from workloads.file.recording import FILE as RECORDING
+from workloads.file.recording import Recording
+from workloads.file.scenario import Outcome, Scenario
+
+SCENARIO = "scenario.yaml"
+NOWHERE = "https://iceberg.apache.org/docs/latest/reliability/"
+"""The link of a scenario whose anomaly nobody is known to have discussed: what Iceberg promises to concurrent writers."""
+
+
+class NothingToShrink(ValueError):
+    """The run does not show what is to be shrunk; one line with what it shows."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A failed run, judged.
+
+    Attributes:
+        found: the anomalies of the name that is looked for.
+        recording: of the run.
+    """
+
+    folder: RunFolder
+    evidence: Evidence
+    results: Results
+    name: str
+    found: tuple[Anomaly, ...]
+    recording: Recording
+    versions: Mapping[str, str]
+
+
+def failed(folder: RunFolder, name: str | None) -> Failed:
+    """Judge a run and choose what is looked for: ``name``, or its first own finding that its workload does not allow.
+
+    Raises:
+        NothingToShrink: it found nothing of that name, or nothing at all.
+        StoreError, HistoryError, TableLogError, RunError: a file of the run cannot be read, or its order is not known.
+    """
+    if not folder.proxy.exists():
+        raise RunError(
+            f"{folder.path}: the run has no proxy log, so the order of its requests is not known; a run with a nemesis or an order has one"
+        )
+    evidence = load_evidence(folder.path)
+    promises = load_promises(folder.path)
+    results = check(evidence, ALL, promises, ran=load_ran(folder.path))
+    found = own_findings([a for v in results.verdicts for a in v.anomalies if v.checker not in ("expect", "assert")])
+    tolerated = {*promises.expect, *promises.allow}
+    names = list(dict.fromkeys(a.name for a in sorted(found, key=lambda a: bool({a.name, a.same_as} & tolerated))))
+    if name is None:
+        surprising = [a.name for a in found if not {a.name, a.same_as} & tolerated]
+        if not surprising:
+            more = f"; it found {', '.join(names)}, which its workload allows: name it with --anomaly" if names else ""
+            raise NothingToShrink(
+                f"{folder.path}: nothing to shrink, no checker found an anomaly that may not be{more}"
+            )
+        name = surprising[0]
+    mine = tuple(a for a in found if a.name == name)
+    if not mine:
+        has = f"it found {', '.join(names)}" if names else "it found no anomaly"
+        raise NothingToShrink(f"{folder.path}: nothing to shrink, it did not find {name}; {has}")
+    versions = folder.read_plan().versions
+    return Failed(folder, evidence, results, name, mine, recording_of(folder), versions)
+
+
+def measure(r: Recording) -> Size:
+    """How much a recording is."""
+    ids = sum(len(i) for o in r.operations if isinstance(i := o.value.get("ids"), list | tuple))
+    used = {t for o in r.operations for t in tables_of(o)}
+    return Size(
+        len(r.operations),
+        len({o.writer for o in r.operations}),
+        len(used),
+        sum(max(1, len(f.struck)) for f in r.faults),
+        ids + sum(t.seed_rows for t in r.workload.tables if t.name in used),
+    )
+
+
+class Shrink:
+    """One shrink. The folder has, when it ends or is stopped, the smallest recording so far.
+
+    Args:
+        into: its folder.
+        tries: runs of a candidate until it counts as one that does not show it.
+        times: runs in which the result must show it.
+    """
+
+    def __init__(self, run: Failed, into: Path, trials: Trials, watcher: Watcher, *, tries: int, times: int) -> None:
+        self.run = run
+        self.into = into
+        self._trials = trials
+        self._watcher = watcher
+        self._tries = tries
+        self._times = times
+        self.smallest: Recording | None = None
+        self._steps: list[Step] = []
+
+    def shrink(self) -> tuple[Recording | None, bool | None, Found]:
+        """The smallest recording that shows it, whether nothing more can be taken away, and its scenario."""
+        start = self._first()
+        if start is None:
+            return None, None, Found(not_said=("no part of the run showed it again when it was replayed",))
+        self._keep(start)
+        done: Reduced[Recording] = reduced(start, PASSES, self._tried, self._keep)
+        self._watcher.say(f"{self.run.name} is left with {measure(done.candidate)}")
+        found = self._scenario(done.candidate)
+        return done.candidate, done.minimal, found
+
+    # -- the recording ---------------------------------------------------------------------------------------------------
+
+    def _tried(self, r: Recording) -> Tries:
+        return self._trials.tried(r, self._tries)
+
+    def _first(self) -> Recording | None:
+        """The first guess that shows the anomaly; None if none does within the budget."""
+        whole = self.run.recording
+        ops = {o.op for o in whole.operations}
+        for guess in guesses(self.run.evidence, self.run.found):
+            candidate = only(whole, guess.ops & ops) if guess.ops & ops != ops else plain(whole)
+            if candidate is None:
+                continue
+            self._watcher.say(f"guess: {len(candidate.operations)} operations: {guess.why}")
+            try:
+                if self._tried(candidate).fails:
+                    return candidate
+            except Spent:
+                return None
+        return None
+
+    def _keep(self, r: Recording) -> None:
+        """Write the smallest recording so far."""
+        self.smallest = r
+        replace_file(self.into / RECORDING, r.to_json())
+        trial = self._shown(r)
+        number = next(n for n, t in enumerate(self.trials, 1) if t is trial)
+        self._steps.append(Step(number, str(measure(r)), trial.folder))
+
+    def _shown(self, r: Recording) -> Trial:
+        """The run in which a recording showed it."""
+        return next(t for n in range(self._tries) if (t := self._trials.once(r, n)).failed)
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All runs, also those of commands before."""
+        return self._trials.log.trials
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The candidates that showed it, each smaller than the one before it."""
+        return tuple(self._steps)
+
+    def replayed(self, r: Recording) -> Tries:
+        """How often the recording shows it, in so many runs as the result must; the budget does not count."""
+        with self._trials.without_limit():
+            return Tries(sum(self._trials.once(r, n).failed for n in range(self._times)), self._times)
+
+    # -- the scenario ----------------------------------------------------------------------------------------------------
+
+    def _scenario(self, r: Recording) -> Found:
+        """The recording as a scenario that is reproduced, with as few waits as it needs."""
+        not_said: list[str] = []
+        for source in self._sources(r):
+            try:
+                with self._trials.without_limit():
+                    found = self._translated(source)
+            except Untranslatable as e:
+                return Found(not_said=(f"there is no scenario file: {e}",))
+            if found.tries.fails:
+                return self._fewer(found, source)
+            not_said = [f"the scenario file was not reproduced: {found.why}"]
+        return Found(not_said=tuple(not_said))
+
+    def _sources(self, r: Recording) -> Iterator[Recording]:
+        """The recording with the order that its replay had, which is what showed the anomaly; then as it is."""
+        folder = self._shown(r).folder
+        if folder is not None:
+            with contextlib.suppress(RunError):
+                again = as_replayed(r, recording_of(RunFolder(self.into / folder)))
+                if again is not None and again.order != r.order:
+                    yield again
+        yield r
+
+    def _translated(self, r: Recording) -> Found:
+        """A recording as a scenario, run as often as it must be. What it expects is taken from a run that showed the anomaly."""
+        shown = self._shown_by(r)
+        first = translate(r, self._about(r, shown))
+        trial = self._trials.scenario_once(first.scenario)
+        said = first
+        if not trial.failed and self.run.name in trial.found and trial.folder is not None:
+            # The anomaly is there, and something else is not as in the replay: the file says what this run showed.
+            said = translate(r, self._about(r, RunFolder(self.into / trial.folder), first))
+            trial = self._trials.scenario_once(said.scenario)
+        if not trial.failed:
+            return Found(said, r, Tries(0, 1), why=trial.problem)
+        return Found(said, r, self._trials.reproduces(said.scenario, self._times))
+
+    def _shown_by(self, r: Recording) -> RunFolder:
+        assert self.smallest is not None
+        folder = self._shown(self.smallest).folder
+        if folder is None:
+            raise Untranslatable("the run that showed it was not kept")
+        return RunFolder(self.into / folder)
+
+    def _fewer(self, found: Found, r: Recording) -> Found:
+        """The scenario without the waits that it does not need; as it is if it is not reproduced each time."""
+        assert found.said is not None
+        whole = found.said.scenario
+        if found.tries.failed < found.tries.of:
+            return found
+        every = conditions(whole)
+
+        def tried(s: Scenario) -> Tries:
+            """Not even the opposite order may matter: without a wait, chance often keeps the order."""
+            for gone in (c for c in every if c not in conditions(s)):
+                turned = opposite(s, gone)
+                if turned is not None and not self._trials.always(turned, 1).fails:
+                    return Tries(0, 1)
+            return self._trials.always(s, self._times)
+
+        fewer: Scenario = reduced(whole, [CONDITIONS], tried).candidate
+        said = replace(found.said, scenario=described(fewer, r))
+        return replace(found, said=said, waits=(len(conditions(whole)), len(conditions(fewer))))
+
+    def _about(self, r: Recording, shown: RunFolder, first: Translation | None = None) -> About:
+        """What the scenario says beside its steps, from a run that showed the anomaly."""
+        evidence = load_evidence(shown.path)
+        results = check(evidence, ALL, load_promises(shown.path), ran=load_ran(shown.path))
+        found = own_findings([a for v in results.verdicts for a in v.anomalies if v.checker != "expect"])
+        names = tuple(sorted({a.name for a in found}))
+        version = shown.read_plan().versions
+        link = self._link(results.told)
+        return About(
+            name=scenario_name(self.run.name, r.workload.workload),
+            headline=f"{self.run.name} with {len(r.operations)} operations"[:100],
+            link=link,
+            affected=f"seen with Iceberg {version.get('iceberg', 'unknown')}; other versions were not tried",
+            anomalies=names,
+            allow=(),
+            final=final_rows(evidence),
+            ends=ends_of(evidence, r),
+        )
+
+    def _link(self, told: Told) -> str:
+        """Where it is discussed: as the known defect that it looks like says, else as the checker says."""
+        known = [
+            k
+            for said in (self.run.results.told, told)
+            for k in (*said.known, *(k for s in said.stories for k in s.known))
+        ]
+        fitting = [k.link for k in known if self.run.name in k.anomalies]
+        return next(iter(fitting), None) or self.run.found[0].documented or NOWHERE
+
+
+NEVER = Tries()
+"""Not tried."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The scenario of a recording, if there is one.
+
+    Attributes:
+        source: the recording that it says.
+        tries: in how many runs it was reproduced.
+        waits: how many it had, and how many it has.
+        why: why it was not reproduced.
+        not_said: why there is none.
+    """
+
+    said: Translation | None = None
+    source: Recording | None = None
+    tries: Tries = NEVER
+    waits: tuple[int, int] | None = None
+    why: str = ""
+    not_said: tuple[str, ...] = ()
+
+
+def as_replayed(r: Recording, seen: Recording) -> Recording | None:
+    """A recording with the order that a replay of it had; None if the replay had other operations."""
+    labels: dict[str, str] = {}
+    for writer in {o.writer for o in r.operations}:
+        mine = [o for o in r.operations if o.writer == writer]
+        theirs = [o for o in seen.operations if o.writer == writer]
+        if [o.f for o in mine] != [o.f for o in theirs]:
+            return None
+        labels |= {b.op: a.op for a, b in zip(mine, theirs, strict=True)}
+    order = tuple(replace(m, op=labels[m.op]) for m in seen.order if m.op in labels)
+    there = {*order}
+    if any(m.ordered and m not in there for f in r.faults for m in f.struck):
+        return None
+    return replace(r, order=order)
+
+
+def scenario_name(anomaly: str, workload: str) -> str:
+    """A name for the scenario, of the anomaly and the workload."""
+    word = "".join(c if c.isascii() and c.isalnum() else "-" for c in f"{anomaly}-{workload}".lower()).strip("-")
+    word = word if word[:1].isalpha() else f"s-{word}"
+    return word[:40].rstrip("-")
+
+
+def final_rows(evidence: Evidence) -> dict[str, Any]:
+    """Table → the ids of its rows at the end, or that nobody could read it, or that its readers saw different rows."""
+    out: dict[str, Any] = {}
+    for o in evidence.history.operations():
+        if o.invoked.extra.get("phase") != "final-reads" or o.table is None:
+            continue
+        rows = tuple(sorted(row[0] for row in o.result)) if o.type == "ok" else "unreadable"
+        out[o.table] = rows if out.get(o.table, rows) == rows else "unchecked"
+    return {t: out.get(t, "unchecked") for t in evidence.tables}
+
+
+def ends_of(evidence: Evidence, r: Recording) -> dict[str, Outcome]:
+    """How the operations of a recording ended in a run of it, or of its scenario."""
+    by_writer: dict[int, list[Any]] = {}
+    for o in evidence.history.operations():
+        if o.invoked.extra.get("phase") not in ("setup", "final-reads"):
+            by_writer.setdefault(int(o.op[1:].split("-")[0]), []).append(o)
+    out = {}
+    for writer in {o.writer for o in r.operations}:
+        mine = [o for o in r.operations if o.writer == writer]
+        for a, b in zip(mine, by_writer.get(writer, ()), strict=False):
+            name = error_chain.most_specific(b.error)[0].rsplit(".", 1)[-1] if b.error else None
+            out[a.op] = Outcome(type=b.type, error=name)
+    return out
+
+
+def described_operations(r: Recording, found: Found) -> tuple[Left, ...]:
+    """The operations that are left, with what they wait for in the scenario if there is one."""
+    steps = {} if found.said is None else {s.name: s for s in found.said.scenario.operations}
+    names = {} if found.said is None else found.said.names
+    out = []
+    for o in r.operations:
+        step = steps.get(names.get(o.op, ""))
+        struck = [f"{f.fault.name} strikes {m.kind} {m.nth}" for f in r.faults for m in f.struck if m.op == o.op]
+        waits = sentence(step) if step is not None else "; ".join(struck)
+        ended = "" if step is None else step.expect.type + (f" ({step.expect.error})" if step.expect.error else "")
+        kind = f"{o.f} (of the nemesis)" if o.phase == NEMESIS else o.f
+        out.append(Left(o.op, names.get(o.op, o.op), o.writer, kind, o.table, dict(o.value), waits, ended))
+    return tuple(out)
+
+
+def shrunk(
+    s: Shrink,
+    left: Recording | None,
+    minimal: bool | None,
+    found: Found,
+    *,
+    proves: str,
+    replays: str,
+    goes_on: str,
+) -> Shrunk:
+    """Everything of a shrink that is shown; writes its scenario file.
+
+    Args:
+        proves: the command that runs the scenario file; ``replays``: the recording.
+    """
+    run = s.run
+    replayed = None
+    not_said = [*found.not_said]
+    text = ""
+    if left is not None and found.said is None:
+        replayed = s.replayed(left)
+    if found.said is not None:
+        text = to_yaml(
+            found.said.scenario,
+            [
+                f"Found by {run.folder.path.parent.name}/{run.folder.path.name} and reduced by icequake shrink",
+                f"from {measure(run.recording)}.",
+            ],
+        )
+        replace_file(s.into / SCENARIO, text)
+        not_said += found.said.inexact
+    shown = None if left is None else s._shown(left)
+    explanation = run.found[0].explanation
+    best = None
+    if shown is not None and shown.folder is not None:
+        best = shown.folder
+        with contextlib.suppress(StoreError, *FAILURES):
+            explanation = _explained(s.into / best, run.name) or explanation
+    return Shrunk(
+        run=str(run.folder.path),
+        workload=run.recording.workload.workload,
+        catalog=run.recording.catalog,
+        versions=dict(run.versions),
+        anomaly=run.name,
+        explanation=explanation,
+        documented=run.found[0].documented,
+        before=measure(run.recording),
+        after=None if left is None else measure(left),
+        operations=() if left is None else described_operations(left, found),
+        steps=s.steps,
+        minimal=minimal,
+        runs=len(s.trials),
+        seconds=round(sum(t.seconds for t in s.trials), 1),
+        replayed=None if replayed is None else str(replayed),
+        scenario=SCENARIO if found.said is not None else None,
+        reproduced=None if found.said is None else str(found.tries),
+        waits=found.waits,
+        not_said=tuple(not_said),
+        recording=RECORDING if left is not None else None,
+        best=best,
+        command=proves if found.said is not None else replays,
+        goes_on=goes_on,
+        text=text,
+    )
+
+
+def _explained(folder: Path, name: str) -> str | None:
+    """The explanation of the anomaly in a smaller run, whose operations and rows are fewer."""
+    evidence = load_evidence(folder)
+    results = check(evidence, ALL, load_promises(folder), ran=load_ran(folder))
+    return next((a.explanation for v in results.verdicts for a in v.anomalies if a.name == name), None)

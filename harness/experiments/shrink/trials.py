@@ -1,0 +1,292 @@
+"""The runs of a shrink: each candidate is run on a warm bench and judged, and its outcome is logged.
+
+An answer that the log has already is not asked for again (:mod:`harness.experiments.shrink.log`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from checkers.judge.runfolder import Results
+from checkers.verdict import own_findings
+from compose.external.external import External
+from compose.install.installation import Installation
+from harness.experiments.prove import FAILURES, prove_once
+from harness.experiments.replay import replay_once
+from harness.experiments.shrink.candidates import NEMESIS, key, size
+from harness.experiments.shrink.log import Log, Trial
+from harness.experiments.shrink.reduction import Spent, Tries
+from harness.experiments.shrink.translate import to_yaml
+from harness.run.bench import Bench
+from harness.run.judged import Publish
+from harness.run.settings import RunError, Watcher
+from reports.drawing.words import plural
+from workloads.engines.engines import SPARK
+from workloads.file.recording import Recording
+from workloads.file.scenario import Scenario
+
+MOST_PROBLEMS = 3
+"""Runs in succession that fail for reasons of the harness; then the shrink ends."""
+RUNS = "runs"
+"""The folder of the runs, in that of the shrink."""
+REPRODUCED = "reproduced"
+"""What the run of a scenario shows if all is as its file says."""
+MOST_SAID = 3
+"""Sentences on what a replay could not force."""
+
+
+@dataclass
+class Budget:
+    """What may still be spent. Use of what the log has is free.
+
+    Attributes:
+        seconds: for how long candidates may be run, from the first one on; None: as long as it takes.
+        runs: how many runs there may be; None: any number.
+        clock: seconds; only differences count.
+    """
+
+    seconds: float | None = None
+    runs: int | None = None
+    clock: Callable[[], float] = time.monotonic
+    _began: float | None = None
+    _done: int = 0
+
+    def take(self) -> None:
+        """Count one more run. Raises Spent if there may be none."""
+        now = self.clock()
+        self._began = now if self._began is None else self._began
+        if self.seconds is not None and now - self._began >= self.seconds:
+            raise Spent
+        if self.runs is not None and self._done >= self.runs:
+            raise Spent
+        self._done += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run of a candidate.
+
+    Attributes:
+        folder: of the run; None if there is none.
+        found: names of the anomalies that it showed; of a scenario that was reproduced also :data:`REPRODUCED`.
+        problem: what was not as it should have been; empty if nothing.
+    """
+
+    folder: Path | None
+    found: tuple[str, ...]
+    problem: str = ""
+
+
+class Runner(Protocol):
+    """Runs candidates."""
+
+    def replay(self, r: Recording) -> Ran:
+        """Run a recording. Raises one of ``harness.experiments.prove.FAILURES``."""
+
+    def prove(self, s: Scenario) -> Ran:
+        """Run a scenario. Raises the same."""
+
+
+class OnBench:
+    """Runs candidates on real Spark. Use in ``with``: the bench is started for the first run and stays up.
+
+    Args:
+        runs: the folder of the runs.
+        logs: the folder of the services' logs.
+        catalog: a name of ``compose.catalogs.registry``, or the path of the user's own file.
+        external: the user's own services.
+        bench: a running bench to use as long as it has enough writers.
+        writers: of a bench that is started here, at least.
+        replays: how a person repeats the run of a recording; ``proves``: that of a scenario.
+    """
+
+    def __init__(
+        self,
+        runs: Path,
+        logs: Path,
+        installation: Installation,
+        watcher: Watcher,
+        publish: Publish[object],
+        *,
+        catalog: str,
+        external: External | None = None,
+        bench: Bench | None = None,
+        writers: int = 1,
+        replays: str = "icequake run",
+        proves: str = "icequake prove",
+    ) -> None:
+        self._runs = runs
+        self._logs = logs
+        self._installation = installation
+        self._watcher = watcher
+        self._publish = publish
+        self._catalog = catalog
+        self._external = external
+        self._replays = replays
+        self._proves = proves
+        self._benches = contextlib.ExitStack()
+        self._bench = bench
+        self._least = writers
+
+    def __enter__(self) -> OnBench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._benches.close()
+
+    def replay(self, r: Recording) -> Ran:
+        """Run and judge a recording."""
+        done = replay_once(self._with(writers_of(r)), r, self._runs, self._publish, command=self._replays)
+        said = [done.difference] if done.difference else []
+        return Ran(done.folder, names_of(done.results), "; ".join([*said, *done.unforced[:MOST_SAID]]))
+
+    def prove(self, s: Scenario) -> Ran:
+        """Run and judge a scenario."""
+        writers = s.writers + (SPARK not in s.by_writer)
+        proof = prove_once(self._with(writers), s, self._runs, self._proves, self._publish)
+        if proof.state == "not run":
+            raise RunError("; ".join(proof.why))
+        found = (*sorted(proof.found), *([REPRODUCED] if proof.as_said else []))
+        return Ran(None if proof.folder is None else Path(proof.folder), found, "; ".join(proof.why))
+
+    def _with(self, writers: int) -> Bench:
+        """A bench with at least so many writers."""
+        if self._bench is None or self._bench.writers < writers:
+            self._benches.close()
+            writers = max(writers, self._least)
+            self._watcher.say(f"starting a stack with {plural(writers, 'writer')}")
+            bench = Bench(
+                self._installation, writers, self._logs, self._watcher, catalog=self._catalog, external=self._external
+            )
+            self._bench = self._benches.enter_context(bench)
+        return self._bench
+
+
+class Trials:
+    """The answers about candidates: from the log, or by running them.
+
+    Args:
+        folder: of the shrink.
+        name: of the anomaly that is looked for.
+        keep: whether to keep the runs that do not show it.
+    """
+
+    def __init__(
+        self, runner: Runner, log: Log, folder: Path, name: str, budget: Budget, watcher: Watcher, *, keep: bool = False
+    ) -> None:
+        self.log = log
+        self.budget = budget
+        self._runner = runner
+        self._folder = folder
+        self._name = name
+        self._watcher = watcher
+        self._keep = keep
+        self._problems = 0
+
+    def once(self, r: Recording, n: int = 0) -> Trial:
+        """Run ``n + 1`` of a recording.
+
+        Raises:
+            Spent: it would have to run, and there is no budget left.
+        """
+        known = self.log.of(key(r))
+        if n < len(known):
+            return known[n]
+        self.budget.take()
+        return self._logged(Trial(key(r), size(r), False), self._name, lambda: self._runner.replay(r))
+
+    def tried(self, r: Recording, tries: int) -> Tries:
+        """Run a recording until it shows what is looked for, at most ``tries`` times. Raises Spent."""
+        for n in range(tries):
+            if self.once(r, n).failed:
+                return Tries(1, n + 1)
+        return Tries(0, tries)
+
+    def scenario_once(self, s: Scenario, n: int = 0) -> Trial:
+        """Run ``n + 1`` of a scenario. It counts as failed if it is reproduced exactly as its file says. Raises Spent."""
+        known = self.log.of(scenario_key(s))
+        if n < len(known):
+            return known[n]
+        self.budget.take()
+        waits = sum(len(o.after or {}) + len(o.hold or {}) for o in s.operations)
+        trial = Trial(scenario_key(s), f"scenario with {plural(waits, 'wait')}", False)
+        return self._logged(trial, REPRODUCED, lambda: self._runner.prove(s))
+
+    def reproduces(self, s: Scenario, times: int) -> Tries:
+        """How often a scenario is reproduced in so many runs. Raises Spent."""
+        return Tries(sum(self.scenario_once(s, n).failed for n in range(times)), times)
+
+    def always(self, s: Scenario, times: int) -> Tries:
+        """The same, ended by the first run in which it is not reproduced: then it counts as if it never was. Raises Spent."""
+        for n in range(times):
+            if not self.scenario_once(s, n).failed:
+                return Tries(0, n + 1)
+        return Tries(times, times)
+
+    @contextlib.contextmanager
+    def without_limit(self) -> Iterator[None]:
+        """Inside, the budget does not count: for the few runs that say how often the result shows it."""
+        before, self.budget = self.budget, Budget()
+        try:
+            yield
+        finally:
+            self.budget = before
+
+    def _logged(self, trial: Trial, shows: str, run: Callable[[], Ran]) -> Trial:
+        """Run a candidate, log its outcome and say it. ``shows``: what it must have found to count as failed."""
+        began = time.monotonic()
+        try:
+            ran = run()
+            self._problems = 0
+        except FAILURES as e:
+            self._problems += 1
+            if self._problems >= MOST_PROBLEMS:
+                raise
+            ran = Ran(None, (), f"could not run: {e}")
+        failed, folder = shows in ran.found, ran.folder
+        if folder is not None and not (failed or shows == REPRODUCED or self._keep):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder = None
+        trial = replace(
+            trial,
+            failed=failed,
+            found=tuple(x for x in ran.found if x != REPRODUCED),
+            folder=None if folder is None else str(folder.relative_to(self._folder)),
+            seconds=round(time.monotonic() - began, 1),
+            problem=ran.problem,
+        )
+        self.log.add(trial)
+        outcome = REPRODUCED if failed and shows == REPRODUCED else ", ".join(trial.found) or "nothing found"
+        more = f" ({trial.problem})" if trial.problem and not failed else ""
+        self._watcher.say(f"run {len(self.log.trials)}: {trial.what}: {outcome}{more}, {trial.seconds:.0f} s")
+        return trial
+
+
+def writers_of(r: Recording) -> int:
+    """The drivers that a replay needs: its writers, and one for the nemesis or for what no writer of Spark's can do."""
+    nemesis = any(o.phase == NEMESIS for o in r.operations) or any(f.fault.verb == "maintain" for f in r.faults)
+    return r.workload.writers + int(nemesis or SPARK not in r.workload.engines)
+
+
+def names_of(results: Results) -> tuple[str, ...]:
+    """The names of a run's own findings, each once."""
+    found = own_findings([a for v in results.verdicts for a in v.anomalies])
+    return tuple(sorted({a.name for a in found}))
+
+
+def scenario_key(s: Scenario) -> str:
+    """What names a scenario in the log; its texts do not matter."""
+    said = s.model_copy(update={"description": "-", "headline": "", "affected": "-", "link": "https://-"})
+    return hashlib.sha256(to_yaml(said).encode()).hexdigest()[:16]
+
+
+def about(run: Path, name: str, catalog: str, iceberg: str) -> Mapping[str, Any]:
+    """What the log says is shrunk."""
+    return {"run": str(run), "anomaly": name, "catalog": catalog, "iceberg": iceberg}

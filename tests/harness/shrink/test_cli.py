@@ -1,0 +1,147 @@
+"""``icequake shrink``: what it refuses, and what it says then. Nothing is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from checkers.evidence.runfolder import RunFolder
+from harness.cli import shrink
+from harness.cli.options import BadArgument
+from harness.experiments.shrink.shrink import failed
+from tests.harness.shrink.failedrun import failed_run
+from tests.support.runs import inside
+
+
+def broken_plan(run: Path) -> None:
+    (run / "plan.yaml").write_text("a: [1\n")
+
+
+def broken_history(run: Path) -> None:
+    (run / "history.jsonl").write_text("{\n" + (run / "history.jsonl").read_text())
+
+
+def without_proxies(run: Path) -> None:
+    (run / "proxy.jsonl").unlink()
+
+
+def without_history(run: Path) -> None:
+    (run / "history.jsonl").unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (broken_plan, "plan.yaml:2: not YAML from here on"),
+        (broken_history, "history.jsonl"),
+        (without_proxies, "the run has no proxy log, so the order of its requests is not known"),
+        (without_history, "the run has no history.jsonl"),
+    ],
+)
+def test_a_broken_run_is_refused_and_the_file_is_named(
+    tmp_path: Path, spoil: Callable[[Path], None], said: str
+) -> None:
+    run = failed_run(tmp_path)
+    spoil(run)
+    done = inside("shrink", run, cwd=tmp_path)
+    assert done.returncode == 254
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--anomaly", "undelet"], "--anomaly undelet: unknown anomaly 'undelet' (did you mean undelete?)"),
+        (["--anomaly", "lost-commit"], "nothing to shrink, it did not find lost-commit; it found undelete"),
+        (["--budget", "10"], "--budget 10: "),
+        (["--catalog", "reast"], "--catalog reast: unknown"),
+        (["--catalog", "my.yaml"], "my.yaml"),
+        (["--iceberg", "0.1"], "--iceberg: "),
+        (["--tries", "0"], "must be at least 1"),
+    ],
+)
+def test_a_bad_argument_is_refused(tmp_path: Path, options: list[str], said: str) -> None:
+    done = inside("shrink", failed_run(tmp_path), *options, cwd=tmp_path)
+    assert done.returncode == 254
+    assert said in done.stderr
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    done = inside("shrink", tmp_path / "nowhere", cwd=tmp_path)
+    assert (done.returncode, "no such run" in done.stderr) == (254, True)
+    done = inside("shrink", tmp_path, cwd=tmp_path)
+    assert (done.returncode, "not the folder of a run" in done.stderr) == (254, True)
+    done = inside("shrink", cwd=tmp_path)
+    assert (done.returncode, "there is no store" in done.stderr) == (254, True)
+
+
+def test_a_valid_run_has_nothing_to_shrink(tmp_path: Path) -> None:
+    """A run whose workload allows what it found is valid."""
+    done = inside("shrink", failed_run(tmp_path, allow=["undelete"]), cwd=tmp_path)
+    assert done.returncode == 254
+    assert "nothing to shrink, no checker found an anomaly that may not be; it found undelete" in done.stderr
+
+
+def test_the_folder_of_another_shrink_is_refused(tmp_path: Path) -> None:
+    into = tmp_path / "into"
+    into.mkdir()
+    (into / "shrink.jsonl").write_text('{"format": 1, "run": "/another", "anomaly": "undelete"}\n')
+    done = inside("shrink", failed_run(tmp_path), "--into", into, cwd=tmp_path)
+    assert done.returncode == 254
+    assert "this folder has the shrink of another run, /another, not " in done.stderr
+
+
+def test_the_catalog_is_that_of_the_run_also_if_it_is_the_users_own(tmp_path: Path) -> None:
+    own = tmp_path / "my.yaml"
+    own.write_text("catalog: my\ntype: rest\nspark: {uri: 'http://localhost:1'}\n")
+    run = failed(RunFolder(failed_run(tmp_path)), None)
+    assert shrink.catalog_of(run, None) == "rest"
+    assert shrink.catalog_of(run, "jdbc") == "jdbc"
+    theirs = failed_run(tmp_path / "theirs", command=f"icequake run two.yaml --catalog={own}", catalog={"name": "my"})
+    with pytest.raises(
+        BadArgument, match=r"the catalog's file .*gone\.yaml is not there any more; give it with --catalog"
+    ):
+        shrink.catalog_of(
+            failed(
+                RunFolder(
+                    failed_run(tmp_path / "g", command="icequake run x --catalog gone.yaml", catalog={"name": "my"})
+                ),
+                None,
+            ),
+            None,
+        )
+    with pytest.raises(BadArgument, match=r"catalog my is your own; give its file with --catalog my\.yaml"):
+        shrink.catalog_of(failed(RunFolder(failed_run(tmp_path / "n", catalog={"name": "my"})), None), None)
+    assert shrink.option_of(failed(RunFolder(theirs), None).folder.read_plan().command, "--catalog") == str(own)
+
+
+@pytest.mark.parametrize(
+    ("command", "value"),
+    [
+        ("icequake run w --catalog a.yaml", "a.yaml"),
+        ("icequake run w --catalog=a.yaml --x", "a.yaml"),
+        ("icequake run w --catalog", None),
+        ("icequake run 'w", None),
+        ("", None),
+    ],
+)
+def test_an_option_is_read_from_a_command(command: str, value: str | None) -> None:
+    assert shrink.option_of(command, "--catalog") == value
+
+
+def test_the_release_is_that_of_the_run(tmp_path: Path) -> None:
+    run = failed(RunFolder(failed_run(tmp_path)), None)
+    assert shrink.recorded_release(run) == "1.12.0"
+    built = failed_run(tmp_path / "own", versions={"iceberg": "1.13.0-SNAPSHOT", "iceberg-jar": "sha256:1"})
+    with pytest.raises(BadArgument, match="the run had a runtime jar of your own"):
+        shrink.recorded_release(failed(RunFolder(built), None))
+
+
+def test_the_replay_of_the_smallest_takes_the_runs_workload_file(tmp_path: Path) -> None:
+    run = failed(RunFolder(failed_run(tmp_path)), None)
+    assert shrink.replay_command(run, "/r.json", ["--catalog", "rest"]).endswith(
+        "run two.yaml --order 'replay /r.json' --catalog rest"
+    )

@@ -1,0 +1,302 @@
+"""The whole of a shrink, of a failed run that was recorded on Spark; what a candidate shows, a rule says here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from checkers.evidence.runfolder import RunFolder
+from checkers.judge.runfolder import load_evidence
+from harness.experiments.prove import FAILURES
+from harness.experiments.shrink.guess import guesses
+from harness.experiments.shrink.log import FILE, Log
+from harness.experiments.shrink.reduction import Spent
+from harness.experiments.shrink.shrink import (
+    SCENARIO,
+    Failed,
+    Found,
+    NothingToShrink,
+    Shrink,
+    as_replayed,
+    failed,
+    final_rows,
+    measure,
+    scenario_name,
+    shrunk,
+)
+from harness.experiments.shrink.trials import REPRODUCED, Budget, Ran, Trials, writers_of
+from harness.run.settings import RunError
+from reports import shrunk as shown
+from tests.harness.shrink.failedrun import failed_run
+from tests.support.runs import Silent
+from workloads.file import scenario
+from workloads.file.recording import FILE as RECORDING
+from workloads.file.recording import RecordedOperation, Recording, read
+from workloads.file.scenario import Scenario
+
+
+def busy(folder: Path) -> Failed:
+    """The failed run, with operations that have nothing to do with it."""
+    run = failed(RunFolder(failed_run(folder)), None)
+    r = run.recording
+    more = tuple(
+        RecordedOperation(f"w{n % 2}-{10 + n}", n % 2, "insert", "t", {"ids": [50 + n, 60 + n]}, "main")
+        for n in range(9)
+    )
+    return Failed(
+        run.folder,
+        run.evidence,
+        run.results,
+        run.name,
+        run.found,
+        Recording(r.workload, r.seed, r.catalog, (*r.operations, *more), r.order, r.faults),
+        run.versions,
+    )
+
+
+class ByRule:
+    """Says of each candidate what a rule says; a run that shows the anomaly is a copy of the recorded one.
+
+    Args:
+        shows: whether a recording shows it.
+        reproduces: whether a scenario is reproduced.
+        stops: after so many runs somebody presses Ctrl-C.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        source: Path,
+        shows: Callable[[Recording], bool],
+        reproduces: Callable[[Scenario], bool] = lambda s: True,
+        stops: int | None = None,
+    ) -> None:
+        self.folder, self.source = folder, source
+        self.shows, self.reproduces = shows, reproduces
+        self.stops = stops
+        self.runs = 0
+
+    def _run(self, found: tuple[str, ...]) -> Ran:
+        if self.runs == self.stops:
+            raise KeyboardInterrupt
+        self.runs += 1
+        to = self.folder / "runs" / f"{len([*self.folder.glob('runs/*')])}-{self.runs}"
+        shutil.copytree(self.source, to)
+        return Ran(to, found)
+
+    def replay(self, r: Recording) -> Ran:
+        return self._run(("undelete",) if self.shows(r) else ("duplicate-commit",))
+
+    def prove(self, s: Scenario) -> Ran:
+        return self._run(("undelete", REPRODUCED) if self.reproduces(s) else ())
+
+
+def needs_both(r: Recording) -> bool:
+    return {"delete", "update-register"} <= {o.f for o in r.operations} and r.workload.tables[0].seed_rows >= 2
+
+
+def shrink(
+    run: Failed, into: Path, runner: ByRule, *, budget: Budget | None = None, tries: int = 1
+) -> tuple[Shrink, Recording | None, bool | None, Found]:
+    """Everything but the page."""
+    log = Log(into, {"run": "r"})
+    trials = Trials(runner, log, into, run.name, budget or Budget(), Silent())
+    one = Shrink(run, into, trials, Silent(), tries=tries, times=3)
+    return (one, *one.shrink())
+
+
+def test_two_operations_are_left_and_their_scenario(tmp_path: Path) -> None:
+    run, into = busy(tmp_path), tmp_path / "out"
+    one, left, minimal, found = shrink(run, into, ByRule(into, run.folder.path, needs_both))
+    assert left is not None
+    assert [o.f for o in left.operations] == ["delete", "update-register"]
+    assert minimal
+    assert left.workload.tables[0].seed_rows == 2
+    assert read(into / RECORDING) == left
+    assert str(found.tries) == "3 of 3"
+    result = shrunk(one, left, minimal, found, proves="prove it", replays="run it", goes_on="on")
+    made = scenario.load(into / SCENARIO)
+    assert made.anomalies == ("undelete",)
+    assert [(s.name, s.expect.type) for s in made.operations] == [("delete", "ok"), ("update-register", "ok")]
+    assert made.link == "https://github.com/apache/iceberg/issues/10720"
+    assert made.final == {"t": (0, 1, 2, 3)}
+    assert "seen with Iceberg 1.12.0" in made.affected
+    assert found.waits == (2, 0), "the rule needs none"
+    page = shown.write(result, into).read_text()
+    assert "from 11 operations to 2" in page
+    assert "reproduced 3 of 3 times" in page
+    said = json.loads((into / shown.JSON).read_text())
+    assert (said["before"]["operations"], said["after"]["operations"], said["command"]) == (11, 2, "prove it")
+    told = "\n".join(shown.lines(result, into))
+    assert "undelete: from 11 operations to 2" in told
+    assert "  again       prove it" in told
+    assert len(said["steps"]) >= 2
+
+
+def test_waits_that_the_anomaly_needs_stay(tmp_path: Path) -> None:
+    run, into = busy(tmp_path), tmp_path / "out"
+
+    def held(s: Scenario) -> bool:
+        return any(o.hold for o in s.operations) and any(o.after for o in s.operations)
+
+    _, _, _, found = shrink(run, into, ByRule(into, run.folder.path, needs_both, held))
+    assert found.said is not None
+    assert found.waits == (2, 2)
+    assert "its commit is held until update-register has completed" in found.said.scenario.description
+
+
+def test_a_scenario_that_is_not_reproduced_leaves_the_recording(tmp_path: Path) -> None:
+    run, into = busy(tmp_path), tmp_path / "out"
+    one, left, minimal, found = shrink(run, into, ByRule(into, run.folder.path, needs_both, lambda s: False))
+    result = shrunk(one, left, minimal, found, proves="prove it", replays="run it", goes_on="on")
+    assert (result.scenario, result.replayed, result.command) == (None, "3 of 3", "run it")
+    assert not (into / SCENARIO).exists()
+    assert result.not_said[0].startswith("the scenario file was not reproduced")
+    assert "The recording showed it 3 of 3 times; there is no scenario file." in "\n".join(shown.lines(result, into))
+    assert result.shown
+
+
+def test_a_run_that_does_not_fail_again_is_not_shrunk(tmp_path: Path) -> None:
+    run, into = busy(tmp_path), tmp_path / "out"
+    one, left, minimal, found = shrink(run, into, ByRule(into, run.folder.path, lambda r: False), tries=2)
+    result = shrunk(one, left, minimal, found, proves="prove it", replays="run it", goes_on="on")
+    assert (left, minimal, result.shown, result.runs % 2) == (None, None, False, 0)
+    assert "undelete did not show again" in shown.render(result)
+    assert "  again       on" in shown.lines(result, into)
+    assert not (into / RECORDING).exists()
+    assert [*into.glob("runs/*")] == [], "runs that do not show it are not kept"
+
+
+@pytest.mark.parametrize("stops", [1, 3, 6, 9])
+def test_a_shrink_that_was_stopped_goes_on_where_it_was(tmp_path: Path, stops: int) -> None:
+    """It comes to the same result with as many runs as one that was not stopped."""
+    run, straight, halting = busy(tmp_path), tmp_path / "straight", tmp_path / "halting"
+    whole = ByRule(straight, run.folder.path, needs_both)
+    _, expected, _, _ = shrink(run, straight, whole)
+    first = ByRule(halting, run.folder.path, needs_both, stops=stops)
+    with pytest.raises(KeyboardInterrupt):
+        shrink(run, halting, first)
+    if stops > 3:
+        assert needs_both(read(halting / RECORDING)), "the smallest so far"
+    second = ByRule(halting, run.folder.path, needs_both)
+    _, left, minimal, _ = shrink(run, halting, second)
+    assert left == expected
+    assert minimal
+    assert first.runs + second.runs == whole.runs
+    lines = (halting / FILE).read_text().splitlines()
+    assert len(lines) == 1 + whole.runs
+
+
+def test_a_spent_budget_leaves_the_smallest_so_far_and_its_scenario(tmp_path: Path) -> None:
+    run, into = busy(tmp_path), tmp_path / "out"
+    _, left, minimal, found = shrink(run, into, ByRule(into, run.folder.path, needs_both), budget=Budget(runs=2))
+    assert left is not None
+    assert minimal is False
+    assert needs_both(left)
+    assert str(found.tries) == "3 of 3"
+
+
+def test_the_budget_of_time_begins_with_the_first_run_and_counts_no_answer_of_the_log(tmp_path: Path) -> None:
+    now = [100.0]
+    budget = Budget(seconds=10, clock=lambda: now[0])
+    now[0] = 500.0
+    budget.take()
+    now[0] = 509.0
+    budget.take()
+    now[0] = 510.0
+    with pytest.raises(Spent):
+        budget.take()
+    run, into = busy(tmp_path), tmp_path / "out"
+    _, left, _, _ = shrink(run, into, ByRule(into, run.folder.path, needs_both))
+    _, again, minimal, _ = shrink(run, into, ByRule(into, run.folder.path, needs_both), budget=Budget(runs=0))
+    assert (again, minimal) == (left, True)
+
+
+def test_a_harness_that_fails_again_and_again_ends_the_shrink(tmp_path: Path) -> None:
+    run, into = busy(tmp_path), tmp_path / "out"
+
+    def broken(r: Recording) -> bool:
+        raise RunError("no stack")
+
+    with pytest.raises(FAILURES, match="no stack"):
+        shrink(run, into, ByRule(into, run.folder.path, broken), tries=5)
+    assert (into / FILE).read_text().count("could not run: no stack") == 2
+
+
+def test_the_first_guess_is_what_the_anomaly_names(tmp_path: Path) -> None:
+    run = failed(RunFolder(failed_run(tmp_path)), "undelete")
+    found = list(guesses(run.evidence, run.found))
+    assert {"w0-1", "w1-0"} <= found[0].ops
+    assert found[-1].why == "all operations"
+    assert all(len(a.ops) < len(b.ops) for a, b in pairwise(found))
+
+
+def test_a_replay_lends_its_order_to_the_recording(tmp_path: Path) -> None:
+    run = failed(RunFolder(failed_run(tmp_path)), None)
+    labelled = run.recording
+    renamed = {"w0-1": "w7-3", "w1-0": "w9-9"}
+    old = Recording(
+        labelled.workload,
+        0,
+        "rest",
+        tuple(RecordedOperation(renamed[o.op], o.writer, o.f, o.table, o.value, o.phase) for o in labelled.operations),
+        (),
+    )
+    again = as_replayed(old, labelled)
+    assert again is not None
+    assert {m.op for m in again.order} == {"w7-3", "w9-9"}
+    assert len(again.order) == len(labelled.order)
+    assert as_replayed(old, labelled.only(["w0-1"])) is None
+
+
+def test_a_table_that_readers_saw_differently_has_no_final_rows(tmp_path: Path) -> None:
+    run = failed_run(tmp_path)
+    assert final_rows(load_evidence(run)) == {"t": (0, 1, 2, 3)}
+    lines = (run / "history.jsonl").read_text().splitlines()
+    last = json.loads(lines[-1])
+    last["value"] = last["value"][:-1]
+    (run / "history.jsonl").write_text("\n".join([*lines[:-1], json.dumps(last)]) + "\n")
+    assert final_rows(load_evidence(run)) == {"t": "unchecked"}
+
+
+def test_an_allowed_anomaly_is_shrunk_if_it_is_named(tmp_path: Path) -> None:
+    run = RunFolder(failed_run(tmp_path, allow=["undelete"]))
+    with pytest.raises(NothingToShrink, match="it found undelete, which its workload allows: name it with --anomaly"):
+        failed(run, None)
+    assert failed(run, "undelete").name == "undelete"
+
+
+def test_a_run_without_the_anomaly_says_what_it_found(tmp_path: Path) -> None:
+    with pytest.raises(NothingToShrink, match="it did not find lost-commit; it found undelete"):
+        failed(RunFolder(failed_run(tmp_path)), "lost-commit")
+
+
+def test_a_replay_needs_a_driver_for_each_writer(tmp_path: Path) -> None:
+    r = failed(RunFolder(failed_run(tmp_path)), None).recording
+    assert writers_of(r) == 2
+    guests = r.workload.model_copy(update={"engines": ("duckdb", "duckdb")})
+    assert writers_of(Recording(guests, 0, "rest", r.operations, r.order)) == 3
+
+
+@pytest.mark.parametrize(
+    ("anomaly", "name"),
+    [
+        ("undelete", "undelete-mixed"),
+        ("G-single-predicate-realtime", "g-single-predicate-realtime-mixed"),
+        ("1x", "s-1x-mixed"),
+    ],
+)
+def test_the_name_of_a_scenario_is_one(anomaly: str, name: str) -> None:
+    assert scenario_name(anomaly, "mixed") == name
+
+
+def test_the_size_counts_rows_that_are_seeded_and_named(tmp_path: Path) -> None:
+    assert (
+        str(measure(failed(RunFolder(failed_run(tmp_path)), None).recording))
+        == "2 operations, 2 writers, 1 table, 6 rows"
+    )

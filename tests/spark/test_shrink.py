@@ -1,0 +1,34 @@
+"""A failed run is shrunk on real Spark, to a scenario that is reproduced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checkers.evidence.runfolder import RunFolder
+from compose.install.installation import Installation
+from harness.cli.check import publish
+from harness.experiments.shrink.log import Log
+from harness.experiments.shrink.shrink import Shrink, failed
+from harness.experiments.shrink.trials import RUNS, Budget, OnBench, Trials
+from harness.run.bench import Bench
+from tests.harness.shrink.failedrun import failed_run
+from tests.support.runs import Silent
+
+pytestmark = pytest.mark.spark
+
+
+def test_an_undelete_is_shrunk_to_a_scenario_that_is_reproduced(
+    bench: Bench, installation: Installation, tmp_path: Path
+) -> None:
+    run, into = failed(RunFolder(failed_run(tmp_path)), None), tmp_path / "into"
+    log = Log(into, {"run": "undelete"})
+    with OnBench(into / RUNS, into, installation, Silent(), publish, catalog="rest", bench=bench) as runner:
+        trials = Trials(runner, log, into, run.name, Budget(runs=4), Silent())
+        left, _, found = Shrink(run, into, trials, Silent(), tries=1, times=1).shrink()
+    assert left is not None, log.trials
+    assert sorted(o.f for o in left.operations) == ["delete", "update-register"]
+    assert found.said is not None, found
+    assert str(found.tries) == "1 of 1"
+    assert found.said.scenario.anomalies == ("undelete",)
