@@ -13,15 +13,14 @@ import pytest
 
 from bench import columns as made
 from checkers.columns import Frame, frame_of
+from checkers.columns.dataset import each, write
 from checkers.columns.frames import NEVER
 from checkers.columns.spark import (
     DOUBLE_EVENT,
     DOUBLE_OPERATION,
     OVERLAP,
     check_frames,
-    each,
     problems,
-    write,
 )
 from checkers.timeline.timeline import timelines
 from compose.install.installation import Installation
