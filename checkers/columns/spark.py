@@ -1,7 +1,7 @@
 """The same verdicts from a cluster, for the tables of a dataset (:mod:`dataset`).
 
-A table that fits into a task is judged by one: its records are grouped by table, and ``engine.judge_frame``, the function that judges in
-process, judges each group (``applyInPandas``). A table with more than :data:`LONG` records is divided (:func:`_divided`):
+A run whose tables fit into a task is judged by one, with the function that judges in process (:func:`check_frames`). A table with more than
+:data:`LONG` records is divided (:func:`_divided`):
 
 1. Operations are joined with their commits. That alone shows lost, duplicate, unknown and falsely failed commits.
 2. Ids are hashed into buckets. A task has all changes of a bucket's ids, the operations that name them and the reads of them, and
@@ -9,8 +9,8 @@ process, judges each group (``applyInPandas``). A table with more than :data:`LO
 3. One task per table reads its commits and reads in the order of events, with what the buckets found, and shows that positions agree with real
    time (:mod:`inorder`). It holds only what is under way.
 
-Conditions across tables are checked on the dataset as a whole: no operation occurs twice and no process had two at a time, as the order in time
-requires. :func:`problems` checks the same in-process.
+Conditions across tables are then checked on all tables of the run: no operation occurs twice and no process had two at a time, as the order in
+time requires. :func:`problems` checks the same in process.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +28,8 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import bykey, inorder
-from checkers.columns.dataset import RECORDS, Shard, is_dataset, parts_of, rows_of
-from checkers.columns.engine import CHECKERS, MOST, Judged, Suspects, certain, judge_frame, merge, proven
+from checkers.columns.dataset import RECORDS, Shard, frame, is_dataset, parts_of, rows_of
+from checkers.columns.engine import MOST, Judged, Suspects, certain, judge_frame, merge, proven
 from checkers.columns.facts import KindFacts
 from checkers.columns.frames import (
     ARGUMENT,
@@ -42,17 +44,15 @@ from checkers.columns.frames import (
     RECORD,
     WHERE,
     WHOLE,
-    WIDTH,
     Frame,
-    from_records,
 )
 from checkers.columns.screen import Screen
+from checkers.evidence.runfolder import StoreError
 from checkers.verdict import Anomaly, Verdict
 from workloads.operations.keys import OWN_KEYS
 from workloads.tables import TableSpec
 
 if TYPE_CHECKING:
-    import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
 DOUBLE_OPERATION = "an operation's id is there more than once"
@@ -100,61 +100,101 @@ def problems(frames: Sequence[Frame]) -> list[str]:
 
 # --- on Spark ---------------------------------------------------------------------------------------------------------
 
-_RESULT = "part int, checker string, verdict string, way string, why string"
+Found = dict[str, list[Verdict] | str]
+"""Run → verdicts of ``CHECKERS``, or why there are none."""
+SLICES_A_CORE = 4
+"""Groups of short runs a core: a long one at the end keeps one core waiting."""
 
 
-def check_dataset(
-    spark: SparkSession, folder: Path, *, long: int = LONG, bucket: int = BUCKET
-) -> dict[str, list[Verdict]]:
-    """Run → verdicts of ``CHECKERS``: those of :func:`check_frames`.
+def check_dataset(spark: SparkSession, folder: Path, *, long: int = LONG, bucket: int = BUCKET) -> Found:
+    """The verdicts of :func:`check_frames` on all runs of a dataset.
 
     Args:
         spark: a session whose Python workers can import icequake.
-        folder: a dataset that driver and executors can read.
+        folder: a dataset that driver and executors see under this path.
         long: records of a table above which it is divided.
         bucket: records of a bucket, on average.
 
     Raises:
-        StoreError: the dataset cannot be read.
+        StoreError: the dataset as a whole cannot be read.
     """
-    parts = parts_of(folder)
-    size = {n: rows_of(folder, n) for n in range(len(parts))}
-    records = spark.read.parquet(str(folder / RECORDS))
-    divided = {n: s for n, s in size.items() if s > long}
-    short = [n for n in size if n not in divided]
-    by_run: dict[str, list[Judged]] = {p.run: [] for p in parts}
+    parts = dict(enumerate(parts_of(folder)))
+    size: dict[int, int] = {}
+    out: Found = {}
+    for n, shard in parts.items():
+        try:
+            size[n] = rows_of(folder, n)
+        except StoreError as e:
+            out[shard.run] = str(e)
+    parts = {n: shard for n, shard in parts.items() if shard.run not in out}
+    divided = {shard.run for n, shard in parts.items() if size[n] > long}
+    short: dict[str, list[int]] = {}
+    for n, shard in parts.items():
+        if shard.run not in divided:
+            short.setdefault(shard.run, []).append(n)
     if short:
-        specs = {n: (parts[n].spec.model_dump_json(), parts[n].kinds) for n in short}
-        mine = records.where(records["part"].isin(short)) if divided else records
-        found: dict[int, dict[str, Any]] = {}
-        for row in mine.groupBy("part").applyInPandas(_judging(specs), _RESULT).collect():
-            found.setdefault(row["part"], {})[row["checker"]] = row
-        for n, rows in found.items():
-            first = rows[CHECKERS[0]]
-            verdicts = {c: _verdict(json.loads(r["verdict"])) for c, r in rows.items()}
-            by_run[parts[n].run].append(Judged(parts[n].spec.name, verdicts, first["way"], first["why"]))
+        out |= _whole_runs(spark, folder, parts, short, size)
     if divided:
-        for n, judged in _divided(spark, records, {n: parts[n] for n in divided}, divided, bucket).items():
-            by_run[parts[n].run].append(judged)
+        out |= _divided_runs(spark, folder, {n: s for n, s in parts.items() if s.run in divided}, size, long, bucket)
+    return {run: out[run] for run in sorted(out)}
+
+
+def _whole_runs(
+    spark: SparkSession,
+    folder: Path,
+    parts: Mapping[int, Shard],
+    runs: Mapping[str, Sequence[int]],
+    size: Mapping[int, int],
+) -> Found:
+    """Runs, each of which a task judges as a whole; the longest are spread first."""
+    order = sorted(runs, key=lambda run: -sum(size[n] for n in runs[run]))
+    slices = min(len(order), SLICES_A_CORE * spark.sparkContext.defaultParallelism)
+    groups = [[(run, [(n, parts[n]) for n in runs[run]]) for run in order[k::slices]] for k in range(slices)]
+    tasks = spark.sparkContext.parallelize(groups, slices).flatMap(partial(_judge_runs, folder=str(folder)))
+    return {run: _verdicts(told) if isinstance(told, list) else told for run, told in tasks.toLocalIterator()}
+
+
+Task = Sequence[tuple[str, Sequence[tuple[int, Shard]]]]
+"""Runs, each with its tables."""
+
+
+def _judge_runs(runs: Task, folder: str) -> Iterator[tuple[str, list[dict[str, Any]] | str]]:
+    """What a task does: run → verdicts as JSON, or why there are none."""
+    for run, tables in runs:
+        try:
+            frames = [(run, frame(Path(folder), n, shard)) for n, shard in tables]
+        except StoreError as e:
+            yield run, str(e)
+            continue
+        yield run, [v.to_json() for v in check_frames(frames)[run]]
+
+
+def _verdicts(told: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+    return [_verdict(v) for v in told]
+
+
+def _divided_runs(
+    spark: SparkSession, folder: Path, parts: Mapping[int, Shard], size: Mapping[int, int], long: int, bucket: int
+) -> Found:
+    """Runs with a table that is too long for a task."""
+    root = folder / RECORDS
+    records = spark.read.option("basePath", str(root)).parquet(*(str(root / f"part={n}") for n in parts))
+    by_run: dict[str, list[Judged]] = {}
+    longs = {n: shard for n, shard in parts.items() if size[n] > long}
+    for n, judged in _divided(spark, records, longs, size, bucket).items():
+        by_run.setdefault(parts[n].run, []).append(judged)
+    rest = [(n, shard) for n, shard in parts.items() if n not in longs]
+    if rest:
+        tasks = spark.sparkContext.parallelize(rest, len(rest)).map(partial(_judge_table, folder=str(folder)))
+        for run, judged in tasks.collect():
+            by_run.setdefault(run, []).append(judged)
     wrong = _distributed_problems(records, parts)
     return {run: merge(judged, wrong.get(run, [])) for run, judged in by_run.items()}
 
 
-def _judging(specs: Mapping[int, tuple[str, tuple[str, ...]]]) -> Any:
-    """The function that a task runs: a table's records → one row per checker."""
-
-    def judge(group: pd.DataFrame) -> pd.DataFrame:
-        import pandas
-
-        part = int(group["part"].iloc[0])
-        numbers = [group[f"c{i}"].to_numpy() for i in range(WIDTH)]
-        told, kinds = specs[part]
-        spec = TableSpec.model_validate_json(told)
-        judged = judge_frame(from_records(group["record"].to_numpy(), group["n"].to_numpy(), numbers, spec, kinds))
-        rows = [(part, c, json.dumps(v.to_json()), judged.by, judged.why) for c, v in judged.verdicts.items()]
-        return pandas.DataFrame(rows, columns=["part", "checker", "verdict", "way", "why"])
-
-    return judge
+def _judge_table(told: tuple[int, Shard], folder: str) -> tuple[str, Judged]:
+    n, shard = told
+    return shard.run, replace(judge_frame(frame(Path(folder), n, shard)), screen=None)
 
 
 def _verdict(v: Mapping[str, Any]) -> Verdict:
@@ -165,14 +205,15 @@ def _verdict(v: Mapping[str, Any]) -> Verdict:
     return Verdict(v["checker"], v["valid"], tuple(anomalies), v["stats"], tuple(v["notes"]))
 
 
-def _distributed_problems(records: DataFrame, parts: Sequence[Shard]) -> dict[str, list[str]]:
-    """The same as :func:`problems`, for every run of the dataset."""
+def _distributed_problems(records: DataFrame, parts: Mapping[int, Shard]) -> dict[str, list[str]]:
+    """The same as :func:`problems`, for every run of these tables."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     column = {name: F.col(f"c{i}") for i, name in enumerate(RECORD[OPERATION])}
-    runs = sorted({p.run for p in parts})
-    number = F.element_at(F.array(*(F.lit(runs.index(p.run)) for p in parts)), F.col("part") + 1)
+    runs = sorted({p.run for p in parts.values()})
+    numbers = (F.lit(x) for n, p in parts.items() for x in (n, runs.index(p.run)))
+    number = F.element_at(F.create_map(*numbers), F.col("part"))
     ops = records.where(F.col("record") == OPERATION).select(
         number.alias("run"),
         *(column[c].alias(c) for c in ("name", "process", "invoked", "completed")),
@@ -534,7 +575,7 @@ def main(arguments: Sequence[str]) -> int:
         found = check_dataset(spark, Path(arguments[0]).resolve())
     finally:
         spark.stop()
-    told = {run: [v.to_json() for v in verdicts] for run, verdicts in found.items()}
+    told = {run: [v.to_json() for v in said] if isinstance(said, list) else said for run, said in found.items()}
     Path(arguments[1]).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
     return 0
 

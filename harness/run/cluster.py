@@ -242,7 +242,7 @@ class Cluster:
         except Exception as e:
             raise self._failed(e, f"{folder}: not judged") from None
         for run, verdicts in found.items():
-            yield of_columns(folder, run, verdicts)
+            yield unjudged(run, verdicts) if isinstance(verdicts, str) else of_columns(folder, run, verdicts)
 
     def _failed(self, error: BaseException, what: str) -> SparkError:
         if full(error):

@@ -94,7 +94,8 @@ def counted(verdicts: Sequence[Verdict]) -> dict[str, int]:
 
 def unjudged(run: str, why: str) -> Told:
     """Of a run that could not be judged: why, in one line."""
-    return Told(run, UNJUDGED, f"not judged: {' '.join(why.split())}", {})
+    plain = " ".join(why.split()).replace(f"{run}/", "")  # the line begins with it
+    return Told(run, UNJUDGED, f"not judged: {plain}", {})
 
 
 def one_by_one(runs: Iterable[str], publish: Publish[object] | None = None, engine: Engine = "auto") -> Iterator[Told]:
@@ -163,12 +164,16 @@ def of_dataset(folder: Path) -> Iterator[Told]:
     """Judge the runs of a dataset of columns in this process, one at a time, and write their results.
 
     Raises:
-        StoreError: it is no dataset, or a file in it cannot be read.
+        StoreError: it is no dataset.
         OSError: the results cannot be written.
     """
     shards = dataset.parts_of(folder)
     for run in dict.fromkeys(s.run for s in shards):
-        tables = [(run, dataset.frame(folder, n, s)) for n, s in enumerate(shards) if s.run == run]
+        try:
+            tables = [(run, dataset.frame(folder, n, s)) for n, s in enumerate(shards) if s.run == run]
+        except StoreError as e:
+            yield unjudged(run, str(e))
+            continue
         yield of_columns(folder, run, columns.check_frames(tables)[run])
 
 

@@ -64,8 +64,8 @@ def test_what_is_no_history_of_one_run_is_told() -> None:
     f = made.frame(300)
     assert problems([f]) == []
     assert problems([f, f]) == [DOUBLE_OPERATION, DOUBLE_EVENT, OVERLAP]
-    then = np.where(f.completed == NEVER, NEVER, f.completed + 10_000)
-    later = replace(f, invoked=f.invoked + 10_000, completed=then)
+    then = np.where(f.completed == NEVER, NEVER, f.completed + 10_000_000)
+    later = replace(f, invoked=f.invoked + 10_000_000, completed=then)
     assert problems([f, later]) == [DOUBLE_OPERATION, OVERLAP], "a process goes on after info"
     others = replace(f, name=f.name + np.uint64(1), process=f.process + (1 << 40))
     assert problems([f, others]) == [DOUBLE_EVENT]
