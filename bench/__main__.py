@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from bench import checkers, isolation, linearizable, minimal, overhead, proxy
+from bench import bigstore, checkers, isolation, linearizable, minimal, overhead, proxy
 
 BENCHMARKS = {
     "overhead": overhead.main,
     "checkers": checkers.main,
+    "bigstore": bigstore.main,
     "isolation": isolation.main,
     "linearizable": linearizable.main,
     "minimal": minimal.main,

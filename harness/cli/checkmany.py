@@ -112,6 +112,6 @@ def summary(found: Sequence[Told], seconds: float) -> list[str]:
 def _say_way_on(found: Sequence[Told], total: int) -> None:
     """What the last line says after Ctrl-C."""
     stopping.current().way_on = lambda: (
-        f"the results of {len(found)} of {plural(total, 'run')} are written; run the same command again, "
+        f"the results of at least {len(found)} of {plural(total, 'run')} are written; run the same command again, "
         f"or `{command()} check RUN` for one"
     )

@@ -136,6 +136,8 @@ class Cluster:
         try:
             with _stderr_into(self.scratch / "spark.log"):
                 self._spark = columns.session(self.master, **more)
+            # Its thread would print a stack trace when the JVM ends; no task of ours counts anything.
+            self._spark.sparkContext._accumulatorServer.handle_error = lambda *_: None
         except Exception as e:
             raise SparkError(f"--spark {self.master}: Spark does not start: {reason(e)}") from None
         finally:

@@ -1,11 +1,8 @@
-"""Two engines, one verdict: tables judged in this process and by tasks of a real Spark."""
+"""Runs as a folder of columns: what is written is read again, in blocks or whole, and what is no dataset is told."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +10,7 @@ import pytest
 
 from bench import columns as made
 from checkers.columns import Frame, frame_of
-from checkers.columns.dataset import each, write
+from checkers.columns.dataset import RECORDS, Writer, each, is_dataset, parts_of, rows_of, write
 from checkers.columns.frames import NEVER
 from checkers.columns.spark import (
     DOUBLE_EVENT,
@@ -22,9 +19,8 @@ from checkers.columns.spark import (
     check_frames,
     problems,
 )
+from checkers.evidence.runfolder import StoreError
 from checkers.timeline.timeline import timelines
-from compose.install.installation import Installation
-from tests.support.runs import environment
 from tests.support.simulator import Defects, simulate
 from workloads.tables import TableSpec
 
@@ -71,20 +67,44 @@ def test_what_is_no_history_of_one_run_is_told() -> None:
     assert problems([f, others]) == [DOUBLE_EVENT]
 
 
-@pytest.mark.spark
-def test_both_engines_say_the_same(installation: Installation, tmp_path: Path) -> None:
-    written = tables()
-    write(written, tmp_path / "d")
-    here = {r: [v.to_json() for v in vs] for r, vs in check_frames(written).items()}
-    done = subprocess.run(
-        [sys.executable, "-m", "checkers.columns.spark", tmp_path / "d", tmp_path / "verdicts.json"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment(JAVA_HOME=str(installation.java.parent.parent)),
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert json.loads((tmp_path / "verdicts.json").read_text()) == json.loads(json.dumps(here))
-    assert {v["valid"] for v in here["long"]} == {True}
-    assert [v["valid"] for v in here["wrong"]].count(False) >= 1
-    assert {v["valid"] for v in here["twice"]} == {"unknown"} and here["twice"][0]["notes"][0] == DOUBLE_OPERATION
+def test_a_table_is_written_in_blocks(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    writer.stream("run", made.blocks(5_000, block=700))
+    assert not is_dataset(tmp_path), "not yet"
+    writer.close()
+    ((run, f),) = each(tmp_path)
+    parts = [block for block, _ in made.blocks(5_000, block=700)]
+    for column in fields(Frame):
+        if column.name not in ("spec", "kinds"):
+            whole = np.concatenate([getattr(p, column.name) for p in parts])
+            assert (getattr(f, column.name) == whole).all(), column.name
+    assert run == "run" and len(parts) == 8
+    assert {v.valid for v in check_frames([("run", f)])["run"]} == {True}
+
+
+@pytest.mark.parametrize("operations", [1, 7, 5_000])
+def test_what_the_generator_makes_is_a_clean_history_however_it_is_cut(operations: int, tmp_path: Path) -> None:
+    for block in (8, 1 << 20) if operations < 100 else (1_000, 1 << 20):
+        writer = Writer(tmp_path / str(block))
+        writer.stream("run", made.blocks(operations, block=block))
+        writer.close()
+        assert {v.valid for v in check_frames(list(each(tmp_path / str(block))))["run"]} == {True}
+
+
+def test_what_is_no_dataset_is_told_with_the_file(tmp_path: Path) -> None:
+    write([("run", made.frame(300))], tmp_path)
+    records = tmp_path / RECORDS / "part=0" / "records-00000.parquet"
+    records.write_bytes(records.read_bytes()[:-100])
+    with pytest.raises(StoreError, match=r"records-00000\.parquet: no Parquet file"):
+        rows_of(tmp_path, 0)
+    with pytest.raises(StoreError, match=r"records-00000\.parquet: no records"):
+        list(each(tmp_path))
+    records.unlink()
+    with pytest.raises(StoreError, match="the dataset lost a table"):
+        rows_of(tmp_path, 0)
+    for text in ("", "{", "[1]", '{"a": 1}', '[{"run": "r", "kinds": [], "width": 13}]'):
+        (tmp_path / "parts.json").write_text(text)
+        with pytest.raises(StoreError, match=r"parts\.json: "):
+            parts_of(tmp_path)
+    with pytest.raises(StoreError, match="cannot be read"):
+        parts_of(tmp_path / "nowhere")
