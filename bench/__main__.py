@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from bench import bigstore, checkers, isolation, linearizable, minimal, overhead, proxy
 
-BENCHMARKS = {
+BENCHMARKS: dict[str, Callable[[], None]] = {
     "overhead": overhead.main,
     "checkers": checkers.main,
     "bigstore": bigstore.main,

@@ -1,4 +1,4 @@
-"""A store of many runs and one huge run as columns, judged by ``icequake check`` in process and on Spark: times, memory of each process, answers.
+"""A store of many runs and one huge run as columns, judged by ``icequake check`` in process and on Spark: times, memory, answers.
 
 ``python -m bench.bigstore [OPERATIONS [FOLDER [ENGINE …]]]``: half of the operations are in runs of :data:`EACH`, half in one run of one table,
 streamed to disk in blocks. Engines are ``process`` and ``spark`` (on :data:`MASTER`). Every measurement is a command of its own. Its memory
@@ -133,17 +133,15 @@ def compare(operations: int, folder: Path, engines: list[str]) -> None:
         print(f"the same results of {len(first)} runs: {all(first == other for other in others)}", flush=True)
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(*told: str) -> None:
     """Measure, and print."""
-    told = arguments or []
     operations = int(told[0]) if told else OPERATIONS
     jdk.pick()
     with tempfile.TemporaryDirectory(prefix="icequake-bench-") as name:
         folder = Path(told[1]) if len(told) > 1 else Path(name)
         folder.mkdir(parents=True, exist_ok=True)
-        compare(operations, folder, told[2:] or ["process", "spark"])
-    return 0
+        compare(operations, folder, list(told[2:]) or ["process", "spark"])
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(*sys.argv[1:])
