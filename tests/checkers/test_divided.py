@@ -184,3 +184,37 @@ def test_a_wrong_value_is_found_in_buckets_too() -> None:
     val[1000] += np.uint64(1)
     wrong = replace(f, val=val)
     assert divided(wrong, 4, 600) == of_screen(wrong) != {}
+
+
+@pytest.mark.parametrize("chunk", [1, 100])
+def test_a_read_takes_the_first_range_that_real_time_allows(chunk: int) -> None:
+    """An id is there, gone, there again: a read of nothing is at a later position than a commit or read before it."""
+    flags = inorder.DML + inorder.TOLD
+    commits = inorder.rows(
+        inorder.COMMIT,
+        np.array([0, 2, 4, 20]),
+        position=np.arange(1, 5),
+        op=np.arange(4),
+        a=np.array([1, 3, 5, 21]),
+        b=np.full(4, flags),
+    )
+
+    def read(op: int, invoked: int, completed: int, *ranges: tuple[int, int]) -> pa.Table:
+        whole = [np.full(len(ranges), x) for x in (invoked, op, completed)]
+        since, until = np.array(ranges).T
+        return inorder.rows(inorder.RANGE, whole[0], op=whole[1], a=whole[2], b=since, c=until)
+
+    gone = ((0, 1), (2, 3), (4, NEVER))
+    reads = (
+        read(10, 6, 22, *gone),  # position 3 was acknowledged before it: not before position 4
+        read(11, 7, 12, *gone),  # position 4 was invoked after it had ended
+        read(12, 8, 9, (3, 4)),
+        read(13, 23, 24, (3, 4)),  # position 4 was acknowledged before it
+        read(14, 25, 26, (-1, -1)),
+    )
+    events = pa.concat_tables([commits, *reads]).sort_by("event")
+    passing = inorder.InOrder(chunk=chunk)
+    for row in range(len(events)):
+        passing.feed({name: events.slice(row, 1)[name].to_numpy() for name in inorder.COLUMNS})
+    found = [(reason, op) for reason, ops in passing.end() for op in ops.tolist()]
+    assert sorted(found) == [("no-state-read", 11), ("no-state-read", 13), ("no-state-read", 14)]
