@@ -32,7 +32,7 @@ SPECS = [
 
 def tables() -> list[tuple[str, Frame]]:
     """Tables of several runs: clean ones, long ones, broken ones, and a run whose history is none."""
-    out = []
+    out: list[tuple[str, Frame]] = []
     for seed in range(4):
         for defects in (Defects(), Defects(stale_read=0.6), Defects(forget=0.3)):
             e = simulate(seed, SPECS, defects=defects).evidence()

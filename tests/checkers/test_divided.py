@@ -10,7 +10,7 @@ import pytest
 
 from bench import columns as made
 from checkers.columns import Frame, Unordinary, bykey, frame_of, inorder, screen
-from checkers.columns.facts import KindFacts
+from checkers.columns.facts import Bools, KindFacts
 from checkers.columns.frames import COPY, I64, IDS, NEVER, PARTS, WHERE, WHOLE
 from checkers.columns.screen import part_of
 from checkers.timeline.timeline import timelines
@@ -86,7 +86,7 @@ def divided(f: Frame, buckets: int, chunk: int) -> dict[str, list[int]]:
     return {reason: sorted(ops) for reason, ops in sorted(out.items())}
 
 
-def _bucket(f: Frame, facts: KindFacts, keyed: np.ndarray, mine: np.ndarray) -> pa.Table:  # type: ignore[type-arg]
+def _bucket(f: Frame, facts: KindFacts, keyed: Bools, mine: Bools) -> pa.Table:
     """The rows of one bucket: of the ids that belong to it by their remainder."""
     k, own = int(np.flatnonzero(mine)[0]), len(mine)
     rows: list[dict[str, I64]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -112,7 +113,7 @@ def test_a_master_that_does_not_answer_is_told_before_spark_starts(store: Path, 
 
 
 def test_without_pyspark_the_remedy_is_told(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = cluster.spark_home.__globals__["importlib"].util.find_spec
+    real = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *a: None if name == "pyspark" else real(name, *a))
     done = inside("check", "--engine", "spark", store, cwd=tmp_path)
     assert done.returncode == 255 and "pyspark is missing: pip install pyspark" in done.stderr
