@@ -55,6 +55,9 @@ PROBE_SECONDS = 90.0
 END_SECONDS = 10.0
 """For Spark to stop, before its JVM is killed."""
 
+UNRESPONSIVE = "All masters are unresponsive"
+"""What Spark's log says when it gives up to reach a master, after a minute (``StandaloneAppClient``)."""
+
 _MASTER = re.compile(r"local(\[(\d+|\*)(,\d+)?\])?|yarn|spark://.+|k8s://.+")
 
 
@@ -139,10 +142,17 @@ class Cluster:
             # Its thread would print a stack trace when the JVM ends; no task of ours counts anything.
             self._spark.sparkContext._accumulatorServer.handle_error = lambda *_: None
         except Exception as e:
-            raise SparkError(f"--spark {self.master}: Spark does not start: {reason(e)}") from None
+            raise SparkError(f"--spark {self.master}: Spark does not start: {self._why(e)}") from None
         finally:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, on_ctrl_c)  # PySpark sets its own
+
+    def _why(self, error: Exception) -> str:
+        """Why the session did not start; Spark tells some of it only to its log."""
+        with contextlib.suppress(OSError):
+            if UNRESPONSIVE in (self.scratch / "spark.log").read_text(errors="replace"):
+                return "what listens there does not answer as a Spark master; is the address right?"
+        return reason(error)
 
     def _probe(self) -> None:
         """Have a worker say which icequake it has; how long it takes to start one is not counted later."""
@@ -299,7 +309,7 @@ def full(error: BaseException) -> bool:
 
 def reason(error: BaseException) -> str:
     """An error of Spark in one line: the innermost cause that it tells, without stack traces."""
-    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
     told = [line for line in lines if re.match(r"(Caused by: )?[\w.$]+(Exception|Error|SparkExit\w*)\b.*: ", line)]
     text = told[-1] if told else next((line for line in lines if line), type(error).__name__)
     text = re.sub(r"^Caused by: ", "", text)

@@ -150,6 +150,9 @@ Caused by: java.io.IOException: No space left on device
 """
     assert reason(RuntimeError(text)) == "IOException: No space left on device"
     assert cluster.full(RuntimeError(text)) and issubclass(SparkError, RuntimeError)
+    assert reason(RuntimeError("An error occurred.\n: java.lang.IllegalStateException: stopped\n\tat x")) == (
+        "IllegalStateException: stopped"
+    )
     assert reason(ValueError("")) == "ValueError"
 
 
