@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
-from bench import checkers, files, isolation, lake, linearizable, minimal, online, overhead, proxy
+from bench import bigstore, checkers, files, isolation, lake, linearizable, minimal, online, overhead, proxy
 
-BENCHMARKS = {
+BENCHMARKS: dict[str, Callable[[], None]] = {
     "overhead": overhead.main,
     "checkers": checkers.main,
+    "bigstore": bigstore.main,
     "files": files.main,
     "isolation": isolation.main,
     "linearizable": linearizable.main,

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from bench import columns
-from checkers.columns import Frame, frame_of
+from checkers.columns import Frame, dataset, frame_of
 from checkers.columns import spark as spark_columns
 from checkers.columns.engine import _EXACT, judge_frame
 from checkers.evidence import history, tablelog
@@ -129,12 +129,10 @@ def on_spark(folder: Path) -> None:
     os.environ["JAVA_HOME"] = str(ensure.ensure(progress=None).java.parent.parent)
     each = SPARK_OPERATIONS // SPARK_TABLES
     # Each table is a run of its own: their events are numbered independently.
-    spark_columns.write(
-        ((f"run-{n}", columns.frame(each, f"t{n}", seed=n)) for n in range(SPARK_TABLES)), folder / "data"
-    )
+    dataset.write(((f"run-{n}", columns.frame(each, f"t{n}", seed=n)) for n in range(SPARK_TABLES)), folder / "data")
     began = time.perf_counter()
     here = {}
-    for run, f in spark_columns.each(folder / "data"):
+    for run, f in dataset.each(folder / "data"):
         here |= spark_columns.check_frames([(run, f)])
     alone = time.perf_counter() - began
     spark = spark_columns.session("local[2]", **{"spark.local.dir": str(folder)})

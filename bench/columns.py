@@ -6,9 +6,13 @@ tenth are refused and a hundredth end without an answer, half of which took effe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields
+
 import numpy as np
 
-from checkers.columns.frames import I64, IDS, NEVER, WHOLE, Frame, appended, hash_rows, mix
+from checkers.columns.facts import Bools
+from checkers.columns.frames import I64, IDS, NEVER, U64, WHOLE, Before, Frame, appended, hash_rows, mix
 from workloads.tables import TableSpec
 
 CLIENTS = 8
@@ -28,51 +32,101 @@ CODES = {name: n for n, name in enumerate((*MIX, "read"))}
 """Kind → its number in the frame."""
 
 
+BLOCK = 1 << 20
+"""Operations that are made at a time."""
+SCALE = 64
+"""Steps of a clock between two operations."""
+SPREAD = int(3.9 * SCALE)
+"""Most steps from an operation's invocation to its effect, and from there to its answer."""
+
+
 def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
     """A frame of that many operations, in which nothing is wrong."""
-    rng = np.random.default_rng(seed)
-    n = operations
+    made = [block for block, _ in blocks(operations, name, seed)]
+    arrays = {
+        f.name: np.concatenate([getattr(block, f.name) for block in made])
+        for f in fields(Frame)
+        if f.name not in ("spec", "kinds")
+    }
+    return Frame(spec=made[0].spec, kinds=made[0].kinds, **arrays)
+
+
+def blocks(operations: int, name: str = "t", seed: int = 0, block: int = BLOCK) -> Iterator[tuple[Frame, Before]]:
+    """The same in blocks, with what comes before each; only the state of the keys stays in memory."""
     spec = TableSpec(name=name, partitions=16)
-    keys = max(1, n // A_KEY)
+    keys = _Keys(max(1, operations // A_KEY), spec)
+    unknown = np.zeros(CLIENTS, np.int64)
+    before = Before()
+    for start in range(0, max(operations, 1), block):
+        made = _block(keys, start, min(operations, start + block), before, unknown, seed)
+        yield made, before
+        before = Before(
+            before.operations + made.operations,
+            before.arguments + len(made.arg_op),
+            before.commits + len(made.commit_op),
+            before.changes + len(made.position),
+        )
+
+
+class _Keys:
+    """The row of each key, and the hash of all rows."""
+
+    def __init__(self, keys: int, spec: TableSpec) -> None:
+        self.spec = spec
+        self.alive = np.zeros(keys, np.bool_)
+        self.val, self.log = np.zeros(keys, np.uint64), np.zeros(keys, np.uint64)
+        self.cnt = np.zeros(keys, np.int64)
+        self.whole = np.uint64(0)
+
+    def hashes(self, ids: I64) -> U64:
+        return hash_rows(ids, self.val[ids], self.cnt[ids], self.log[ids], ids % self.spec.partitions)
+
+
+def _block(keys: _Keys, start: int, end: int, before: Before, unknown: I64, seed: int) -> Frame:
+    """The operations from ``start`` to ``end`` (excluded)."""
+    rng = np.random.default_rng((seed, start))
+    n = end - start
     chosen = rng.choice(len(MIX), n, p=np.array(list(MIX.values())) / sum(MIX.values()))
     kind = np.array([CODES[k] for k in MIX], np.int64)[chosen]
-    key = rng.integers(0, keys, n)
+    key = rng.integers(0, len(keys.alive), n)
     full = rng.random(n) < FULL_READS
     kind[full] = CODES["read"]
     is_read = (kind == CODES["read-key"]) | full
     fate = rng.random(n)
     outcome = np.where(is_read | (fate >= 0.11), 0, np.where(fate < 0.1, 1, 2))
     takes_effect = ~is_read & ((outcome == 0) | ((outcome == 2) & (fate < 0.105)))
-    names = mix(np.arange(1, n + 1, dtype=np.uint64) * np.uint64(977) + np.uint64(seed))
+    time = np.arange(start, end)
+    names = mix((time + 1).astype(np.uint64) * np.uint64(977) + np.uint64(seed))
 
-    early, late = rng.random(n) * 3.9, rng.random(n) * 3.9
-    times = np.concatenate([np.arange(n) - early, np.arange(n) + late])
-    rank = np.empty(2 * n, np.int64)
-    rank[np.argsort(times)] = np.arange(2 * n)
-    completed = np.where(outcome == 2, NEVER, rank[n:])
-    position = np.cumsum(takes_effect)
+    # Operations whose events are near have different remainders by 8, so no index is there twice. The first operations of a block are invoked
+    # when they take effect, after all of the block before: numbers, in the order of invocations, do not leave the block.
+    early, late = rng.integers(0, SPREAD, (2, n))
+    early[:4] = 0
+    origin = 4 * SCALE
+    invoked = (origin + time * SCALE - early) * 16 + time % 8 * 2
+    completed = (origin + time * SCALE + late) * 16 + time % 8 * 2 + 1
+    completed = np.where(outcome == 2, NEVER, completed)
+    position = before.commits + np.cumsum(takes_effect)
 
     # What each operation does to its key, all keys at once: the first operation of each, then the second, …
     order = np.argsort(key, kind="stable")
-    first = np.searchsorted(key[order], np.arange(keys))
-    count = np.bincount(key, minlength=keys)
-    alive = np.zeros(keys, np.bool_)
-    val, log = np.zeros(keys, np.uint64), np.zeros(keys, np.uint64)
-    cnt = np.zeros(keys, np.int64)
+    there_are, first, count = np.unique(key[order], return_index=True, return_counts=True)
     seen = np.zeros(n, np.uint64)
     rows: list[tuple[I64, ...]] = []
 
     def note(sign: int, ops: I64, ids: I64) -> None:
-        parts = (position[ops], np.full(len(ops), sign), ids, val[ids], cnt[ids], log[ids], ids % spec.partitions)
-        rows.append(parts)  # type: ignore[arg-type]
+        own = (keys.val[ids], keys.cnt[ids], keys.log[ids], ids % keys.spec.partitions)
+        rows.append((position[ops], np.full(len(ops), sign), ids, *own))  # type: ignore[arg-type]
 
+    alive, val, cnt, log = keys.alive, keys.val, keys.cnt, keys.log
     for turn in range(int(count.max(initial=0))):
-        ids = np.flatnonzero(count > turn)
-        ops = order[first[ids] + turn]
+        going = np.flatnonzero(count > turn)
+        ids = there_are[going]
+        ops = order[first[going] + turn]
         there = alive[ids]
         what = kind[ops]
         reads = (what == CODES["read-key"]) & there
-        seen[ops[reads]] = _hash(ids[reads], val, cnt, log, spec)
+        seen[ops[reads]] = keys.hashes(ids[reads])
         acts = takes_effect[ops]
         # An insert of what is there would make a second row: it becomes an update.
         what = np.where((what == CODES["insert"]) & there, CODES["update-register"], what)
@@ -101,21 +155,22 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
     at, sign, id, row_val, row_cnt, row_log, part = (c[by_position] for c in columns)
     hashes = hash_rows(id, row_val, row_cnt, row_log, part)
     signed = np.where(sign > 0, hashes, np.uint64(0) - hashes)
-    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(signed, dtype=np.uint64)])
+    running = keys.whole + np.concatenate([np.zeros(1, np.uint64), np.cumsum(signed, dtype=np.uint64)])
+    keys.whole = running[-1]
     whole = np.flatnonzero(full)
     seen[whole] = running[np.searchsorted(at, position[whole], "right")]
-    invoked_order = np.argsort(rank[:n])
+    invoked_order = np.argsort(invoked)
     number = np.empty(n, np.int64)
-    number[invoked_order] = np.arange(n)
+    number[invoked_order] = start + np.arange(n)
     keyed = invoked_order[~full[invoked_order]]
     none = np.full(n, -1, np.int64)
     return Frame(
-        spec=spec,
+        spec=keys.spec,
         kinds=tuple(CODES),
         kind=kind[invoked_order],
         outcome=outcome[invoked_order].astype(np.int64),
-        process=_processes(outcome == 2)[invoked_order],
-        invoked=rank[:n][invoked_order],
+        process=_processes(time, outcome == 2, unknown)[invoked_order],
+        invoked=invoked[invoked_order],
         completed=completed[invoked_order],
         name=names[invoked_order],
         seen=seen[invoked_order],
@@ -138,14 +193,12 @@ def frame(operations: int, name: str = "t", seed: int = 0) -> Frame:
     )
 
 
-def _processes(unknown: np.ndarray) -> I64:  # type: ignore[type-arg]
-    """Clients take turns; one whose operation had no answer goes on as a new process."""
-    out = np.empty(len(unknown), np.int64)
+def _processes(time: I64, lost: Bools, unknown: I64) -> I64:
+    """Clients take turns; one whose operation had no answer goes on as a new process. ``unknown``: how often, per client; counted on."""
+    out = np.empty(len(time), np.int64)
     for client in range(CLIENTS):
-        mine = unknown[client::CLIENTS]
-        out[client::CLIENTS] = client + CLIENTS * (np.cumsum(mine) - mine)
+        turns = time % CLIENTS == client
+        mine = lost[turns]
+        out[turns] = client + CLIENTS * (unknown[client] + np.cumsum(mine) - mine)
+        unknown[client] += mine.sum()
     return out
-
-
-def _hash(ids: I64, val: np.ndarray, cnt: I64, log: np.ndarray, spec: TableSpec) -> np.ndarray:  # type: ignore[type-arg]
-    return hash_rows(ids, val[ids], cnt[ids], log[ids], ids % spec.partitions)

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 
-from checkers.columns.frames import Frame, Unordinary, Unplaced, frame_of
+from checkers.columns.frames import NEVER, Frame, Unordinary, Unplaced, frame_of
 from checkers.columns.screen import DEFINITE, Screen, screen
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
@@ -26,6 +26,7 @@ from checkers.timeline import two_tables
 from checkers.timeline.promise import known
 from checkers.timeline.timeline import Timeline, resolutions, timelines
 from checkers.verdict import Anomaly, Checker, Validity, Verdict, worst
+from workloads.tables import TableSpec
 
 EXACT = 200_000
 """The largest number of operations of a table that the exact checkers judge instead of the screen."""
@@ -125,10 +126,10 @@ def _without_travels(t: Timeline, evidence: Evidence, why: str) -> Judged:
         return _exact(t.name, evidence, str(e))
     found = screen(f)
     if not found.proven:
-        return replace(_exact(t.name, evidence, f"{why}, {_words(found)}"), screen=found)
-    verdicts = _proven(f, found)
-    verdicts[Reads.name] = _exact(t.name, evidence, why, (Reads(),)).verdicts[Reads.name]
-    return Judged(t.name, verdicts, "columns", why, found)
+        return replace(_exact(t.name, evidence, f"{why}, {_why(_suspects(f, found))}"), screen=found)
+    judged = proven(f.spec, f.operations, found)
+    reads = _exact(t.name, evidence, why, (Reads(),)).verdicts[Reads.name]
+    return replace(judged, verdicts={**judged.verdicts, Reads.name: reads}, why=why, screen=found)
 
 
 def judge_frame(f: Frame, evidence: Evidence | None = None) -> Judged:
@@ -139,30 +140,55 @@ def judge_frame(f: Frame, evidence: Evidence | None = None) -> Judged:
         evidence: the columns' source, for the exact checkers; None if there are only columns.
     """
     s = screen(f)
-    name = f.spec.name
     if s.proven:
-        return Judged(name, _proven(f, s), "columns", screen=s)
-    why = _words(s)
+        return replace(proven(f.spec, f.operations, s), screen=s)
+    suspects = _suspects(f, s)
     if evidence is not None and f.operations <= EXACT:
-        return replace(_exact(name, evidence, why), screen=s)
-    return Judged(name, _certain(f, s, why), "columns", why, s)
+        return replace(_exact(f.spec.name, evidence, _why(suspects)), screen=s)
+    return replace(certain(f.spec, f.operations, suspects), screen=s)
 
 
-def _proven(f: Frame, s: Screen) -> dict[str, Verdict]:
-    """The verdicts on a table that the screen decided."""
+def _suspects(f: Frame, s: Screen) -> dict[str, Suspects]:
+    """Reason → what the screen did not prove."""
+    return {
+        reason: Suspects(len(ops), tuple((n, _events(f, n)) for n in ops[:MOST].tolist()))
+        for reason, ops in s.suspects.items()
+    }
+
+
+def _events(f: Frame, n: int) -> tuple[int, ...]:
+    """The events of an operation."""
+    return () if n < 0 else tuple(int(x) for x in (f.invoked[n], f.completed[n]) if x != NEVER)
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """What was not proven for one reason.
+
+    Attributes:
+        count: number of operations.
+        first: the first :data:`MOST` of them: number and events. Of a commit that is no operation's: its negative position, no events.
+    """
+
+    count: int
+    first: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+def proven(spec: TableSpec, operations: int, s: Screen) -> Judged:
+    """The result of a table in which the screen found nothing."""
     seen: ColumnsTable = {
         "engine": "columns",
-        "operations": f.operations,
+        "operations": operations,
         "commits": s.commits,
         "rows": s.rows,
         "reads": s.reads,
     }
-    stats: ColumnsStats = {"tables": {f.spec.name: seen}}
-    return {c: Verdict(c, True, stats=stats) for c in CHECKERS}
+    stats: ColumnsStats = {"tables": {spec.name: seen}}
+    return Judged(spec.name, {c: Verdict(c, True, stats=stats) for c in CHECKERS}, "columns")
 
 
-def _words(s: Screen) -> str:
-    return ", ".join(f"{reason} ×{len(ops)}" for reason, ops in sorted(s.suspects.items()))
+def _why(suspects: Mapping[str, Suspects]) -> str:
+    return ", ".join(f"{reason} ×{s.count}" for reason, s in sorted(suspects.items()))
 
 
 def _exact(name: str, evidence: Evidence, why: str, checkers: Sequence[Checker] = _EXACT) -> Judged:
@@ -194,37 +220,36 @@ def _one_table(v: Verdict, name: str) -> Verdict:
     )
 
 
-def _certain(f: Frame, s: Screen, why: str) -> dict[str, Verdict]:
-    """The certain results for a table that exists only as columns."""
+def certain(spec: TableSpec, operations: int, suspects: Mapping[str, Suspects]) -> Judged:
+    """The certain results for a table that exists only as columns, and in which something was not proven."""
     anomalies: dict[str, list[Anomaly]] = {c: [] for c in CHECKERS}
     doubtful: list[str] = []
-    for reason, ops in sorted(s.suspects.items()):
+    why = _why(suspects)
+    for reason, found in sorted(suspects.items()):
         checker = DEFINITE.get(reason)
-        if reason == "wrong-rows" and f.spec.isolation == "serializable" and not _own_level(f):
+        if reason == "wrong-rows" and spec.isolation == "serializable" and not _own_level(spec):
             checker = "replay"
         if checker is None:
             doubtful.append(reason)
             continue
-        for n in ops[:MOST].tolist():
+        for n, events in found.first:
             where = f"operation {n} of the table" if n >= 0 else f"the commit at position {-n}"
-            events = (
-                () if n < 0 else tuple(int(x) for x in (f.invoked[n], f.completed[n]) if x != np.iinfo(np.int64).max)
-            )
             text = (
-                f"{where} (of {f.operations}): {reason}. There are {len(ops)} such operations. The table is too long for the exact "
+                f"{where} (of {operations}): {reason}. There are {found.count} such operations. The table is too long for the exact "
                 "checkers, which explain anomalies: cut the history down to the rows concerned."
             )
-            anomalies[checker].append(Anomaly(reason, checker, f.spec.name, text, events=events))
-    note = f"{f.spec.name}: {why}: not proven, and the table is too long for the exact checkers"
-    stats: ColumnsStats = {"tables": {f.spec.name: {"engine": "columns", "operations": f.operations, "suspects": why}}}
-    return {
+            anomalies[checker].append(Anomaly(reason, checker, spec.name, text, events=events))
+    note = f"{spec.name}: {why}: not proven, and the table is too long for the exact checkers"
+    stats: ColumnsStats = {"tables": {spec.name: {"engine": "columns", "operations": operations, "suspects": why}}}
+    verdicts = {
         c: Verdict(c, False if found else "unknown", tuple(found), stats, () if found and not doubtful else (note,))
         for c, found in anomalies.items()
     }
+    return Judged(spec.name, verdicts, "columns", why)
 
 
-def _own_level(f: Frame) -> bool:
-    return any(p.endswith(".isolation-level") for p in f.spec.properties)
+def _own_level(spec: TableSpec) -> bool:
+    return any(p.endswith(".isolation-level") for p in spec.properties)
 
 
 def merge(tables: Iterable[Judged], notes: Sequence[str] = ()) -> list[Verdict]:

@@ -15,7 +15,7 @@ that all tables of all runs form one dataset.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -455,15 +455,31 @@ HASHES = frozenset({"name", "seen", "val", "log"})
 SCHEMA = pa.schema([("record", pa.int8()), ("n", pa.int64()), *((f"c{i}", pa.int64()) for i in range(WIDTH))])
 
 
-def to_records(f: Frame) -> pa.Table:
-    """A frame as rows of :data:`SCHEMA`; hashes are signed there."""
+@dataclass(frozen=True)
+class Before:
+    """How many rows of each content come before a block of a table that is written in blocks. Positions and numbers of operations in the
+    block are the table's."""
+
+    operations: int = 0
+    arguments: int = 0
+    commits: int = 0
+    changes: int = 0
+
+
+NOTHING_BEFORE = Before()
+
+
+def to_records(f: Frame, before: Before = NOTHING_BEFORE) -> pa.Table:
+    """A frame, or a block of one, as rows of :data:`SCHEMA`; hashes are signed there."""
     parts = []
+    first = (before.operations, before.arguments, before.commits, before.changes)
     for record, columns in RECORD.items():
         arrays = [getattr(f, c) for c in columns]
         n = len(arrays[0])
         numbers = [a.view(np.int64) for a in arrays] + [np.zeros(n, np.int64)] * (WIDTH - len(arrays))
         which = pa.array(np.full(n, record, np.int8))
-        parts.append(pa.table([which, np.arange(n, dtype=np.int64), *numbers], schema=SCHEMA))
+        number = np.arange(first[record], first[record] + n, dtype=np.int64)
+        parts.append(pa.table([which, number, *numbers], schema=SCHEMA))
     return pa.concat_tables(parts)
 
 
@@ -478,12 +494,30 @@ def from_records(
         spec: the table's promises, which records do not have.
         kinds: names of the kinds that records have by number.
     """
+    return gathered([(record, n, columns)], spec, kinds)
+
+
+def gathered(
+    chunks: Iterable[tuple[npt.NDArray[np.int8], I64, Sequence[I64]]], spec: TableSpec, kinds: Sequence[str]
+) -> Frame:
+    """The same from some records at a time: ``record``, ``n``, and ``c0``, ``c1``, …"""
+    numbers: dict[int, list[I64]] = {kind: [] for kind in RECORD}
+    values: dict[str, list[I64]] = {name: [] for names in RECORD.values() for name in names}
+    for record, n, columns in chunks:
+        for kind, names in RECORD.items():
+            mine = np.flatnonzero(record == kind)
+            if not len(mine):
+                continue
+            numbers[kind].append(n[mine])
+            for name, column in zip(names, columns, strict=False):
+                values[name].append(column[mine])
     found: dict[str, Any] = {}
     for kind, names in RECORD.items():
-        mine = np.flatnonzero(record == kind)
-        if len(mine) and not (n[mine] == np.arange(len(mine))).all():
-            mine = mine[np.argsort(n[mine])]
-        for name, column in zip(names, columns, strict=False):
-            values = np.ascontiguousarray(column[mine])
-            found[name] = values.view(np.uint64) if name in HASHES else values
+        order = np.concatenate([np.zeros(0, np.int64), *numbers.pop(kind)])
+        sorted_already = bool((order[1:] >= order[:-1]).all())
+        places = None if sorted_already else np.argsort(order)
+        for name in names:
+            whole = np.concatenate([np.zeros(0, np.int64), *values.pop(name)])
+            whole = whole if places is None else whole[places]
+            found[name] = whole.view(np.uint64) if name in HASHES else whole
     return Frame(spec=spec, kinds=tuple(kinds), **found)

@@ -96,7 +96,7 @@ def screen(f: Frame) -> Screen:
         return out
     out.suspect("unknown-kind", np.flatnonzero(~facts.told[f.kind]))
     if _commits(f, facts, out):
-        states = _States(f)
+        states = States(f)
         _rows(f, facts, states, out)
         _reads(f, facts, states, out)
     return out
@@ -125,7 +125,7 @@ def _commits(f: Frame, facts: KindFacts, out: Screen) -> bool:
 # --- states -----------------------------------------------------------------------------------------------------------
 
 
-class _Sets:
+class Sets:
     """For sets of rows (those of an id, of a partition, …): count and hash before and after every position that changed them."""
 
     def __init__(self, member: I64, f: Frame, hashes: U64) -> None:
@@ -194,7 +194,7 @@ def _running(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return out
 
 
-class _States:
+class States:
     """Hashes of rows, and of the table and its ids over positions."""
 
     def __init__(self, f: Frame) -> None:
@@ -202,7 +202,7 @@ class _States:
         self.signed = np.where(f.sign > 0, self.hash, np.uint64(0) - self.hash)
         self.bounds = np.searchsorted(f.position, np.arange(len(f.commit_op) + 1), "right")
         self.whole = _running(self.signed)[self.bounds]
-        self.by_id = _Sets(f.id, f, self.signed)
+        self.by_id = Sets(f.id, f, self.signed)
 
     def per_commit(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The sum of a column of the changed rows for each commit."""
@@ -212,10 +212,53 @@ class _States:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _rows(f: Frame, facts: KindFacts, states: _States, out: Screen) -> None:
-    commits = len(f.commit_op)
-    if not commits:
+@dataclass
+class Differences:
+    """Per commit: how the net rows differ from what its operation means. All are sums over rows, so those of parts of the rows add up.
+
+    Attributes:
+        removed, added: rows that it removed and added.
+        counts: (rows removed - rows to remove, rows added - rows to add).
+        hashes: the same of the rows' hashes, modulo 2^64.
+        doubtful: the sums do not tell whether they are right.
+    """
+
+    removed: I64
+    added: I64
+    counts: tuple[I64, I64]
+    hashes: tuple[U64, U64]
+    doubtful: Bools
+
+    @property
+    def right(self) -> Bools:
+        """Whether there is no difference."""
+        counts, hashes = self.counts, self.hashes
+        found: Bools = (counts[0] == 0) & (hashes[0] == 0) & (counts[1] == 0) & (hashes[1] == 0)
+        return found
+
+
+def _rows(f: Frame, facts: KindFacts, states: States, out: Screen) -> None:
+    if not len(f.commit_op):
         return
+    kind = f.kind[f.commit_op]
+    found = differences(f, facts, states)
+    doubtful = found.doubtful | ~facts.told[kind]
+    maintenance = ~facts.dml[kind]
+    changed = maintenance & ((found.removed > 0) | (found.added > 0))
+    out.suspect("maintenance-changed-rows", f.commit_op[changed])
+    out.suspect("not-replayed", f.commit_op[doubtful & ~maintenance])
+    out.suspect("wrong-rows", f.commit_op[~found.right & ~maintenance & ~doubtful])
+
+
+def differences(f: Frame, facts: KindFacts, states: States, parts: tuple[I64, I64] | None = None) -> Differences:
+    """Compare the rows that commits changed with what their operations mean.
+
+    Args:
+        f: a table, or some ids of one: all changes of these, and all commits that name one of them or take rows by a predicate.
+        parts: commits (position - 1) whose operations take the rows of several partitions, once for each, and the partition; None: those
+            of the ids that they name.
+    """
+    commits = len(f.commit_op)
     kind, form = f.kind[f.commit_op], f.form[f.commit_op]
     name = f.name[f.commit_op]
     zero = np.uint64(0)
@@ -236,8 +279,8 @@ def _rows(f: Frame, facts: KindFacts, states: _States, out: Screen) -> None:
     takes = facts.removes[kind[at]] & (form[at] == IDS)
     np.add.at(gone_count, at[takes], there_count[takes])
     np.add.at(gone_hash, at[takes], there_hash[takes])
-    for chosen, member, wanted in _predicates(f, facts.removes[kind], at, ids):
-        count, hashed = _Sets(member, f, states.signed).before(wanted, chosen + 1)
+    for chosen, member, wanted in _predicates(f, facts.removes[kind], at, ids, parts):
+        count, hashed = Sets(member, f, states.signed).before(wanted, chosen + 1)
         np.add.at(gone_count, chosen, count)
         np.add.at(gone_hash, chosen, hashed)
 
@@ -258,24 +301,14 @@ def _rows(f: Frame, facts: KindFacts, states: _States, out: Screen) -> None:
     new_at, new_id = at[inserts], ids[inserts]
     new_name = name[new_at]
     none = np.zeros(len(new_at), np.int64)
-    new = hash_rows(new_id, new_name, none, appended(none.view(np.uint64), new_name), _part_of(new_id, f))
+    new = hash_rows(new_id, new_name, none, appended(none.view(np.uint64), new_name), part_of(new_id, f))
     np.add.at(made_count, new_at, 1)
     np.add.at(made_hash, new_at, new)
     _copies(f, states, name, (made_count, made_hash), doubtful)
     doubtful[_twice(at, ids)] = True
-    doubtful |= ~facts.told[kind]
-
-    maintenance = ~facts.dml[kind]
-    changed = maintenance & ((removed_count > 0) | (added_count > 0))
-    out.suspect("maintenance-changed-rows", f.commit_op[changed])
-    right = (
-        (removed_count == gone_count)
-        & (removed_hash == gone_hash)
-        & (added_count == made_count)
-        & (added_hash == made_hash)
-    )
-    out.suspect("not-replayed", f.commit_op[doubtful & ~maintenance])
-    out.suspect("wrong-rows", f.commit_op[~right & ~maintenance & ~doubtful])
+    counts = removed_count - gone_count, added_count - made_count
+    hashes = removed_hash - gone_hash, added_hash - made_hash
+    return Differences(removed_count, added_count, counts, hashes, doubtful)
 
 
 def _named(f: Frame) -> tuple[I64, I64]:
@@ -300,7 +333,9 @@ def _twice(at: I64, ids: I64) -> I64:
     return a[1:][again]
 
 
-def _predicates(f: Frame, removes: Bools, at: I64, ids: I64) -> list[tuple[I64, I64, I64]]:
+def _predicates(
+    f: Frame, removes: Bools, at: I64, ids: I64, parts: tuple[I64, I64] | None
+) -> list[tuple[I64, I64, I64]]:
     """For commits that remove rows by a predicate: their numbers, which set each changed row belongs to, and which set each commit selects.
 
     A commit occurs once for each set that it selects. ``removes``: one per commit. ``at`` and ``ids``: as :func:`_named` returns.
@@ -319,18 +354,20 @@ def _predicates(f: Frame, removes: Bools, at: I64, ids: I64) -> list[tuple[I64, 
     if len(whole):
         out.append((whole, f.row_part, f.part[f.commit_op[whole]]))
     several = np.flatnonzero(form[at] == PARTS)
-    if len(several):
-        taken = np.unique(np.stack([at[several], _part_of(ids[several], f)]), axis=1)
+    if parts is not None:
+        out.append((parts[0], f.row_part, parts[1]))
+    elif len(several):
+        taken = np.unique(np.stack([at[several], part_of(ids[several], f)]), axis=1)
         out.append((taken[0], f.row_part, taken[1]))
     return out
 
 
-def _part_of(id: I64, f: Frame) -> I64:
+def part_of(id: I64, f: Frame) -> I64:
     """As ``workloads.operations.keys.part_of``."""
     return np.where(id >= 0, id % f.spec.partitions, -1 - (-id - 1) // OWN_KEYS)
 
 
-def _copies(f: Frame, states: _States, name: U64, made: tuple[I64, U64], doubtful: Bools) -> None:
+def _copies(f: Frame, states: States, name: U64, made: tuple[I64, U64], doubtful: Bools) -> None:
     """INSERT … SELECT of an id.
 
     If the id has one row, sums of the columns identify it. If it has several, the sum of what the copy makes of every row that ever came to
@@ -372,13 +409,13 @@ def _copies(f: Frame, states: _States, name: U64, made: tuple[I64, U64], doubtfu
     copied = copies[one]
     by, to = name[copied], target[one]
     made[0][copied] += 1
-    made[1][copied] += hash_rows(to, by, only(f.cnt), appended(only(f.log), by), _part_of(to, f))
+    made[1][copied] += hash_rows(to, by, only(f.cnt), appended(only(f.log), by), part_of(to, f))
 
 
 # --- reads ------------------------------------------------------------------------------------------------------------
 
 
-def _reads(f: Frame, facts: KindFacts, states: _States, out: Screen) -> None:
+def _reads(f: Frame, facts: KindFacts, states: States, out: Screen) -> None:
     ok = f.outcome == _OK
     travels = np.flatnonzero(ok & facts.travels[f.kind])
     if len(travels):
@@ -424,7 +461,7 @@ def _newest_before(when: I64, position: I64, events: I64) -> I64:
 class _Finder:
     """Looks for the state that a read returned."""
 
-    def __init__(self, f: Frame, states: _States, reads: I64) -> None:
+    def __init__(self, f: Frame, states: States, reads: I64) -> None:
         self.states = states
         self.wanted = f.seen[reads]
         self.since, self.until = f.since[reads], f.until[reads]

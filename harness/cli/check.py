@@ -89,11 +89,17 @@ def _began(folder: RunFolder) -> bool:
         return False
 
 
+ENGINES = ("auto", "exact", "columns", "process", "spark")
+"""Values of ``check --engine``."""
+MANY = ("process", "spark")
+"""Those that judge every run of a store."""
+
+
 def check(
     what: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Argument(
-            help="A run's folder, a `latest` link, or a history (EDN, JSON lines, log); default: the store's latest run.",
+            help="Runs' folders, stores, `latest` links, or one history (EDN, JSON lines, log); default: the store's latest run.",
             show_default=False,
         ),
     ] = None,
@@ -101,31 +107,58 @@ def check(
     level: Annotated[
         str | None, typer.Option(help="Isolation level to check a history against: serializable, snapshot-isolation, …")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--json", help="File for a history's verdict.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--json", help="File for the verdict of a history, or of many runs.")
+    ] = None,
     engine: Annotated[
-        str, typer.Option(help="Checker engine for a run: exact, columns (long runs), or auto.")
+        str,
+        typer.Option(
+            help="Checker engine: exact, columns (long runs), or auto. Of all runs of stores: process (here), spark."
+        ),
     ] = "auto",
+    spark: Annotated[
+        str | None,
+        typer.Option(help="With --engine spark: its master URL.", show_default="local[*], the cores of this machine"),
+    ] = None,
+    pages: Annotated[bool, typer.Option("--pages", help="Write the pages of many runs, too.")] = False,
     store: StoreOption = Path("store"),
     lake: LakeOption = None,
 ) -> int:
-    """Judge a stored run again from its folder, or the history of another system; needs no Spark and no services."""
+    """Judge stored runs again from their folders, or the history of another system; needs no services.
+
+    Several runs, or a store with --engine process or spark, give a line for each run.
+    """
+    from checkers.columns import dataset
     from checkers.evidence import runfolder as runs
     from harness.cli import clienthistory
     from workloads.file.meant import suggest
 
-    what = run_in(store, what)
-    file = clienthistory.history_of(what, model)
-    if file is not None:
+    if engine not in ENGINES:
+        raise BadArgument(f"--engine {engine}: unknown{suggest(engine, ENGINES)}; allowed: {', '.join(ENGINES)}")
+    if spark is not None and engine != "spark":
+        raise BadArgument(f"--spark {spark}: give --engine spark with it")
+    given = [run_in(store, w) for w in what] if what else [run_in(store, None)]
+    if not what and engine in MANY:
+        given = [store]
+    file = clienthistory.history_of(given[0], model)
+    if file is not None and len(given) == 1:
         return clienthistory.show(file, model, level, output, typer.echo)
-    for option, value in (("--model", model), ("--level", level), ("--json", output)):
+    for option, value in (("--model", model), ("--level", level)):
         if value is not None:
             raise BadArgument(
-                f"{option} applies to history files only: the run {what} is judged by what its tables promise"
+                f"{option} applies to history files only: the run {given[0]} is judged by what its tables promise"
             )
-    engines = ("auto", "exact", "columns")
-    if engine not in engines:
-        raise BadArgument(f"--engine {engine}: unknown{suggest(engine, engines)}; allowed: {', '.join(engines)}")
-    folder = runs.find(what.parent if what.is_file() else what)
+    if len(given) > 1 or engine in MANY or dataset.is_dataset(given[0]):
+        from harness.cli import checkmany
+
+        return checkmany.show(given, engine, spark, output, pages=pages)
+    if pages:
+        raise BadArgument("--pages: the page of a single run is always written")
+    if output is not None:
+        raise BadArgument(
+            f"--json applies to history files and to many runs: the verdict of the run is in {given[0]}/results.json"
+        )
+    folder = runs.find(given[0].parent if given[0].is_file() else given[0])
     return judge(folder, cast("Engine", engine), place_of(lake, store))
 
 

@@ -76,11 +76,14 @@ def explain(crash: Crash, help_command: str) -> int:
     from compose.install.ensure import SetupError
     from compose.objectstore import TableReadError
     from compose.processes.service import ServiceError
+    from harness.run.cluster import SparkError
     from harness.run.settings import RunError
     from harness.run.standing import StandingError
     from harness.writers.slot import WriterError
 
-    if isinstance(error, SetupError | ServiceError | StandingError | RunError | WriterError | TableReadError):
+    if isinstance(
+        error, SetupError | ServiceError | SparkError | StandingError | RunError | WriterError | TableReadError
+    ):
         return fail(str(error), HARNESS_FAILED)
     try:
         hint = f"the details are in {crash.write()}"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checkers.columns import CHECKERS, Frame, Unordinary, check_columns, frame_of, screen, spark
+from checkers.columns import CHECKERS, Frame, Unordinary, check_columns, dataset, frame_of, screen
 from checkers.columns import frames as columns
 from checkers.columns.engine import _EXACT, judge_frame
 from checkers.columns.frames import Unplaced
@@ -302,12 +302,12 @@ def test_a_dataset_means_the_same_to_a_version_that_numbers_kinds_otherwise() ->
 
 
 def test_a_dataset_that_does_not_name_its_kinds_is_refused(tmp_path: Path) -> None:
-    spark.write([("run", frames()[0])], tmp_path)
-    told = json.loads((tmp_path / spark.PARTS).read_text())
-    assert [p.kinds for p in spark.parts_of(tmp_path)] == [frames()[0].kinds]
-    (tmp_path / spark.PARTS).write_text(json.dumps([{k: v for k, v in p.items() if k != "kinds"} for p in told]))
+    dataset.write([("run", frames()[0])], tmp_path)
+    told = json.loads((tmp_path / dataset.PARTS).read_text())
+    assert [p.kinds for p in dataset.parts_of(tmp_path)] == [frames()[0].kinds]
+    (tmp_path / dataset.PARTS).write_text(json.dumps([{k: v for k, v in p.items() if k != "kinds"} for p in told]))
     with pytest.raises(ValueError, match=r"parts.json: kinds: .*write the dataset again"):
-        spark.parts_of(tmp_path)
+        dataset.parts_of(tmp_path)
 
 
 def _length(f: Frame) -> int:

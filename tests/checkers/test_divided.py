@@ -1,0 +1,220 @@
+"""A table in buckets, and its commits and reads in the order of events, show what the screen of the whole table shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bench import columns as made
+from checkers.columns import Frame, Unordinary, bykey, frame_of, inorder, screen
+from checkers.columns.facts import Bools, KindFacts
+from checkers.columns.frames import COPY, I64, IDS, NEVER, PARTS, WHERE, WHOLE
+from checkers.columns.screen import part_of
+from checkers.timeline.timeline import timelines
+from tests.support.simulator import MIX, UPSERTING, Defects, simulate
+from workloads.tables import TableSpec
+
+SPECS = [
+    TableSpec(name="a", mode="merge-on-read", partitions=2, seed_rows=4),
+    TableSpec(name="b", format_version=3, isolation="snapshot", partitioned=False, partitions=2, seed_rows=4),
+]
+DEFECTS = [
+    Defects(),
+    Defects(stale_read=0.6),
+    Defects(undelete=0.6),
+    Defects(overwrite=0.6, skew=0.5),
+    Defects(drop_rows=0.7, resurrect=0.5),
+    Defects(fractured_read=0.5, wrong_travel=0.3),
+    Defects(early=0.3),
+    Defects(stale_overwrite=0.5),
+]
+OF_COMMITS = {"lost-commit", "duplicate-commit", "false-failure", "unknown-commit", "unknown-kind"}
+"""Reasons that need neither buckets nor order."""
+
+
+def frames() -> list[Frame]:
+    """Ordinary tables of simulated runs, clean and broken."""
+    out = []
+    for seed in range(6):
+        for n, defects in enumerate(DEFECTS):
+            mix = UPSERTING if (seed + n) % 3 == 0 else MIX
+            for t in timelines(simulate(seed, SPECS, ops=20, mix=mix, defects=defects).evidence())[0]:
+                try:
+                    out.append(frame_of(t))
+                except Unordinary:
+                    continue
+    return out
+
+
+def divided(f: Frame, buckets: int, chunk: int) -> dict[str, list[int]]:
+    """Reason → operations, from buckets and the pass."""
+    facts, n = KindFacts.of(f.kinds), f.operations
+    ok = f.outcome == 0
+    travels = ok & facts.travels[f.kind]
+    reads = ok & facts.reads[f.kind] & ~travels
+    keyed = reads & (f.form == IDS)
+    whole = reads & (f.form != IDS)
+    tables = [_bucket(f, facts, keyed, np.arange(buckets) == k) for k in range(buckets)]
+    found = [
+        bykey.screen_bucket(t, f.spec, f.kinds, whole=bool(whole.any() or travels.any())) for t in tables if len(t)
+    ]
+    c = f.commit_op
+    answered = np.where(ok[c], f.completed[c], NEVER)
+    flags = facts.dml[f.kind[c]] * inorder.DML + facts.told[f.kind[c]] * inorder.TOLD
+    at = np.arange(1, len(c) + 1)
+    found.append(inorder.rows(inorder.COMMIT, f.invoked[c], position=at, op=c, a=answered, b=flags))
+    for what, chosen in ((inorder.WHOLE, whole), (inorder.TRAVEL, travels), (inorder.RANGE, travels)):
+        ops = np.flatnonzero(chosen)
+        about: dict[str, I64] = {"op": ops, "a": f.completed[ops]}
+        if what == inorder.RANGE:
+            about |= {"b": f.since[ops], "c": f.until[ops] + 1}
+        else:
+            about |= {"b": f.seen[ops].view(np.int64), "position": f.at[ops]}
+        found.append(inorder.rows(what, np.full(len(ops), -1) if what == inorder.TRAVEL else f.invoked[ops], **about))
+    events = pa.concat_tables(found).sort_by("event")
+    passing = inorder.InOrder(chunk=chunk)
+    for start in range(0, len(events), chunk):
+        part = events.slice(start, chunk)
+        passing.feed({name: part[name].to_numpy() for name in inorder.COLUMNS})
+    out: dict[str, set[int]] = {}
+    for reason, ops_of in passing.end():
+        out.setdefault(reason, set()).update(ops_of.tolist())
+    assert n == len(f.kind)
+    return {reason: sorted(ops) for reason, ops in sorted(out.items())}
+
+
+def _bucket(f: Frame, facts: KindFacts, keyed: Bools, mine: Bools) -> pa.Table:
+    """The rows of one bucket: of the ids that belong to it by their remainder."""
+    k, own = int(np.flatnonzero(mine)[0]), len(mine)
+    rows: list[dict[str, I64]] = []
+
+    def add(**columns: I64) -> None:
+        size = len(next(iter(columns.values())))
+        rows.append({name: columns.get(name, np.zeros(size, np.int64)) for name in bykey.COLUMNS})
+
+    def of(ops: I64) -> dict[str, I64]:
+        answered = np.where(f.outcome[ops] == 0, f.completed[ops], NEVER)
+        told = {"kind": f.kind, "form": f.form, "in_part": f.part, "parity": f.parity, "invoked": f.invoked}
+        columns = {name: column[ops] for name, column in told.items()}
+        return {**columns, "op": ops, "name": f.name[ops].view(np.int64), "completed": answered}
+
+    position = {int(op): p for p, op in enumerate(f.commit_op, 1)}
+    at = np.array([position.get(int(op), 0) for op in f.arg_op], np.int64)
+    arg = np.arange(len(at))
+    named = np.flatnonzero((f.arg_id % own == k) & (at > 0) & (f.form[f.arg_op] != COPY))
+    ops = f.arg_op[named]
+    add(
+        **{
+            **of(ops),
+            "what": np.full(len(named), bykey.NAMED),
+            "id": f.arg_id[named],
+            "number": arg[named],
+            "position": at[named],
+        }
+    )
+    first = np.flatnonzero((f.form[f.arg_op] == COPY) & (at > 0))[::2]
+    first = first[f.arg_id[first] % own == k]
+    ops = f.arg_op[first]
+    add(
+        **{
+            **of(ops),
+            "what": np.full(len(first), bykey.NAMED),
+            "id": f.arg_id[first],
+            "number": f.arg_id[first + 1],
+            "position": at[first],
+        }
+    )
+    read = np.flatnonzero((f.arg_id % own == k) & keyed[f.arg_op])
+    ops = f.arg_op[read]
+    told = {"completed": f.completed[ops], "seen": f.seen[ops].view(np.int64)}
+    add(**{**of(ops), "what": np.full(len(read), bykey.READ), "id": f.arg_id[read], **told})
+    changed = np.flatnonzero(f.id % own == k)
+    add(
+        what=np.full(len(changed), bykey.CHANGED),
+        position=f.position[changed],
+        sign=f.sign[changed],
+        id=f.id[changed],
+        val=f.val[changed].view(np.int64),
+        cnt=f.cnt[changed],
+        log=f.log[changed].view(np.int64),
+        row_part=f.row_part[changed],
+    )
+    removes = facts.removes[f.kind[f.commit_op]]
+    taking = np.flatnonzero(removes & np.isin(f.form[f.commit_op], (WHERE, WHERE + 1, WHOLE)))
+    add(**{**of(f.commit_op[taking]), "what": np.full(len(taking), bykey.TAKEN), "position": taking + 1})
+    several = np.flatnonzero((f.form[f.arg_op] == PARTS) & (at > 0) & facts.removes[f.kind[f.arg_op]])
+    pairs = np.unique(np.stack([at[several], part_of(f.arg_id[several], f)]), axis=1)
+    ops = f.commit_op[pairs[0] - 1]
+    add(**{**of(ops), "what": np.full(len(ops), bykey.TAKEN), "position": pairs[0], "id": pairs[1]})
+    joined = {name: np.concatenate([r[name] for r in rows]) for name in bykey.COLUMNS}
+    return pa.table(joined)
+
+
+def of_screen(f: Frame) -> dict[str, list[int]]:
+    found = screen(f).suspects
+    return {reason: ops.tolist() for reason, ops in sorted(found.items()) if reason not in OF_COMMITS}
+
+
+@pytest.mark.parametrize("chunk", [7, 1 << 20])
+def test_buckets_and_order_show_what_the_screen_shows(chunk: int) -> None:
+    reasons: set[str] = set()
+    proven = 0
+    for n, f in enumerate(frames()):
+        if (f.commit_op < 0).any() or len(np.unique(f.commit_op)) < len(f.commit_op):
+            continue
+        wanted = of_screen(f)
+        assert divided(f, 1 + n % 4, chunk) == wanted, n
+        reasons |= wanted.keys()
+        proven += not wanted
+    assert proven >= 10 and reasons >= {"wrong-rows", "no-state-read", "maintenance-changed-rows"}, (proven, reasons)
+
+
+@pytest.mark.parametrize("chunk", [500, 1 << 20])
+def test_long_tables_are_proven_in_buckets_too(chunk: int) -> None:
+    f = made.frame(20_000)
+    assert screen(f).proven and divided(f, 5, chunk) == {}
+
+
+def test_a_wrong_value_is_found_in_buckets_too() -> None:
+    f = made.frame(5_000, seed=3)
+    val = f.val.copy()
+    val[1000] += np.uint64(1)
+    wrong = replace(f, val=val)
+    assert divided(wrong, 4, 600) == of_screen(wrong) != {}
+
+
+@pytest.mark.parametrize("chunk", [1, 100])
+def test_a_read_takes_the_first_range_that_real_time_allows(chunk: int) -> None:
+    """An id is there, gone, there again: a read of nothing is at a later position than a commit or read before it."""
+    flags = inorder.DML + inorder.TOLD
+    commits = inorder.rows(
+        inorder.COMMIT,
+        np.array([0, 2, 4, 20]),
+        position=np.arange(1, 5),
+        op=np.arange(4),
+        a=np.array([1, 3, 5, 21]),
+        b=np.full(4, flags),
+    )
+
+    def read(op: int, invoked: int, completed: int, *ranges: tuple[int, int]) -> pa.Table:
+        whole = [np.full(len(ranges), x) for x in (invoked, op, completed)]
+        since, until = np.array(ranges).T
+        return inorder.rows(inorder.RANGE, whole[0], op=whole[1], a=whole[2], b=since, c=until)
+
+    gone = ((0, 1), (2, 3), (4, NEVER))
+    reads = (
+        read(10, 6, 22, *gone),  # position 3 was acknowledged before it: not before position 4
+        read(11, 7, 12, *gone),  # position 4 was invoked after it had ended
+        read(12, 8, 9, (3, 4)),
+        read(13, 23, 24, (3, 4)),  # position 4 was acknowledged before it
+        read(14, 25, 26, (-1, -1)),
+    )
+    events = pa.concat_tables([commits, *reads]).sort_by("event")
+    passing = inorder.InOrder(chunk=chunk)
+    for row in range(len(events)):
+        passing.feed({name: events.slice(row, 1)[name].to_numpy() for name in inorder.COLUMNS})
+    found = [(reason, op) for reason, ops in passing.end() for op in ops.tolist()]
+    assert sorted(found) == [("no-state-read", 11), ("no-state-read", 13), ("no-state-read", 14)]

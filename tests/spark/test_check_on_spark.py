@@ -1,0 +1,102 @@
+"""Many runs, and tables too long for a task, are judged by a real Spark as in this process, to the byte."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench import columns as made
+from checkers.columns import Frame, dataset
+from checkers.columns.spark import check_frames
+from compose.install.installation import Installation
+from harness.run.many import one_by_one, runs_below
+from tests.checkers.test_check import stored
+from tests.checkers.test_divided import SPECS, frames
+from tests.support.runs import environment
+from tests.support.simulator import Defects, simulate
+
+RUNS = 200
+PLANTED = (Defects(), Defects(stale_read=0.5), Defects(forget=0.3), Defects(drop_rows=0.7), Defects(false_failure=0.4))
+
+SCRIPT = """
+import json, sys
+from pathlib import Path
+from checkers.columns.spark import check_dataset
+from harness.run.cluster import Cluster
+from harness.run.many import runs_below
+
+store, data, out = map(Path, sys.argv[1:])
+with Cluster("local[2]") as cluster:
+    told = [t.to_json() for t in cluster.judge(runs_below(store, print))]
+    found = [check_dataset(cluster.spark, data, **how) for how in ({}, {"long": 0, "bucket": 500})]
+verdicts = [{run: v if isinstance(v, str) else [x.to_json() for x in v] for run, v in f.items()} for f in found]
+out.write_text(json.dumps([told, *verdicts]))
+"""
+
+
+def tables() -> Iterator[tuple[str, Frame]]:
+    """Ordinary tables, clean and broken, a long one, a run of two tables that is none, and tables that lost an operation of a commit."""
+    for n, f in enumerate(frames()[::8]):
+        yield f"run-{n}", f
+    long = made.frame(20_000, "t")
+    val, nobody, kind = long.val.copy(), long.commit_op.copy(), long.kind.copy()
+    val[1000] += np.uint64(1)
+    nobody[[7, 70]] = -1
+    kind[5] = 99
+    yield "long", long
+    yield "wrong", replace(long, val=val)
+    yield "nobody", replace(long, commit_op=nobody)
+    yield "strange", replace(long, kind=kind)
+    yield "twice", made.frame(300, "a")
+    yield "twice", made.frame(300, "b")
+
+
+@pytest.mark.spark
+def test_spark_says_of_many_runs_and_of_long_tables_what_this_process_says(
+    installation: Installation, tmp_path: Path
+) -> None:
+    store, data = tmp_path / "store", tmp_path / "data"
+    for n in range(RUNS):
+        run = simulate(n, SPECS[:1], writers=2, ops=5, defects=PLANTED[n % len(PLANTED)])
+        stored(run, store / "simulated" / f"20260101T000{n:03}.000Z")
+    folders = [Path(r) for r in runs_below(store, print)]
+    (folders[3] / "history.jsonl").write_text("no history\n")
+    # Its worker ends while it reads the run, and with it the other runs of the group; only in a worker, because no operation has the kind.
+    (folders[4] / "kinds").mkdir()
+    (folders[4] / "kinds" / "gone.py").write_text("import os\nos._exit(9)\n")
+    with (folders[4] / "plan.yaml").open("a") as plan:
+        plan.write('kinds: {gone: "gone:Gone"}\n')
+    here = {t.run: t.to_json() for t in one_by_one(str(f) for f in folders if f != folders[4])}
+    results = {f.name: (f / "results.json").read_bytes() for f in folders if (f / "results.json").exists()}
+    for name in results:
+        (store / "simulated" / name / "results.json").unlink()
+    written = list(tables())
+    dataset.write(written, data)
+    runs = dict.fromkeys(run for run, _ in written)
+    said = {r: [v.to_json() for v in check_frames([t for t in written if t[0] == r])[r]] for r in runs}
+
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, store, data, tmp_path / "told.json"],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        env=environment(JAVA_HOME=str(installation.java.parent.parent)),
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told, *found = json.loads((tmp_path / "told.json").read_text())
+
+    by_run = {t["run"]: t for t in told}
+    assert len(told) == RUNS and "the worker that judged it ended" in by_run.pop(str(folders[4]))["said"]
+    assert by_run == here
+    assert {f.name: (f / "results.json").read_bytes() for f in folders if (f / "results.json").exists()} == results
+    assert len(results) == RUNS - 2 and {t["valid"] for t in told} >= {True, False, "unjudged"}
+    for verdicts in found:
+        assert verdicts == json.loads(json.dumps(said))
+    assert {v["valid"] for v in said["long"]} == {True} and False in {v["valid"] for v in said["wrong"]}
