@@ -40,6 +40,7 @@ from harness.experiments.shrink.translate import (
 from harness.experiments.shrink.trials import Trials
 from harness.run.recorded import recording_of
 from harness.run.settings import RunError, Watcher
+from reports.drawing.words import plural
 from reports.shrunk import Left, Shrunk, Size, Step
 from workloads.file.recording import FILE as RECORDING
 from workloads.file.recording import Recording
@@ -161,7 +162,7 @@ class Shrink:
             candidate = only(whole, guess.ops & ops) if guess.ops & ops != ops else plain(whole)
             if candidate is None:
                 continue
-            self._watcher.say(f"guess: {len(candidate.operations)} operations: {guess.why}")
+            self._watcher.say(f"guess: {plural(len(candidate.operations), 'operation')}: {guess.why}")
             try:
                 if self._tried(candidate).fails:
                     return candidate
@@ -273,7 +274,7 @@ class Shrink:
         link = self._link(results.told)
         return About(
             name=scenario_name(self.run.name, r.workload.workload),
-            headline=f"{self.run.name} with {len(r.operations)} operations"[:100],
+            headline=f"{self.run.name} with {plural(len(r.operations), 'operation')}"[:100],
             link=link,
             affected=f"seen with Iceberg {version.get('iceberg', 'unknown')}; other versions were not tried",
             anomalies=names,
