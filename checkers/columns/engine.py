@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict
 
-import numpy as np
-
 from checkers.columns.frames import NEVER, Frame, Unordinary, Unplaced, frame_of
 from checkers.columns.screen import DEFINITE, Screen, screen
 from checkers.commits import Commits

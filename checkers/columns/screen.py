@@ -395,7 +395,7 @@ def _copies(f: Frame, states: States, name: U64, made: tuple[I64, U64], doubtful
             np.arange(len(copy)) - np.repeat(np.cumsum(size) - size, size) + np.repeat(start[several], size)
         ]
         by, to = name[copies[copy]], target[copy]
-        made_of = hash_rows(to, by, f.cnt[row], appended(f.log[row], by), _part_of(to, f))
+        made_of = hash_rows(to, by, f.cnt[row], appended(f.log[row], by), part_of(to, f))
         np.add.at(made[1], copies[copy], np.where(f.sign[row] > 0, made_of, np.uint64(0) - made_of))
         made[0][copies[several]] += count[several]
     way = f.sign[sets.order]
