@@ -30,8 +30,8 @@ from typing import Any
 
 import psutil
 
-from checkers.columns.frames import Unordinary, frame_of
 from checkers.columns.dataset import write as write_columns
+from checkers.columns.frames import Unordinary, frame_of
 from checkers.costs import measures
 from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
