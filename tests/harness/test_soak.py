@@ -22,7 +22,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.columns import spark as columns
+from checkers.columns import dataset as columns
+from checkers.columns.spark import check_frames
 from checkers.evidence import runfolder
 from checkers.evidence.history import HistoryError
 from checkers.evidence.runfolder import RunFolder
@@ -98,7 +99,7 @@ def test_a_valid_run_leaves_its_line_and_its_columns_and_a_failing_one_its_folde
     kept = sorted(p.name for p in (into / "columns").iterdir())
     assert kept == sorted(Path(str(x.folder)).name for x in valid)
     dataset = into / "columns" / kept[0]
-    judged = columns.check_frames([*columns.each(dataset)])
+    judged = check_frames([*columns.each(dataset)])
     assert judged and all(v.valid is True for found in judged.values() for v in found)
     line = valid[0]
     assert line.operations > 50 and line.commits > 20 and line.seconds > 1 and line.rss > 10**7 and line.disk > 10**4
