@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.columns import spark as columns
+from checkers.columns import dataset as columns
 from checkers.evidence import runfolder
 from harness.cli.check import publish
 from harness.cli.soak import repeating
