@@ -17,6 +17,7 @@ import typer
 from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.crash import details_in
+from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import BadArgument, StoreOption, anywhere, path_anywhere, warn
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def repeating(file: SuiteFile, shared: Sequence[str] = ()) -> Callable[[Cell, in
             engines = file.workloads[cell].engines
             counts = ",".join(f"{name}={engines.count(name)}" for name in dict.fromkeys(engines))
             words += ["--writers", counts if {*engines} != {SPARK} else str(len(engines))]
+        words += ["--order", cell.order] if cell.order else []
         return shlex.join([anywhere(), *words, *shared])
 
     return again
@@ -70,6 +72,7 @@ def soak(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the cells and run nothing.")] = False,
     store: StoreOption = Path("store"),
+    lake: LakeOption = None,
     into: Annotated[Path | None, typer.Option(help="Folder of the night; an unfinished one is continued.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:
@@ -95,12 +98,14 @@ def soak(
     if seed is None:
         seed = random.SystemRandom().randrange(2**31)
     into = into or soaking.new_folder(store, changed.suite)
+    kept_in = place_of(lake, store)
     words = ["soak", path_anywhere(suite)]
     words += ["--for", f"{budget:g}s"] if lasts is not None and budget is not None else []
     words += ["--runs", str(runs)] if runs is not None else []
     words += ["--keep", keep] if keep is not None else []
     words += ["--stop-on-anomaly"] if stop_on_anomaly else []
     words += ["--keep-up"] if keep_up else []
+    words += ["--lake", path_anywhere(lake)] if lake is not None else []
     words += ["--seed", str(seed), "--into", os.path.abspath(into), "--store", os.path.abspath(store)]
     goes_on = shlex.join([anywhere(), *words])
     shared = ["--store", os.path.abspath(store)] if store != Path("store") else []
@@ -125,7 +130,7 @@ def soak(
         for cell, why in file.left_out.items():
             voice.say(f"left out: {cell.name}: {why}")
         stopping.current().way_on = lambda: f"continue with: {goes_on}"
-        whole = soaking.Soak(order, into, voice, publish, said=tell)
+        whole = soaking.Soak(order, into, voice, keeping(kept_in, publish, voice.say), said=tell)
         try:
             with whole:
                 night = whole.go()
@@ -152,7 +157,9 @@ def soak(
     typer.echo()
     for text in soakwords.lines(night):
         typer.echo(text)
-    typer.echo(f"\n  page   {written}\n  junit  {into / junit.FILE}\n  again  {goes_on}")
+    typer.echo(
+        f"\n  page   {written}\n  junit  {into / junit.FILE}\n  cover  {anywhere()} coverage {shlex.quote(str(into))}\n  again  {goes_on}"
+    )
     return night.code
 
 

@@ -33,9 +33,14 @@ import psutil
 from checkers.columns.dataset import write as write_columns
 from checkers.columns.frames import Unordinary, frame_of
 from checkers.costs import measures
+from checkers.coverage.coverage import CoverageError, of_folder
+from checkers.coverage.ledger import FILE as COVERAGE
+from checkers.coverage.ledger import Ledger, name_of
 from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import HistoryError
 from checkers.evidence.runfolder import RunFolder
+from checkers.evidence.tablelog import TableLogError
 from checkers.nights import night, record
 from checkers.nights.night import Night
 from checkers.nights.record import Ended, Line, NightError, Sample
@@ -186,6 +191,7 @@ class Soak:
     _size: int = 0
     _before: float = 0.0
     _began: float = 0.0
+    _date: str = ""
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _over: threading.Event = field(default_factory=threading.Event)
 
@@ -267,10 +273,15 @@ class Soak:
         """Read the night, without torn lines, or write its header."""
         shared = as_header(self.order.suite, self.order.file.cells)
         path = self.into / record.RUNS
+        try:
+            self._book = Ledger(self.into / COVERAGE)
+        except CoverageError as e:
+            raise NightError(f"{e}; remove it, and the night counts its coverage anew") from None
         if not path.exists():
             started = datetime.now(UTC).isoformat(timespec="milliseconds")
             header = night.header(self.order.suite, self.order.seed, shared, started)
             runfolder.replace_file(path, json.dumps(header) + "\n")
+            self._date = started[:10]
             return
         header, self._lines = record.read(self.into)
         for key, mine in (*shared.items(), ("seed", self.order.seed)):
@@ -278,6 +289,7 @@ class Soak:
                 raise NightError(
                     f"{path}: its runs are of another {key}; give another --into, or the suite and the seed that it began with"
                 )
+        self._date = str(header.get("started", ""))[:10]
         self._samples = record.samples(self.into)
         self._before = record.used(self._lines, self._samples)
         self._rewrite(path, [header, *(x.to_json() for x in self._lines)])
@@ -381,7 +393,11 @@ class Soak:
         blank = replace(blank, stack=self._relative(up.logs))
         began = self.clock()
         work = self._work = _Work()
-        about = {ABOUT: {"cell": cell.to_json(), "number": number}}
+        about = {
+            ABOUT: {"cell": cell.to_json(), "number": number},
+            "suite": self.order.suite.suite,
+            "night": self._date,
+        }
 
         arguments = (work, up.stack, workload, folder, blank, about)
         threading.Thread(target=self._execute, args=arguments, name=f"run of {cell.name}", daemon=True).start()
@@ -476,12 +492,23 @@ class Soak:
     def _settle(self, line: Line, folder: RunFolder, evidence: Evidence | None) -> None:
         """Keep the folder of a run that is worth a look, remove that of a valid one."""
         self._largest = max(self._largest, line.disk)
+        if evidence is not None:
+            self._exercised(folder, evidence)
         if line.ended == "valid":
             if evidence is not None:
                 self._columns(folder, evidence)
             soakfolder.remove(folder.path)
         if len(self._lines) % COLLECTED == 0:
             gc.collect()  # evidence of several runs may be in cycles
+
+    def _exercised(self, folder: RunFolder, evidence: Evidence) -> None:
+        """Add what a run exercised to the night's coverage; without it nothing is missing but a figure."""
+        try:
+            self._book.append(name_of(folder.path), of_folder(folder.path, evidence))
+        except (runfolder.StoreError, HistoryError, TableLogError, OSError) as e:
+            if isinstance(e, OSError) and e.errno in FULL:
+                raise
+            self.watcher.say(f"the coverage of {folder.path.name} is not kept: {e}")
 
     def _columns(self, folder: RunFolder, evidence: Evidence) -> None:
         """Keep the columns of the tables of a valid run that have some; without them nothing is missing but a second judgement."""

@@ -74,6 +74,18 @@ def test_a_cell_is_its_workload_with_its_faults_writers_and_length(tmp_path: Pat
     assert [(p.length.time, p.length.ops) for p in found.resolved_phases()] == [(30.0, None)]
 
 
+def test_a_cell_may_say_who_decides_the_order(tmp_path: Path) -> None:
+    text = FILE.replace("  only:\n", "  order: [free, priority]\n  only:\n", 1)
+    file = read(
+        tmp_path, text.replace("faults: lost-acks}\n", "faults: lost-acks}\n    - {order: free, catalog: polaris}\n", 1)
+    )
+    orders = {c.order for c in file.cells}
+    assert orders == {"free", "priority(3)"} and len(file.cells) == 2 * len(read(tmp_path).cells) - 2 * 2 * 2
+    assert not any(c.order == "free" and c.catalog == "polaris" for c in file.cells)
+    cell = next(c for c in file.cells if c.name == "quick/rest/none/1.12.0/2/priority(3)")
+    assert file.workloads[cell].order == "priority(3)"
+
+
 def test_what_a_file_leaves_out_has_a_default(tmp_path: Path) -> None:
     file = read(tmp_path, "suite: s\ncells: {workloads: lost-acks, catalogs: rest}\n")
     (cell,) = file.cells
@@ -129,6 +141,9 @@ WRONG = [
     ("[2, {spark", "[0, {spark", 14, "must be a number from 1 to 64"),
     ("duckdb: 1}]", "dukdb: 1}]", 14, "unknown engine 'dukdb' (did you mean duckdb?)"),
     ("duckdb: 1}]", "duckdb: none}]", 14, "duckdb: must be a whole number from 1 to 64"),
+    ("  only:", "  order: replay x\n  only:", 15, "order: must be free or priority(D)"),
+    ("  only:", "  order: [free, sorted]\n  only:", 15, "must be free, priority(D) with D from 1"),
+    ("- {catalog: rest}", "- {order: free}", 16, "order: cells: has no order; list them there, or leave this out"),
     ("- {catalog: rest}", "- {catalogue: rest}", 16, "unknown key 'catalogue' (did you mean catalog?)"),
     ("- {catalog: rest}", "- {catalog: hive}", 16, "catalog: no cell has 'hive'; allowed: rest, polaris"),
     ("- {catalog: rest}", "- {}", 16, "needs at least one of: workload, catalog, faults, iceberg, writers"),
@@ -268,3 +283,6 @@ def test_what_is_no_size_is_refused(text: object) -> None:
 def test_a_cell_is_stored_as_it_is() -> None:
     cell = Cell("quick", "rest", "none", "1.12.0", "")
     assert Cell.from_json(cell.to_json()) == cell and cell.name == "quick/rest/none/1.12.0"
+    ordered = Cell("quick", "rest", "none", "1.12.0", "3", "priority(2)")
+    assert Cell.from_json(ordered.to_json()) == ordered and ordered.name == "quick/rest/none/1.12.0/3/priority(2)"
+    assert Cell.from_json({k: v for k, v in cell.to_json().items() if k != "order"}) == cell

@@ -29,6 +29,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from nemesis.faults.lengths import Seconds
 from nemesis.faults.packages import PACKAGES
 from workloads.engines.engines import ENGINES
+from workloads.file import order as orders
 from workloads.file import parameters
 from workloads.file.meant import suggest, unknown
 from workloads.file.sizes import Bytes
@@ -44,7 +45,7 @@ NONE, OWN = "none", "own"
 AND = "+"
 """Joins packages that are on together: ``lost-acks+crashes``."""
 MOST_CELLS = 10_000
-DIMENSIONS = ("workload", "catalog", "faults", "iceberg", "writers")
+DIMENSIONS = ("workload", "catalog", "faults", "iceberg", "writers", "order")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,6 +57,7 @@ class Cell:
         faults: packages, joined by ``+``; ``none``, or ``own`` for those of the workload file.
         iceberg: the release of the writers.
         writers: as ``--writers`` takes them: ``3``, ``spark=2,duckdb=1``; empty: the workload file's.
+        order: who decides the order of requests (:mod:`workloads.file.order`); empty: the workload file's.
     """
 
     workload: str
@@ -63,10 +65,11 @@ class Cell:
     faults: str
     iceberg: str
     writers: str
+    order: str = ""
 
     @property
     def name(self) -> str:
-        """``mixed/rest/lost-acks/1.12.0``, with the writers if they are given."""
+        """``mixed/rest/lost-acks/1.12.0``, with the writers and the order if they are given."""
         return "/".join(part for part in self.values() if part)
 
     @property
@@ -85,7 +88,8 @@ class Cell:
     @staticmethod
     def from_json(r: Mapping[str, Any]) -> Cell:
         """The inverse. Raises KeyError or TypeError for anything else."""
-        return Cell(*(str(r[d]) for d in DIMENSIONS))
+        workload, catalog, faults, iceberg, writers = (str(r[d]) for d in DIMENSIONS if d != "order")
+        return Cell(workload, catalog, faults, iceberg, writers, str(r.get("order", "")))
 
 
 def _word(value: object) -> str:
@@ -113,6 +117,17 @@ def _team(value: object) -> str:
     return str(value)
 
 
+def _order(value: object) -> str:
+    """Who decides the order of requests; a suite's runs are new, so it replays none."""
+    allowed = f"free or priority(D) with D from 1 to {orders.DEEPEST}"
+    if not isinstance(value, str):
+        raise ValueError(f"must be {allowed}, not {value!r}")
+    found = orders.parse(value)
+    if found.kind == "replay":
+        raise ValueError(f"must be {allowed}, not {value!r}: only `icequake run` replays a run")
+    return str(found)
+
+
 def _listed(value: object) -> object:
     """One value stands for a list of it."""
     return value if isinstance(value, list | tuple) else (value,)
@@ -120,8 +135,10 @@ def _listed(value: object) -> object:
 
 Word = Annotated[str, BeforeValidator(_word)]
 Team = Annotated[str, BeforeValidator(_team)]
+OrderWord = Annotated[str, BeforeValidator(_order)]
 Words = Annotated[tuple[Word, ...], Field(min_length=1), BeforeValidator(_listed)]
 Teams = Annotated[tuple[Team, ...], Field(min_length=1), BeforeValidator(_listed)]
+Orders = Annotated[tuple[OrderWord, ...], Field(min_length=1), BeforeValidator(_listed)]
 
 
 class _Model(BaseModel):
@@ -136,6 +153,7 @@ class Condition(_Model):
     faults: Words | None = None
     iceberg: Words | None = None
     writers: Teams | None = None
+    order: Orders | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> Condition:
@@ -187,7 +205,7 @@ class Cells(_Model):
     Attributes:
         workloads: names of the library, or files relative to the suite's.
         iceberg: releases; the newest one if empty.
-        writers: the workload file's if empty.
+        writers: the workload file's if empty; so is ``order``.
         only: a cell must be in one of these, if there are any.
         exclude: and in none of these.
     """
@@ -197,6 +215,7 @@ class Cells(_Model):
     faults: Words = (OWN,)
     iceberg: Annotated[tuple[Word, ...], BeforeValidator(_listed)] = ()
     writers: Annotated[tuple[Team, ...], BeforeValidator(_listed)] = ()
+    order: Annotated[tuple[OrderWord, ...], BeforeValidator(_listed)] = ()
     only: tuple[Condition, ...] = ()
     exclude: tuple[Condition, ...] = ()
 
@@ -206,7 +225,14 @@ class Cells(_Model):
         return found
 
 
-_KEYS = {"workload": "workloads", "catalog": "catalogs", "faults": "faults", "iceberg": "iceberg", "writers": "writers"}
+_KEYS = {
+    "workload": "workloads",
+    "catalog": "catalogs",
+    "faults": "faults",
+    "iceberg": "iceberg",
+    "writers": "writers",
+    "order": "order",
+}
 """Dimension → its key under ``cells``."""
 
 
@@ -286,7 +312,7 @@ def wrong_names(suite: Suite) -> Iterator[Problem]:
 def _absent(at: tuple[str | int, ...], dimension: str, value: str, cells: Cells) -> Iterator[Problem]:
     """A value that no cell has in a dimension."""
     there = [Path(v).stem if dimension == "workload" else v for v in cells.of(dimension)]
-    if dimension in ("iceberg", "writers") and not there:
+    if dimension in ("iceberg", "writers", "order") and not there:
         yield at, f"{dimension}: cells: has no {_KEYS[dimension]}; list them there, or leave this out"
     elif value not in there:
         yield at, f"{dimension}: no cell has {value!r}{suggest(value, there)}; allowed: {', '.join(there)}"
@@ -300,7 +326,7 @@ def cells_of(suite: Suite, newest: str) -> list[Cell]:
     """
     c = suite.cells
     workloads = [Path(w).stem for w in c.workloads]
-    every = product(workloads, c.catalogs, c.faults, c.iceberg or (newest,), c.writers or ("",))
+    every = product(workloads, c.catalogs, c.faults, c.iceberg or (newest,), c.writers or ("",), c.order or ("",))
     found = (Cell(*values) for values in every)
     return [
         cell
@@ -357,7 +383,7 @@ def workload_of(file: Workload, cell: Cell, length: float) -> Workload:
         raise ValueError(str(e)) from None
     if wrong := [message for _, message in problems(found)]:
         raise ValueError(wrong[0])
-    return found.model_copy(update={"catalog": cell.catalog})
+    return found.model_copy(update={"catalog": cell.catalog} | ({"order": cell.order} if cell.order else {}))
 
 
 def locate(name: str) -> Path:
