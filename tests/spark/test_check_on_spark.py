@@ -22,7 +22,7 @@ from tests.checkers.test_divided import SPECS, frames
 from tests.support.runs import environment
 from tests.support.simulator import Defects, simulate
 
-RUNS = 60
+RUNS = 40
 PLANTED = (Defects(), Defects(stale_read=0.5), Defects(forget=0.3), Defects(drop_rows=0.7), Defects(false_failure=0.4))
 
 SCRIPT = """
