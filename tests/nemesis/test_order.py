@@ -116,8 +116,15 @@ class Catalog:
         finally:
             connection.close()
 
-    def lines(self) -> list[dict[str, object]]:
-        """The proxy log so far, by time."""
+    def lines(self, expected: int = 0) -> list[dict[str, object]]:
+        """The proxy log, by time, once it has as many lines: a client has its answer before the line is written."""
+
+        def written() -> bool:
+            if (file := self.board._file) is not None:
+                file.flush()
+            return self._log.read_text().count("\n") >= expected
+
+        eventually(written)
         self.board.finish()
         return sorted((json.loads(x) for x in self._log.read_text().splitlines()), key=lambda r: r["time"])
 
@@ -194,7 +201,7 @@ def test_the_log_numbers_each_operations_requests_and_says_how_long_they_waited(
         eventually(lambda: catalog.board.waiting)
         with together([writer(catalog, 1, [("w1-1", ("load",))], replay)]):
             pass
-    found = [(r["op"], r["kind"], r["nth"]) for r in catalog.lines() if r["op"] == "w0-1"]
+    found = [(r["op"], r["kind"], r["nth"]) for r in catalog.lines(4) if r["op"] == "w0-1"]
     assert found == [("w0-1", "load", 1), ("w0-1", "load", 2), ("w0-1", "commit", 1)]
     assert all(isinstance(r["waited_ms"], float) for r in catalog.lines())
 
