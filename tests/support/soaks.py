@@ -212,7 +212,7 @@ def soak(
     **changed: Any,
 ) -> Soak:
     """A soak on such stacks."""
-    suite = file.suite.model_copy(update=changed)
+    suite = file.suite.model_copy(update={"shrink": None, **changed})
     order = Order(file, suite, seed, repeating(file), lasts, runs)
     made = publish if whole_page else page_alone
     judge = judge_run if whole_page else judged_once
