@@ -14,7 +14,8 @@ from workloads.file.suite import Cell
 FILE = "finds.jsonl"
 
 Became = Literal["shrunk", "not shown", "spent", "failed"]
-"""``shrunk``: something smaller shows it. ``not shown``: nothing showed it again. ``spent``: the time ended first. ``failed``: it could not be tried."""
+"""``shrunk``: something smaller shows it. ``not shown``: nothing showed it again. ``spent``: the time ended first.
+``failed``: it could not be tried."""
 BECAME: tuple[Became, ...] = get_args(Became)
 
 TRIES = 2
