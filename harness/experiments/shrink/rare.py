@@ -13,9 +13,9 @@ from math import ceil
 
 from harness.experiments.shrink.candidates import tables_of
 from harness.experiments.shrink.log import Trial
-from harness.experiments.shrink.reduction import Pass, Reduced, Tries, reduced
+from harness.experiments.shrink.reduction import Pass, Reduced, Spent, Tries, reduced
 from harness.experiments.shrink.translate import catalog_of, step_names
-from harness.experiments.shrink.trials import Trials
+from harness.experiments.shrink.trials import Trials, scenario_key
 from harness.run.reach import unreachable
 from harness.run.settings import Watcher
 from reports.drawing.words import plural
@@ -26,9 +26,9 @@ from workloads.file.scenario import MOST_REPEATED, Scenario, Step, problems
 from workloads.operations.kinds import KINDS
 
 COMMITTER = "committer"
-CHEAP, DEAR = 300, 40
+CHEAP, DEAR = 150, 30
 """Repetitions in a run by committers, and by other engines."""
-RUNS = {True: 4, False: 4}
+RUNS = {True: 5, False: 4}
 """Runs of repetitions until a candidate counts as one that does not show it: cheap ones, others."""
 MOST_OPERATIONS = 4
 SURE = 3.0
@@ -46,7 +46,7 @@ class Rare:
 
     Attributes:
         scenario: as small as it is; ``minimal``: whether nothing more can be taken away.
-        seen: runs, repetitions in all of them, and anomalies in these.
+        seen: anomalies in the repetitions of all candidates, and how many these were.
         shown: a run that showed it.
     """
 
@@ -71,26 +71,29 @@ def search(
     Raises:
         Spent: the budget ended before it showed.
     """
+    seen = Seen()
     for scenario in _candidates(ops, run, name, link, affected):
         watcher.say(
             f"repeats {plural(len(scenario.operations), 'operation')} {scenario.repeat} times: it may show rarely"
         )
-        found = _tried(scenario, asked, RUNS[_cheap(scenario)])
-        if found is not None:
-            shown, of, trial = found
-            watcher.say(f"{name} showed {shown} times in {of} repetitions")
-            return _smaller(scenario, (shown, of), trial, asked)
+        trial = _tried(scenario, asked, RUNS[_cheap(scenario)], seen)
+        if trial is not None:
+            watcher.say(f"{name} showed {seen.shown} times in {seen.of} repetitions")
+            return _smaller(scenario, seen, trial, asked)
     return None
 
 
 def settled(rare: Rare, asked: Trials, times: int) -> Rare:
-    """The same, run as often as the result must show it; what else these runs found may be found. Raises Spent."""
+    """The same, run as often as the result must show it, or as the time allows; what else these runs found may be found."""
     s = rare.scenario
     s = s.model_copy(update={"allow": tuple(x for x in rare.shown.found if x not in s.anomalies)})
     shown, of = rare.seen
     done = made = 0
     for n in range(times):
-        trial = asked.scenario_once(s, n)
+        try:
+            trial = asked.scenario_once(s, n)
+        except Spent:
+            break
         made += 1
         done += trial.failed
         shown, of = shown + trial.shown, of + s.repeat
@@ -98,34 +101,45 @@ def settled(rare: Rare, asked: Trials, times: int) -> Rare:
     return Rare(s.model_copy(update={"showed": said}), rare.minimal, (shown, of), rare.shown, Tries(done, made))
 
 
-def _tried(s: Scenario, asked: Trials, runs: int) -> tuple[int, int, Trial] | None:
-    """Anomalies, repetitions and the run that showed one; None if none did."""
+@dataclass
+class Seen:
+    """Anomalies in so many repetitions."""
+
+    shown: int = 0
+    of: int = 0
+
+    def enough(self) -> int:
+        """Repetitions in which it should show."""
+        return min(MOST_REPEATED, ceil(SURE * self.of / max(1, self.shown)))
+
+
+def _tried(s: Scenario, asked: Trials, runs: int, seen: Seen) -> Trial | None:
+    """The first run of repetitions that shows it; None if none does."""
     for n in range(runs):
         trial = asked.repeated_once(s, n)
+        seen.of += s.repeat
+        seen.shown += max(int(trial.failed), trial.shown)
         if trial.failed:
-            return max(1, trial.shown), (n + 1) * s.repeat, trial
+            return trial
     return None
 
 
-def _smaller(start: Scenario, seen: tuple[int, int], trial: Trial, asked: Trials) -> Rare:
+def _smaller(start: Scenario, seen: Seen, trial: Trial, asked: Trials) -> Rare:
     """The scenario without what it does not need."""
-    enough = min(MOST_REPEATED, ceil(SURE * seen[1] / seen[0]))
-    runs = max(1, ceil(enough / start.repeat))
-    total, shown = [*seen], {start: trial}
+    shown = {scenario_key(start): trial}
 
     def tried(s: Scenario) -> Tries:
-        found = _tried(s, asked, runs)
+        runs = max(1, ceil(seen.enough() / s.repeat))
+        found = _tried(s, asked, runs, seen)
         if found is None:
             return Tries(0, runs)
-        shown[s] = found[2]
-        total[:] = [found[0], found[1]]  # how often the smaller one shows it
+        shown[scenario_key(s)] = found
         return Tries(1, 1)
 
     done: Reduced[Scenario] = reduced(start, PASSES, tried)
-    last = done.candidate
-    most = max(last.repeat, min(MOST_REPEATED, ceil(SURE * total[1] / total[0])))
+    last, most = done.candidate, max(done.candidate.repeat, seen.enough())
     final = last.model_copy(update={"repeat": most, "description": _story(last, most)})
-    return Rare(final, done.minimal, (total[0], total[1]), shown[last])
+    return Rare(final, done.minimal, (seen.shown, seen.of), shown[scenario_key(last)])
 
 
 # -- candidates --------------------------------------------------------------------------------------------------------
@@ -136,12 +150,12 @@ def _candidates(ops: Collection[str], run: Recording, name: str, link: str, affe
     mine = [o for o in run.operations if o.op in ops and o.f in KINDS and KINDS[o.f].commits]
     sets: list[list[RecordedOperation]] = []
     if 0 < len(mine) <= MOST_OPERATIONS and repeatable(o.value for o in mine):
-        sets.append(mine)
+        sets.append(mine[:1] if len({(o.f, o.table) for o in mine}) == 1 else mine)
     if mine and not (len(mine) == 1 and mine[0].f == "insert"):
         first = mine[0]
         sets.append([RecordedOperation(first.op, first.writer, "insert", first.table, {"ids": [1_000]}, first.phase)])
     made = [s for team in (True, False) for one in sets if (s := _scenario(one, run, name, link, affected, team))]
-    yield from dict.fromkeys(made)
+    yield from {scenario_key(s): s for s in made}.values()
 
 
 def _scenario(
@@ -161,12 +175,17 @@ def _scenario(
     for o in ops:
         spec, kind = tables[o.table], KINDS[o.f]
         value = {k: v for k, v in o.value.items() if k == "ids"}
+        if "ids" in value:
+            value["ids"] = sorted(value["ids"])[:1]  # a run of repetitions takes long: the smallest comes first
         if kind.verb != "insert" and "ids" in value:
             spec = tables[o.table] = spec if spec.seed_rows else spec.model_copy(update={"seed_rows": SEEDS})
             value["ids"] = sorted({int(i) % spec.seed_rows for i in value["ids"]})
         if not ENGINES[engines[number[o.writer]]].can(o.f, spec):
             return None
         steps.append(Step(name=names[o.op], writer=number[o.writer], do=o.f, table=o.table, value=value))
+    for table in tables:
+        if all(o.f == "insert" for o in ops if o.table == table):
+            tables[table] = tables[table].model_copy(update={"seed_rows": 0})
     catalog = catalog_of(run)
     if unreachable(engines.values(), catalog) is not None:
         return None
@@ -228,37 +247,8 @@ def _without_steps(s: Scenario, gone: Collection[Hashable]) -> Scenario | None:
     )
 
 
-def _ids(s: Scenario) -> Sequence[Hashable]:
-    return [(o.name, i) for o in s.operations if len(o.value.get("ids", ())) > 1 for i in o.value["ids"]]
-
-
-def _without_ids(s: Scenario, gone: Collection[Hashable]) -> Scenario | None:
-    steps = []
-    for o in s.operations:
-        if "ids" in o.value:
-            left = [i for i in o.value["ids"] if (o.name, i) not in gone]
-            if not left:
-                return None
-            o = o.model_copy(update={"value": {**o.value, "ids": left}})
-        steps.append(o)
-    return _sound(s.model_copy(update={"operations": tuple(steps)}))
-
-
-def _seeded(s: Scenario) -> Sequence[Hashable]:
-    return [t.name for t in s.tables if t.seed_rows and all(o.do == "insert" for o in s.operations if s.table(o) is t)]
-
-
-def _without_seeds(s: Scenario, gone: Collection[Hashable]) -> Scenario | None:
-    tables = tuple(t.model_copy(update={"seed_rows": 0}) if t.name in gone else t for t in s.tables)
-    return _sound(s.model_copy(update={"tables": tables}))
-
-
 def _sound(s: Scenario) -> Scenario | None:
     return None if any(problems(s)) else s
 
 
-PASSES: tuple[Pass[Scenario], ...] = (
-    Pass("operation", _steps, _without_steps, least=1),
-    Pass("row of an operation", _ids, _without_ids),
-    Pass("seed rows of a table", _seeded, _without_seeds),
-)
+PASSES: tuple[Pass[Scenario], ...] = (Pass("operation", _steps, _without_steps, least=1),)

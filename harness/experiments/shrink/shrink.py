@@ -214,14 +214,15 @@ class Shrink:
 
     def _repeated(self, found: Rare) -> tuple[Recording | None, bool | None, Found]:
         """The recording of one repetition, and its scenario."""
-        with contextlib.suppress(Spent), self._trials.without_limit():
+        with self._trials.without_limit():
             found = self.rare = settled(found, self._trials, self._times)
         left = recording_of_one(self.run.recording, found.scenario)
         self._steps.append(Step(len(self.trials), f"{measure(left)}, {found.rate}", found.shown.folder))
         self.smallest = left
         replace_file(self.into / RECORDING, left.to_json())
         names = {o.op: s.name for o, s in zip(left.operations, found.scenario.operations, strict=True)}
-        return left, found.minimal, Found(Translation(found.scenario, names), left, found.tries)
+        untried = () if found.tries.of else ("its scenario was not run as a whole: the time ended first",)
+        return left, found.minimal, Found(Translation(found.scenario, names, untried), left, found.tries)
 
     def _keep(self, r: Recording) -> None:
         """Write the smallest recording so far."""
@@ -496,7 +497,7 @@ def shrunk(
         seconds=round(sum(t.seconds for t in s.trials), 1),
         replayed=None if replayed is None else str(replayed),
         scenario=SCENARIO if found.said is not None else None,
-        reproduced=None if found.said is None else str(found.tries),
+        reproduced=str(found.tries) if found.said is not None and found.tries.of else None,
         waits=found.waits,
         not_said=tuple(not_said),
         recording=RECORDING if left is not None else None,

@@ -27,6 +27,7 @@ from harness.experiments.shrink.candidates import NEMESIS, key, size
 from harness.experiments.shrink.log import Log, Trial
 from harness.experiments.shrink.reduction import Spent, Tries
 from harness.experiments.shrink.translate import to_yaml
+from harness.experiments.soakstacks import sparks
 from harness.run.bench import Bench
 from harness.run.judged import Publish
 from harness.run.settings import RunError, Watcher
@@ -151,7 +152,7 @@ class OnBench:
 
     def replay(self, r: Recording) -> Ran:
         """Run and judge a recording."""
-        bench = self._with(writers_of(r))
+        bench = self._with(writers_of(r), sparks(r.workload))
         done = replay_once(bench, r, self._runs, self._publish, command=self._replays, stop=self._stop)
         said = [done.difference] if done.difference else []
         return Ran(done.folder, names_of(done.results), "; ".join([*said, *done.unforced[:MOST_SAID]]))
@@ -159,16 +160,23 @@ class OnBench:
     def prove(self, s: Scenario) -> Ran:
         """Run and judge a scenario."""
         writers = s.writers + (SPARK not in s.by_writer)
-        proof = prove_once(self._with(writers), s, self._runs, self._proves, self._publish, stop=self._stop)
+        proof = prove_once(
+            self._with(writers, max(1, s.by_writer.count(SPARK))),
+            s,
+            self._runs,
+            self._proves,
+            self._publish,
+            stop=self._stop,
+        )
         if proof.state == "not run":
             raise RunError("; ".join(proof.why))
         found = (*sorted(proof.found), *([REPRODUCED] if proof.as_said else []))
         folder = None if proof.folder is None else Path(proof.folder)
         return Ran(folder, found, "; ".join(proof.why), {} if folder is None else counts_of(RunFolder(folder)))
 
-    def _with(self, writers: int) -> Bench:
-        """A bench with at least so many writers."""
-        if self._bench is None or self._bench.writers < writers:
+    def _with(self, writers: int, sparks: int) -> Bench:
+        """A bench with at least so many drivers of Spark; one that is started here has one for each writer."""
+        if self._bench is None or self._bench.writers < sparks:
             self._benches.close()
             writers = max(writers, self._least)
             self._watcher.say(f"starting a stack with {plural(writers, 'writer')}")
