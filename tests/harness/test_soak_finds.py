@@ -163,9 +163,8 @@ def test_a_budget_that_is_spent_is_said_and_keeps_the_smallest_so_far(failing: P
     assert (found.replays, found.became, found.operations) == ("1 of 1", "shrunk", 2) and found.seconds >= 20
     assert found.reason == "the budget ended before it was seen whether more can be taken away"
     limits = Shrinking(budget=15, each=15, replays=5)
-    later = went(
-        failing, tmp_path / "later", before=takes_long, clock=lambda: now[0], shrink=limits, lasts=1000.0, runs=3
-    )
+    more: dict[str, Any] = {"shrink": limits, "lasts": 1000.0, "runs": 3, "shows": lambda r: False}
+    later = went(failing, tmp_path / "later", before=takes_long, clock=lambda: now[0], **more)
     assert [f.became for f in later.finds] == ["spent", "spent"], later.finds
     assert later.finds[1].reason == "the budget of shrink is spent"
     assert "not shrunk: the budget of shrink is spent" in find_of(later.finds[1])
