@@ -77,6 +77,7 @@ class Shrunk:
         waits: the waits of the scenario, before and after those that are not needed were taken away.
         not_said: what the scenario does not say of the recording, or why there is none.
         best: the run whose page shows the anomaly.
+        rate: how often it shows when the operations are repeated, as ``2 of 900 repetitions``; None: it is not rare.
         command: what a person types to see it again; ``goes_on``: to shrink on.
     """
 
@@ -105,6 +106,7 @@ class Shrunk:
     goes_on: str
     text: str = field(default="", repr=False)
     """The text of the scenario file."""
+    rate: str | None = None
 
     @property
     def shown(self) -> bool:
@@ -125,6 +127,11 @@ def often(s: Shrunk) -> str:
     """How often it showed, in a sentence."""
     if s.after is None:
         return "No part of the run showed it again when it was replayed, not all of its operations either."
+    if s.rate is not None:
+        again = (
+            "" if s.reproduced is None else f" The scenario file repeats them; it was reproduced {s.reproduced} times."
+        )
+        return f"It shows rarely: in {s.rate} of these operations.{again}"
     if s.reproduced is not None and s.scenario is not None:
         return f"The scenario file was reproduced {s.reproduced} times."
     if s.replayed is not None:

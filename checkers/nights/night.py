@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from checkers.nights import record
+from checkers.nights.finds import Find
 from checkers.nights.record import Line, Sample
 from checkers.verdict import Validity, exit_code
 from workloads.file.suite import Cell, Known, Suite
@@ -42,6 +43,7 @@ class Night:
         lines: its runs, in the order in which they ended.
         given_up: catalog and release → why their stack was no longer tried.
         stopped: why it ended before its time; None if it did not.
+        finds: its new anomalies that were replayed and shrunk, in their order.
     """
 
     folder: Path
@@ -53,6 +55,7 @@ class Night:
     left_out: Mapping[Cell, str] = field(default_factory=dict)
     given_up: Mapping[tuple[str, str], str] = field(default_factory=dict)
     stopped: str | None = None
+    finds: tuple[Find, ...] = ()
 
     def known_of(self, anomaly: str, cell: Cell) -> Known | None:
         """The known anomaly that one of a cell is."""
@@ -136,7 +139,7 @@ class Night:
     @property
     def used(self) -> float:
         """Seconds that it has taken."""
-        return record.used(self.lines, self.samples)
+        return max(record.used(self.lines, self.samples), *(f.used for f in self.finds), 0.0)
 
 
 def header(suite: Suite, seed: int, shared: Mapping[str, Any], started: str) -> dict[str, Any]:

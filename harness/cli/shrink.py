@@ -73,7 +73,7 @@ def shrink(
     from harness.cli.terminal import Voice
     from harness.experiments.shrink import trials
     from harness.experiments.shrink.log import Log
-    from harness.experiments.shrink.shrink import SCENARIO, NothingToShrink, Shrink, failed, measure, shrunk
+    from harness.experiments.shrink.shrink import SCENARIO, NothingToShrink, Shrink, failed, measure, on_catalog, shrunk
     from harness.run.settings import RunError
     from nemesis.faults.lengths import seconds
     from reports import shrunk as shown
@@ -223,12 +223,3 @@ def recorded_release(found: Failed) -> str | None:
         )
     said = found.versions.get("iceberg", "unknown")
     return said if said[:1].isdigit() else None
-
-
-def on_catalog(found: Failed, catalog: str) -> Failed:
-    """The same run to be shrunk on this catalog."""
-    from dataclasses import replace
-
-    recording = found.recording
-    workload = recording.workload.model_copy(update={"catalog": catalog})
-    return replace(found, recording=replace(recording, workload=workload, catalog=catalog))

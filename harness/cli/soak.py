@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 SHORT = "it must be at least as long as one run"
 
 
-def repeating(file: SuiteFile, shared: Sequence[str] = ()) -> Callable[[Cell, int], str]:
-    """(cell, seed) → the command that repeats that run; ``shared``: further words of each."""
+def repeating(file: SuiteFile, shared: Sequence[str] = (), *, records: bool = False) -> Callable[[Cell, int], str]:
+    """(cell, seed) → the command that repeats that run; ``shared``: further words of each; ``records``: each records its order."""
+    from harness.experiments import soakfinds
     from workloads.engines.engines import SPARK
     from workloads.file.suite import AND, NONE, OWN
     from workloads.file.workload import LIBRARY
@@ -39,13 +40,22 @@ def repeating(file: SuiteFile, shared: Sequence[str] = ()) -> Callable[[Cell, in
     def again(cell: Cell, seed: int) -> str:
         path = file.files[cell.workload]
         words = ["run", cell.workload if path.parent == LIBRARY else os.path.abspath(path), "--seed", str(seed)]
-        words += ["--catalog", cell.catalog, "--iceberg", cell.iceberg, "--time", f"{file.suite.length:g}s"]
+        catalog = file.catalogs.get(cell.catalog)
+        words += [
+            "--catalog",
+            cell.catalog if catalog is None else os.path.abspath(catalog),
+            "--iceberg",
+            cell.iceberg,
+            "--time",
+            f"{file.suite.length:g}s",
+        ]
         words += {NONE: ["--no-nemesis"], OWN: []}.get(cell.faults, ["--faults", cell.faults.replace(AND, ",")])
         if cell.writers:
             engines = file.workloads[cell].engines
             counts = ",".join(f"{name}={engines.count(name)}" for name in dict.fromkeys(engines))
             words += ["--writers", counts if {*engines} != {SPARK} else str(len(engines))]
-        words += ["--order", cell.order] if cell.order else []
+        order = soakfinds.recordable(file.workloads[cell]).order if records else cell.order
+        words += ["--order", order] if order else []
         return shlex.join([anywhere(), *words, *shared])
 
     return again
@@ -67,6 +77,13 @@ def soak(
     stop_on_anomaly: Annotated[
         bool, typer.Option("--stop-on-anomaly", help="End the night with the first new anomaly.")
     ] = False,
+    shrink: Annotated[
+        bool | None,
+        typer.Option(
+            "--shrink/--no-shrink",
+            help="Replay and shrink each new anomaly in the night itself; default: as the file says, which is yes.",
+        ),
+    ] = None,
     keep_up: Annotated[
         bool, typer.Option("--keep-up", help="With --stop-on-anomaly: keep the stack up for a look, until Ctrl-C.")
     ] = False,
@@ -87,7 +104,7 @@ def soak(
     from workloads.file import suite as suites
 
     file = read_suite(suites.locate(suite), warn)
-    changed = _changed(file.suite, keep, stop_on_anomaly)
+    changed = _changed(file.suite, keep, stop_on_anomaly, shrink)
     budget = _budget(changed, lasts, runs)
     if keep_up and not changed.stop_on_anomaly:
         raise BadArgument("--keep-up: give --stop-on-anomaly, too; otherwise no stack stays")
@@ -105,11 +122,13 @@ def soak(
     words += ["--keep", keep] if keep is not None else []
     words += ["--stop-on-anomaly"] if stop_on_anomaly else []
     words += ["--keep-up"] if keep_up else []
+    words += [] if shrink is None else ["--shrink" if shrink else "--no-shrink"]
     words += ["--lake", path_anywhere(lake)] if lake is not None else []
     words += ["--seed", str(seed), "--into", os.path.abspath(into), "--store", os.path.abspath(store)]
     goes_on = shlex.join([anywhere(), *words])
     shared = ["--store", os.path.abspath(store)] if store != Path("store") else []
-    order = soaking.Order(file, changed, seed, repeating(file, shared), budget, runs)
+    again = repeating(file, shared, records=changed.shrink is not None)
+    order = soaking.Order(file, changed, seed, again, budget, runs, icequake=anywhere())
 
     def write(night: Night) -> Path:
         junit.write(night, goes_on)
@@ -117,8 +136,10 @@ def soak(
 
     def tell(line: Line) -> None:
         text = soakwords.line_of(whole.night, line)
-        if text is None:
-            return
+        if text is not None:
+            show(text)
+
+    def show(text: str) -> None:
         if sys.stdout.isatty() and not quiet:
             voice.keep(text)  # above the progress bar
         else:
@@ -131,6 +152,7 @@ def soak(
             voice.say(f"left out: {cell.name}: {why}")
         stopping.current().way_on = lambda: f"continue with: {goes_on}"
         whole = soaking.Soak(order, into, voice, keeping(kept_in, publish, voice.say), said=tell)
+        whole.told = lambda found: show(f"  {soakwords.find_of(found)}")
         try:
             with whole:
                 night = whole.go()
@@ -163,11 +185,14 @@ def soak(
     return night.code
 
 
-def _changed(suite: Suite, keep: str | None, stop_on_anomaly: bool) -> Suite:
+def _changed(suite: Suite, keep: str | None, stop_on_anomaly: bool, shrink: bool | None) -> Suite:
     """The suite as the options change it."""
     from workloads.file.sizes import size
+    from workloads.file.suite import Shrinking
 
     update: dict[str, object] = {"stop_on_anomaly": True} if stop_on_anomaly else {}
+    if shrink is not None:
+        update["shrink"] = (suite.shrink or Shrinking()) if shrink else None
     if keep is not None:
         try:
             update["keep"] = size(keep)

@@ -24,6 +24,9 @@ from checkers.evidence.proxylog import change_requests
 from checkers.evidence.tablelog import TableLogError
 from checkers.judge.proof import PLANNED, PROBLEMS, WORDS, Proof
 from checkers.verdict import own_findings
+from compose.catalogs import user_file
+from compose.external.external import external
+from compose.external.preflight import preflight
 from compose.install.installation import Installation
 from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
@@ -34,6 +37,7 @@ from harness.run.settings import RunError, Watcher
 from harness.run.versions import versions
 from harness.writers.slot import WriterError, WriterSlot
 from nemesis.proxy.board import Board, Hold
+from workloads.file.repeated import repeated, stride_of
 from workloads.file.scenario import Scenario, Step
 from workloads.file.workload import Phase, Workload
 from workloads.generator import PlannedOperation
@@ -100,6 +104,9 @@ class ScenarioScript:
     def operations(self, workload: Workload, phase: Phase, writer: int, seed: int) -> Iterator[PlannedOperation]:
         """A writer's operations (:attr:`harness.run.settings.Settings.operations`); each one waits for the step that it comes after."""
         mine = [s for s in self._scenario.operations if s.writer == writer]
+        if self._scenario.repeat > 1:
+            yield from self._repeated(mine)
+            return
         for step in mine:
             self._until(lambda step=step: self._came(step.after), f"{step.name} waits for {step.after}")
             yield PlannedOperation(step.do, self._scenario.table(step), step.value)
@@ -107,6 +114,20 @@ class ScenarioScript:
         for step in mine:
             if (step.fault is not None or step.kill) and (hold := self._holds[step.name]).reached.is_set():
                 self._until(hold.passed.is_set, f"the commit of {step.name} never passed")
+
+    def _repeated(self, mine: Sequence[Step]) -> Iterator[PlannedOperation]:
+        """The operations of a writer again and again; nothing of it waits."""
+        every = self._scenario.operations
+        strides = {
+            t.name: stride_of([o.value for o in every if self._scenario.table(o) is t], t)
+            for t in self._scenario.tables
+        }
+        for n in range(self._scenario.repeat):
+            for step in mine:
+                if self._stopped.is_set():
+                    return
+                table = self._scenario.table(step)
+                yield PlannedOperation(step.do, table, repeated(step.value, n, table, strides[table.name]))
 
     def _came(self, when: dict[str, Any] | None) -> bool:
         return all(
@@ -233,7 +254,9 @@ def prove(
             mine = [s for s in scenarios if s.catalog == catalog]
             try:
                 with contextlib.ExitStack() as one:
-                    if on is None or on.catalog != catalog:
+                    if user_file.is_file(catalog):
+                        bench = one.enter_context(_on_own(catalog, mine, installation, runs, watcher))
+                    elif on is None or on.catalog != catalog:
                         many = sum(times for s in mine if not alone(s)) >= MANY
                         bench = Bench(
                             installation,
@@ -254,6 +277,16 @@ def prove(
                 proofs += [Proof(s.scenario, "not run", (str(e),)) for s in mine if s.scenario not in done]
                 watcher.say(f"the stack failed: {e}")
     return proofs, versions(installation)
+
+
+def _on_own(
+    catalog: str, scenarios: Sequence[Scenario], installation: Installation, runs: Path, watcher: Watcher
+) -> Bench:
+    """A bench with a user's own catalog. Raises FileError, ExternalError."""
+    supplied = external(user_file.load(Path(catalog)), None, None)
+    preflight(supplied)
+    writers = max(s.writers for s in scenarios)
+    return Bench(installation, writers, runs / "prove-logs", watcher, catalog=catalog, external=supplied)
 
 
 def _cut_short(proof: Proof) -> bool:

@@ -41,14 +41,16 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import HistoryError
 from checkers.evidence.runfolder import RunFolder
 from checkers.evidence.tablelog import TableLogError
-from checkers.nights import night, record
+from checkers.nights import finds, night, record
+from checkers.nights.finds import Find
 from checkers.nights.night import Night
 from checkers.nights.record import Ended, Line, NightError, Sample
 from checkers.timeline.timeline import timelines
 from compose.redaction import Redaction, secrets_of
-from harness.experiments import soakfolder
+from harness.experiments import soakfinds, soakfolder
 from harness.experiments.compare import CANNOT
-from harness.experiments.soakfolder import FULL, Kept
+from harness.experiments.soakfinds import Job, OpenRunner
+from harness.experiments.soakfolder import FULL, WITHOUT_VERDICT, Kept
 from harness.experiments.soakstacks import Start, WarmStack, kill_marked, sparks, start_bench, strikes_processes
 from harness.experiments.soakturns import MOST_TRIES, Turns
 from harness.run.judged import Judged, Publish, judge_run
@@ -111,6 +113,7 @@ class Order:
         runs: number of runs, as well; None: any.
         command: (cell, seed) → the command that repeats that run.
         weight: as for :class:`harness.experiments.soakturns.Turns`.
+        icequake: how a person calls icequake from anywhere.
     """
 
     file: SuiteFile
@@ -120,6 +123,7 @@ class Order:
     lasts: float | None = None
     runs: int | None = None
     weight: Callable[[Cell], float] = lambda _: 1.0
+    icequake: str = "icequake"
 
 
 @dataclass
@@ -136,6 +140,7 @@ class _Work:
     late: str | None = None
     error: BaseException | None = None
     judged: Judged[object] | None = None
+    find: Find | None = None
 
 
 @dataclass
@@ -167,7 +172,8 @@ class Soak:
         publish: writes what people read, such as the page, into the folder of a judged run.
         start: starts a stack; ``judge``: checks a run's folder and publishes what it found.
         clock: seconds.
-        said: called with each run that has ended.
+        said: called with each run that has ended; ``told``: with each anomaly that was replayed and shrunk.
+        open_runner: makes what replays and shrinks.
     """
 
     order: Order
@@ -179,6 +185,9 @@ class Soak:
     bounds: Bounds = field(default_factory=Bounds)
     clock: Callable[[], float] = time.monotonic
     said: Callable[[Line], None] = lambda _: None
+    told: Callable[[Find], None] = lambda _: None
+    open_runner: OpenRunner = soakfinds.on_warm
+    _finds: list[Find] = field(default_factory=list)
     _lines: list[Line] = field(default_factory=list)
     _samples: list[Sample] = field(default_factory=list)
     _given_up: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -238,6 +247,7 @@ class Soak:
             file.left_out,
             dict(self._given_up),
             self._stopped,
+            tuple(self._finds),
         )
 
     @property
@@ -254,6 +264,8 @@ class Soak:
         """
         try:
             self._recover()
+            for line in [*self._lines]:
+                self._find(line)
             while not self._enough():
                 cell = self._turns.next(night.numbers(self._lines), None if self._up is None else self._up.key)
                 if cell is None:
@@ -261,6 +273,7 @@ class Soak:
                     break
                 if self._ready(cell):
                     self._turn(cell)
+                    self._find(self._lines[-1])
         except (FullDisk, runfolder.StoreError) as e:  # the latter: no folder could be made for a run
             self._stopped = str(e)
         except OSError as e:
@@ -291,7 +304,10 @@ class Soak:
                 )
         self._date = str(header.get("started", ""))[:10]
         self._samples = record.samples(self.into)
-        self._before = record.used(self._lines, self._samples)
+        self._finds = finds.read(self.into)
+        self._before = max(record.used(self._lines, self._samples), *(f.used for f in self._finds), 0.0)
+        if self._finds:
+            self._rewrite(self.into / finds.FILE, [f.to_json() for f in self._finds])
         self._rewrite(path, [header, *(x.to_json() for x in self._lines)])
         self._rewrite(self.into / record.SAMPLES, [s.to_json() for s in self._samples])
         self._largest = max((x.disk for x in self._lines), default=0)
@@ -335,7 +351,7 @@ class Soak:
         writers = max(sparks(w) for c, w in self.order.file.workloads.items() if c.stack == cell.stack)
         self.watcher.say(f"starting the stack of {name}")
         try:
-            stack = self.start(cell.stack, writers, logs, self.watcher)
+            stack = self.start((self.order.file.catalog_of(cell), cell.iceberg), writers, logs, self.watcher)
         except Exception as e:
             if _is_full(e):
                 raise
@@ -383,7 +399,7 @@ class Soak:
         number = night.numbers(self._lines)[cell]
         seed = self._turns.seed_of(cell, number)
         command = self.order.command(cell, seed)
-        workload = self.order.file.workloads[cell]
+        workload = self._workload(cell)
         folder = runfolder.create(self.into / RUNS, cell.workload)
         up.runs += 1
         turns = sum(x.counts for x in self._lines)
@@ -420,6 +436,11 @@ class Soak:
         self._add(replace(line, took=round(self.clock() - began, 3), used=round(self.used, 3)))
         evidence = None if work.judged is None else work.judged.evidence
         self._settle(line, folder, evidence)
+
+    def _workload(self, cell: Cell) -> Workload:
+        """What runs of a cell do."""
+        workload = self.order.file.workloads[cell]
+        return workload if self.order.suite.shrink is None else soakfinds.recordable(workload)
 
     def _execute(
         self,
@@ -526,6 +547,91 @@ class Soak:
                 raise
             self.watcher.say(f"the columns of {folder.path.name} are not kept: {e}")
 
+    # --- what was found -----------------------------------------------------------------------------------------------
+
+    def _find(self, line: Line) -> None:
+        """Replay and shrink the new anomalies of a run, within what is left of the budget and of the night."""
+        limits = self.order.suite.shrink
+        if limits is None or line.ended != "invalid" or line.folder is None or self._left >= MOST_LEFT:
+            return
+        for name in finds.due(line, self.night.new_of(line), self._finds):
+            if name not in finds.due(line, [name], self._finds):
+                continue  # the one before it showed it, too
+            catalog = self.order.file.catalog_of(line.cell)
+            left = min(limits.longest, limits.budget - sum(f.seconds for f in self._finds))
+            job = Job(self.into, line, name, catalog, left, limits.replays, self.order.icequake)
+            spent = job.spent()
+            rest = float("inf") if self.order.lasts is None else self.order.lasts - self.used
+            if left - spent < soakfinds.LEAST:
+                self._add_find(replace(job.find(), became="spent", reason="the budget of shrink is spent"))
+            elif rest < soakfinds.LEAST:
+                self.watcher.say(
+                    f"no time is left to shrink {name} of {line.cell.name}; a longer --for goes on with it"
+                )
+            elif self._ready(line.cell):
+                self._shrink(replace(job, seconds=min(left, spent + rest)), spent)
+
+    def _shrink(self, job: Job, spent: float) -> None:
+        """Replay and shrink one anomaly on the stack that is up; one that takes too long is ended as a run is."""
+        up, bounds = self._up, self.bounds
+        assert up is not None
+        self.watcher.say(
+            f"shrinking {job.anomaly} of {job.line.cell.name}, for {(job.seconds - spent) / 60:.0f} min at most"
+        )
+        work, began, late = _Work(), self.clock(), None
+        self._work = work
+
+        def execute() -> None:
+            try:
+                work.find = soakfinds.shrink(
+                    job,
+                    lambda: self.open_runner(job, up.stack, self.watcher, self.publish, work.stop),
+                    self.watcher,
+                    work.stop,
+                    self.clock,
+                )
+            except BaseException as e:
+                work.error = e
+            work.done.set()
+
+        threading.Thread(target=execute, name=f"shrink of {job.anomaly}", daemon=True).start()
+        try:
+            if not _wait(work.done, job.seconds - spent):
+                work.stop.set()
+                if not _wait(work.done, bounds.ending):
+                    late = "it did not end when its time was over; its stack was killed"
+                    self._close()
+                    kill_marked()
+                    if not _wait(work.done, bounds.killed):
+                        self._left += 1
+        except BaseException:
+            self._stopping = True
+            work.stop.set()
+            work.done.wait(bounds.interrupted)
+            raise
+        finally:
+            self._work = None
+        if _is_full(work.error):
+            raise FullDisk(f"the disk is full ({self.into}); free some space")
+        if (little := self._little()) is not None:
+            raise FullDisk(little)
+        found = work.find
+        if found is None:
+            why = "" if work.error is None else f"{type(work.error).__name__}: {' '.join(str(work.error).split())}"
+            took = round(spent + self.clock() - began, 1)
+            found = replace(job.find(), reason=late or why, seconds=took)
+        up.runs += 1
+        if late is not None or found.became == "failed" or strikes_processes(self._workload(job.line.cell)):
+            self._close()  # the next run gets a new one
+        self._add_find(found)
+
+    def _add_find(self, found: Find) -> None:
+        """Write what became of an anomaly, then say it."""
+        found = replace(found, used=round(self.used, 3))
+        soakfolder.append(self.into / finds.FILE, found.to_json())
+        self._finds.append(found)
+        self.told(found)
+
     # --- disk and memory ----------------------------------------------------------------------------------------------
 
     def _kept(self, line: Line) -> Path | None:
@@ -538,11 +644,16 @@ class Soak:
         for line in self._lines:
             if (path := self._kept(line)) is not None and line.ended != "valid":
                 shows = line.ended == "invalid"
-                rank = soakfolder.WITHOUT_VERDICT
+                rank = WITHOUT_VERDICT
                 if shows:
                     rank = soakfolder.NEW if tonight.new_of(line) else soakfolder.KNOWN
                 names = frozenset(line.anomalies) if shows else frozenset[str]()
                 out.append(Kept(path, soakfolder.size_of(path), line.started, line.cell, names, rank))
+        of = {x.folder: x for x in self._lines}
+        for f in self._finds:
+            path = self.into / str(f.folder) / soakfinds.RUNS
+            if f.folder is not None and path.is_dir():
+                out.append(Kept(path, soakfolder.size_of(path), of[f.run].started, f.cell, rank=WITHOUT_VERDICT))
         place = self.into / COLUMNS
         columns = sorted(place.iterdir()) if place.is_dir() else []
         out += [Kept(p, soakfolder.size_of(p), p.name, rank=soakfolder.COLUMNS) for p in columns]
@@ -559,7 +670,11 @@ class Soak:
         if self._size + self._largest > bound:
             for k in soakfolder.surplus(self._removable(), self._size + self._largest, bound):
                 soakfolder.remove(k.path)
-                what = "columns" if k.cell is None else f"run of {k.cell.name}"
+                what = (
+                    "columns"
+                    if k.cell is None
+                    else f"{'runs of a shrink' if k.path.name == soakfinds.RUNS else 'run'} of {k.cell.name}"
+                )
                 self.watcher.say(f"removed the {what} {k.path.name}: the night's folder may have {written(bound)}")
             self._drop_logs()
             self._size = soakfolder.size_of(self.into)

@@ -12,8 +12,11 @@ import psutil
 
 from checkers.evidence.runfolder import RunFolder
 from compose import setup
+from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
+from compose.external.external import External, external
+from compose.external.preflight import preflight
 from compose.install import releases
 from compose.processes.watchdog import MARK
 from harness.run.bench import Bench
@@ -61,7 +64,7 @@ def strikes_processes(workload: Workload) -> bool:
 
 
 Start = Callable[[tuple[str, str], int, Path, Watcher], WarmStack]
-"""(catalog and release, number of Spark writers, folder of its logs, watcher) → a stack that is up. Raises one of
+"""(catalog or the path of a user's own, and release; number of Spark writers, folder of its logs, watcher) → a stack that is up. Raises one of
 :data:`harness.experiments.compare.CANNOT`."""
 
 
@@ -96,6 +99,11 @@ class OnBench:
         """As :meth:`WarmStack.run`."""
         self._bench.run(workload, folder, generator.operations, command=command, seed=seed, stop=stop, about=about)
 
+    @property
+    def bench(self) -> Bench:
+        """The bench that runs use."""
+        return self._bench
+
     def close(self) -> None:
         """As :meth:`WarmStack.close`."""
         self._inside.close()
@@ -116,12 +124,23 @@ def start_bench(stack: tuple[str, str], writers: int, logs: Path, watcher: Watch
 
     Raises:
         SetupError, ServiceError, WriterError: something cannot be installed, or does not come up.
+        FileError, ExternalError: the user's own catalog cannot be used.
     """
     catalog, release = stack
-    CATALOGS[catalog].check()
+    supplied = external_of(catalog)
+    if supplied is None:
+        CATALOGS[catalog].check()
+    else:
+        preflight(supplied)
     installation = setup.ensure_release(releases.find(release))
     inside = contextlib.ExitStack()
-    return OnBench(inside.enter_context(Bench(installation, writers, logs, watcher, catalog=catalog)), inside)
+    bench = Bench(installation, writers, logs, watcher, catalog=catalog, external=supplied)
+    return OnBench(inside.enter_context(bench), inside)
+
+
+def external_of(catalog: str) -> External | None:
+    """The user's own services that a catalog's file names; None for a catalog of icequake. Raises FileError, ExternalError."""
+    return external(user_file.load(Path(catalog)), None, None) if user_file.is_file(catalog) else None
 
 
 def kill_marked(me: psutil.Process | None = None) -> Sequence[int]:

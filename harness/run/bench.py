@@ -120,7 +120,7 @@ class Bench:
                 catalog=self.catalog,
                 before_database=proxies[0].database,
                 before_store=proxies[0].store,
-                external=self._external if self._on is None else self._on.shared,
+                external=self._external if self._on is None else self._beside(self._on),
             )
             services.start()
             stack.callback(services.stop)
@@ -157,6 +157,10 @@ class Bench:
         """The sockets of all writers, for a run outside the bench (``harness.run.settings.Settings.warm``). Raises WriterError."""
         renew(self.slots)
         return tuple(slot.socket_path for slot in self.slots)
+
+    def _beside(self, other: Bench) -> External:
+        """The services of another bench, with the user's own catalog if there is one."""
+        return replace(other.shared, catalog=self._external.catalog)
 
     @property
     def shared(self) -> External:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from workloads.file.meant import unknown
 from workloads.file.scenario import Scenario
 from workloads.file.suite import MOST_CELLS, Cell, Suite
 from workloads.file.workload import Workload
-from workloads.file.yamlfile import KeyPath, Lines, Problem, entries, line_of, read_text, refuse
+from workloads.file.yamlfile import FileError, KeyPath, Lines, Problem, entries, line_of, read_text, refuse
 
 OWN = ", or a file of your own, my.yaml"
 
@@ -108,7 +108,7 @@ def _looked_up(workload: Workload, lines: Lines, path: Path, warn: Warn) -> Work
     refuse([*schema.problems(workload), *catalog, *anomalies], lines, str(path))
     _warn_of(schema.property_doubts(workload.tables), lines, path, warn)
     if own:
-        workload = workload.model_copy(update={"catalog": os.path.normpath(path.parent / workload.catalog)})
+        workload = workload.model_copy(update={"catalog": _beside(path, workload.catalog)})
     return WorkloadFile(workload, lines, path)
 
 
@@ -121,12 +121,18 @@ def read_scenario(path: Path, warn: Warn = _unheard) -> Scenario:
     Raises:
         WorkloadError: it cannot be read, or something in it is wrong.
     """
-    found, lines = scenario.shape(read_text(path), str(path), lambda data: _names_in(data, "anomalies"))
+    found, lines = scenario.shape(read_text(path), str(path), lambda data: _names_in(data, "anomalies", OWN))
     anomalies = (*_unknown_anomalies("anomalies", found.anomalies), *_unknown_anomalies("allow", found.allow))
-    names = (*_unknown_catalog(found.catalog), *anomalies)
-    refuse([*scenario.problems(found), *names], lines, str(path))
+    own = user_file.is_file(found.catalog)
+    catalog = _absent_file(path.parent / found.catalog) if own else _unknown_catalog(found.catalog, OWN)
+    refuse([*scenario.problems(found), *catalog, *anomalies], lines, str(path))
     _warn_of(schema.property_doubts(found.tables), lines, path, warn)
-    return found
+    return found.model_copy(update={"catalog": _beside(path, found.catalog)}) if own else found
+
+
+def _beside(path: Path, name: str) -> str:
+    """The path of a file that another one names, relative to the current folder."""
+    return os.path.normpath(path.parent / name)
 
 
 @dataclass(frozen=True)
@@ -137,6 +143,7 @@ class SuiteFile:
         files: name of a workload → its file.
         workloads: cell → what its runs do, in the order of the file's lists.
         left_out: cells that cannot run, and why.
+        catalogs: a user's own catalog, as the file names it → the path of its file.
     """
 
     suite: Suite
@@ -144,6 +151,11 @@ class SuiteFile:
     files: Mapping[str, Path]
     workloads: Mapping[Cell, Workload]
     left_out: Mapping[Cell, str]
+    catalogs: Mapping[str, str] = field(default_factory=dict)
+
+    def catalog_of(self, cell: Cell) -> str:
+        """The catalog of a cell; of a user's own one the path of its file."""
+        return self.catalogs.get(cell.catalog, cell.catalog)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -173,9 +185,14 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
             files[name], read[name] = found, read_workload(found, warn)
         except schema.WorkloadError as e:
             wrong += [(at, f"workloads: {line}") for line in str(e).splitlines()]
+    own: dict[str, str] = {}
     for i, name in enumerate(suite.cells.catalogs):
-        if name not in CATALOGS:
-            wrong.append((("cells", "catalogs", i), f"catalogs: {unknown('catalog', name, CATALOGS)}"))
+        at = ("cells", "catalogs", i)
+        if user_file.is_file(name):
+            own[name] = _beside(path, name)
+            wrong += [(at, f"catalogs: {m}") for m in _own_problems(Path(own[name]))]
+        elif name not in CATALOGS:
+            wrong.append((at, f"catalogs: {unknown('catalog', name, CATALOGS)}{OWN}"))
     for i, number in enumerate(suite.cells.iceberg):
         try:
             releases.find(number)
@@ -196,6 +213,8 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
     for cell in cells:
         try:
             workload = suites.workload_of(read[cell.workload].workload, cell, suite.length)
+            if cell.catalog in own:
+                workload = workload.model_copy(update={"catalog": own[cell.catalog]})
             if (reason := _cannot(workload, cell)) is not None:
                 left_out[cell] = reason
             else:
@@ -205,7 +224,18 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
     if not workloads:
         why = ": ".join(next((c.name, r) for c, r in left_out.items()))
         refuse([(("cells",), f"cells: none can run; {why}")], lines, str(path))
-    return SuiteFile(suite, path, files, workloads, left_out)
+    return SuiteFile(suite, path, files, workloads, left_out, own)
+
+
+def _own_problems(path: Path) -> list[str]:
+    """What is wrong with the file of a user's own catalog, a line each."""
+    if not path.is_file():
+        return [f"{path} does not exist; give the path of a catalog file relative to this file"]
+    try:
+        user_file.load(path)
+    except FileError as e:
+        return str(e).splitlines()
+    return []
 
 
 def _cannot(workload: Workload, cell: Cell) -> str | None:
@@ -213,7 +243,7 @@ def _cannot(workload: Workload, cell: Cell) -> str | None:
     release = releases.find(cell.iceberg)
     if (reason := cannot_run(release, workload)) is not None:
         return f"Iceberg {release.label}: {reason}"
-    return cannot_commit(workload) or unreachable(workload.engines, cell.catalog)
+    return cannot_commit(workload) or unreachable(workload.engines, workload.catalog)
 
 
 def _names_in(data: Any, anomalies: str, more: str = "") -> Iterator[Problem]:

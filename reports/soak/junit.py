@@ -46,6 +46,7 @@ def render(night: Night, again: str) -> str:
             for x in mine:
                 for anomaly, n in night.new_of(x).items():
                     names[anomaly] = names.get(anomaly, 0) + n
+            told += [soakwords.find_of(f) for x in mine for f in soakwords.finds_of(night, x)]
             _put(case, "failure", f"{soakwords.tally(names)} in {counts['new']} of {len(mine)} runs", "\n".join(told))
             told = []
         elif counts["error"] and counts["error"] == len(mine):

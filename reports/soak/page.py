@@ -17,6 +17,7 @@ from checkers.costs.comparison import Spread
 from checkers.costs.measures import FIGURES
 from checkers.evidence.runfolder import replace_file
 from checkers.nights import trend
+from checkers.nights.finds import Find
 from checkers.nights.night import ORDER, Night
 from checkers.nights.record import Line
 from checkers.nights.trend import Past, Point
@@ -24,6 +25,7 @@ from reports.compare import words as comparewords
 from reports.drawing import words
 from reports.drawing.templates import TEMPLATES, environment
 from reports.run.banner import SYMBOLS as BANNERS
+from reports.shrunk import PAGE as SHRUNK
 from reports.soak import drawings
 from reports.soak import words as soakwords
 from reports.soak.words import CLASSES, SYMBOLS
@@ -83,10 +85,17 @@ def _failures(night: Night) -> list[dict[str, Any]]:
             "status": CLASSES[night.showed(x)],
             "what": soakwords.findings(night, x) or x.reason or "no reason given",
             "href": href_of(night, x),
+            "finds": [_find(night, f) for f in soakwords.finds_of(night, x)],
             "kept": x.folder if x.folder is not None and (night.folder / x.folder).is_dir() else None,
         }
         for x in shown[:MOST_FAILURES]
     ]
+
+
+def _find(night: Night, f: Find) -> dict[str, Any]:
+    page = f"{f.folder}/{SHRUNK}"
+    there = f.folder is not None and (night.folder / page).exists()
+    return {"text": soakwords.find_of(f), "href": quote(page) if there else None}
 
 
 def _knowns(night: Night) -> list[dict[str, Any]]:
@@ -184,6 +193,7 @@ def to_json(night: Night) -> dict[str, Any]:
         "left_out": {c.name: why for c, why in night.left_out.items()},
         "missing": [{"anomaly": list(m.known.anomaly), "link": m.known.link, "runs": m.runs} for m in night.missing],
         "runs": [{**x.to_json(), "showed": night.showed(x)} for x in night.lines],
+        "finds": [f.to_json() for f in night.finds],
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from checkers.nights.finds import Find
 from checkers.nights.night import Night
 from checkers.nights.record import Line
 from reports.drawing import words
@@ -48,6 +49,26 @@ def line_of(night: Night, line: Line) -> str | None:
     what = findings(night, line) or words.shorten(f"{shown}: {line.reason or 'no reason given'}", 300)
     again = f"; {line.command}" if line.command and shown != "unknown" else ""
     return words.printable(f"{SYMBOLS[shown]} {who}: {what}{again}")
+
+
+def find_of(f: Find) -> str:
+    """What became of a new anomaly, one line: ``undelete of CELL: shows again in 3 of 3 replays; shrunk to 2 operations …``."""
+    parts = [f"shows again in {f.replays} replays"] if f.replays is not None else []
+    if f.became == "shrunk":
+        left = f"shrunk to {words.plural(f.operations, 'operation')} of {words.plural(f.writers, 'writer')}"
+        left += f", which shows it in {f.rate}" if f.rate is not None else ""
+        how = "reproduced" if f.scenario is not None else "the recording showed it"
+        parts.append(left + (f", {how} {f.reproduced}" if f.reproduced is not None else ""))
+    else:
+        why = {"not shown": "not shrunk: nothing showed it again", "spent": "not shrunk", "failed": "not shrunk"}
+        parts.append(f"{why[f.became]}{f': {words.shorten(f.reason, 300)}' if f.reason else ''}")
+    text = f"{f.anomaly} of {f.cell.name}{'' if f.seed is None else f' seed {f.seed}'}: {'; '.join(parts)}"
+    return words.printable(text + (f": {f.command}" if f.became == "shrunk" and f.command else ""))
+
+
+def finds_of(night: Night, line: Line) -> list[Find]:
+    """What became of the anomalies of a run."""
+    return [f for f in night.finds if f.run == line.folder]
 
 
 def counted(night: Night) -> str:
@@ -109,4 +130,5 @@ def lines(night: Night) -> list[str]:
     """The last lines on the terminal."""
     b = banner(night)
     out = [f"  {b.headline}", f"  {b.sentence}"]
+    out += [f"  {find_of(f)}" for f in night.finds]
     return [words.printable(line) for line in (*out, *(f"  * {n}" for n in notes(night)))]

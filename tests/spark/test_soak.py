@@ -1,4 +1,4 @@
-"""Two runs of a soak on real Spark: one cell, on the warm stack of the test session."""
+"""Soaks on real Spark, on the warm stack of the test session: two runs of a cell, and a catalog that forgets commits."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ import pytest
 
 from checkers.columns import dataset as columns
 from checkers.evidence import runfolder
+from compose.catalogs import user_file
+from compose.external.external import External
+from compose.install.installation import Installation
 from harness.cli.check import publish
 from harness.cli.soak import repeating
+from harness.experiments.shrink import rare
 from harness.experiments.soak import RUNS, Order, Soak
 from harness.experiments.soakstacks import OnBench
 from harness.run.bench import Bench
+from tests.support.forgetful import forgetful
 from tests.support.runs import Silent
 from tests.support.soaks import suite_file
+from workloads.file import scenario
 
 pytestmark = pytest.mark.spark
 
@@ -43,3 +49,48 @@ def test_runs_of_a_cell_share_a_stack_and_leave_their_lines(bench: Bench, tmp_pa
     assert kept == {x.folder for x in night.lines if x.ended != "valid"}
     for dataset in (into / "columns").glob("*"):
         assert [*columns.each(dataset)]
+
+
+FORGETS = """\
+workload: forgets
+tables: [{name: t, mode: merge-on-read, partitioned: false}]
+writers: 1
+length: {ops: 5}
+operations: {insert: 1}
+"""
+EVERY, REPEATED = 25, 30
+NIGHT = """\
+suite: forgets
+length: 3s
+cells: {workloads: forgets.yaml, catalogs: mine.yaml, faults: none, writers: {committer: 2}}
+shrink: {replays: 1}
+free: 1MB
+stop_on_anomaly: true
+"""
+
+
+def test_a_night_finds_and_shrinks_what_a_catalog_forgets_once_in_many_commits(
+    bench: Bench, installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rare, "CHEAP", REPEATED)
+    with forgetful(bench.endpoints.catalog_uri, EVERY) as address:
+        mine = tmp_path / "mine.yaml"
+        mine.write_text(f"name: mine\nspark: {{type: rest, uri: '{address}'}}\ncommit: {{wire: http}}\n")
+        (tmp_path / "forgets.yaml").write_text(FORGETS)
+        file = suite_file(tmp_path, NIGHT)
+        order = Order(file, file.suite, 3, repeating(file, records=True), runs=40)
+        own = Bench(installation, 1, tmp_path / "logs", Silent(), external=External(user_file.load(mine)), on=bench)
+        with (
+            own,
+            Soak(
+                order, tmp_path / "night", Silent(), publish, start=lambda *_: OnBench(own, contextlib.ExitStack())
+            ) as whole,
+        ):
+            night = whole.go()
+    found = night.finds[0]
+    assert (found.anomaly, found.became) == ("lost-commit", "shrunk"), night.finds
+    assert found.operations <= 10 and found.writers <= 2
+    if found.scenario is not None:
+        made = scenario.load(night.folder / found.scenario)
+        assert made.catalog == str(mine) and "lost-commit" in made.anomalies
+    assert found.rate is None or found.rate.endswith(" repetitions")

@@ -42,6 +42,7 @@ known:
   - {anomaly: lost-commit, catalog: jdbc, link: "https://github.com/apache/iceberg/pull/10140", runs: 3}
 keep: 1GB
 free: 1MB
+shrink: false
 """
 
 QUICKLY = Bounds(around=30, ending=5, killed=5, judging=120, interrupted=20, retry=0.01, sample=0.05)
@@ -212,7 +213,7 @@ def soak(
     **changed: Any,
 ) -> Soak:
     """A soak on such stacks."""
-    suite = file.suite.model_copy(update=changed)
+    suite = file.suite.model_copy(update={"shrink": None, **changed})
     order = Order(file, suite, seed, repeating(file), lasts, runs)
     made = publish if whole_page else page_alone
     judge = judge_run if whole_page else judged_once

@@ -31,6 +31,8 @@ from workloads.tables import TableSpec
 Moment = Literal["held", "completed"]
 """Moments of an operation: its commit is at the gate (or was applied there, when a fault answers it), its writer has the outcome."""
 
+MOST_REPEATED = 100_000
+
 NAME = r"^[a-z][a-z0-9-]{0,39}$"
 
 
@@ -119,6 +121,9 @@ class Scenario(_Model):
         fixed: the first Iceberg version without the defect; none while all have it.
         engines: writer → its engine; the others are Spark's.
         final: table → ids of its final rows, one for each row; or that nobody can read it, or that its content does not matter.
+        repeat: how often each writer does its operations, one after the other, each time with other ids (:mod:`workloads.file.repeated`):
+            for a defect that shows rarely. It is reproduced if its anomalies show at all; how an operation ends does not matter.
+        showed: how often it showed when the file was written, in words.
     """
 
     scenario: Annotated[str, Field(pattern=NAME)]
@@ -138,6 +143,8 @@ class Scenario(_Model):
     allow: tuple[str, ...] = ()
     final: Annotated[dict[str, tuple[int, ...] | Literal["unreadable", "unchecked"]], Field(min_length=1)]
     op_timeout: Seconds = 90.0
+    repeat: Annotated[int, Field(ge=1, le=MOST_REPEATED)] = 1
+    showed: str = ""
 
     @property
     def writers(self) -> int:
@@ -177,7 +184,7 @@ class Scenario(_Model):
                 "catalog_properties": self.catalog_properties,
                 "tables": self.tables,
                 "writers": self.by_writer,
-                "length": Length(ops=len(self.operations)),
+                "length": Length(ops=len(self.operations) * self.repeat),
                 "op_timeout": self.op_timeout,
                 "operations": {s.do: OperationSpec() for s in self.operations},
                 "expect": self.anomalies,
@@ -263,6 +270,14 @@ def problems(s: Scenario) -> Iterator[Problem]:
             yield (("engines", str(n)), f"engines: {unknown('engine', name, ENGINES)}")
         elif n >= s.writers:
             yield (("engines", str(n)), f"engines: no operation is writer {n}'s; the writers are 0 to {s.writers - 1}")
+    if s.repeat > 1:
+        for i, o in enumerate(s.operations):
+            for key in ("after", "hold", "fault", "kill"):
+                if getattr(o, key):
+                    yield (("operations", i, key), f"{key}: does not go with repeat; leave out one of them")
+        for table, rows in s.final.items():
+            if rows not in ("unchecked", "unreadable"):
+                yield (("final", table), "final: does not go with repeat; write unchecked")
     for table in s.final:
         if table not in tables:
             yield (("final", table), f"final: unknown table {table!r}; allowed: {', '.join(tables)}")

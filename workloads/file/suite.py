@@ -236,6 +236,44 @@ _KEYS = {
 """Dimension → its key under ``cells``."""
 
 
+class Shrinking(_Model):
+    """How a night replays and shrinks what it finds.
+
+    Attributes:
+        budget: seconds for all anomalies of a night together.
+        each: seconds for one of them; none: 10 minutes, or the budget if that is less.
+        replays: of the whole run, to see how often it shows the anomaly again.
+    """
+
+    budget: Seconds = 3600.0
+    each: Seconds | None = None
+    replays: Annotated[int, Field(ge=0, le=100)] = 3
+
+    @model_validator(mode="after")
+    def _each_fits(self) -> Shrinking:
+        if self.each is not None and self.each > self.budget:
+            raise ValueError(f"each: {self.each:g}s is more than the budget of the night, {self.budget:g}s")
+        return self
+
+    @property
+    def longest(self) -> float:
+        """Seconds that one anomaly may take."""
+        return min(self.budget, EACH) if self.each is None else self.each
+
+
+EACH = 600.0
+"""Seconds for one anomaly, unless a suite says otherwise."""
+
+
+def _shrinking(value: object) -> object:
+    """``true``: as by default; ``false``: not at all."""
+    if isinstance(value, bool):
+        return Shrinking() if value else None
+    if not isinstance(value, Mapping | Shrinking):
+        raise ValueError(f"must be true, false, or {{budget: 1h, each: 10m, replays: 3}}, not {value!r}")
+    return value
+
+
 class Suite(_Model):
     """A whole suite file. See ``docs/soak.md``.
 
@@ -246,6 +284,7 @@ class Suite(_Model):
         keep: bytes that a night's folder may have.
         free: bytes that must stay free on the disk; with less the soak stops.
         stop_on_anomaly: whether the first new anomaly ends the night.
+        shrink: how new anomalies are replayed and shrunk; None: not at all.
     """
 
     suite: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
@@ -258,6 +297,7 @@ class Suite(_Model):
     keep: Bytes = 20 * 10**9
     free: Bytes = 2 * 10**9
     stop_on_anomaly: bool = False
+    shrink: Annotated[Shrinking | None, BeforeValidator(_shrinking)] = Shrinking()
 
 
 def parse(text: str, file: str = "<suite>") -> tuple[Suite, Lines]:

@@ -34,6 +34,7 @@ class Trial:
         folder: the run's folder, relative to that of the shrink; None if there is none, or it was not kept.
         seconds: how long it took.
         problem: why the run could not show it, or was not as it should have been; empty if there is nothing to say.
+        shown: how many anomalies of the name that is looked for; 0 if nobody counted.
     """
 
     key: str
@@ -43,6 +44,7 @@ class Trial:
     folder: str | None = None
     seconds: float = 0.0
     problem: str = ""
+    shown: int = 0
 
 
 class Log:

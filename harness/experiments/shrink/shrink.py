@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ from checkers.judge.runfolder import Results, load_evidence, load_promises, load
 from checkers.judge.stories import Told
 from checkers.verdict import Anomaly, own_findings
 from harness.experiments.prove import FAILURES
-from harness.experiments.shrink.candidates import NEMESIS, PASSES, only, plain, tables_of
+from harness.experiments.shrink.candidates import NEMESIS, PASSES, PHASE, only, plain, tables_of
 from harness.experiments.shrink.guess import guesses
 from harness.experiments.shrink.log import Trial
+from harness.experiments.shrink.rare import Rare, search, settled
 from harness.experiments.shrink.reduction import Reduced, Spent, Tries, reduced
 from harness.experiments.shrink.translate import (
     CONDITIONS,
@@ -43,7 +44,7 @@ from harness.run.settings import RunError, Watcher
 from reports.drawing.words import plural
 from reports.shrunk import Left, Shrunk, Size, Step
 from workloads.file.recording import FILE as RECORDING
-from workloads.file.recording import Recording
+from workloads.file.recording import RecordedOperation, Recording
 from workloads.file.scenario import Outcome, Scenario
 
 SCENARIO = "scenario.yaml"
@@ -106,6 +107,22 @@ def failed(folder: RunFolder, name: str | None) -> Failed:
     return Failed(folder, evidence, results, name, mine, recording_of(folder), versions)
 
 
+def on_catalog(run: Failed, catalog: str) -> Failed:
+    """The same run to be shrunk on this catalog; of a user's own one the path of its file."""
+    recording = run.recording
+    workload = recording.workload.model_copy(update={"catalog": catalog})
+    return replace(run, recording=replace(recording, workload=workload, catalog=catalog))
+
+
+def recording_of_one(r: Recording, s: Scenario) -> Recording:
+    """One repetition of a scenario as a recording that asks for no order."""
+    operations = tuple(
+        RecordedOperation(f"w{o.writer}-{n}", o.writer, o.do, s.table(o).name, dict(o.value), PHASE)
+        for n, o in enumerate(s.operations)
+    )
+    return replace(r, workload=s.workload(), operations=operations, order=(), faults=())
+
+
 def measure(r: Recording) -> Size:
     """How much a recording is."""
     ids = sum(len(i) for o in r.operations if isinstance(i := o.value.get("ids"), list | tuple))
@@ -126,21 +143,36 @@ class Shrink:
         into: its folder.
         tries: runs of a candidate until it counts as one that does not show it.
         times: runs in which the result must show it.
+        rare: whether it shows rarely, as far as anybody knows: then operations are repeated before more of them are tried.
     """
 
-    def __init__(self, run: Failed, into: Path, trials: Trials, watcher: Watcher, *, tries: int, times: int) -> None:
+    def __init__(
+        self,
+        run: Failed,
+        into: Path,
+        trials: Trials,
+        watcher: Watcher,
+        *,
+        tries: int,
+        times: int,
+        rare: bool = False,
+    ) -> None:
         self.run = run
         self.into = into
         self._trials = trials
         self._watcher = watcher
         self._tries = tries
         self._times = times
+        self._often = not rare
+        self.rare: Rare | None = None
         self.smallest: Recording | None = None
         self._steps: list[Step] = []
 
     def shrink(self) -> tuple[Recording | None, bool | None, Found]:
         """The smallest recording that shows it, whether nothing more can be taken away, and its scenario."""
         start = self._first()
+        if start is None and self.rare is not None:
+            return self._repeated(self.rare)
         if start is None:
             return None, None, Found(not_said=("no part of the run showed it again when it was replayed",))
         self._keep(start)
@@ -155,20 +187,42 @@ class Shrink:
         return self._trials.tried(r, self._tries)
 
     def _first(self) -> Recording | None:
-        """The first guess that shows the anomaly; None if none does within the budget."""
+        """The first guess that shows the anomaly; None if none does within the budget, or only when it is repeated (:attr:`rare`)."""
         whole = self.run.recording
         ops = {o.op for o in whole.operations}
-        for guess in guesses(self.run.evidence, self.run.found):
-            candidate = only(whole, guess.ops & ops) if guess.ops & ops != ops else plain(whole)
-            if candidate is None:
-                continue
-            self._watcher.say(f"guess: {plural(len(candidate.operations), 'operation')}: {guess.why}")
-            try:
-                if self._tried(candidate).fails:
-                    return candidate
-            except Spent:
-                return None
+        every = [*guesses(self.run.evidence, self.run.found)]
+        try:
+            for n, guess in enumerate(every):
+                candidate = only(whole, guess.ops & ops) if guess.ops & ops != ops else plain(whole)
+                if candidate is not None:
+                    self._watcher.say(f"guess: {plural(len(candidate.operations), 'operation')}: {guess.why}")
+                    if self._tried(candidate).fails:
+                        return candidate
+                if n == (len(every) - 1 if self._often else 0) and self._repeats(every[0].ops):
+                    return None
+        except Spent:
+            return None
         return None
+
+    def _repeats(self, ops: Collection[str]) -> bool:
+        """Whether operations show it when they are repeated. Raises Spent."""
+        release = self.run.versions.get("iceberg", "unknown")
+        affected = f"seen with Iceberg {release}; other versions were not tried"
+        link = self.run.found[0].documented or NOWHERE
+        self.rare = search(ops, self.run.recording, self.run.name, link, affected, self._trials, self._watcher)
+        return self.rare is not None
+
+    def _repeated(self, found: Rare) -> tuple[Recording | None, bool | None, Found]:
+        """The recording of one repetition, and its scenario."""
+        with self._trials.without_limit():
+            found = self.rare = settled(found, self._trials, self._times)
+        left = recording_of_one(self.run.recording, found.scenario)
+        self._steps.append(Step(len(self.trials), f"{measure(left)}, {found.rate}", found.shown.folder))
+        self.smallest = left
+        replace_file(self.into / RECORDING, left.to_json())
+        names = {o.op: s.name for o, s in zip(left.operations, found.scenario.operations, strict=True)}
+        untried = () if found.tries.of else ("its scenario was not run as a whole: the time ended first",)
+        return left, found.minimal, Found(Translation(found.scenario, names, untried), left, found.tries)
 
     def _keep(self, r: Recording) -> None:
         """Write the smallest recording so far."""
@@ -194,8 +248,12 @@ class Shrink:
 
     def replayed(self, r: Recording) -> Tries:
         """How often the recording shows it, in so many runs as the result must; the budget does not count."""
-        with self._trials.without_limit():
-            return Tries(sum(self._trials.once(r, n).failed for n in range(self._times)), self._times)
+        shown = made = 0
+        with self._trials.without_limit(), contextlib.suppress(Spent):  # its runner may have no more time, either
+            for n in range(self._times):
+                shown += self._trials.once(r, n).failed
+                made += 1
+        return Tries(shown, made)
 
     # -- the scenario ----------------------------------------------------------------------------------------------------
 
@@ -208,6 +266,8 @@ class Shrink:
                     found = self._translated(source)
             except Untranslatable as e:
                 return Found(not_said=(f"there is no scenario file: {e}",))
+            except Spent:
+                return Found(not_said=("there is no scenario file: the time ended before it had run",))
             if found.tries.fails:
                 return self._fewer(found, source)
             not_said = [f"the scenario file was not reproduced: {found.why}"]
@@ -413,7 +473,7 @@ def shrunk(
         )
         replace_file(s.into / SCENARIO, text)
         not_said += found.said.inexact
-    shown = None if left is None else s._shown(left)
+    shown = None if left is None else s.rare.shown if s.rare is not None else s._shown(left)
     explanation = run.found[0].explanation
     best = None
     if shown is not None and shown.folder is not None:
@@ -437,7 +497,7 @@ def shrunk(
         seconds=round(sum(t.seconds for t in s.trials), 1),
         replayed=None if replayed is None else str(replayed),
         scenario=SCENARIO if found.said is not None else None,
-        reproduced=None if found.said is None else str(found.tries),
+        reproduced=str(found.tries) if found.said is not None and found.tries.of else None,
         waits=found.waits,
         not_said=tuple(not_said),
         recording=RECORDING if left is not None else None,
@@ -445,6 +505,7 @@ def shrunk(
         command=proves if found.said is not None else replays,
         goes_on=goes_on,
         text=text,
+        rate=None if s.rare is None else s.rare.rate,
     )
 
 

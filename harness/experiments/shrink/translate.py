@@ -6,6 +6,7 @@ Which waits enforce the order, :mod:`harness.experiments.shrink.waits` says. A s
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -105,7 +106,7 @@ def translate(r: Recording, about: About) -> Translation:
             "description": about.description or story(r, steps),
             "link": about.link,
             "affected": about.affected,
-            "catalog": r.workload.catalog,
+            "catalog": catalog_of(r),
             "catalog_properties": {k: v for k, v in r.workload.catalog_properties.items() if (k, v) not in _patient()},
             "tables": r.workload.tables,
             "engines": {n: e for n, e in engines.items() if any(s["writer"] == n for s in steps)},
@@ -117,6 +118,12 @@ def translate(r: Recording, about: About) -> Translation:
         }
     )
     return Translation(scenario, names, tuple(dict.fromkeys(inexact)))
+
+
+def catalog_of(r: Recording) -> str:
+    """The catalog as a scenario file names it: of a user's own one the absolute path of its file."""
+    name = r.workload.catalog
+    return os.path.abspath(name) if user_file.is_file(name) else name
 
 
 def _patient() -> set[tuple[str, str]]:
@@ -136,8 +143,6 @@ def _possible(r: Recording) -> None:
     ):
         if has > most:
             raise Untranslatable(f"a scenario has at most {most} {what}, and {has} are left")
-    if user_file.is_file(w.catalog):
-        raise Untranslatable("a scenario names a catalog of icequake, and this one is your own")
     if w.clocks:
         raise Untranslatable("a scenario does not set the clocks of writers")
     if w.swap_latency:

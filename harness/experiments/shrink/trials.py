@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from checkers.evidence.runfolder import RunFolder
 from checkers.judge.runfolder import Results
 from checkers.verdict import own_findings
 from compose.external.external import External
@@ -24,6 +27,7 @@ from harness.experiments.shrink.candidates import NEMESIS, key, size
 from harness.experiments.shrink.log import Log, Trial
 from harness.experiments.shrink.reduction import Spent, Tries
 from harness.experiments.shrink.translate import to_yaml
+from harness.experiments.soakstacks import sparks
 from harness.run.bench import Bench
 from harness.run.judged import Publish
 from harness.run.settings import RunError, Watcher
@@ -77,11 +81,13 @@ class Ran:
         folder: of the run; None if there is none.
         found: names of the anomalies that it showed; of a scenario that was reproduced also :data:`REPRODUCED`.
         problem: what was not as it should have been; empty if nothing.
+        counts: name → how many anomalies of that name; empty if nobody counted.
     """
 
     folder: Path | None
     found: tuple[str, ...]
     problem: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 class Runner(Protocol):
@@ -105,6 +111,7 @@ class OnBench:
         bench: a running bench to use as long as it has enough writers.
         writers: of a bench that is started here, at least.
         replays: how a person repeats the run of a recording; ``proves``: that of a scenario.
+        stop: when another thread sets it, the run that goes on ends soon.
     """
 
     def __init__(
@@ -121,6 +128,7 @@ class OnBench:
         writers: int = 1,
         replays: str = "icequake run",
         proves: str = "icequake prove",
+        stop: threading.Event | None = None,
     ) -> None:
         self._runs = runs
         self._logs = logs
@@ -131,6 +139,7 @@ class OnBench:
         self._external = external
         self._replays = replays
         self._proves = proves
+        self._stop = stop
         self._benches = contextlib.ExitStack()
         self._bench = bench
         self._least = writers
@@ -143,22 +152,31 @@ class OnBench:
 
     def replay(self, r: Recording) -> Ran:
         """Run and judge a recording."""
-        done = replay_once(self._with(writers_of(r)), r, self._runs, self._publish, command=self._replays)
+        bench = self._with(writers_of(r), sparks(r.workload))
+        done = replay_once(bench, r, self._runs, self._publish, command=self._replays, stop=self._stop)
         said = [done.difference] if done.difference else []
         return Ran(done.folder, names_of(done.results), "; ".join([*said, *done.unforced[:MOST_SAID]]))
 
     def prove(self, s: Scenario) -> Ran:
         """Run and judge a scenario."""
         writers = s.writers + (SPARK not in s.by_writer)
-        proof = prove_once(self._with(writers), s, self._runs, self._proves, self._publish)
+        proof = prove_once(
+            self._with(writers, max(1, s.by_writer.count(SPARK))),
+            s,
+            self._runs,
+            self._proves,
+            self._publish,
+            stop=self._stop,
+        )
         if proof.state == "not run":
             raise RunError("; ".join(proof.why))
         found = (*sorted(proof.found), *([REPRODUCED] if proof.as_said else []))
-        return Ran(None if proof.folder is None else Path(proof.folder), found, "; ".join(proof.why))
+        folder = None if proof.folder is None else Path(proof.folder)
+        return Ran(folder, found, "; ".join(proof.why), {} if folder is None else counts_of(RunFolder(folder)))
 
-    def _with(self, writers: int) -> Bench:
-        """A bench with at least so many writers."""
-        if self._bench is None or self._bench.writers < writers:
+    def _with(self, writers: int, sparks: int) -> Bench:
+        """A bench with at least so many drivers of Spark; one that is started here has one for each writer."""
+        if self._bench is None or self._bench.writers < sparks:
             self._benches.close()
             writers = max(writers, self._least)
             self._watcher.say(f"starting a stack with {plural(writers, 'writer')}")
@@ -219,6 +237,16 @@ class Trials:
         trial = Trial(scenario_key(s), f"scenario with {plural(waits, 'wait')}", False)
         return self._logged(trial, REPRODUCED, lambda: self._runner.prove(s))
 
+    def repeated_once(self, s: Scenario, n: int = 0) -> Trial:
+        """Run ``n + 1`` of a scenario whose operations are repeated. It counts as failed if what is looked for shows at all. Raises Spent."""
+        name = f"repeated {scenario_key(s)}"
+        known = self.log.of(name)
+        if n < len(known):
+            return known[n]
+        self.budget.take()
+        what = f"{plural(len(s.operations), 'operation')}, {s.repeat} times"
+        return self._logged(Trial(name, what, False), self._name, lambda: self._runner.prove(s))
+
     def reproduces(self, s: Scenario, times: int) -> Tries:
         """How often a scenario is reproduced in so many runs. Raises Spent."""
         return Tries(sum(self.scenario_once(s, n).failed for n in range(times)), times)
@@ -261,6 +289,7 @@ class Trials:
             folder=None if folder is None else str(folder.relative_to(self._folder)),
             seconds=round(time.monotonic() - began, 1),
             problem=ran.problem,
+            shown=ran.counts.get(self._name, 0),
         )
         self.log.add(trial)
         outcome = REPRODUCED if failed and shows == REPRODUCED else ", ".join(trial.found) or "nothing found"
@@ -281,9 +310,18 @@ def names_of(results: Results) -> tuple[str, ...]:
     return tuple(sorted({a.name for a in found}))
 
 
+def counts_of(folder: RunFolder) -> dict[str, int]:
+    """How many anomalies of each name the results of a judged run have."""
+    found: dict[str, int] = {}
+    for checker in json.loads(folder.results.read_text(encoding="utf-8"))["checkers"]:
+        for anomaly in checker["anomalies"]:
+            found[anomaly["name"]] = found.get(anomaly["name"], 0) + 1
+    return found
+
+
 def scenario_key(s: Scenario) -> str:
     """What names a scenario in the log; its texts do not matter."""
-    said = s.model_copy(update={"description": "-", "headline": "", "affected": "-", "link": "https://-"})
+    said = s.model_copy(update={"description": "-", "headline": "", "affected": "-", "link": "https://-", "showed": ""})
     return hashlib.sha256(to_yaml(said).encode()).hexdigest()[:16]
 
 

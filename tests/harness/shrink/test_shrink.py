@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,9 +27,10 @@ from harness.experiments.shrink.shrink import (
     scenario_name,
     shrunk,
 )
-from harness.experiments.shrink.trials import REPRODUCED, Budget, Ran, Trials, writers_of
+from harness.experiments.shrink.trials import Budget, Trials, writers_of
 from harness.run.settings import RunError
 from reports import shrunk as shown
+from tests.harness.shrink.byrule import ByRule, needs_both
 from tests.harness.shrink.failedrun import failed_run
 from tests.support.runs import Silent
 from workloads.file import scenario
@@ -57,47 +56,6 @@ def busy(folder: Path) -> Failed:
         Recording(r.workload, r.seed, r.catalog, (*r.operations, *more), r.order, r.faults),
         run.versions,
     )
-
-
-class ByRule:
-    """Says of each candidate what a rule says; a run that shows the anomaly is a copy of the recorded one.
-
-    Args:
-        shows: whether a recording shows it.
-        reproduces: whether a scenario is reproduced.
-        stops: after so many runs somebody presses Ctrl-C.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        source: Path,
-        shows: Callable[[Recording], bool],
-        reproduces: Callable[[Scenario], bool] = lambda s: True,
-        stops: int | None = None,
-    ) -> None:
-        self.folder, self.source = folder, source
-        self.shows, self.reproduces = shows, reproduces
-        self.stops = stops
-        self.runs = 0
-
-    def _run(self, found: tuple[str, ...]) -> Ran:
-        if self.runs == self.stops:
-            raise KeyboardInterrupt
-        self.runs += 1
-        to = self.folder / "runs" / f"{len([*self.folder.glob('runs/*')])}-{self.runs}"
-        shutil.copytree(self.source, to)
-        return Ran(to, found)
-
-    def replay(self, r: Recording) -> Ran:
-        return self._run(("undelete",) if self.shows(r) else ("duplicate-commit",))
-
-    def prove(self, s: Scenario) -> Ran:
-        return self._run(("undelete", REPRODUCED) if self.reproduces(s) else ())
-
-
-def needs_both(r: Recording) -> bool:
-    return {"delete", "update-register"} <= {o.f for o in r.operations} and r.workload.tables[0].seed_rows >= 2
 
 
 def shrink(
@@ -226,6 +184,31 @@ def test_a_harness_that_fails_again_and_again_ends_the_shrink(tmp_path: Path) ->
     with pytest.raises(FAILURES, match="no stack"):
         shrink(run, into, ByRule(into, run.folder.path, broken), tries=5)
     assert (into / FILE).read_text().count("could not run: no stack") == 2
+
+
+def test_what_shows_rarely_is_repeated_until_it_shows_and_the_scenario_says_how_often(tmp_path: Path) -> None:
+    run, into = busy(tmp_path), tmp_path / "out"
+    done: list[Scenario] = []
+
+    def each_900th(s: Scenario) -> bool:
+        done.append(s)
+        return sum(x.repeat for x in done) // 900 > sum(x.repeat for x in done[:-1]) // 900
+
+    runner = ByRule(into, run.folder.path, lambda r: False, rarely=each_900th)
+    one, left, minimal, found = shrink(run, into, runner)
+    assert left is not None and one.rare is not None and found.said is not None
+    s = found.said.scenario
+    assert [(o.do, o.writer) for o in s.operations] == [("delete", 0)] or len(s.operations) == 1
+    assert (
+        s.repeat >= 900 and s.engines == {0: "committer"} and "repetitions" in s.showed and str(found.tries) == "3 of 3"
+    )
+    result = shrunk(one, left, minimal, found, proves="prove it", replays="run it", goes_on="on")
+    again = scenario.load(into / SCENARIO)
+    assert (again.repeat, again.showed, again.anomalies) == (s.repeat, result.rate, ("undelete",))
+    assert f"It shows rarely: in {result.rate} of these operations." in shown.render(result)
+    asked = len(done)
+    _, same, _, _ = shrink(run, into, runner)
+    assert same == left and len(done) == asked, "a second command asks for nothing again"
 
 
 def test_the_first_guess_is_what_the_anomaly_names(tmp_path: Path) -> None:

@@ -1,0 +1,267 @@
+"""What a soak does with a new anomaly: it replays the run, then shrinks it to a scenario, on the stack that is up and within a budget.
+
+All of it is in ``shrinks/NAME`` of the night's folder, with the log of ``icequake shrink``: a night that was killed asks for no answer
+twice. What came of it is a line of ``finds.jsonl`` (``checkers.nights.finds``), which is written when it is over.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from checkers.evidence import runfolder
+from checkers.evidence.runfolder import RunFolder
+from checkers.nights.finds import Find
+from checkers.nights.record import Line
+from compose import setup
+from compose.install import releases
+from harness.experiments import soakfolder
+from harness.experiments.compare import CANNOT
+from harness.experiments.shrink import trials
+from harness.experiments.shrink.candidates import plain
+from harness.experiments.shrink.log import Log, ShrinkError
+from harness.experiments.shrink.reduction import Spent, Tries
+from harness.experiments.shrink.shrink import SCENARIO, Failed, NothingToShrink, Shrink, failed, on_catalog, shrunk
+from harness.experiments.shrink.trials import Budget, Ran, Runner, Trials
+from harness.experiments.soakstacks import OnBench, WarmStack, external_of
+from harness.run.judged import Publish
+from harness.run.settings import Watcher
+from reports import shrunk as shown
+from workloads.file.recording import FILE as RECORDING
+from workloads.file.recording import Recording
+from workloads.file.scenario import Scenario
+from workloads.file.workload import Workload
+
+SHRINKS = "shrinks"
+"""The folder of the shrinks, in that of a night."""
+TRIES, TIMES = 2, 3
+"""Runs of a candidate until it counts as one that does not show it; runs in which the result must show it."""
+SEARCH = 0.7
+"""The share of the time for the search; the rest is for the scenario."""
+REPLAYS = 0.3
+"""The share of the time in which a replay of the whole run may begin, after the first one."""
+LEAST = 5.0
+"""Seconds with which nothing is begun."""
+RUNS = trials.RUNS
+"""The folder of the runs of a shrink, in its folder."""
+FREE = "free"
+"""The order of a run that nobody decides, but which is recorded."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A new anomaly that is to be replayed and shrunk.
+
+    Attributes:
+        night: the night's folder.
+        line: the run that found it.
+        catalog: its catalog, of a user's own one the path of its file.
+        seconds: that it may take, those of earlier sessions included.
+        replays: of the whole run.
+        icequake: how a person calls icequake from anywhere.
+    """
+
+    night: Path
+    line: Line
+    anomaly: str
+    catalog: str
+    seconds: float
+    replays: int
+    icequake: str = "icequake"
+
+    @property
+    def run(self) -> RunFolder:
+        """The run's folder."""
+        return RunFolder(self.night / str(self.line.folder))
+
+    @property
+    def into(self) -> Path:
+        """The folder of the shrink."""
+        name = f"{self.anomaly}-{self.line.cell.workload}-{self.run.path.name}".lower()
+        return self.night / SHRINKS / re.sub(r"[^\w.-]+", "-", name)
+
+    def find(self) -> Find:
+        """What is known of it before anything is done."""
+        return Find(self.line.cell, self.line.seed, str(self.line.folder), self.anomaly, "failed")
+
+    def spent(self) -> float:
+        """Seconds that its runs took in earlier sessions."""
+        try:
+            return sum(t.seconds for t in Log(self.into, self.about()).trials) if self.into.is_dir() else 0.0
+        except (ShrinkError, OSError):
+            return 0.0
+
+    def about(self) -> dict[str, object]:
+        """What the log says is shrunk; the night's folder may be moved."""
+        release = releases.find(self.line.cell.iceberg).label
+        return dict(trials.about(Path(str(self.line.folder)), self.anomaly, self.line.cell.catalog, release))
+
+
+OpenRunner = Callable[[Job, WarmStack, Watcher, Publish[object], threading.Event], AbstractContextManager[Runner]]
+"""Makes what runs the candidates of a job, beside a stack that is up."""
+
+
+def on_warm(
+    job: Job, stack: WarmStack, watcher: Watcher, publish: Publish[object], stop: threading.Event
+) -> AbstractContextManager[Runner]:
+    """As :data:`OpenRunner`: on the bench of the stack, and on another one if a candidate needs more writers."""
+    return trials.OnBench(
+        job.into / trials.RUNS,
+        job.into / "logs",
+        setup.ensure_release(releases.find(job.line.cell.iceberg)),
+        watcher,
+        publish,
+        catalog=job.catalog,
+        external=external_of(job.catalog),
+        bench=stack.bench if isinstance(stack, OnBench) else None,
+        stop=stop,
+        proves=f"{job.icequake} prove",
+    )
+
+
+def recordable(workload: Workload) -> Workload:
+    """The workload with its order of requests recorded, so that each of its runs can be replayed.
+
+    A run with faults or an order is recorded in any case.
+    """
+    if workload.nemesis is not None or workload.order is not None:
+        return workload
+    return workload.model_copy(update={"order": FREE})
+
+
+class _Until:
+    """A runner that runs nothing more once the time is over, and whose answers count only if their run was not cut short."""
+
+    def __init__(self, runner: Runner, over: Callable[[], bool]) -> None:
+        self._runner = runner
+        self._over = over
+        self.ended = False
+
+    def replay(self, r: Recording) -> Ran:
+        return self._asked(lambda: self._runner.replay(r))
+
+    def prove(self, s: Scenario) -> Ran:
+        return self._asked(lambda: self._runner.prove(s))
+
+    def _asked(self, run: Callable[[], Ran]) -> Ran:
+        if self._over():
+            self.ended = True
+            raise Spent
+        ran = run()
+        if self._over():
+            self.ended = True
+            raise Spent
+        return ran
+
+
+def shrink(
+    job: Job,
+    open_runner: Callable[[], AbstractContextManager[Runner]],
+    watcher: Watcher,
+    stop: threading.Event,
+    clock: Callable[[], float] = time.monotonic,
+) -> Find:
+    """Replay and shrink one anomaly; what fails is said in the find.
+
+    Args:
+        stop: ends it soon, when another thread sets it; what it then says is not to be kept.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    began, blank = clock(), job.find()
+    left = job.seconds - job.spent()
+
+    def find(found: Find) -> Find:
+        return replace(found, seconds=round(job.seconds - left + clock() - began, 1))
+
+    if not job.run.path.is_dir():
+        return find(replace(blank, reason="the run's folder is gone"))
+    try:
+        run = on_catalog(failed(job.run, job.anomaly), job.catalog)
+        log = Log(job.into, job.about())
+    except (NothingToShrink, ShrinkError, *CANNOT) as e:
+        why = " ".join(str(e).split())
+        return find(replace(blank, reason=f"it cannot be replayed: {why}" if not job.run.proxy.exists() else why))
+    _drop_cut_short(job, log)
+    blank = replace(blank, before=len(run.recording.operations), folder=job.into.relative_to(job.night).as_posix())
+    with open_runner() as inner:
+        until = _Until(inner, lambda: stop.is_set() or clock() - began > left)
+        asked = Trials(until, log, job.into, job.anomaly, Budget(REPLAYS * left, clock=clock), watcher)
+        try:
+            again = _replays(run, asked, job.replays)
+            if again.of:
+                blank = replace(blank, replays=str(again))
+                watcher.say(f"{job.anomaly} shows again in {again} replays of the whole run")
+            asked.budget = Budget(max(0.0, SEARCH * left - (clock() - began)), clock=clock)
+            one = Shrink(run, job.into, asked, watcher, tries=TRIES, times=TIMES, rare=again.failed < again.of)
+            return find(_shrunk(job, one, until, blank))
+        except Spent:
+            return find(replace(blank, became="spent", reason="its time ended before anything smaller was found"))
+        except CANNOT as e:
+            return find(replace(blank, reason=" ".join(str(e).split())))
+
+
+def _drop_cut_short(job: Job, log: Log) -> None:
+    """Remove the runs that an earlier session did not bring to their end."""
+    kept = {job.into / t.folder for t in log.trials if t.folder is not None}
+    for folder in runfolder.runs(job.into / trials.RUNS):
+        if folder.path not in kept:
+            soakfolder.remove(folder.path)
+
+
+def _replays(run: Failed, asked: Trials, times: int) -> Tries:
+    """How often replays of the whole run show it: as many as are asked for, or as the time allows."""
+    whole, shows, made = plain(run.recording), 0, 0
+    if whole is None:
+        return Tries()
+    for n in range(times):
+        try:
+            shows += asked.once(whole, n).failed
+        except Spent:
+            if not made:
+                raise
+            break
+        made += 1
+    return Tries(shows, made)
+
+
+def _shrunk(job: Job, one: Shrink, until: _Until, blank: Find) -> Find:
+    """Shrink it; write page, scenario and recording into its folder."""
+    left, minimal, said = one.shrink()
+    proves = shlex.join([*shlex.split(job.icequake), "prove", str((job.into / SCENARIO).absolute())])
+    words = ["shrink", str(job.run.path.absolute()), "--anomaly", job.anomaly, "--catalog", job.catalog]
+    goes_on = shlex.join([*shlex.split(job.icequake), *words])
+    again = ["run", str(one.run.recording.workload.workload), "--order", f"replay {(job.into / RECORDING).absolute()}"]
+    replays = shlex.join([*shlex.split(job.icequake), *again, "--catalog", job.catalog])
+    result = shrunk(one, left, minimal, said, proves=proves, replays=replays, goes_on=goes_on)
+    shown.write(result, job.into)
+    reason = "; ".join(result.not_said)
+    if until.ended and left is None:
+        return replace(
+            blank, became="spent", reason="its time ended before anything smaller was found", command=goes_on
+        )
+    if result.after is None or not result.shown:
+        return replace(blank, became="not shown", reason=reason, command=goes_on)
+    folder = job.into.relative_to(job.night).as_posix()
+    best = [t for t in one.trials if t.failed]
+    also = {x for x in (best[-1].found if best else ()) if x != job.anomaly}
+    return replace(
+        blank,
+        became="shrunk",
+        also=tuple(sorted(also)),
+        operations=result.after.operations,
+        writers=result.after.writers,
+        reproduced=result.reproduced or result.replayed,
+        rate=result.rate,
+        scenario=None if result.scenario is None else f"{folder}/{result.scenario}",
+        recording=None if result.recording is None else f"{folder}/{result.recording}",
+        command=result.command,
+        reason=reason or ("" if minimal else "the budget ended before it was seen whether more can be taken away"),
+    )
