@@ -29,6 +29,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -359,12 +360,14 @@ def read(path: Path) -> History:
     A torn last line (the run was killed during a write) is dropped and named in ``problems``.
 
     Raises:
-        HistoryError: no header, an unknown format, a broken line that is not the last, or indices that are not dense.
+        HistoryError: no header, an unknown format, a broken line that is not the last, indices that are not dense, or no regular file.
     """
     events: list[Event] = []
     problems: list[str] = []
     header: dict[str, Any] | None = None
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would never end
+            raise HistoryError(f"{path}: not a regular file")
         raw = path.read_bytes()
     except FileNotFoundError:
         raise HistoryError(f"{path}: no such history; is this the folder of a run?") from None

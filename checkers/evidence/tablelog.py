@@ -30,6 +30,7 @@ removed. Rows are multisets (a key may occur twice), so equal rows are repeated.
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -501,9 +502,11 @@ def read(path: Path) -> TableLog:
     """Read one table's log. A torn last line is dropped and named in ``problems``.
 
     Raises:
-        TableLogError: no header, an unknown format, or a broken line that is not the last.
+        TableLogError: no header, an unknown format, a broken line that is not the last, or no regular file.
     """
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would never end
+            raise TableLogError(f"{path}: not a regular file")
         lines = path.read_bytes().split(b"\n")
     except OSError as e:
         raise TableLogError(f"{path}: cannot be read: {e.strerror}") from None

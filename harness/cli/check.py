@@ -158,7 +158,12 @@ def check(
         raise BadArgument(
             f"--json applies to history files and to many runs: the verdict of the run is in {given[0]}/results.json"
         )
-    folder = runs.find(given[0].parent if given[0].is_file() else given[0])
+    try:
+        folder = runs.find(given[0].parent if given[0].is_file() else given[0])
+    except runs.StoreError as e:
+        if next(runs.below(given[0]), None) is None:
+            raise
+        raise BadArgument(f"{e}; judge all runs in it with --engine process") from None
     return judge(folder, cast("Engine", engine), place_of(lake, store))
 
 

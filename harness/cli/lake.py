@@ -91,9 +91,10 @@ def lake(
     if action != "add" and (paths or again):
         raise BadArgument(f"lake {action}: takes no folders and no --again; did you mean lake add?")
     place = _one(where, store)
+    folders = _folders(paths, store) if action == "add" else []
     with details_in(store, place.secrets), opened(place, make=action in ("init", "add")) as found:
         if action == "add":
-            return _add(found, paths or [store], again=again, quiet=quiet)
+            return _add(found, folders, again=again, quiet=quiet)
         if action == "compact":
             from harness.lake.upkeep import every_day, tend
 
@@ -104,12 +105,20 @@ def lake(
         return 0
 
 
-def _add(found: Any, paths: list[Path], *, again: bool, quiet: bool) -> int:
+def _folders(paths: list[Path] | None, store: Path) -> list[RunFolder]:
+    """The runs to add. They are looked for before the lake is made: a mistyped store gets none. Raises BadArgument, StoreError."""
+    from harness.lake.folders import folders_in
+
+    if not paths and not store.is_dir():
+        raise BadArgument(f"there is no store {store.absolute()}; name stores or folders of runs, or give --store")
+    return folders_in(paths or [store])
+
+
+def _add(found: Any, folders: list[RunFolder], *, again: bool, quiet: bool) -> int:
     from harness.cli.terminal import Voice
-    from harness.lake.folders import add_all, folders_in
+    from harness.lake.folders import add_all
 
     with Voice(quiet=quiet, unit="runs") as voice:
-        folders = folders_in(paths)
         out = add_all(
             found,
             folders,

@@ -74,6 +74,7 @@ def shrink(
     from harness.experiments.shrink import trials
     from harness.experiments.shrink.log import Log
     from harness.experiments.shrink.shrink import SCENARIO, NothingToShrink, Shrink, failed, measure, on_catalog, shrunk
+    from harness.experiments.soakfolder import locked
     from harness.run.settings import RunError
     from nemesis.faults.lengths import seconds
     from reports import shrunk as shown
@@ -108,7 +109,7 @@ def shrink(
     named = [] if iceberg is None else ["--iceberg", path_anywhere(iceberg)]
     proves = shlex.join([anywhere(), "prove", os.path.abspath(into / SCENARIO), *named])
     replays = replay_command(found, os.path.abspath(into / FILE), [*named, "--catalog", path_anywhere(at)])
-    with Voice(quiet=quiet, unit="runs") as voice, details_in(into, external.secrets):
+    with locked(into, "shrink"), Voice(quiet=quiet, unit="runs") as voice, details_in(into, external.secrets):
         log = Log(into, trials.about(folder.path, found.name, at, release.label))
         installation = setup.ensure_release(release)
         voice.keep(f"{found.name} of {folder.path}, {measure(found.recording)}: {into}")

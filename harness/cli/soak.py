@@ -8,6 +8,7 @@ import random
 import shlex
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from workloads.file.suite import Cell, Suite
 
 SHORT = "it must be at least as long as one run"
+PAGE_AGAIN = 300.0
+"""Seconds after which the page of a night that goes on is written anew."""
 
 
 def repeating(file: SuiteFile, shared: Sequence[str] = (), *, records: bool = False) -> Callable[[Cell, int], str]:
@@ -130,11 +133,21 @@ def soak(
     again = repeating(file, shared, records=changed.shrink is not None)
     order = soaking.Order(file, changed, seed, again, budget, runs, icequake=anywhere())
 
+    written_at = time.monotonic()
+
     def write(night: Night) -> Path:
+        nonlocal written_at
+        written_at = time.monotonic()
         junit.write(night, goes_on)
         return page.write(night, goes_on)
 
+    def meanwhile(night: Night) -> None:
+        with contextlib.suppress(OSError):
+            write(night)
+
     def tell(line: Line) -> None:
+        if time.monotonic() - written_at > PAGE_AGAIN:
+            meanwhile(whole.night)
         text = soakwords.line_of(whole.night, line)
         if text is not None:
             show(text)
@@ -151,7 +164,7 @@ def soak(
         for cell, why in file.left_out.items():
             voice.say(f"left out: {cell.name}: {why}")
         stopping.current().way_on = lambda: f"continue with: {goes_on}"
-        whole = soaking.Soak(order, into, voice, keeping(kept_in, publish, voice.say), said=tell)
+        whole = soaking.Soak(order, into, voice, keeping(kept_in, publish, voice.say), said=tell, stopping=meanwhile)
         whole.told = lambda found: show(f"  {soakwords.find_of(found)}")
         try:
             with whole:
@@ -160,9 +173,10 @@ def soak(
                     write(night)
                     _stay_up(whole, night)
         except KeyboardInterrupt as e:
-            if (into / record.RUNS).exists():
-                with contextlib.suppress(OSError):
-                    write(whole.night)
+            if (
+                not whole.stopped and (into / record.RUNS).exists()
+            ):  # it was stopped before its first run, or after the last one
+                meanwhile(whole.night)
             done = f"{len(whole.night.runs)} runs are done"
             raise stopping.Stopped(f"{done}; continue with: {goes_on}") from e
     night = whole.night

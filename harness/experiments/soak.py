@@ -89,7 +89,7 @@ class Bounds:
         around: in addition to its load and the timeout of an operation: tables, final reads, table logs.
         ending: to end once it was asked to; ``killed``: once its processes are gone.
         judging: to judge it.
-        interrupted: to end when the user stops the soak.
+        interrupted: to end when the user stops the soak: what it still saves is worth a little of the time that a CI system gives, not all.
         retry: before a stack is tried again, if every stack failed.
         sample: between two samples of memory and disk.
     """
@@ -98,7 +98,7 @@ class Bounds:
     ending: float = 90.0
     killed: float = 30.0
     judging: float = 900.0
-    interrupted: float = 30.0
+    interrupted: float = 10.0
     retry: float = 10.0
     sample: float = 10.0
 
@@ -155,7 +155,13 @@ class _Up:
 
 def seed_of(into: Path) -> int | None:
     """The seed of the night in a folder; None if there is none. Raises NightError."""
-    return int(record.read(into)[0]["seed"]) if (into / record.RUNS).exists() else None
+    path = into / record.RUNS
+    if not path.exists():
+        return None
+    found = record.read(into)[0].get("seed")
+    if not isinstance(found, int):
+        raise NightError(f"{path}: its first line has no seed; give another --into")
+    return found
 
 
 def new_folder(store: Path, suite: str) -> Path:
@@ -174,6 +180,10 @@ class Soak:
         clock: seconds.
         said: called with each run that has ended; ``told``: with each anomaly that was replayed and shrunk.
         open_runner: makes what replays and shrinks.
+        stopping: called with the night so far when the user stops it, before anything is waited for.
+
+    Attributes:
+        stopped: whether ``stopping`` was called.
     """
 
     order: Order
@@ -187,6 +197,8 @@ class Soak:
     said: Callable[[Line], None] = lambda _: None
     told: Callable[[Find], None] = lambda _: None
     open_runner: OpenRunner = soakfinds.on_warm
+    stopping: Callable[[Night], object] = lambda _: None
+    stopped: bool = False
     _finds: list[Find] = field(default_factory=list)
     _lines: list[Line] = field(default_factory=list)
     _samples: list[Sample] = field(default_factory=list)
@@ -280,6 +292,12 @@ class Soak:
             if e.errno not in FULL:
                 raise
             self._stopped = f"the disk is full ({e.filename or self.into}); free some space"
+        except KeyboardInterrupt:
+            self.stopped = True
+            self.stopping(self.night)
+            if self._work is not None:
+                _wait(self._work.executed, self.bounds.interrupted)
+            raise
         return self.night
 
     def _begin(self) -> None:
@@ -422,10 +440,8 @@ class Soak:
         except BaseException:
             self._stopping = True
             work.stop.set()
-            work.done.wait(self.bounds.interrupted)
             raise
-        finally:
-            self._work = None
+        self._work = None
         if _is_full(work.error):
             raise FullDisk(f"the disk is full ({self.into}); free some space")
         if (little := self._little()) is not None and work.stop.is_set() and work.late is None:
@@ -458,9 +474,13 @@ class Soak:
         except BaseException as e:
             work.error = e
         work.executed.set()
+        if not self._stopping and not _is_full(work.error) and _began(folder):
+            self._judge(work, folder)
+        work.done.set()
+
+    def _judge(self, work: _Work, folder: RunFolder) -> None:
         try:
-            if not self._stopping and not _is_full(work.error) and _began(folder):
-                work.judged = self.judge(folder, self.publish)
+            work.judged = self.judge(folder, self.publish)
         except BaseException as e:
             work.error = work.error or e
         work.done.set()
@@ -635,9 +655,14 @@ class Soak:
     # --- disk and memory ----------------------------------------------------------------------------------------------
 
     def _kept(self, line: Line) -> Path | None:
-        """The folder of a run; None if it is gone."""
+        """The folder of a run; None if it is gone, or not one of this night: what others wrote into a line is not removed."""
         path = None if line.folder is None else self.into / line.folder
-        return path if path is not None and path.is_dir() else None
+        mine = (
+            path is not None
+            and path.is_relative_to(self.into / RUNS)
+            and ".." not in path.parts[len(self.into.parts) :]
+        )
+        return path if mine and path is not None and path.is_dir() else None
 
     def _removable(self) -> list[Kept]:
         tonight, out = self.night, []
@@ -735,8 +760,11 @@ class Soak:
             plan = folder.read_plan()
             about = (plan.model_extra or {})[ABOUT]
             cell, number = Cell.from_json(about["cell"]), int(about["number"])
-        except (runfolder.StoreError, KeyError, TypeError, ValueError):  # it was killed before it wrote its plan
-            soakfolder.remove(folder.path)
+        except (runfolder.StoreError, KeyError, TypeError, ValueError) as e:
+            if not _began(folder):  # it was killed before it wrote its plan, or its first event
+                soakfolder.remove(folder.path)
+            else:
+                self.watcher.say(f"left alone: {' '.join(str(e).split()) or folder.plan}")
             return
         where = self._relative(folder.path)
         state = folder.state()
@@ -750,14 +778,18 @@ class Soak:
             command=plan.command,
         )
         complete = state.get("state") == "complete"
-        judged: Judged[object] | None = None
+        work = _Work()
         if _began(folder):
-            try:
-                judged = self.judge(folder, self.publish)
-            except Exception as e:
-                if _is_full(e):
-                    raise
-                line = replace(line, reason=f"it cannot be judged: {' '.join(str(e).split())}")
+            threading.Thread(target=self._judge, args=(work, folder), name="judgement", daemon=True).start()
+            if not _wait(work.done, self.bounds.judging):
+                self._left += 1
+                work.error = TimeoutError(f"not within {self.bounds.judging:.0f} s")
+            if work.error is not None:
+                if _is_full(work.error):
+                    raise work.error
+                reason = f"it cannot be judged: {' '.join(str(work.error).split())}"
+                line = replace(line, ended="error" if complete else "incomplete", reason=reason)
+        judged = None if work.error is not None else work.judged
         line = replace(line, disk=soakfolder.size_of(folder.path), used=self.used)
         if judged is not None:
             found = judged_line(line, folder, judged)

@@ -76,8 +76,8 @@ def remove(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Write in the folder alone.
+def locked(folder: Path, what: str = "soak") -> Iterator[None]:
+    """Write in the folder alone; ``what`` writes there.
 
     Raises:
         NightError: another process writes here, or the folder cannot be made.
@@ -91,7 +91,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise NightError(f"{folder}: another soak writes here; stop it, or give another --into") from None
+            raise NightError(f"{folder}: another {what} writes here; stop it, or give another --into") from None
         yield
 
 

@@ -79,7 +79,7 @@ def kept(place: Place, folder: RunFolder, evidence: Evidence, say: Callable[[str
     """Put a judged run into the lake; if it cannot be written, say so, with the command that adds the run later. Whether it is in."""
     try:
         keep(place, folder, evidence)
-    except (ValueError, OSError) as e:
+    except Exception as e:  # whatever a broken file of the lake makes its readers raise: a run loses nothing by it
         where = "" if place.folder is None else f" --store {shlex.quote(str(place.folder.parent))}"
         where = where or f" --lake {shlex.quote(place.name)}"
         say(

@@ -94,15 +94,18 @@ class Lake:
             found = self.catalog.load_table((self.place.namespace, name))
         except (NoSuchTableError, NoSuchNamespaceError):
             raise LakeError(f"{self.place.name}: no lake is there; make one with `icequake lake init`") from None
-        except OSError as e:
-            raise LakeError(f"{self.place.name}: {name}: its metadata cannot be read: {self._plain(e)}") from None
+        except Exception as e:  # whatever PyIceberg raises for a broken file
+            raise self._unreadable(name, e) from None
         _same_version(found, name, self.place)
         return found
 
     def held(self, runs: Sequence[str] | None = None) -> dict[str, Held]:
         """The runs in the lake, by name: all, or those of the named ones that it has."""
         scan = self.table(RUNS.name).scan(selected_fields=("run", "day", "namespace"))
-        rows = (scan if runs is None else scan.filter(within("run", {*runs}))).to_arrow()
+        try:
+            rows = (scan if runs is None else scan.filter(within("run", {*runs}))).to_arrow()
+        except Exception as e:
+            raise self._unreadable(RUNS.name, e) from None
         columns = [rows[c].to_pylist() for c in ("run", "day", "namespace")]
         return {run: Held(run, day, namespace) for run, day, namespace in zip(*columns, strict=True)}
 
@@ -150,9 +153,19 @@ class Lake:
             except (SQLAlchemyError, OSError) as e:
                 if tried == TRIES or "locked" not in str(e):
                     raise LakeError(f"{self.place.name}: {name}: cannot be written: {self._plain(e)}") from None
+            except LakeError:
+                raise
+            except Exception as e:
+                raise self._unreadable(name, e) from None
             time.sleep(wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, WAIT_S[1])
         raise AssertionError("unreachable")
+
+    def _unreadable(self, name: str, error: Exception) -> LakeError:
+        remedy = "" if self.place.folder is None else "; remove that folder, and make it again with `icequake lake add`"
+        return LakeError(
+            f"{self.place.name}: {name}: cannot be read: {type(error).__name__}: {self._plain(error)}{remedy}"
+        )
 
     def _plain(self, error: Exception) -> str:
         return Redaction(self.place.secrets).text(" ".join(str(error).split()))

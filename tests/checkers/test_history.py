@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -154,6 +155,14 @@ def test_a_file_without_a_known_header_is_refused(tmp_path: Path, text: str) -> 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="no such history"):
         read(tmp_path / "absent.jsonl")
+
+
+def test_what_would_never_end_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "device.jsonl").symlink_to("/dev/zero")
+    for name in ("pipe", "device"):
+        with pytest.raises(HistoryError, match=f"{name}.jsonl: not a regular file"):
+            read(tmp_path / f"{name}.jsonl")
 
 
 json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda v: st.lists(v, max_size=3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +85,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     log = tablelog.read(written(tmp_path))
     tablelog.write(log, tmp_path / "again.jsonl")
     assert tablelog.read(tmp_path / "again.jsonl") == log
+
+
+def test_a_log_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "t.jsonl")
+    with pytest.raises(TableLogError, match=r"t\.jsonl: not a regular file"):
+        tablelog.read(tmp_path / "t.jsonl")

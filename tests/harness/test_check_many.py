@@ -55,6 +55,11 @@ def test_the_results_are_those_of_each_run_alone(store: Path, tmp_path: Path) ->
     assert {r: r.read_bytes() for r in runs} == before
 
 
+def test_who_names_a_store_is_told_how_all_of_its_runs_are_judged(store: Path, tmp_path: Path) -> None:
+    done = inside("check", store, cwd=tmp_path)
+    assert done.returncode == 254 and "judge all runs in it with --engine process" in done.stderr, done.stderr
+
+
 def test_several_runs_need_no_engine_and_pages_are_written_on_demand(store: Path, tmp_path: Path) -> None:
     clean = store / "w" / "20260101T000000.000Z"
     done = inside("check", clean, store / "w" / "20260101T000003.000Z", clean, "--pages", cwd=tmp_path)

@@ -23,9 +23,10 @@ from checkers.lake.tables import BY_NAME, RUNS, TABLES, VERSION, documented
 from harness.cli.app import app
 from harness.cli.crash import Crash
 from harness.cli.lake import keeping
+from harness.cli.options import BadArgument
 from harness.lake import place, upkeep
 from harness.lake.errors import Collision, LakeError, QueryError
-from harness.lake.folders import add_all, folders_in, keep, read
+from harness.lake.folders import add_all, folders_in, keep, kept, read
 from harness.lake.lake import VERSION_KEY, Lake, opened, summary, within
 from harness.lake.place import embedded
 from harness.lake.spark import readable
@@ -544,3 +545,30 @@ def test_what_cannot_be_done_is_said_before_anything_starts(
         typed(words[0], *where[:-2], *words[1:], *where[-2:])
     assert says in str(e.value)
     assert {p.name for p in tmp_path.iterdir()} == {"quick"}
+
+
+def test_a_mistyped_store_gets_no_lake(tmp_path: Path) -> None:
+    typed = str(tmp_path / "stoer")
+    for words in (["--store", typed], [typed, "--store", str(tmp_path)]):
+        done = CliRunner().invoke(app, ["lake", "add", *words])
+        assert isinstance(done.exception, BadArgument | StoreError) and "stoer" in str(done.exception)
+        assert not list(tmp_path.iterdir()), "nothing was made"
+
+
+@pytest.mark.parametrize("files", ["*.avro", "*.metadata.json", "*.parquet"])
+@pytest.mark.parametrize("content", [b"", bytes(range(255, 0, -1)) * 20], ids=["empty", "garbage"])
+def test_a_broken_file_of_the_lake_is_said_and_takes_nothing_from_a_run(
+    one_run: Path, tmp_path: Path, files: str, content: bytes
+) -> None:
+    """A machine that loses power can leave such files."""
+    folder, mine = copied(one_run, tmp_path), embedded(tmp_path)
+    keep(mine, folder)
+    for path in (tmp_path / "lake").rglob(files):
+        path.write_bytes(content)
+    said: list[str] = []
+    assert not kept(mine, folder, None, said.append) and "add it with: icequake lake add" in said[0]
+    with (
+        pytest.raises(LakeError, match=r"cannot be read: .*; remove that folder, and make it again"),
+        opened(mine) as lake,
+    ):
+        add_all(lake, folders_in([tmp_path]), again=True)

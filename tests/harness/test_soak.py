@@ -34,11 +34,12 @@ from checkers.nights.night import Night
 from checkers.nights.record import Line, NightError
 from checkers.selftest import recorded
 from harness.experiments import soakfolder
-from harness.experiments.soak import MOST_LEFT, RUNS, STACK_RUNS, seed_of
+from harness.experiments.soak import MOST_LEFT, RUNS, STACK_RUNS, Soak, seed_of
 from harness.experiments.soakfolder import COLUMNS, KNOWN, NEW, WITHOUT_VERDICT, Kept, append, firsts, surplus
+from harness.run.judged import Judged, Publish
 from harness.run.settings import RunError
 from tests.support.runs import ROOT, environment
-from tests.support.soaks import QUICKLY, SUITE, Heard, Recorded, put, soak, suite_file
+from tests.support.soaks import QUICKLY, SUITE, Heard, Recorded, judged_once, put, soak, suite_file
 from workloads.file.suite import Cell
 
 ENOUGH = 120.0
@@ -363,6 +364,44 @@ def test_a_run_that_ended_before_its_session_was_killed_counts(good: Path, tmp_p
     assert Counter(x.ended for x in night.lines) == {"valid": 4}
 
 
+def test_a_run_of_the_session_before_that_cannot_be_judged_holds_nothing_up(good: Path, tmp_path: Path) -> None:
+    """One that had ended stays for a look; one that had not is made again."""
+    into = tmp_path / "night"
+    went(into, Recorded(good), 2)
+    file = suite_file(tmp_path, SMALL)
+    first, second = [c for c in file.cells if c not in {x.cell for x in record.read(into)[1]}]
+    ended, killed = half(into, good, first, 0, "complete"), half(into, good, second, 0, "running")
+    over = threading.Event()
+
+    def judge(folder: RunFolder, publish: Publish[object]) -> Judged[object]:
+        if folder.path in (ended.path, killed.path):
+            over.wait(ENOUGH)
+        return judged_once(folder, publish)
+
+    whole = soak(file, into, Recorded(good), runs=4, bounds=replace(QUICKLY, judging=0.2))
+    try:
+        with replace(whole, judge=judge) as held:
+            held._recover()
+            found = {x.folder: x for x in held.night.lines}
+    finally:
+        over.set()
+    one, other = (found[f"runs/quick/{f.path.name}"] for f in (ended, killed))
+    assert (one.ended, other.ended) == ("error", "incomplete") and ended.path.exists() and not killed.path.exists()
+    assert one.reason == other.reason == "it cannot be judged: not within 0 s"
+
+
+def test_a_run_whose_plan_cannot_be_read_is_left_alone_if_it_recorded_anything(good: Path, tmp_path: Path) -> None:
+    into, heard = tmp_path / "night", Heard()
+    went(into, Recorded(good), 1)
+    folder = half(into, good, suite_file(tmp_path, SMALL).cells[0], 0, "complete")
+    folder.plan.write_text("tables: [")
+    went(into, Recorded(good), 1, heard)
+    assert folder.history.exists()
+    assert [t for t in heard.said if t.startswith("left alone: ")] == [
+        f"left alone: {folder.plan}:1: not YAML from here on"
+    ]
+
+
 def test_a_folder_that_should_have_been_removed_is_removed(good: Path, tmp_path: Path) -> None:
     into = tmp_path / "night"
     night = went(into, Recorded(good), 2)
@@ -385,6 +424,26 @@ def test_a_night_is_not_continued_as_another_one(good: Path, tmp_path: Path) -> 
         whole = soak(file, into, Recorded(good), **change)
         with pytest.raises(NightError, match=said), whole:
             pass
+
+
+def test_a_night_without_a_seed_is_said(tmp_path: Path) -> None:
+    (tmp_path / record.RUNS).write_text(json.dumps({"format": record.FORMAT}) + "\n")
+    with pytest.raises(NightError, match=r"runs\.jsonl: its first line has no seed; give another --into"):
+        seed_of(tmp_path)
+
+
+@pytest.mark.parametrize("folder", ["runs/../../precious", "{}/precious", "precious", "../precious"])
+def test_a_line_that_names_a_folder_outside_removes_nothing_there(good: Path, tmp_path: Path, folder: str) -> None:
+    into, precious = tmp_path / "night", tmp_path / "precious"
+    for place in (precious, into / "precious"):
+        place.mkdir(parents=True)
+        (place / "thesis").write_text("x" * 5000)
+    file = suite_file(tmp_path, SMALL)
+    with soak(file, into, Recorded(good), runs=2, keep=1) as whole:
+        line = Line(file.cells[0], 0, 1, "2026-01-01", "error", folder=folder.format(tmp_path))
+        whole._add(line)
+        whole.go()
+    assert (precious / "thesis").exists() and (into / "precious" / "thesis").exists()
 
 
 def test_two_soaks_do_not_write_into_one_folder(good: Path, tmp_path: Path) -> None:
@@ -544,6 +603,31 @@ def test_the_stack_of_the_first_new_anomaly_stays_up_for_a_look_until_it_is_not_
     out, err = process.communicate(timeout=ENOUGH)
     assert process.returncode == 1 and "ending the stack" in out and "New anomalies in 1 run" in out, err
     assert not (tmp_path / "home" / "stack" / "stack.json").exists()
+
+
+def test_whoever_stops_a_soak_has_the_page_before_anything_is_waited_for(good: Path, tmp_path: Path) -> None:
+    """A CI system may give 10 seconds, a run may need more to end."""
+    pages: list[int] = []
+    whole: list[Soak] = []
+
+    def act(cell: Cell, number: int, stop: threading.Event) -> None:
+        if len(whole[0].night.lines) == 1:
+            signal.raise_signal(signal.SIGINT)
+            assert stop.wait(ENOUGH)
+            asked.set()
+            assert paged.wait(ENOUGH), "the page waits for the run"
+
+    def stopping(night: Night) -> None:
+        assert asked.wait(ENOUGH), "the run is not asked to end before the page is written"
+        pages.append(len(night.lines))
+        paged.set()
+
+    asked, paged = threading.Event(), threading.Event()
+    stacks = Recorded(good, act=act)
+    whole.append(replace(soak(suite_file(tmp_path, SMALL), tmp_path / "night", stacks, runs=4), stopping=stopping))
+    with pytest.raises(KeyboardInterrupt), whole[0] as held:
+        held.go()
+    assert pages == [1] and whole[0].stopped and stacks.up == 0
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------

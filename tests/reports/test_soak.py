@@ -18,6 +18,7 @@ from checkers.nights.record import Ended, Line, Sample
 from checkers.verdict import Anomaly, Validity, Verdict
 from reports.soak import drawings, junit, page, words
 from tests.reports.test_report import HOSTILE
+from tests.reports.test_summary import validate
 from tests.support.soaks import SUITE
 from workloads.file import suite as suites
 from workloads.file.suite import Cell, Suite
@@ -122,12 +123,25 @@ def test_a_run_with_a_known_and_a_new_anomaly_names_the_new_one_first(tmp_path: 
     assert words.findings(night, both) == "undelete ×3, lost-commit (known: iceberg#10140)"
 
 
+def test_a_cell_shows_the_worst_of_its_runs(tmp_path: Path) -> None:
+    runs = [
+        line(JDBC, "invalid", anomalies={"undelete": 1}),
+        line(JDBC, "invalid", anomalies={"lost-commit": 1}),
+        line(JDBC, "error"),
+        line(JDBC, "unknown"),
+        line(JDBC),
+    ]
+    worst = [a_night(tmp_path, *reversed(runs[n:])).worst(JDBC) for n in range(len(runs) + 1)]
+    assert worst == ["new", "known", "error", "unknown", "valid", "not run"]
+
+
 def test_junit_has_a_case_for_each_cell(tmp_path: Path) -> None:
     out = Cell("x", "glue", "none", "1.12.0", "")
     one, two, three, *_ = [c for c in CELLS if c not in (REST, JDBC)]
     lines = [NEW, OLD, line(one), line(two, "error", reason="died"), line(three, "unknown", reason="reads: late")]
     night = a_night(tmp_path, *lines, left_out={out: "it is not reached"})
     root = ET.fromstring(junit.render(night, AGAIN))
+    validate(root)
     cases = {c.get("name"): c for c in root.iter("testcase")}
     assert len(cases) == len(CELLS) + 1 == int(root.get("tests") or 0)
     failure = cases[REST.name].find("failure")
@@ -176,7 +190,7 @@ def test_what_came_from_outside_is_shown_and_not_obeyed(tmp_path: Path) -> None:
     night = a_night(tmp_path, bad, cells=(*CELLS, hostile), stopped=HOSTILE, left_out={hostile: HOSTILE})
     text = page.render(night, HOSTILE, [trend.Past(HOSTILE, HOSTILE, (bad,))])
     assert HOSTILE not in text and "<script>alert" not in text and "<img" not in text
-    ET.fromstring(junit.render(night, HOSTILE))
+    validate(ET.fromstring(junit.render(night, HOSTILE)))
     assert all("\x1b" not in row for row in words.lines(night))
 
 

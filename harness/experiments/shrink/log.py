@@ -89,7 +89,7 @@ class Log:
             if whole != data:
                 with self.path.open("rb+") as file:
                     file.truncate(len(whole))
-            return whole.decode("utf-8", errors="replace").splitlines()
+            return whole.decode("utf-8", errors="replace").split("\n")[:-1]  # a text may have other line ends in it
         return []
 
     def _check(self, head: Mapping[str, Any], line: str) -> None:

@@ -11,6 +11,7 @@ from checkers.evidence.runfolder import RunFolder
 from harness.cli import shrink
 from harness.cli.options import BadArgument
 from harness.experiments.shrink.shrink import failed
+from harness.experiments.soakfolder import locked
 from tests.harness.shrink.failedrun import failed_run
 from tests.support.runs import inside
 
@@ -92,6 +93,14 @@ def test_the_folder_of_another_shrink_is_refused(tmp_path: Path) -> None:
     done = inside("shrink", failed_run(tmp_path), "--into", into, cwd=tmp_path)
     assert done.returncode == 254
     assert "this folder has the shrink of another run, /another, not " in done.stderr
+
+
+def test_two_shrinks_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    into = tmp_path / "into"
+    with locked(into, "shrink"):
+        done = inside("shrink", failed_run(tmp_path), "--into", into, cwd=tmp_path)
+    assert done.returncode == 254
+    assert f"{into}: another shrink writes here; stop it, or give another --into" in done.stderr
 
 
 def test_the_catalog_is_that_of_the_run_also_if_it_is_the_users_own(tmp_path: Path) -> None:

@@ -33,6 +33,13 @@ def test_a_torn_line_is_cut_off_and_the_next_one_is_whole(tmp_path: Path) -> Non
     assert Log(tmp_path, ABOUT).trials == (ONE, OTHER)
 
 
+@pytest.mark.parametrize("end", ["\u2028", "\x85", "\x0c", "\r"])
+def test_a_problem_with_other_line_ends_in_it_is_read_again(tmp_path: Path, end: str) -> None:
+    trial = Trial("k1", "2 operations", False, problem=f"Spark said{end}this")
+    Log(tmp_path, ABOUT).add(trial)
+    assert Log(tmp_path, ABOUT).trials == (trial,)
+
+
 def test_the_folder_of_another_shrink_is_refused(tmp_path: Path) -> None:
     Log(tmp_path, ABOUT)
     with pytest.raises(ShrinkError, match="another anomaly, undelete, not lost-commit; give another one with --into"):
