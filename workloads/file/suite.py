@@ -119,7 +119,7 @@ def _team(value: object) -> str:
 
 def _order(value: object) -> str:
     """Who decides the order of requests; a suite's runs are new, so it replays none."""
-    allowed = f"free or priority(D) with D from 1 to {orders.DEEPEST}"
+    allowed = f"free, priority(D) with D from 1 to {orders.DEEPEST}, or coverage"
     if not isinstance(value, str):
         raise ValueError(f"must be {allowed}, not {value!r}")
     found = orders.parse(value)
