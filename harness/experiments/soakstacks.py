@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import psutil
 
+from checkers.coverage.pair import Pair
 from checkers.evidence.runfolder import RunFolder
 from compose import setup
 from compose.catalogs.registry import CATALOGS
@@ -36,8 +37,11 @@ class WarmStack(Protocol):
         command: str,
         stop: threading.Event,
         about: Mapping[str, Any],
+        seen: Mapping[Pair, int],
     ) -> None:
         """One run of the workload into the folder, up to its saved table log; ends soon once ``stop`` is set.
+
+        ``seen`` guides an order by coverage.
 
         Raises what :meth:`harness.run.run.Run.execute` does.
         """
@@ -92,9 +96,12 @@ class OnBench:
         command: str,
         stop: threading.Event,
         about: Mapping[str, Any],
+        seen: Mapping[Pair, int],
     ) -> None:
         """As :meth:`WarmStack.run`."""
-        self._bench.run(workload, folder, generator.operations, command=command, seed=seed, stop=stop, about=about)
+        self._bench.run(
+            workload, folder, generator.operations, command=command, seed=seed, stop=stop, about=about, seen=seen
+        )
 
     def close(self) -> None:
         """As :meth:`WarmStack.close`."""
