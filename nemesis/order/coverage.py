@@ -4,9 +4,9 @@ What counts as one is told from outside (:class:`Worth`): an operation was in so
 the same table. The policy follows every write through its phases by its requests. Of the requests at the gate it lets that one go whose
 release is worth most:
 
-* a commit makes one interleaving with each other write of its table, now;
-* a load or a refused commit brings its write into another phase: worth half of what other writes could make there,
-  less half of what they could make in the phase that it leaves.
+* a commit makes one interleaving with each other write of its table, now; after that it can make none;
+* a load or a refused commit brings its write into another phase, and so nearer to what others could make of it there, and beyond what they
+  could have made of the phase that it leaves. What may come counts half, a phase further away a quarter, and so on.
 
 So a request waits while others can still do something rare about it. It does not wait for ever: see the times below. How often an interleaving
 was exercised counts on during the run, as the policy expects it; the checkers judge afterwards what really happened.
@@ -33,7 +33,9 @@ LONGEST_WAIT = 10.0
 LOADS = 2
 """Loads before the first commit of a kind that has not committed yet in this run: one to scan, one to refresh."""
 AHEAD = 0.5
-"""What an interleaving that may come is worth, beside one that comes now."""
+"""What an interleaving that may come is worth, beside one that comes now; one that is a phase further away again so much less."""
+COURSES: tuple[tuple[Phase, ...], ...] = (("before scan", "scanned", "commit"), ("refused", "retry"))
+"""Phases that follow one another without a commit of somebody else."""
 
 
 class Worth(Protocol):
@@ -207,24 +209,27 @@ class Rarest(Policy):
         return held
 
     def _value(self, held: Held) -> float:
-        """What it is worth to let a request go now."""
+        """What it is worth to let a request go now: what it makes, and by how much it changes what may still come."""
         write = self._writes[held.moment.op]
-        now = self._phase(write)
+        rivals = self._others(write)
+        before = sum(self._ahead(write, self._phase(write), o) for o in rivals)
         if held.moment.kind == "load":
-            return self._ahead(write, self._phase(write, loads=1)) - self._ahead(write, now)
+            return sum(self._ahead(write, self._phase(write, loads=1), o) for o in rivals) - before
         if held.moment.kind != "commit":  # a lock
             return 0.0
         if not self._accepts(write):
-            return self._ahead(write, "refused") - self._ahead(write, now)
-        makes = sum(self._worth.rarity(o.op, self._phase(o), write.op) for o in self._others(write))
-        return makes - self._ahead(write, now)
+            return sum(self._ahead(write, "refused", o) for o in rivals) - before
+        makes = sum(self._worth.rarity(o.op, self._phase(o), write.op) for o in rivals)
+        return makes - before - sum(self._ahead(o, self._phase(o), write) for o in rivals)
 
-    def _ahead(self, write: _Write, phase: Phase) -> float:
-        """What the other writes could still make of a write's phase."""
-        if phase == "after":
+    def _ahead(self, write: _Write, phase: Phase, rival: _Write) -> float:
+        """What a rival's commit can still make of a write that is in this phase, or of the phases that it comes to."""
+        if rival.ended == "accepted":
             return 0.0
-        rivals = (o for o in self._others(write) if o.ended != "accepted")
-        return AHEAD * sum(self._worth.rarity(write.op, phase, o.op) for o in rivals)
+        steps = next((c[c.index(phase) :] for c in COURSES if phase in c), ())
+        return max(
+            (AHEAD ** (n + 1) * self._worth.rarity(write.op, p, rival.op) for n, p in enumerate(steps)), default=0.0
+        )
 
     def _others(self, write: _Write) -> list[_Write]:
         return [o for o in self._writes.values() if o is not write and o.table == write.table]
