@@ -32,7 +32,7 @@ from compose.catalogs.registry import CATALOGS
 from compose.install import releases
 from compose.install.installation import Installation
 from harness.experiments.compare import CANNOT
-from harness.experiments.soak import STACK_RUNS
+from harness.experiments.soak import STACK_RUNS, Judge
 from harness.experiments.soakfolder import remove
 from harness.experiments.soakstacks import sparks, strikes_processes
 from harness.run.bench import Bench, Quietly
@@ -48,6 +48,8 @@ FORMAT = 1
 SEARCHES = "searches.jsonl"
 RUNS, LOGS = "runs", "logs"
 Seen = Mapping[Pair, int]
+FAILS = (*CANNOT, runfolder.StoreError)
+"""Errors that end one search and not the others."""
 
 
 class FindError(ValueError):
@@ -219,7 +221,7 @@ class TimeToFind:
     Args:
         into: the measurement's folder.
         publish: writes what people read, such as the page, into the folder of a run that found a defect.
-        start: starts a stack.
+        start: starts a stack; ``judge``: checks a run's folder.
         clock: seconds.
         said: called with each search that is over.
     """
@@ -229,6 +231,7 @@ class TimeToFind:
     watcher: Watcher
     publish: Publish[object]
     start: Start = start_bench
+    judge: Judge = judge_run
     clock: Callable[[], float] = time.monotonic
     said: Callable[[Search], None] = lambda _: None
     _done: dict[tuple[str, str, int], Search] = field(default_factory=dict)
@@ -321,8 +324,8 @@ class TimeToFind:
             folder = runfolder.create(self.into / RUNS, defect.defect)
             try:
                 warm.run(workload, folder, seed=number, command=command, seen=dict(seen))
-                judged = judge_run(folder, lambda *_: None)
-            except CANNOT as e:
+                judged = self.judge(folder, lambda *_: None)
+            except FAILS as e:
                 self._close()
                 said = f"{folder.path}: {' '.join(str(e).split())}"
                 return replace(s, wall=round(s.wall + self.clock() - began, 3), reason=said)
@@ -355,7 +358,7 @@ class TimeToFind:
         """The pairs of a run; without them nothing is missing but a figure, and what guides the next run."""
         try:
             return of_folder(folder.path, evidence).seen
-        except CANNOT as e:
+        except FAILS as e:
             self.watcher.say(f"the coverage of {folder.path.name} is not known: {e}")
             return {}
 
