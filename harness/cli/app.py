@@ -28,6 +28,7 @@ from harness.cli import (
     soak,
     stopping,
     sweep,
+    timetofind,
 )
 from harness.cli.crash import Crash
 from harness.cli.failures import BAD_INPUT, explain, report_failure
@@ -68,6 +69,7 @@ app.command("shrink", short_help="Make a failed run small.")(shrink.shrink)
 app.command("matrix", short_help="Measure which operations conflict.")(experiments.matrix)
 app.command("compare", short_help="Compare catalogs, releases or engines.")(compare.compare)
 app.command("sweep", short_help="Measure how load and settings change a run.")(sweep.sweep)
+app.command("time-to-find", short_help="Measure how fast known defects are found.")(timetofind.time_to_find)
 app.command("coverage", short_help="Show which interleavings runs exercised.")(coverage.coverage)
 app.command("soak", short_help="Run a suite for a night.")(soak.soak)
 app.command("lake", short_help="Keep the numbers of all runs.")(lake.lake)

@@ -51,6 +51,7 @@ from harness.experiments import soakfinds, soakfolder
 from harness.experiments.compare import CANNOT
 from harness.experiments.soakfinds import Job, OpenRunner
 from harness.experiments.soakfolder import FULL, WITHOUT_VERDICT, Kept
+from harness.experiments.soakrare import RareTurns, rarity_of
 from harness.experiments.soakstacks import Start, WarmStack, kill_marked, sparks, start_bench, strikes_processes
 from harness.experiments.soakturns import MOST_TRIES, Turns
 from harness.run.judged import Judged, Publish, judge_run
@@ -226,7 +227,7 @@ class Soak:
         """
         with contextlib.ExitStack() as stack:
             stack.enter_context(soakfolder.locked(self.into))
-            self._turns = Turns(self.order.file.cells, self.order.seed, self.order.suite.turns, self.order.weight)
+            self._turns = self._whose()
             self._began = self.clock()
             self._begin()
             stack.callback(self._close)
@@ -299,6 +300,15 @@ class Soak:
                 _wait(self._work.executed, self.bounds.interrupted)
             raise
         return self.night
+
+    def _whose(self) -> Turns:
+        """Whose turn it is, as the suite says."""
+        o = self.order
+        if o.suite.turns != "rare":
+            return Turns(o.file.cells, o.seed, o.suite.turns, o.weight)
+        weight = rarity_of(o.file.workloads, lambda: self._book.seen)
+        made = lambda: [x.cell for x in self._lines if x.counts]  # noqa: E731
+        return RareTurns(o.file.cells, o.seed, weight=weight, made=made)
 
     def _begin(self) -> None:
         """Read the night, without torn lines, or write its header."""
@@ -470,7 +480,8 @@ class Soak:
         """One run and its judgement, in a thread of its own; raises nothing."""
         assert line.seed is not None and line.command is not None
         try:
-            stack.run(workload, folder, seed=line.seed, command=line.command, stop=work.stop, about=about)
+            seen = dict(self._book.seen)
+            stack.run(workload, folder, seed=line.seed, command=line.command, stop=work.stop, about=about, seen=seen)
         except BaseException as e:
             work.error = e
         work.executed.set()

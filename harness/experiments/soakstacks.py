@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import psutil
 
+from checkers.coverage.pair import Pair
 from checkers.evidence.runfolder import RunFolder
 from compose import setup
 from compose.catalogs import user_file
@@ -39,8 +40,11 @@ class WarmStack(Protocol):
         command: str,
         stop: threading.Event,
         about: Mapping[str, Any],
+        seen: Mapping[Pair, int],
     ) -> None:
         """One run of the workload into the folder, up to its saved table log; ends soon once ``stop`` is set.
+
+        ``seen`` guides an order by coverage.
 
         Raises what :meth:`harness.run.run.Run.execute` does.
         """
@@ -95,9 +99,12 @@ class OnBench:
         command: str,
         stop: threading.Event,
         about: Mapping[str, Any],
+        seen: Mapping[Pair, int],
     ) -> None:
         """As :meth:`WarmStack.run`."""
-        self._bench.run(workload, folder, generator.operations, command=command, seed=seed, stop=stop, about=about)
+        self._bench.run(
+            workload, folder, generator.operations, command=command, seed=seed, stop=stop, about=about, seen=seen
+        )
 
     @property
     def bench(self) -> Bench:

@@ -41,7 +41,7 @@ class Turns:
 
     cells: Sequence[Cell]
     seed: int
-    order: Literal["drawn", "listed"] = "drawn"
+    order: Literal["drawn", "listed", "rare"] = "drawn"
     weight: Callable[[Cell], float] = _alike
     _tries: dict[Stack, int] = field(default_factory=dict)
     _waits: dict[Stack, int] = field(default_factory=dict)

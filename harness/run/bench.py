@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from checkers.coverage.pair import Pair
 from checkers.evidence.runfolder import RunFolder
 from compose.catalogs import user
 from compose.catalogs.registry import CATALOGS, DEFAULT
@@ -188,6 +189,7 @@ class Bench:
         about: Mapping[str, Any] | None = None,
         launched: Callable[[Sequence[WriterSlot]], None] = lambda _: None,
         order: Ordering | None = None,
+        seen: Mapping[Pair, int] | None = None,
     ) -> None:
         """One run of a group. Drivers that the previous run lost are replaced first.
 
@@ -196,7 +198,7 @@ class Bench:
         Args:
             progress: whether the watcher gets the run's progress.
             stop: when another thread sets it, the run ends soon.
-            capture_interval, about, launched, order: as in :class:`harness.run.settings.Settings`.
+            capture_interval, about, launched, order, seen: as in :class:`harness.run.settings.Settings`.
         """
         g = self.groups[group]
         renew(g.slots)
@@ -213,6 +215,7 @@ class Bench:
             about=about or {},
             launched=launched,
             order=order,
+            seen=seen or {},
             external=self._external,
             clean=self._external.catalog is not None,
         )

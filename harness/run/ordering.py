@@ -6,16 +6,19 @@ import re
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from checkers.coverage.pair import Pair
 from checkers.evidence.history import NEMESIS, Recorder
 from checkers.evidence.runfolder import RunFolder
+from harness.run.rarities import Rarities
 from harness.run.recorded import recording_of
 from harness.run.settings import RunError
 from nemesis.faults.fault import Fault
 from nemesis.faults.schedule import PlannedFault
 from nemesis.faults.verb import ConnectionVerb, RequestVerb
+from nemesis.order.coverage import Rarest
 from nemesis.order.moment import Moment
 from nemesis.order.policy import Policy
 from nemesis.order.priority import Expected, Priority
@@ -73,6 +76,10 @@ class Ordering(ABC):
         """The load is over."""
         return None
 
+    def invokes(self, op: str, planned: PlannedOperation, engine: str) -> None:
+        """A writer of this engine is about to invoke an operation."""
+        return None
+
     def schedule(self) -> Iterator[PlannedFault]:
         """The run's faults, if it decides about them; waits until each one is due."""
         yield from ()
@@ -121,6 +128,47 @@ class Prioritised(Ordering):
         if o["blind"]:
             said.append(f"{o['blind']} decisions left out a writer whose statement still computed")
         return said
+
+
+class Guided(Ordering):
+    """By coverage (``nemesis.order.coverage``).
+
+    Args:
+        seen: interleaving → how often earlier runs exercised it.
+    """
+
+    def __init__(self, writers: int, seed: int, seen: Mapping[Pair, int]) -> None:
+        self._rarities = Rarities(seen)
+        self.policy: Rarest = Rarest(writers, self._rarities, seed)
+
+    def invokes(self, op: str, planned: PlannedOperation, engine: str) -> None:
+        self._rarities.invokes(op, planned, engine)
+
+    def outcome(self, folder: RunFolder) -> dict[str, Any]:
+        p = self.policy
+        return {
+            "by": "coverage",
+            "requests": p.steps,
+            "interleavings": p.made,
+            "new": p.first,
+            "gave_way": p.gave_way,
+            "blind": p.blind,
+        }
+
+    def words(self, outcome: dict[str, Any]) -> list[str]:
+        o = outcome
+        said = [f"{o['requests']} requests by coverage, for {o['interleavings']} interleavings, {o['new']} of them new"]
+        return said + _delays(o)
+
+
+def _delays(o: dict[str, Any]) -> list[str]:
+    """What kept a policy from deciding as it should, in sentences."""
+    said = []
+    if o["gave_way"]:
+        said.append(f"{o['gave_way']} requests had waited too long, and went whatever they were worth")
+    if o["blind"]:
+        said.append(f"{o['blind']} decisions left out a writer whose statement still computed")
+    return said
 
 
 class Replaying(Ordering):
@@ -315,11 +363,12 @@ def _aimed(f: RecordedFault, writers: int) -> Fault:
     return f.fault.model_copy(update={"writers": (int(struck[1]),)})
 
 
-def ordering_of(workload: Workload, writers: int, seed: int) -> Ordering | None:
+def ordering_of(workload: Workload, writers: int, seed: int, seen: Mapping[Pair, int] | None = None) -> Ordering | None:
     """What ``order:`` of a workload asks for; None: nobody decides.
 
     Args:
         writers: their number, with those of the nemesis.
+        seen: interleaving → how often earlier runs exercised it; guides an order by coverage.
 
     Raises:
         RunError: a replay, which needs the recording.
@@ -329,6 +378,8 @@ def ordering_of(workload: Workload, writers: int, seed: int) -> Ordering | None:
     order = orders.parse(workload.order)
     if order.kind == "priority":
         return Prioritised(workload, order.depth, writers, seed)
+    if order.kind == "coverage":
+        return Guided(writers, seed, seen or {})
     if order.kind == "replay":
         raise RunError(f"order: {order}: only `icequake run` replays a run")
     return None

@@ -296,6 +296,8 @@ class Phases:
             extra["engine"] = engine.name
         invoked = self._recorder.record("invoke", process, planned.f, table=table, value=planned.value, op=op, **extra)
         died: WriterDied | WriterTimeout | None = None
+        if self._order is not None:
+            self._order.invokes(op, planned, self._run.engines[n])
         if self._board is not None:
             self._board.invoked(n, op)
         try:

@@ -23,9 +23,11 @@ from compose.install import releases
 from compose.install.own_jar import OwnJarError
 from harness.run.reach import unreachable
 from harness.run.versions import cannot_commit, cannot_run
+from workloads.file import defect as defects
 from workloads.file import experiment, scenario
 from workloads.file import suite as suites
 from workloads.file import workload as schema
+from workloads.file.defect import Defect
 from workloads.file.experiment import Experiment
 from workloads.file.meant import unknown
 from workloads.file.scenario import Scenario
@@ -110,6 +112,35 @@ def _looked_up(workload: Workload, lines: Lines, path: Path, warn: Warn) -> Work
     if own:
         workload = workload.model_copy(update={"catalog": _beside(path, workload.catalog)})
     return WorkloadFile(workload, lines, path)
+
+
+def read_defect(path: Path, warn: Warn = _unheard) -> Defect:
+    """Read a defect file and look up every name in it.
+
+    Args:
+        warn: as for :func:`read_workload`.
+
+    Raises:
+        WorkloadError: it cannot be read, or something in it is wrong.
+    """
+    found, lines = defects.shape(read_text(path), str(path), lambda data: _names_in(data, "found"))
+    wrong = [*defects.problems(found), *_unknown_anomalies("found", found.found)]
+    wrong += [*_unknown_anomalies("expect", found.expect), *_unknown_anomalies("allow", found.allow)]
+    if found.defect != path.stem:
+        wrong.append((("defect",), f"defect: must be {path.stem}, as the file is called, not {found.defect}"))
+    try:
+        release = releases.find(found.iceberg)
+        reason = cannot_run(release, found) or cannot_commit(found)
+    except (releases.UnknownRelease, OwnJarError) as e:
+        reason = str(e)
+    if reason is not None:
+        wrong.append((("iceberg",), f"iceberg: {reason}"))
+    catalog = [*_unknown_catalog(found.catalog)]
+    if not catalog and (missing := unreachable(found.engines, found.catalog)) is not None:
+        wrong.append((("catalog",), f"catalog: {missing}"))
+    refuse([*wrong, *catalog], lines, str(path))
+    _warn_of(schema.property_doubts(found.tables), lines, path, warn)
+    return found
 
 
 def read_scenario(path: Path, warn: Warn = _unheard) -> Scenario:

@@ -67,7 +67,7 @@ class Run:
     ) -> None:
         self._run = context_of(workload, folder, installation, settings, watcher)
         self._standing = standing
-        self._order = settings.order or ordering_of(workload, self._run.writers, settings.seed)
+        self._order = settings.order or ordering_of(workload, self._run.writers, settings.seed, settings.seen)
         self.left: tuple[str, ...] = ()
         self._progress = Progress(watcher, workload)
         self._memory = PeakMemory()

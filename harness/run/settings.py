@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from checkers.coverage.pair import Pair
 from compose.endpoints import Endpoints
 from compose.external.external import External
 from compose.processes.service import Service
@@ -86,6 +87,7 @@ class Settings:
         about: further keys of the plan, such as the scenario.
         launched: gets the writers when all have connected.
         order: who decides the order of the writers' requests; None: the workload says.
+        seen: interleaving → how often earlier runs exercised it; guides an order by coverage.
         operations: (workload, phase, writer, seed) → the writer's operations in the phase; default: the seeded generator's.
     """
 
@@ -108,6 +110,7 @@ class Settings:
     about: Mapping[str, Any] = field(default_factory=dict)
     launched: Callable[[Sequence[WriterSlot]], None] = lambda _: None
     order: Ordering | None = None
+    seen: Mapping[Pair, int] = field(default_factory=dict)
     operations: Callable[[Workload, Phase, int, int], Iterable[PlannedOperation]] = generator.operations
 
 

@@ -49,7 +49,10 @@ def last_line(stderr: str) -> str:
         (["run", "quick", "--ops", "none"], "Invalid value for '--ops': must be a whole number; see"),
         (["run", "quick", "--ops", "3", "--time", "3s"], "give one of them"),
         (["run", "quick", "--time", "soon"], "must be a length of time"),
-        (["run", "quick", "--order", "pct"], "--order: must be free, priority(D) with D from 1 to 100, or replay RUN"),
+        (
+            ["run", "quick", "--order", "pct"],
+            "--order: must be free, priority(D) with D from 1 to 100, coverage, or replay RUN",
+        ),
         (["run", "quick", "--order", "priority(0)"], "--order: priority(0): the depth must be from 1 to 100"),
         (["run", "quick", "--order", "replay"], "replay needs a run: replay RUN, with the folder of a run or its rec"),
         (["run", "quick", "--order", "replay none"], "--order replay none: none: no such run"),

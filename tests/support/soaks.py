@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from checkers.coverage.pair import Pair
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder, identity
 from checkers.judge.runfolder import write_results
@@ -103,6 +104,7 @@ class OnRecorded:
         command: str,
         stop: threading.Event,
         about: Mapping[str, Any],
+        seen: Mapping[Pair, int],
     ) -> None:
         """Copy the recorded run, with this run's plan."""
         cell, number = Cell.from_json(about["soak"]["cell"]), about["soak"]["number"]

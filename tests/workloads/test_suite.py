@@ -141,7 +141,7 @@ WRONG = [
     ("[2, {spark", "[0, {spark", 14, "must be a number from 1 to 64"),
     ("duckdb: 1}]", "dukdb: 1}]", 14, "unknown engine 'dukdb' (did you mean duckdb?)"),
     ("duckdb: 1}]", "duckdb: none}]", 14, "duckdb: must be a whole number from 1 to 64"),
-    ("  only:", "  order: replay x\n  only:", 15, "order: must be free or priority(D)"),
+    ("  only:", "  order: replay x\n  only:", 15, "order: must be free, priority(D)"),
     ("  only:", "  order: [free, sorted]\n  only:", 15, "must be free, priority(D) with D from 1"),
     ("- {catalog: rest}", "- {order: free}", 16, "order: cells: has no order; list them there, or leave this out"),
     ("- {catalog: rest}", "- {catalogue: rest}", 16, "unknown key 'catalogue' (did you mean catalog?)"),

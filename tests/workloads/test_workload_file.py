@@ -71,7 +71,7 @@ def test_what_is_not_said_has_a_default() -> None:
         (
             ("{ops: 10}", "{ops: 10}\norder: chaos"),
             6,
-            "order: must be free, priority(D) with D from 1 to 100, or replay",
+            "order: must be free, priority(D) with D from 1 to 100, coverage, or replay",
         ),
         (("{ops: 10}", "{ops: 10}\norder: priority(101)"), 6, "order: priority(101): the depth must be from 1 to 100"),
         (("{ops: 10}", "{ops: 10}\norder: replay"), 6, "order: replay needs a run: replay RUN"),

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator
 DEPTH = 3
 """Of ``priority`` without a number: two changes of priority, as most known bugs need at most three orderings."""
 DEEPEST = 100
-ALLOWED = f"free, priority(D) with D from 1 to {DEEPEST}, or replay RUN, with the folder of a run or its recording.json"
+ALLOWED = f"free, priority(D) with D from 1 to {DEEPEST}, coverage, or replay RUN, with the folder of a run or its recording.json"
 _PRIORITY = re.compile(r"priority(?:\s*\(\s*(\d+)\s*\))?")
 
 
@@ -20,17 +20,19 @@ class Order:
     """Who decides.
 
     Attributes:
-        kind: ``free``: nobody, and the order is recorded. ``priority``: a seeded scheduler. ``replay``: a recorded run.
+        kind: ``free``: nobody, and the order is recorded. ``priority``: a seeded scheduler.
+            ``coverage``: a scheduler that seeks interleavings which were exercised least. ``replay``: a recorded run.
         depth: of ``priority``: one more than its changes of priority.
         run: of ``replay``: the path of the run's folder, or of a recording.
     """
 
-    kind: Literal["free", "priority", "replay"]
+    kind: Literal["free", "priority", "coverage", "replay"]
     depth: int = 1
     run: str = ""
 
     def __str__(self) -> str:
-        return {"free": "free", "priority": f"priority({self.depth})", "replay": f"replay {self.run}"}[self.kind]
+        by = {"priority": f"priority({self.depth})", "replay": f"replay {self.run}"}
+        return by.get(self.kind, self.kind)
 
 
 def parse(text: str) -> Order:
@@ -38,6 +40,8 @@ def parse(text: str) -> Order:
     said = text.strip()
     if said == "free":
         return Order("free")
+    if said == "coverage":
+        return Order("coverage")
     if (found := _PRIORITY.fullmatch(said)) is not None:
         depth = DEPTH if found[1] is None else int(found[1])
         if not 1 <= depth <= DEEPEST:

@@ -119,7 +119,7 @@ def _team(value: object) -> str:
 
 def _order(value: object) -> str:
     """Who decides the order of requests; a suite's runs are new, so it replays none."""
-    allowed = f"free or priority(D) with D from 1 to {orders.DEEPEST}"
+    allowed = f"free, priority(D) with D from 1 to {orders.DEEPEST}, or coverage"
     if not isinstance(value, str):
         raise ValueError(f"must be {allowed}, not {value!r}")
     found = orders.parse(value)
@@ -280,7 +280,8 @@ class Suite(_Model):
     Attributes:
         lasts: seconds that a night takes unless ``--for`` or ``--runs`` says otherwise; in a file ``for``.
         length: seconds of load of each run.
-        turns: the order of stacks and cells: drawn anew in each round, or as listed.
+        turns: the order of stacks and cells: drawn anew in each round, as listed, or ``rare``: cells
+            whose interleavings are still rare have more runs.
         keep: bytes that a night's folder may have.
         free: bytes that must stay free on the disk; with less the soak stops.
         stop_on_anomaly: whether the first new anomaly ends the night.
@@ -291,7 +292,7 @@ class Suite(_Model):
     description: str = ""
     lasts: Annotated[Seconds | None, Field(alias="for")] = None
     length: Seconds = 60.0
-    turns: Literal["drawn", "listed"] = "drawn"
+    turns: Literal["drawn", "listed", "rare"] = "drawn"
     cells: Cells
     known: tuple[Known, ...] = ()
     keep: Bytes = 20 * 10**9
