@@ -547,6 +547,7 @@ class OnlineTable:
 
     def _set_back(self, m: Metadata, commits: Sequence[Commit]) -> None:
         """Main went to a snapshot that is not the next one: acknowledged commits in between are lost."""
+        commits = [c for c in commits if c.snapshot_id == m.current]  # the others stand beside main
         target = commits[0].parent_id if commits else m.current
         w = self._window
         at = next((p for p in range(w.top, w.base, -1) if w.at(p).commit.snapshot_id == target), None)
@@ -579,10 +580,12 @@ class OnlineTable:
                 self._line = [*self._line[-KEPT:], *commits]
             return
         self._come_back(m, commits)
+        several = len(commits) > 1
+        commits = [c for c in commits if c.snapshot_id == m.current]
         target = commits[0].parent_id if commits else m.current
         line = self._line or []
         at = -1 if target is None else next((n for n, c in enumerate(line) if c.snapshot_id == target), None)
-        if self._line is None or at is None or len(commits) > 1 or m.current in self._dropped:
+        if self._line is None or at is None or several or m.current in self._dropped:
             self._lost_more = True
             self._leave("acknowledged commits while main is set back more than once", len(self._lost))
             self._lost.clear()
@@ -746,7 +749,8 @@ class OnlineTable:
         Args:
             complete: whether the run reached its end; if not, the history may lack operations.
         """
-        self._tell_lost(None)
+        if complete:
+            self._tell_lost(None)
         if self.closed is None:
             self._judge_pending(complete)
         self._leave(AFTER, len(self._uncaptured))
