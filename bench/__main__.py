@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from bench import bigstore, checkers, files, isolation, lake, linearizable, minimal, online, overhead, proxy
+from bench import bigstore, checkers, files, isolation, lake, linearizable, minimal, online, overhead, proxy, replays
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "overhead": overhead.main,
@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "online": online.main,
     "proxy": proxy.main,
     "lake": lake.main,
+    "replays": replays.main,
 }
 
 

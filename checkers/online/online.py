@@ -106,10 +106,14 @@ class Online:
         """Whether an anomaly that was told is about a commit that main has lost since (:mod:`checkers.online.table`)."""
         return self._tables[found.table].overtaken(found)
 
-    def finish(self) -> None:
-        """The run is over, and the logs were read to their ends."""
+    def finish(self, complete: bool = True) -> None:
+        """The run is over, and the logs were read to their ends.
+
+        Args:
+            complete: whether it reached its end; if not, the history may lack operations.
+        """
         for table in self._tables.values():
-            table.finish()
+            table.finish(complete)
 
     @property
     def counts(self) -> Counts:

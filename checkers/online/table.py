@@ -40,6 +40,7 @@ HELD = 100
 """Reads that are held until it is known what became of the writes whose rows they returned."""
 TOO_LONG = "operations under way longer than states are kept"
 UNSEEN = "reads of rows whose write has no snapshot"
+AFTER = "reads that ended after the table log was read last"
 OLD = ("stale-read", "non-monotonic-read", "read-your-writes")
 """Names of reads of an old state."""
 NOWHERE = ("fractured-read", "dirty-read", "phantom-value", "future-read")
@@ -120,9 +121,10 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A read of rows of writes that may still turn out to be lost; then it is no anomaly of its own."""
+    """A read of rows of writes that may still turn out to be lost; then it is no anomaly of its own. ``at``: its end, ns."""
 
     found: Found
+    at: int
     waits: set[str]
 
 
@@ -163,6 +165,8 @@ class OnlineTable:
         self._unasked: deque[_Unseen] = deque()
         """Those without a capture since, likewise."""
         self._held: list[_Held] = []
+        self._uncaptured: list[tuple[int, Found]] = []
+        """Anomalies of reads, with the reads' ends in ns, that wait for a capture which was asked for after that."""
         self._own_reads: dict[object, int] = {}
         self._strangers: dict[str, int] = {}
         self._newest = -1
@@ -176,9 +180,12 @@ class OnlineTable:
         self._there = False
         self._lost: dict[str, tuple[Commit, Operation, tuple[int, ...]]] = {}
         """Operations whose commits main lost: the commit, the operation, the keys."""
-        self._line: list[Commit] = []
-        """After main was set back: its last commits."""
-        self._dropped: frozenset[int] = frozenset()
+        self._line: list[Commit] | None = None
+        """After main was set back: its last commits, as long as they are known."""
+        self._dropped: dict[int, int | None] = {}
+        """Snapshots that main lost → their parents."""
+        self._came_back: set[int] = set()
+        """Those of them that main has again."""
         self._lost_more = False
         """Whether main may have lost more than ``_dropped``."""
 
@@ -188,10 +195,15 @@ class OnlineTable:
         return self.spec.name
 
     def overtaken(self, found: Found) -> bool:
-        """Whether an anomaly of a commit was told, and main has lost that commit since, or may have: the full check judges what is left."""
-        if found.checker == "reads" or found.name in ("lost-commit", "lost-table") or not found.snapshots:
+        """Whether an anomaly of a commit was told, and main has lost that commit since, or may have: the full check judges what is left.
+
+        Likewise, whether a commit was told as lost, and main has it again.
+        """
+        if found.checker == "reads" or found.name == "lost-table" or not found.snapshots:
             return False
-        return self._lost_more or not self._dropped.isdisjoint(found.snapshots)
+        if found.name == "lost-commit":
+            return not self._came_back.isdisjoint(found.snapshots)
+        return self._lost_more or not self._dropped.keys().isdisjoint(found.snapshots)
 
     def __len__(self) -> int:
         """Number of kept things, for bounds of memory."""
@@ -201,6 +213,7 @@ class OnlineTable:
             self._positions,
             self._reads,
             self._held,
+            self._uncaptured,
             self._unseen,
             self._waiting,
             self._unasked,
@@ -231,7 +244,7 @@ class OnlineTable:
             self._unasked,
             self._positions,
             self._own_reads,
-            *(() if self._line else (self._ops, self._ended)),
+            *(() if self._line is not None else (self._ops, self._ended)),
         ):
             kept.clear()
         self._window = Window(self._kept)
@@ -243,7 +256,7 @@ class OnlineTable:
         why = outside(o.f)
         if why is not None:
             self.close(why)
-        if self.closed is None or self._line:
+        if self.closed is None or self._line is not None:
             self._ops[o.op] = o
 
     def completed(self, o: Operation) -> None:
@@ -253,7 +266,7 @@ class OnlineTable:
             if o.op in self._lost:
                 c, _, keys = self._lost[o.op]
                 self._lost[o.op] = c, o, keys
-            if self._line:
+            if self._line is not None:
                 self._remember(o)
             return
         assert o.completed is not None
@@ -357,6 +370,8 @@ class OnlineTable:
             self._set_back(m, commits)
         else:
             self.close("several snapshots in one version")
+        if self._line is None:  # otherwise it was set back, and what main lost is known
+            self._lost_more |= not _goes_on(current, m, commits)
         self._count(commits)
 
     def _count(self, commits: Sequence[Commit]) -> None:
@@ -432,7 +447,10 @@ class OnlineTable:
                 if other.missed is not None and other.missed.at >= unseen.missed.at:
                     other.missed.told = True
             why = "it was acknowledged, then the catalog was asked for the table and named a version without it"
-            self._found("commits", "stale-pointer", o, why, c)
+            forgot = self._forgot_unseen  # then the one that came first may be forgotten
+            self._tell(
+                Found("commits", ("stale-pointer",), self.name, (o.op,), why, (c.snapshot_id,), keys, any_ops=forgot)
+            )
         if o.type == "ok" and o.completed is not None:
             if o.completed.index < self._newest and not again:
                 ops, both = (o.op, self._newest_op), (c.snapshot_id,)
@@ -492,6 +510,9 @@ class OnlineTable:
         if shown != self._n:
             return
         self._captured = capture.time
+        waiting, self._uncaptured = self._uncaptured, []
+        for at, found in waiting:
+            self._tell_read(found, at)
         asked: list[_Unseen] = []
         while self._unasked and _ended_at(self._unasked[0].o) < capture.time:
             unseen = self._unasked.popleft()
@@ -526,6 +547,7 @@ class OnlineTable:
 
     def _set_back(self, m: Metadata, commits: Sequence[Commit]) -> None:
         """Main went to a snapshot that is not the next one: acknowledged commits in between are lost."""
+        commits = [c for c in commits if c.snapshot_id == m.current]  # the others stand beside main
         target = commits[0].parent_id if commits else m.current
         w = self._window
         at = next((p for p in range(w.top, w.base, -1) if w.at(p).commit.snapshot_id == target), None)
@@ -535,7 +557,7 @@ class OnlineTable:
             self._lost_more = True
             return self.close("main went to a snapshot that is not kept")
         gone = [w.at(p) for p in range(at + 1, w.top + 1)]
-        self._dropped = frozenset(x.commit.snapshot_id for x in gone)
+        self._dropped = {x.commit.snapshot_id: x.commit.parent_id for x in gone}
         again = {c.op for c in commits}
         for x in gone:
             o = self._ops.get(x.commit.op or "")
@@ -553,21 +575,24 @@ class OnlineTable:
         for c in commits:
             self._lost.pop(c.op or "", None)
         current = None if before is None else before.current
-        if not self._line or (m.current == current and not commits):
+        if _goes_on(current, m, commits):
+            if self._line is not None and m.current != current:
+                self._line = [*self._line[-KEPT:], *commits]
             return
-        if len(commits) == 1 and commits[0].snapshot_id == m.current and commits[0].parent_id == current:
-            self._line = [*self._line[-KEPT:], commits[0]]
-            return
+        self._come_back(m, commits)
+        several = len(commits) > 1
+        commits = [c for c in commits if c.snapshot_id == m.current]
         target = commits[0].parent_id if commits else m.current
-        at = next((n for n, c in enumerate(self._line) if c.snapshot_id == target), None)
-        if at is None or len(commits) > 1 or m.current in self._dropped:
+        line = self._line or []
+        at = -1 if target is None else next((n for n, c in enumerate(line) if c.snapshot_id == target), None)
+        if self._line is None or at is None or several or m.current in self._dropped:
             self._lost_more = True
             self._leave("acknowledged commits while main is set back more than once", len(self._lost))
             self._lost.clear()
-            self._line = []
+            self._line = None
             return
-        kept, gone = self._line[: at + 1], self._line[at + 1 :]
-        self._dropped |= {c.snapshot_id for c in gone}
+        kept, gone = line[: at + 1], line[at + 1 :]
+        self._dropped |= {c.snapshot_id: c.parent_id for c in gone}
         there = {c.op for c in (*kept, *commits)}
         for c in gone:
             o = self._ops.get(c.op or "")
@@ -577,12 +602,21 @@ class OnlineTable:
                 self._lost[o.op] = c, o, explain.keys(r for part in changes or () for r in part)
         self._line = [*kept, *commits]
 
+    def _come_back(self, m: Metadata, commits: Sequence[Commit]) -> None:
+        """Main may have snapshots again that it had lost."""
+        parents = self._dropped | {c.snapshot_id: c.parent_id for c in commits}
+        at, seen = m.current, set[int]()
+        while at is not None and at in parents and at not in seen:
+            seen.add(at)
+            at = parents[at]
+        self._came_back |= seen & self._dropped.keys()
+
     # --- rows of a commit
 
     def _judge(self, c: Commit, o: Operation, changes: Changes) -> None:
         """Whether a commit changed the rows as its operation means."""
         kind = kind_of(o)
-        if kind is None or not kind.writes:
+        if kind is None:
             return
         if kind.changes_rows:
             want = meaning(o, self._window.state, self.spec)
@@ -668,7 +702,7 @@ class OnlineTable:
             why = f"it returned {what} as it was {floor - old} commits before what was certain when it was invoked"
             names = (name, *(n for n in OLD if n != name))
             missed = (w.at(old + 1).commit.snapshot_id,)
-            self._tell(Found("reads", names, self.name, (o.op,), why, missed, keys[: explain.MOST]))
+            self._tell_read(Found("reads", names, self.name, (o.op,), why, missed, keys[: explain.MOST]), _ended_at(o))
             return
         mentioned = {x for r in read.rows for x in (str(r.val), *str(r.log).split(","))}
         known = [x for m in mentioned if (x := self._ops.get(m)) is not None and m not in self._positions]
@@ -684,10 +718,10 @@ class OnlineTable:
         why = "its rows are those of no state that the table had until then"
         found = Found("reads", names, self.name, (o.op,), why, (), keys[: explain.MOST])
         if waits:
-            self._held.append(_Held(found, waits))
+            self._held.append(_Held(found, _ended_at(o), waits))
         else:
             self.reads += 1
-            self._tell(found)
+            self._tell_read(found, _ended_at(o))
 
     def _resolved(self, op: str) -> None:
         """A write has a snapshot, or was not acknowledged: what it wrote is no acknowledged write that is lost."""
@@ -698,27 +732,43 @@ class OnlineTable:
         for held in [h for h in self._held if not h.waits]:
             self._held.remove(held)
             self.reads += 1
-            self._tell(held.found)
+            self._tell_read(held.found, held.at)
+
+    def _tell_read(self, found: Found, at: int) -> None:
+        """The full check judges no read that ended, at a time in ns, after the table log was read last."""
+        if at < self._captured:
+            self._tell(found)
+        else:
+            self._uncaptured.append((at, found))
 
     # --- the end
 
-    def finish(self) -> None:
-        """The log has everything: judge what is pending."""
-        self._tell_lost(None)
-        if self.closed is not None:
-            return
+    def finish(self, complete: bool = True) -> None:
+        """The log has everything: judge what is pending.
+
+        Args:
+            complete: whether the run reached its end; if not, the history may lack operations.
+        """
+        if complete:
+            self._tell_lost(None)
+        if self.closed is None:
+            self._judge_pending(complete)
+        self._leave(AFTER, len(self._uncaptured))
+        self._uncaptured.clear()
+
+    def _judge_pending(self, complete: bool) -> None:
         while self._reads:
             read = self._reads.popleft()
             if _ended_at(read.o) < self._captured:
                 self._judge_read(read)
             else:
-                self.not_judged["reads that ended after the table log was read last"] += 1
+                self.not_judged[AFTER] += 1
         while self._waiting:
             self._close(self._waiting.popleft())
         for unseen in [*self._unseen.values()]:
             if unseen.due and not unseen.told and _ended_at(unseen.o) < self._captured:
                 self._never_seen(unseen, final=True)
-        for op, snapshot in self._strangers.items() if not self._forgotten else ():
+        for op, snapshot in self._strangers.items() if complete and not self._forgotten else ():
             why = "main has a snapshot that says that this operation made it, and it was never invoked on this table"
             self._tell(Found("commits", ("unknown-commit",), self.name, (op,), why, (snapshot,)))
         self._strangers.clear()
@@ -734,6 +784,15 @@ def _ended(o: Operation) -> int:
 def _ended_at(o: Operation) -> int:
     assert o.completed is not None
     return o.completed.time
+
+
+def _goes_on(current: int | None, m: Metadata, commits: Sequence[Commit]) -> bool:
+    """Whether main of a version is that of the version before, or goes on from it with the version's commits."""
+    parents = {c.snapshot_id: c.parent_id for c in commits}
+    at, steps = m.current, 0
+    while at != current and at in parents and steps < len(parents):
+        at, steps = parents[at], steps + 1
+    return at == current
 
 
 def _ceiling(w: Window, event: int) -> int:

@@ -107,8 +107,11 @@ class OnlineCheck:
         if self._thread.is_alive():
             self._thread.join()
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self, complete: bool = True) -> dict[str, Any]:
         """The run is over, and the logs were read to their ends: judge the rest.
+
+        Args:
+            complete: whether the run reached its end, and was not stopped.
 
         Returns:
             ``commits``, ``judged``, ``reads``, ``anomalies``: numbers; ``not_judged``: reason → number; ``found``: the anomalies, each with
@@ -116,7 +119,7 @@ class OnlineCheck:
             check failed. JSON values.
         """
         self.stop()
-        self._guarded(self._online.finish)
+        self._guarded(lambda: self._online.finish(complete))
         self._tell()
         c = self._online.counts
         found = [
