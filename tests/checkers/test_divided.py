@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from bench import columns as made
@@ -57,9 +56,11 @@ def divided(f: Frame, buckets: int, chunk: int) -> dict[str, list[int]]:
     reads = ok & facts.reads[f.kind] & ~travels
     keyed = reads & (f.form == IDS)
     whole = reads & (f.form != IDS)
-    tables = [_bucket(f, facts, keyed, np.arange(buckets) == k) for k in range(buckets)]
+    asked = bool(whole.any() or travels.any())
     found = [
-        bykey.screen_bucket(t, f.spec, f.kinds, whole=bool(whole.any() or travels.any())) for t in tables if len(t)
+        rows
+        for k in range(buckets)
+        for rows in bykey.screen_bucket(_bucket(f, facts, keyed, np.arange(buckets) == k), f.spec, f.kinds, whole=asked)
     ]
     c = f.commit_op
     answered = np.where(ok[c], f.completed[c], NEVER)
@@ -74,11 +75,10 @@ def divided(f: Frame, buckets: int, chunk: int) -> dict[str, list[int]]:
         else:
             about |= {"b": f.seen[ops].view(np.int64), "position": f.at[ops]}
         found.append(inorder.rows(what, np.full(len(ops), -1) if what == inorder.TRAVEL else f.invoked[ops], **about))
-    events = pa.concat_tables(found).sort_by("event")
+    events = in_order(found)
     passing = inorder.InOrder(chunk=chunk)
-    for start in range(0, len(events), chunk):
-        part = events.slice(start, chunk)
-        passing.feed({name: part[name].to_numpy() for name in inorder.COLUMNS})
+    for start in range(0, events.shape[1], chunk):
+        passing.feed(events[:, start : start + chunk])
     out: dict[str, set[int]] = {}
     for reason, ops_of in passing.end():
         out.setdefault(reason, set()).update(ops_of.tolist())
@@ -86,14 +86,21 @@ def divided(f: Frame, buckets: int, chunk: int) -> dict[str, list[int]]:
     return {reason: sorted(ops) for reason, ops in sorted(out.items())}
 
 
-def _bucket(f: Frame, facts: KindFacts, keyed: Bools, mine: Bools) -> pa.Table:
+def in_order(found: list[I64]) -> I64:
+    """Rows of the pass, sorted by event."""
+    rows = np.concatenate(found, axis=1)
+    return rows[:, np.argsort(rows[0], kind="stable")]
+
+
+def _bucket(f: Frame, facts: KindFacts, keyed: Bools, mine: Bools) -> dict[int, I64]:
     """The rows of one bucket: of the ids that belong to it by their remainder."""
     k, own = int(np.flatnonzero(mine)[0]), len(mine)
-    rows: list[dict[str, I64]] = []
+    rows: dict[int, list[I64]] = {}
 
-    def add(**columns: I64) -> None:
-        size = len(next(iter(columns.values())))
-        rows.append({name: columns.get(name, np.zeros(size, np.int64)) for name in bykey.COLUMNS})
+    def add(what: int, **columns: I64) -> None:
+        size = len(columns["id"]) if "id" in columns else len(columns["position"])
+        told = [columns.get(name, np.zeros(size, np.int64)) for name in bykey.COLUMNS[what]]
+        rows.setdefault(what, []).append(np.stack(told))
 
     def of(ops: I64) -> dict[str, I64]:
         answered = np.where(f.outcome[ops] == 0, f.completed[ops], NEVER)
@@ -107,33 +114,33 @@ def _bucket(f: Frame, facts: KindFacts, keyed: Bools, mine: Bools) -> pa.Table:
     named = np.flatnonzero((f.arg_id % own == k) & (at > 0) & (f.form[f.arg_op] != COPY))
     ops = f.arg_op[named]
     add(
+        bykey.NAMED,
         **{
             **of(ops),
-            "what": np.full(len(named), bykey.NAMED),
             "id": f.arg_id[named],
             "number": arg[named],
             "position": at[named],
-        }
+        },
     )
     first = np.flatnonzero((f.form[f.arg_op] == COPY) & (at > 0))[::2]
     first = first[f.arg_id[first] % own == k]
     ops = f.arg_op[first]
     add(
+        bykey.NAMED,
         **{
             **of(ops),
-            "what": np.full(len(first), bykey.NAMED),
             "id": f.arg_id[first],
             "number": f.arg_id[first + 1],
             "position": at[first],
-        }
+        },
     )
     read = np.flatnonzero((f.arg_id % own == k) & keyed[f.arg_op])
     ops = f.arg_op[read]
     told = {"completed": f.completed[ops], "seen": f.seen[ops].view(np.int64)}
-    add(**{**of(ops), "what": np.full(len(read), bykey.READ), "id": f.arg_id[read], **told})
+    add(bykey.READ, **{**of(ops), "id": f.arg_id[read], **told})
     changed = np.flatnonzero(f.id % own == k)
     add(
-        what=np.full(len(changed), bykey.CHANGED),
+        bykey.CHANGED,
         position=f.position[changed],
         sign=f.sign[changed],
         id=f.id[changed],
@@ -144,13 +151,12 @@ def _bucket(f: Frame, facts: KindFacts, keyed: Bools, mine: Bools) -> pa.Table:
     )
     removes = facts.removes[f.kind[f.commit_op]]
     taking = np.flatnonzero(removes & np.isin(f.form[f.commit_op], (WHERE, WHERE + 1, WHOLE)))
-    add(**{**of(f.commit_op[taking]), "what": np.full(len(taking), bykey.TAKEN), "position": taking + 1})
+    add(bykey.TAKEN, **{**of(f.commit_op[taking]), "position": taking + 1})
     several = np.flatnonzero((f.form[f.arg_op] == PARTS) & (at > 0) & facts.removes[f.kind[f.arg_op]])
-    pairs = np.unique(np.stack([at[several], part_of(f.arg_id[several], f)]), axis=1)
+    pairs = np.unique(np.stack([at[several], part_of(f.arg_id[several], f.spec.partitions)]), axis=1)
     ops = f.commit_op[pairs[0] - 1]
-    add(**{**of(ops), "what": np.full(len(ops), bykey.TAKEN), "position": pairs[0], "id": pairs[1]})
-    joined = {name: np.concatenate([r[name] for r in rows]) for name in bykey.COLUMNS}
-    return pa.table(joined)
+    add(bykey.TAKEN, **{**of(ops), "position": pairs[0], "id": pairs[1]})
+    return {what: np.concatenate(each, axis=1) for what, each in rows.items()}
 
 
 def of_screen(f: Frame) -> dict[str, list[int]]:
@@ -199,7 +205,7 @@ def test_a_read_takes_the_first_range_that_real_time_allows(chunk: int) -> None:
         b=np.full(4, flags),
     )
 
-    def read(op: int, invoked: int, completed: int, *ranges: tuple[int, int]) -> pa.Table:
+    def read(op: int, invoked: int, completed: int, *ranges: tuple[int, int]) -> I64:
         whole = [np.full(len(ranges), x) for x in (invoked, op, completed)]
         since, until = np.array(ranges).T
         return inorder.rows(inorder.RANGE, whole[0], op=whole[1], a=whole[2], b=since, c=until)
@@ -212,9 +218,9 @@ def test_a_read_takes_the_first_range_that_real_time_allows(chunk: int) -> None:
         read(13, 23, 24, (3, 4)),  # position 4 was acknowledged before it
         read(14, 25, 26, (-1, -1)),
     )
-    events = pa.concat_tables([commits, *reads]).sort_by("event")
+    events = in_order([commits, *reads])
     passing = inorder.InOrder(chunk=chunk)
-    for row in range(len(events)):
-        passing.feed({name: events.slice(row, 1)[name].to_numpy() for name in inorder.COLUMNS})
+    for row in range(events.shape[1]):
+        passing.feed(events[:, row : row + 1])
     found = [(reason, op) for reason, ops in passing.end() for op in ops.tolist()]
     assert sorted(found) == [("no-state-read", 11), ("no-state-read", 13), ("no-state-read", 14)]
