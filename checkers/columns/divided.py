@@ -52,8 +52,10 @@ if TYPE_CHECKING:
 _OK, _FAIL = 0, 1
 PIECE = 1 << 16
 """Rows of a block that is sent, at most: some MB."""
+_IN_BUCKET = 10
+"""Added to the contents of ``bykey`` in blocks."""
 EVENTS, SUSPECT = 100, 101
-"""Blocks for the last stage beside the contents of ``frames.RECORD`` and ``bykey``: rows of :mod:`inorder`; a :class:`_Suspect`."""
+"""Blocks for the last stage beside the contents of ``frames.RECORD`` and ``bykey``: rows of :mod:`inorder`; a :class:`Suspect`."""
 
 Block = tuple[int, Any]
 """What it is, and its rows, shape (columns, rows)."""
@@ -62,7 +64,7 @@ Sent = tuple[int, Block]
 
 
 @dataclass(frozen=True)
-class _Suspect:
+class Suspect:
     """Operations of a task that could not be proven.
 
     Attributes:
@@ -75,7 +77,7 @@ class _Suspect:
 
 
 @dataclass
-class _Seen:
+class Seen:
     """What kinds and outcomes alone tell of some records of a table.
 
     Attributes:
@@ -88,12 +90,12 @@ class _Seen:
     records: I64
     reads: int = 0
     whole: bool = False
-    strange: tuple[_Suspect, ...] = ()
-    suspects: tuple[_Suspect, ...] = ()
+    strange: tuple[Suspect, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
 
 
 @dataclass(frozen=True)
-class _Table:
+class Table:
     """How a table is divided. Ranges and buckets of all tables are numbered through.
 
     Attributes:
@@ -123,15 +125,8 @@ def divided(
     """
     slices = [s for s in slices if s.part in parts]
     seen = _scanned(spark, parts, slices)
-    stopped = {n for n, s in seen.items() if s.strange or any(x.reason == "unknown-commit" for x in s.suspects)}
-    found: dict[int, list[_Suspect]] = {n: list(s.strange or s.suspects) for n, s in seen.items()}
-    tables: dict[int, _Table] = {}
-    first_range = first_bucket = 0
-    for n in sorted(set(parts) - stopped):
-        width = max(1, bucket // 4)
-        ranges, buckets = max(1, -(-int(seen[n].records[OPERATION]) // width)), max(1, -(-size[n] // bucket))
-        tables[n] = _Table(len(tables), parts[n], seen[n].whole, width, first_range, ranges, first_bucket, buckets)
-        first_range, first_bucket = first_range + ranges, first_bucket + buckets
+    found: dict[int, list[Suspect]] = {n: list(s.strange or s.suspects) for n, s in seen.items()}
+    tables = planned(parts, seen, size, bucket)
     for n, more in _passed(spark, tables, slices).items():
         found[n] += more
     events = _events(spark, found, slices)
@@ -145,15 +140,31 @@ def divided(
     return out
 
 
-def _suspect(reason: str, ops: I64) -> list[_Suspect]:
+def planned(
+    parts: Mapping[int, Shard], seen: Mapping[int, Seen], size: Mapping[int, int], bucket: int
+) -> dict[int, Table]:
+    """How the tables are divided that are looked at further."""
+    out: dict[int, Table] = {}
+    first_range = first_bucket = 0
+    for n in sorted(parts):
+        if seen[n].strange or any(x.reason == "unknown-commit" for x in seen[n].suspects):
+            continue  # as the screen: rows mean nothing without the operations of all commits
+        width = max(1, bucket // 4)
+        ranges, buckets = max(1, -(-int(seen[n].records[OPERATION]) // width)), max(1, -(-size[n] // bucket))
+        out[n] = Table(len(out), parts[n], seen[n].whole, width, first_range, ranges, first_bucket, buckets)
+        first_range, first_bucket = first_range + ranges, first_bucket + buckets
+    return out
+
+
+def _suspect(reason: str, ops: I64) -> list[Suspect]:
     """Nothing if there are none."""
     ops = np.unique(ops)
-    return [_Suspect(reason, len(ops), ops[:MOST])] if len(ops) else []
+    return [Suspect(reason, len(ops), ops[:MOST])] if len(ops) else []
 
 
-def _merged(found: Iterable[_Suspect], events: Mapping[int, tuple[int, ...]]) -> dict[str, Suspects]:
+def _merged(found: Iterable[Suspect], events: Mapping[int, tuple[int, ...]]) -> dict[str, Suspects]:
     """By reason; no operation is in two of one reason."""
-    by_reason: dict[str, list[_Suspect]] = {}
+    by_reason: dict[str, list[Suspect]] = {}
     for s in found:
         by_reason.setdefault(s.reason, []).append(s)
     return {
@@ -168,17 +179,22 @@ def _merged(found: Iterable[_Suspect], events: Mapping[int, tuple[int, ...]]) ->
 # --- before: what stops the rest --------------------------------------------------------------------------------------
 
 
-def _scanned(spark: SparkSession, parts: Mapping[int, Shard], slices: Sequence[Slice]) -> dict[int, _Seen]:
-    out = {n: _Seen(np.zeros(len(RECORD), np.int64)) for n in parts}
+def _scanned(spark: SparkSession, parts: Mapping[int, Shard], slices: Sequence[Slice]) -> dict[int, Seen]:
     mine = [s for s in slices if s.contents != (CHANGE,)]
     kinds = {n: shard.kinds for n, shard in parts.items()}
-    for part, seen in _over(spark, mine, partial(_scan, kinds=kinds)).collect():
-        all_of = out[part]
-        all_of.records += seen.records
-        all_of.reads += seen.reads
-        all_of.whole |= seen.whole
-        all_of.strange += seen.strange
-        all_of.suspects += seen.suspects
+    return gathered_seen(parts, _over(spark, mine, partial(scan, kinds=kinds)).collect())
+
+
+def gathered_seen(parts: Iterable[int], found: Iterable[tuple[int, Seen]]) -> dict[int, Seen]:
+    """Part → what was seen of all of its records."""
+    out = {n: Seen(np.zeros(len(RECORD), np.int64)) for n in parts}
+    for part, seen in found:
+        whole = out[part]
+        whole.records += seen.records
+        whole.reads += seen.reads
+        whole.whole |= seen.whole
+        whole.strange += seen.strange
+        whole.suspects += seen.suspects
     return out
 
 
@@ -187,11 +203,12 @@ def _over(spark: SparkSession, slices: Sequence[Slice], task: Callable[[Slice], 
     return spark.sparkContext.parallelize(list(slices), max(1, len(slices))).flatMap(task)
 
 
-def _scan(of: Slice, kinds: Mapping[int, tuple[str, ...]]) -> Iterator[tuple[int, _Seen]]:
+def scan(of: Slice, kinds: Mapping[int, tuple[str, ...]]) -> Iterator[tuple[int, Seen]]:
+    """What kinds and outcomes tell of a slice, by batches."""
     facts = KindFacts.of(kinds[of.part])
     kind_at, outcome_at, form_at = (RECORD[OPERATION].index(x) for x in ("kind", "outcome", "form"))
     for record, columns in read(of, ["n", f"c{kind_at}", f"c{outcome_at}", f"c{form_at}"]):
-        out = _Seen(np.bincount(record, minlength=len(RECORD)).astype(np.int64))
+        out = Seen(np.bincount(record, minlength=len(RECORD)).astype(np.int64))
         n, kind, outcome, form = (c[record == OPERATION] for c in columns)
         known = (kind >= 0) & (kind < len(facts.known))
         known &= facts.known[np.where(known, kind, 0)]
@@ -207,7 +224,7 @@ def _scan(of: Slice, kinds: Mapping[int, tuple[str, ...]]) -> Iterator[tuple[int
 
 
 def _events(
-    spark: SparkSession, found: Mapping[int, Sequence[_Suspect]], slices: Sequence[Slice]
+    spark: SparkSession, found: Mapping[int, Sequence[Suspect]], slices: Sequence[Slice]
 ) -> dict[tuple[int, int], tuple[int, ...]]:
     """(Part, operation) → the events of the operations that will be named."""
     named = {n: np.unique(np.concatenate([s.first for s in each])) for n, each in found.items() if each}
@@ -264,28 +281,30 @@ def itself(partition: int) -> int:
 # --- the stages -------------------------------------------------------------------------------------------------------
 
 
-def _passed(spark: SparkSession, tables: Mapping[int, _Table], slices: Sequence[Slice]) -> dict[int, list[_Suspect]]:
+def _passed(spark: SparkSession, tables: Mapping[int, Table], slices: Sequence[Slice]) -> dict[int, list[Suspect]]:
     """What stages 1 to 4 find of each table."""
     if not tables:
         return {}
     slices = [s for s in slices if s.part in tables]
     ranges, buckets = sum(t.ranges for t in tables.values()), sum(t.buckets for t in tables.values())
     in_order = list(tables.values())
-    of_operations = _over(spark, [s for s in slices if s.contents != (CHANGE,)], partial(_read, tables=tables))
-    placed = of_operations.partitionBy(ranges, itself).mapPartitionsWithIndex(partial(_place, tables=in_order))
-    changes = _over(spark, [s for s in slices if CHANGE in s.contents], partial(_read_changes, tables=tables))
+    of_operations = _over(
+        spark, [s for s in slices if s.contents != (CHANGE,)], partial(read_operations, tables=tables)
+    )
+    placed = of_operations.partitionBy(ranges, itself).mapPartitionsWithIndex(partial(place, tables=in_order))
+    changes = _over(spark, [s for s in slices if CHANGE in s.contents], partial(read_changes, tables=tables))
     rows = spark.sparkContext.union([placed, changes]).partitionBy(buckets, itself)
-    screened = rows.mapPartitionsWithIndex(partial(_screen, tables=in_order))
-    found = screened.partitionBy(len(in_order), itself).mapPartitionsWithIndex(_go_through)
-    out: dict[int, list[_Suspect]] = {n: [] for n in tables}
+    screened = rows.mapPartitionsWithIndex(partial(screen_ids, tables=in_order))
+    found = screened.partitionBy(len(in_order), itself).mapPartitionsWithIndex(go_through)
+    out: dict[int, list[Suspect]] = {n: [] for n in tables}
     part = {t.number: n for n, t in tables.items()}
     for number, suspect in found.collect():
         out[part[number]].append(suspect)
     return out
 
 
-def _read(of: Slice, tables: Mapping[int, _Table]) -> Iterator[Sent]:
-    """Operations, arguments (number, operation, id) and commits (position, operation), by ranges."""
+def read_operations(of: Slice, tables: Mapping[int, Table]) -> Iterator[Sent]:
+    """Stage 1: operations, arguments (number, operation, id) and commits (number, operation), by ranges."""
     t = tables[of.part]
     for record, columns in read(of, ["n", *(f"c{i}" for i in range(len(RECORD[OPERATION])))]):
         for what, by, many in ((OPERATION, 0, len(RECORD[OPERATION])), (ARGUMENT, 1, 2), (COMMIT, 1, 1)):
@@ -296,25 +315,23 @@ def _read(of: Slice, tables: Mapping[int, _Table]) -> Iterator[Sent]:
                 yield from sent(t.first_range + np.clip(rows[by] // t.width, 0, t.ranges - 1), what, rows)
 
 
-def _read_changes(of: Slice, tables: Mapping[int, _Table]) -> Iterator[Sent]:
+def read_changes(of: Slice, tables: Mapping[int, Table]) -> Iterator[Sent]:
+    """Stage 1, too: changed rows, by buckets."""
     t = tables[of.part]
     for record, columns in read(of, [f"c{i}" for i in range(len(RECORD[CHANGE]))]):
         mine = record == CHANGE
         if mine.any():
             by_name = dict(zip(RECORD[CHANGE], columns, strict=True))
             rows = np.stack([by_name[name][mine] for name in bykey.COLUMNS[bykey.CHANGED]])
-            yield from sent(_bucket(by_name["id"][mine], t), _IN_BUCKET + bykey.CHANGED, rows)
+            yield from sent(bucket_of(by_name["id"][mine], t), _IN_BUCKET + bykey.CHANGED, rows)
 
 
-_IN_BUCKET = 10
-"""Added to the contents of ``bykey`` in blocks."""
-
-
-def _bucket(ids: I64, t: _Table) -> I64:
+def bucket_of(ids: I64, t: Table) -> I64:
+    """The bucket of each id."""
     return t.first_bucket + (mix(ids.view(np.uint64)) % np.uint64(t.buckets)).astype(np.int64)
 
 
-def _place(number: int, blocks: Iterator[Sent], tables: Sequence[_Table]) -> Iterator[Sent]:
+def place(number: int, blocks: Iterator[Sent], tables: Sequence[Table]) -> Iterator[Sent]:
     """Stage 2: a range of operations."""
     t = next(t for t in reversed(tables) if t.first_range <= number)
     home = t.first_bucket + (number - t.first_range) % t.buckets  # for what passes through a bucket
@@ -375,7 +392,7 @@ def _place(number: int, blocks: Iterator[Sent], tables: Sequence[_Table]) -> Ite
     number_of, ids = number_of[chosen], ids[chosen]
     read = np.flatnonzero((ok & (facts.reads & ~facts.travels)[o["kind"]] & (o["form"] == IDS))[at])
     rows = np.stack([ids[read], *(o[x][at[read]] for x in ("op", "invoked", "completed", "seen"))])
-    yield from sent(_bucket(ids[read], t), _IN_BUCKET + bykey.READ, rows)
+    yield from sent(bucket_of(ids[read], t), _IN_BUCKET + bykey.READ, rows)
 
     def of_each(arguments: I64) -> tuple[I64, I64]:
         """The arguments of each commit of their operations, and its position."""
@@ -386,7 +403,7 @@ def _place(number: int, blocks: Iterator[Sent], tables: Sequence[_Table]) -> Ite
 
     some, where = of_each(np.flatnonzero(o["form"][at] != COPY))
     told = commits(bykey.NAMED, at[some], ids[some], where, number_of[some])
-    yield from sent(_bucket(ids[some], t), *told)
+    yield from sent(bucket_of(ids[some], t), *told)
     copies = np.flatnonzero(o["form"][at] == COPY)
     copies = copies[np.lexsort((number_of[copies], at[copies]))]
     second = np.flatnonzero(at[copies][1:] == at[copies][:-1]) + 1
@@ -396,7 +413,7 @@ def _place(number: int, blocks: Iterator[Sent], tables: Sequence[_Table]) -> Ite
     target_of = np.zeros(len(ids), np.int64)
     target_of[source[first]] = ids[target[first]]
     told = commits(bykey.NAMED, at[again], ids[again], where, target_of[again])
-    yield from sent(_bucket(ids[again], t), *told)
+    yield from sent(bucket_of(ids[again], t), *told)
     several, where = of_each(np.flatnonzero(removes[at] & (o["form"][at] == PARTS)))
     if len(several):
         of_id = part_of(ids[several], t.shard.spec.partitions)
@@ -428,7 +445,7 @@ def _events_of(o: Mapping[str, I64], facts: KindFacts, made_by: I64, position: I
     yield inorder.rows(inorder.WHOLE, o["invoked"][mine], b=o["seen"][mine], **of(mine))
 
 
-def _screen(number: int, blocks: Iterator[Sent], tables: Sequence[_Table]) -> Iterator[Sent]:
+def screen_ids(number: int, blocks: Iterator[Sent], tables: Sequence[Table]) -> Iterator[Sent]:
     """Stage 3: a bucket of ids."""
     t = next(t for t in reversed(tables) if t.first_bucket <= number)
     widths = {_IN_BUCKET + what: len(names) for what, names in bykey.COLUMNS.items()}
@@ -442,7 +459,7 @@ def _screen(number: int, blocks: Iterator[Sent], tables: Sequence[_Table]) -> It
                 yield from _pieces(t.number, EVENTS, found)
 
 
-def _go_through(number: int, blocks: Iterator[Sent]) -> Iterator[tuple[int, _Suspect]]:
+def go_through(number: int, blocks: Iterator[Sent]) -> Iterator[tuple[int, Suspect]]:
     """Stage 4: a table."""
     # Spark's own folders for such files; it removes them, too, if this process is killed.
     places = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bench import columns as made
-from checkers.columns import Frame, Unordinary, bykey, frame_of, inorder, screen
+from checkers.columns import Frame, Unordinary, bykey, dataset, frame_of, inorder, screen
+from checkers.columns import divided as stages
+from checkers.columns.engine import MOST
+from checkers.columns.external import Sorting
 from checkers.columns.facts import Bools, KindFacts
 from checkers.columns.frames import COPY, I64, IDS, NEVER, PARTS, WHERE, WHOLE
 from checkers.columns.screen import part_of
@@ -224,3 +229,86 @@ def test_a_read_takes_the_first_range_that_real_time_allows(chunk: int) -> None:
         passing.feed(events[:, row : row + 1])
     found = [(reason, op) for reason, ops in passing.end() for op in ops.tolist()]
     assert sorted(found) == [("no-state-read", 11), ("no-state-read", 13), ("no-state-read", 14)]
+
+
+def staged(folder: Path, bucket: int, seed: int) -> dict[str, list[int]]:
+    """Reason → operations, from the stages that Spark's tasks run, for the first table of a dataset; blocks arrive in any order."""
+    slices = dataset.slices_of(folder, 0)
+    parts = {0: dataset.parts_of(folder)[0]}
+    seen = stages.gathered_seen(parts, (x for s in slices for x in stages.scan(s, {0: parts[0].kinds})))
+    tables = stages.planned(parts, seen, {0: dataset.rows_of(folder, 0)}, bucket)
+    found = list(seen[0].strange or seen[0].suspects)
+    rng = np.random.default_rng(seed)
+
+    def arrived(sent: Iterable[stages.Sent]) -> dict[int, list[stages.Sent]]:
+        out: dict[int, list[stages.Sent]] = {}
+        for block in sent:
+            out.setdefault(block[0], []).append(block)
+        return {to: [blocks[n] for n in rng.permutation(len(blocks))] for to, blocks in out.items()}
+
+    if tables:
+        in_order = list(tables.values())
+        read = arrived(x for s in slices for x in stages.read_operations(s, tables))
+        placed = [x for n, blocks in read.items() for x in stages.place(n, iter(blocks), in_order)]
+        rows = arrived([*placed, *(x for s in slices for x in stages.read_changes(s, tables))])
+        shown = arrived(x for n, blocks in rows.items() for x in stages.screen_ids(n, iter(blocks), in_order))
+        found += [suspect for n, blocks in shown.items() for _, suspect in stages.go_through(n, iter(blocks))]
+    out: dict[str, list[int]] = {}
+    for s in found:
+        out.setdefault(s.reason, []).extend(s.first.tolist())
+        assert s.count >= len(s.first)
+    return {reason: sorted(ops)[:MOST] for reason, ops in sorted(out.items())}
+
+
+def written(f: Frame, folder: Path) -> Path:
+    dataset.write([("run", f)], folder)
+    return folder
+
+
+def test_the_stages_show_what_the_screen_shows(tmp_path: Path) -> None:
+    reasons: set[str] = set()
+    proven = 0
+    for n, f in enumerate(frames()[::2]):
+        wanted = {reason: ops.tolist()[:MOST] for reason, ops in sorted(screen(f).suspects.items())}
+        assert staged(written(f, tmp_path / str(n)), (20, 200, 10_000)[n % 3], n) == wanted, n
+        reasons |= wanted.keys()
+        proven += not wanted
+    assert proven >= 5 and reasons >= {"wrong-rows", "no-state-read", "lost-commit"}, (proven, reasons)
+
+
+def test_the_stages_find_what_is_planted_in_a_long_table(tmp_path: Path) -> None:
+    f = made.frame(5_000, seed=3)
+    assert staged(written(f, tmp_path / "clean"), 2_000, 0) == {}
+    commits = f.commit_op.copy()
+    commits[[7, 70]] = -1
+    assert staged(written(replace(f, commit_op=commits), tmp_path / "nobody"), 2_000, 0) == {
+        "unknown-commit": [-71, -8]
+    }
+    kind = f.kind.copy()
+    kind[5] = 99
+    assert staged(written(replace(f, kind=kind), tmp_path / "strange"), 2_000, 0) == {"unknown-kind": [5]}
+    outcome = f.outcome.copy()
+    failed, made_by = np.flatnonzero(outcome == 1)[:3], f.commit_op[:4]
+    outcome[failed], outcome[made_by] = 0, 1
+    assert staged(written(replace(f, outcome=outcome), tmp_path / "told"), 2_000, 0) == {
+        "false-failure": sorted(made_by.tolist()),
+        "lost-commit": failed.tolist(),
+    }
+
+
+@pytest.mark.parametrize("held", [1, 7, 100, 10_000])
+def test_rows_come_back_sorted_however_many_fit_into_memory(held: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(held)
+    sorting = Sorting(tmp_path, 3, held=held)
+    added = [np.stack([rng.integers(-1, 50, n), *rng.integers(0, 1 << 60, (2, n))]) for n in rng.integers(0, 90, 20)]
+    for rows in added:
+        sorting.add(rows)
+    blocks = list(sorting.merged())
+    found = np.concatenate(blocks, axis=1)
+    assert (np.diff(found[0]) >= 0).all()
+    assert sorted(map(tuple, found.T.tolist())) == sorted(map(tuple, np.concatenate(added, axis=1).T.tolist()))
+    assert held > 1000 or len(blocks) > 1
+
+
+def test_nothing_sorted_is_nothing(tmp_path: Path) -> None:
+    assert list(Sorting(tmp_path, 3).merged()) == []
