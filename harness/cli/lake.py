@@ -257,7 +257,10 @@ def trend(
     with details_in(store, place.secrets):
         with opened(place) as found, session(_installation(), found, spark) as running:
             told = costs.trend(
-                {"runs": running.table("runs"), **{n: running.table(f"{BEHIND}{n}") for n in ("operations", "metrics", "anomalies")}},
+                {
+                    "runs": running.table("runs"),
+                    **{n: running.table(f"{BEHIND}{n}") for n in ("operations", "metrics", "anomalies")},
+                },
                 last=nights,
                 night=chosen,
                 suite=suite,

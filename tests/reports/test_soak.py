@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.nights import night as nights
 from checkers.costs.trend import BY_KEY
+from checkers.nights import night as nights
 from checkers.nights import record, trend
 from checkers.nights.night import Night
 from checkers.nights.record import Ended, Line, Sample

@@ -35,7 +35,15 @@ def rate(noise: float, earlier: int, shift: float, *, heavy: bool = False) -> fl
 
 @pytest.mark.parametrize(
     ("noise", "earlier", "most"),
-    [(0.05, 5, 0.03), (0.05, 7, 0.03), (0.05, 14, 0.015), (0.1, 7, 0.045), (0.2, 5, 0.065), (0.2, 7, 0.045), (0.2, 14, 0.02)],
+    [
+        (0.05, 5, 0.03),
+        (0.05, 7, 0.03),
+        (0.05, 14, 0.015),
+        (0.1, 7, 0.045),
+        (0.2, 5, 0.065),
+        (0.2, 7, 0.045),
+        (0.2, 14, 0.02),
+    ],
 )
 def test_noise_alone_seldom_is_a_regression(noise: float, earlier: int, most: float) -> None:
     assert rate(noise, earlier, 1.0) <= most
@@ -46,7 +54,8 @@ def test_noise_with_bad_nights_is_a_regression_at_most_a_little_more_often() -> 
 
 
 @pytest.mark.parametrize(
-    ("noise", "earlier", "shift", "least"), [(0.02, 7, 0.8, 0.99), (0.05, 7, 0.7, 0.95), (0.05, 14, 0.7, 0.98), (0.1, 14, 0.5, 0.9)]
+    ("noise", "earlier", "shift", "least"),
+    [(0.02, 7, 0.8, 0.99), (0.05, 7, 0.7, 0.95), (0.05, 14, 0.7, 0.98), (0.1, 14, 0.5, 0.9)],
 )
 def test_a_real_shift_is_found(noise: float, earlier: int, shift: float, least: float) -> None:
     assert rate(noise, earlier, shift) >= least
