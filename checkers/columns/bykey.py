@@ -3,15 +3,15 @@
 Of what the screen shows (see ``screen``), rows and states of ids need only the changes of these ids, the commits that name them or take
 rows by a predicate, and the reads of them. So ids are divided into buckets. Sums over rows add up over buckets: a commit of several
 ids is right if the differences that its buckets find are zero together. What a bucket finds goes to the pass in order of
-events (``inorder``), as rows of :data:`inorder.SCHEMA`.
+events (``inorder``), as rows of :data:`inorder.COLUMNS`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from checkers.columns import inorder
 from checkers.columns.facts import Bools, KindFacts
@@ -22,13 +22,18 @@ from workloads.tables import TableSpec
 NAMED, CHANGED, TAKEN, READ = range(4)
 """A row of a bucket: an id that a commit's operation names; a row that a commit changed; a commit that takes rows by a predicate; a read of
 an id."""
-COLUMNS = (
-    *("what", "id", "number", "op", "position", "kind", "form", "in_part", "parity", "name"),
-    *("invoked", "completed", "seen", "sign", "val", "cnt", "log", "row_part"),
-)
-"""A bucket's columns, all 64-bit integers; hashes are signed. ``position`` counts from 1. ``completed``: of a commit :data:`NEVER` unless
-it was acknowledged. ``number`` orders the ids that an operation names; of a copy it is the target, ``id`` the source. ``id`` of a
+_COMMIT = ("id", "position", "kind", "form", "in_part", "parity", "name", "invoked", "completed")
+COLUMNS: Mapping[int, tuple[str, ...]] = {
+    NAMED: (*_COMMIT, "number"),
+    CHANGED: ("position", "sign", "id", "val", "cnt", "log", "row_part"),
+    TAKEN: _COMMIT,
+    READ: ("id", "op", "invoked", "completed", "seen"),
+}
+"""What a row is → its columns, all 64-bit integers; hashes are signed. ``position`` counts from 1. ``completed``: of a commit :data:`NEVER`
+unless it was acknowledged. ``number`` orders the ids that an operation names; of a copy it is the target, ``id`` the source. ``id`` of a
 commit that takes the rows of several partitions is one of these."""
+Told = Mapping[str, I64]
+"""Columns by name."""
 
 
 @dataclass
@@ -48,17 +53,17 @@ class _Bucket:
     answered: I64
 
 
-def screen_bucket(t: pa.Table, spec: TableSpec, kinds: tuple[str, ...], *, whole: bool) -> pa.Table:
+def screen_bucket(rows: Mapping[int, I64], spec: TableSpec, kinds: tuple[str, ...], *, whole: bool) -> list[I64]:
     """What the rows of a bucket show.
 
     Args:
-        t: rows with :data:`COLUMNS`, in any order.
+        rows: what they are → their :data:`COLUMNS`, shape (columns, rows), in any order.
         whole: whether the changes of the table's state are asked for, because somebody read the whole table.
 
     Returns:
-        Rows of ``inorder.SCHEMA``, without ``part``.
+        Rows of ``inorder.COLUMNS``, by content.
     """
-    c = {name: t[name].to_numpy() for name in COLUMNS}
+    c = {what: _by_name(rows, what) for what in COLUMNS}
     b = _bucket(c, spec, kinds)
     states = States(b.frame)
     out = []
@@ -66,42 +71,44 @@ def screen_bucket(t: pa.Table, spec: TableSpec, kinds: tuple[str, ...], *, whole
         out.append(_differences(b, differences(b.frame, KindFacts.of(b.frame.kinds), states, b.parts)))
     if whole and len(b.frame.commit_op):
         delta = states.per_commit(states.signed)
+        some = states.per_commit(np.ones(len(b.frame.position), np.int64)) > 0
         out.append(
-            inorder.rows(inorder.DELTA, b.invoked, position=b.positions[1:], a=delta.view(np.int64)).filter(
-                pa.array(states.per_commit(np.ones(len(b.frame.position), np.int64)) > 0)
-            )
+            inorder.rows(inorder.DELTA, b.invoked[some], position=b.positions[1:][some], a=delta.view(np.int64)[some])
         )
-    reads = np.flatnonzero(c["what"] == READ)
-    if len(reads):
-        told = {name: c[name][reads] for name in ("id", "op", "invoked", "completed", "seen")}
-        out.append(_reads(b, states, told))
-    return pa.concat_tables([inorder.rows(inorder.DELTA, np.zeros(0, np.int64)), *out])
+    if len(c[READ]["op"]):
+        out.append(_reads(b, states, c[READ]))
+    return out
 
 
-def _bucket(c: dict[str, I64], spec: TableSpec, kinds: tuple[str, ...]) -> _Bucket:
-    what = c["what"]
-    there = np.unique(c["position"][what != READ])
+def _by_name(rows: Mapping[int, I64], what: int) -> Told:
+    names = COLUMNS[what]
+    return dict(zip(names, rows.get(what, np.zeros((len(names), 0), np.int64)), strict=True))
+
+
+def _bucket(c: Mapping[int, Told], spec: TableSpec, kinds: tuple[str, ...]) -> _Bucket:
+    named, changed, taken = c[NAMED], c[CHANGED], c[TAKEN]
+    there = np.unique(np.concatenate([x["position"] for x in (named, changed, taken)]))
     positions = np.concatenate([np.zeros(1, np.int64), there])
     commits = len(there)
-    at = np.searchsorted(there, c["position"])
 
-    tells = np.flatnonzero((what == NAMED) | (what == TAKEN))
     about = {name: np.full(commits, -1, np.int64) for name in ("form", "in_part", "parity", "name", "invoked")}
     about["completed"] = np.full(commits, NEVER)
     about["kind"] = np.full(commits, len(kinds))  # the last one is of no kind
+    at_named, at_taken = np.searchsorted(there, named["position"]), np.searchsorted(there, taken["position"])
     for name, values in about.items():
-        values[at[tells]] = c[name][tells]
+        values[at_named] = named[name]
+        values[at_taken] = taken[name]
 
-    named = np.flatnonzero(what == NAMED)
-    named = named[np.lexsort((c["number"][named], at[named]))]
-    copies = c["form"][named] == COPY
-    arg_op = np.repeat(at[named], np.where(copies, 2, 1))
-    arg_id = np.repeat(c["id"][named], np.where(copies, 2, 1))
-    second = np.cumsum(np.where(copies, 2, 1))[copies] - 1
-    arg_id[second] = c["number"][named][copies]
+    order = np.lexsort((named["number"], at_named))
+    at_named, ids, number = at_named[order], named["id"][order], named["number"][order]
+    copies = named["form"][order] == COPY
+    times = np.where(copies, 2, 1)
+    arg_op, arg_id = np.repeat(at_named, times), np.repeat(ids, times)
+    arg_id[np.cumsum(times)[copies] - 1] = number[copies]
 
-    changed = np.flatnonzero(what == CHANGED)
-    changed = changed[np.argsort(at[changed], kind="stable")]
+    position = np.searchsorted(there, changed["position"])
+    order = np.argsort(position, kind="stable")
+    row = {name: changed[name][order] for name in ("sign", "id", "val", "cnt", "log", "row_part")}
     none = np.full(commits, -1, np.int64)
     frame = Frame(
         spec=spec,
@@ -122,23 +129,23 @@ def _bucket(c: dict[str, I64], spec: TableSpec, kinds: tuple[str, ...]) -> _Buck
         arg_op=arg_op,
         arg_id=arg_id,
         commit_op=np.arange(commits),
-        position=at[changed] + 1,
-        sign=c["sign"][changed],
-        id=c["id"][changed],
-        val=_hashes(c["val"][changed]),
-        cnt=c["cnt"][changed],
-        log=_hashes(c["log"][changed]),
-        row_part=c["row_part"][changed],
+        position=position[order] + 1,
+        sign=row["sign"],
+        id=row["id"],
+        val=_hashes(row["val"]),
+        cnt=row["cnt"],
+        log=_hashes(row["log"]),
+        row_part=row["row_part"],
     )
-    several = np.flatnonzero((what == TAKEN) & (c["form"] == PARTS))
-    return _Bucket(frame, positions, (at[several], c["id"][several]), about["invoked"], about["completed"])
+    several = np.flatnonzero(taken["form"] == PARTS)
+    return _Bucket(frame, positions, (at_taken[several], taken["id"][several]), about["invoked"], about["completed"])
 
 
 def _hashes(signed: I64) -> U64:
     return np.ascontiguousarray(signed).view(np.uint64)
 
 
-def _differences(b: _Bucket, found: Differences) -> pa.Table:
+def _differences(b: _Bucket, found: Differences) -> I64:
     """A row for each commit that is not right in this bucket alone."""
     changed = (found.removed > 0) | (found.added > 0)
     # A commit that no row of the bucket names is told even if nothing differs: perhaps it must not change any row.
@@ -158,7 +165,7 @@ def _differences(b: _Bucket, found: Differences) -> pa.Table:
     )
 
 
-def _reads(b: _Bucket, states: States, told: dict[str, I64]) -> pa.Table:
+def _reads(b: _Bucket, states: States, told: Told) -> I64:
     """For each read the positions at which its id had the rows that it returned: a row for each range of them, or one that says none.
 
     Only positions not below any commit of the id that was acknowledged before the read began, and below the first commit of the id that was
@@ -209,7 +216,7 @@ def _window(
     states: States,
     code: I64,
     known: Bools,
-    told: dict[str, I64],
+    told: Told,
 ) -> tuple[I64, I64]:
     """The bucket's positions between which the state that each read returned is looked for: from, and to (excluded)."""
     sets = states.by_id

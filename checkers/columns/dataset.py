@@ -15,13 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from checkers.columns.frames import I64, NOTHING_BEFORE, WIDTH, Before, Frame, gathered, to_records
+from checkers.columns.frames import I64, NOTHING_BEFORE, RECORD, WIDTH, Before, Frame, gathered, to_records
 from checkers.evidence.runfolder import StoreError, replace_file
 from workloads.tables import TableSpec
 
 PARTS, RECORDS, RESULTS = "parts.json", "records", "results"
 ROW_GROUP = 1 << 20
-"""Records that are read at a time."""
+"""Records of a row group."""
+BATCH = 1 << 18
+"""Records that :func:`read` gives at a time."""
 
 
 @dataclass(frozen=True)
@@ -116,19 +118,66 @@ def files_of(folder: Path, part: int) -> list[Path]:
     return found
 
 
+@dataclass(frozen=True)
+class Slice:
+    """Records that are read at a time.
+
+    Attributes:
+        group: number of the row group of the file.
+        contents: what its records are, of :data:`frames.RECORD`; all of them if the file does not say.
+    """
+
+    part: int
+    path: str
+    group: int
+    contents: tuple[int, ...]
+
+
+def slices_of(folder: Path, part: int) -> list[Slice]:
+    """The row groups of a table, in their order.
+
+    Raises:
+        StoreError: a file is no Parquet file.
+    """
+    out = []
+    for path in files_of(folder, part):
+        footer = _footer(path)
+        for group in range(footer.num_row_groups):
+            told = footer.row_group(group).column(0).statistics
+            known = told is not None and told.has_min_max
+            contents = (k for k in RECORD if not known or told.min <= k <= told.max)
+            out.append(Slice(part, str(path), group, tuple(contents)))
+    return out
+
+
+def read(of: Slice, columns: Sequence[str]) -> Iterator[tuple[npt.NDArray[np.int8], list[I64]]]:
+    """Some records at a time: what they are, and columns of :data:`frames.SCHEMA`.
+
+    Raises:
+        StoreError: the file cannot be read.
+    """
+    try:
+        with pq.ParquetFile(of.path) as file:
+            for t in file.iter_batches(BATCH, row_groups=[of.group], columns=["record", *columns]):
+                yield t["record"].to_numpy(), [t[name].to_numpy() for name in columns]
+    except (OSError, ValueError, KeyError) as e:
+        raise StoreError(f"{of.path}: no records of this version: {' '.join(str(e).split())[:200]}") from None
+
+
 def rows_of(folder: Path, part: int) -> int:
     """The number of a table's records, from the files' footers.
 
     Raises:
         StoreError: one is no Parquet file.
     """
-    total = 0
-    for path in files_of(folder, part):
-        try:
-            total += pq.read_metadata(path).num_rows
-        except (OSError, ValueError) as e:  # ArrowInvalid is a ValueError
-            raise StoreError(f"{path}: no Parquet file: {' '.join(str(e).split())[:200]}") from None
-    return total
+    return sum(_footer(path).num_rows for path in files_of(folder, part))
+
+
+def _footer(path: Path) -> pq.FileMetaData:
+    try:
+        return pq.read_metadata(path)
+    except (OSError, ValueError) as e:  # ArrowInvalid is a ValueError
+        raise StoreError(f"{path}: no Parquet file: {' '.join(str(e).split())[:200]}") from None
 
 
 def frame(folder: Path, part: int, shard: Shard) -> Frame:

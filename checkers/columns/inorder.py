@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from checkers.columns.frames import I64, NEVER, U64
 from checkers.columns.screen import LOOKED_AT
@@ -33,8 +32,6 @@ COMMIT, DELTA, RANGE, WHOLE, TRAVEL, DIFFERENCE = range(6)
 
 ``event`` is the index of the invocation. It is -1, before all others, for time travels, differences, and commits that a bucket cannot name."""
 COLUMNS = ("event", "what", "position", "op", "a", "b", "c", "d")
-SCHEMA = pa.schema([(name, pa.int64()) for name in COLUMNS])
-"""Rows of the pass."""
 DML, TOLD = 1, 2
 DOUBTFUL, CHANGES_ROWS = 1, 2
 CHUNK = 1 << 20
@@ -43,11 +40,12 @@ CHUNK = 1 << 20
 Rows = dict[str, I64]
 
 
-def rows(what: int, event: I64, **columns: I64) -> pa.Table:
-    """Rows of one content; columns that are not given are 0."""
-    zero = np.zeros(len(event), np.int64)
-    told = {"event": event, "what": np.full(len(event), what, np.int64), **columns}
-    return pa.table([told.get(name, zero) for name in COLUMNS], schema=SCHEMA)
+def rows(what: int, event: I64, **columns: I64) -> I64:
+    """Rows of one content, shape (:data:`COLUMNS`, rows); columns that are not given are 0."""
+    out = np.zeros((len(COLUMNS), len(event)), np.int64)
+    for name, values in {"event": event, "what": np.int64(what), **columns}.items():
+        out[COLUMNS.index(name)] = values
+    return out
 
 
 def _none(*names: str) -> Rows:
@@ -77,7 +75,7 @@ class InOrder:
     suspects: list[tuple[str, I64]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._fed: list[Rows] = []
+        self._fed: list[I64] = []
         self._waiting = 0
         self._base = 0  # all commits up to this position have been invoked
         self._reached = np.int64(-1)  # when the last of them was
@@ -94,10 +92,10 @@ class InOrder:
         self._differences = _none("position", "op", "a", "b", "c", "d")
         self._made = _none("position", "op", "b")  # the commits that differences are of
 
-    def feed(self, t: Rows) -> None:
-        """More rows, with :data:`COLUMNS`."""
-        self._fed.append(t)
-        self._waiting += len(t["event"])
+    def feed(self, found: I64) -> None:
+        """More rows, of the shape that :func:`rows` returns."""
+        self._fed.append(found)
+        self._waiting += found.shape[1]
         if self._waiting >= self.chunk:
             self._take(last=False)
 
@@ -111,15 +109,14 @@ class InOrder:
         """Look at all rows but those of the last event, of which more may come."""
         if not self._fed:
             return
-        all_rows = _join(*self._fed)
-        event = all_rows["event"]
+        all_rows = np.concatenate(self._fed, axis=1)
+        event = all_rows[0]
         n = len(event) if last else int(np.searchsorted(event, event[-1], "left"))
         # What comes before all events comes first, and may fill many chunks.
-        now = _some(all_rows, np.arange(n))
-        rest = _some(all_rows, np.arange(n, len(event)))
-        self._fed, self._waiting = [rest], len(event) - n
+        self._fed, self._waiting = [all_rows[:, n:].copy()], len(event) - n
         if n:
-            horizon = NEVER if last else int(now["event"][-1])
+            now = dict(zip(COLUMNS, all_rows[:, :n], strict=True))
+            horizon = NEVER if last else int(event[n - 1])
             self._look({k: _some(now, now["what"] == k) for k in range(DIFFERENCE + 1)}, horizon)
 
     def _suspect(self, reason: str, ops: I64) -> None:

@@ -301,7 +301,9 @@ def differences(f: Frame, facts: KindFacts, states: States, parts: tuple[I64, I6
     new_at, new_id = at[inserts], ids[inserts]
     new_name = name[new_at]
     none = np.zeros(len(new_at), np.int64)
-    new = hash_rows(new_id, new_name, none, appended(none.view(np.uint64), new_name), part_of(new_id, f))
+    new = hash_rows(
+        new_id, new_name, none, appended(none.view(np.uint64), new_name), part_of(new_id, f.spec.partitions)
+    )
     np.add.at(made_count, new_at, 1)
     np.add.at(made_hash, new_at, new)
     _copies(f, states, name, (made_count, made_hash), doubtful)
@@ -357,14 +359,14 @@ def _predicates(
     if parts is not None:
         out.append((parts[0], f.row_part, parts[1]))
     elif len(several):
-        taken = np.unique(np.stack([at[several], part_of(ids[several], f)]), axis=1)
+        taken = np.unique(np.stack([at[several], part_of(ids[several], f.spec.partitions)]), axis=1)
         out.append((taken[0], f.row_part, taken[1]))
     return out
 
 
-def part_of(id: I64, f: Frame) -> I64:
+def part_of(id: I64, partitions: int) -> I64:
     """As ``workloads.operations.keys.part_of``."""
-    return np.where(id >= 0, id % f.spec.partitions, -1 - (-id - 1) // OWN_KEYS)
+    return np.where(id >= 0, id % partitions, -1 - (-id - 1) // OWN_KEYS)
 
 
 def _copies(f: Frame, states: States, name: U64, made: tuple[I64, U64], doubtful: Bools) -> None:
@@ -395,7 +397,7 @@ def _copies(f: Frame, states: States, name: U64, made: tuple[I64, U64], doubtful
             np.arange(len(copy)) - np.repeat(np.cumsum(size) - size, size) + np.repeat(start[several], size)
         ]
         by, to = name[copies[copy]], target[copy]
-        made_of = hash_rows(to, by, f.cnt[row], appended(f.log[row], by), part_of(to, f))
+        made_of = hash_rows(to, by, f.cnt[row], appended(f.log[row], by), part_of(to, f.spec.partitions))
         np.add.at(made[1], copies[copy], np.where(f.sign[row] > 0, made_of, np.uint64(0) - made_of))
         made[0][copies[several]] += count[several]
     way = f.sign[sets.order]
@@ -409,7 +411,7 @@ def _copies(f: Frame, states: States, name: U64, made: tuple[I64, U64], doubtful
     copied = copies[one]
     by, to = name[copied], target[one]
     made[0][copied] += 1
-    made[1][copied] += hash_rows(to, by, only(f.cnt), appended(only(f.log), by), part_of(to, f))
+    made[1][copied] += hash_rows(to, by, only(f.cnt), appended(only(f.log), by), part_of(to, f.spec.partitions))
 
 
 # --- reads ------------------------------------------------------------------------------------------------------------

@@ -3,32 +3,26 @@
 A *series* is a workload on a catalog with a release of Iceberg, in runs that were to do the same work (``setup`` of the table ``runs``).
 Its points are nights: the median of a figure over the runs of that night. The newest night is compared with up to ``nights`` nights before it.
 
-**The rule.** Let b be the median of the earlier points, and s their noise, 1.4826 times the median of their distances from b (the median
-absolute deviation; the factor makes it the standard deviation of normal noise). The newest point is a *regression* if all of this holds: it is
-worse than each earlier point; it is worse than b by more than 3 s; it is worse than b by more than a tenth of b (a share: by more than 0.02).
-If the same holds in the other direction, it is *better*. With fewer than :data:`FEWEST` earlier nights there are *too few* to say. An anomaly
-that Iceberg does not document as possible, and that no earlier night of the series had, is a regression, however few nights there are.
+The rule is that of :mod:`checkers.costs.worse`. Beside it, an anomaly that Iceberg does not document as possible, and that no earlier night of
+the series had, is a regression, however few nights there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import date
-from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkers.costs.measures import FIGURES, Figure
+from checkers.costs.worse import State, against
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FEWEST, NIGHTS = 5, 14
-"""Earlier nights that the rule needs, and those that it takes unless the user says otherwise."""
-NOISES, SHARE, ABSOLUTE = 3.0, 0.1, 0.02
-"""By how much a regression is worse: so many times the noise, and this part of the median (of a share: this much)."""
-TO_DEVIATION = 1.4826
-State = Literal["regression", "better", "noise", "too few"]
+NIGHTS = 14
+"""Earlier nights that are compared with, unless the user says otherwise."""
 BY_KEY: Mapping[str, Figure] = {f.key: f for f in FIGURES}
 
 
@@ -129,7 +123,7 @@ class Finding:
     Attributes:
         value: the newest point.
         before: the median of the earlier points; None without any.
-        noise: s of the module's text.
+        noise: of the earlier points, as the rule counts it.
         nights: earlier points.
     """
 
@@ -207,9 +201,9 @@ def chosen(runs: DataFrame, last: int, night: date | None, suite: str | None) ->
 
 
 def nights(runs: DataFrame) -> DataFrame:
-    """One row for each series and night, with the columns of :class:`Night`."""
+    """One row for each series and night, with the columns of :class:`Night`, and ``days``: the UTC days of its runs."""
     return _grouped(
-        runs, f"{_SERIES}, night",
+        runs, f"{_SERIES}, night", "collect_set(day) days",
         "count(*) runs", "count_if(verdict = 'invalid') invalid", "sum(operations) operations", "sum(commits) commits",
         "coalesce(sum(anomalies), 0) anomalies",
     )  # fmt: skip
@@ -269,25 +263,34 @@ def trend(
     """The trend of a lake.
 
     Args:
-        tables: name → the lake's table: ``runs``, ``operations``, ``metrics``, ``anomalies``.
+        tables: name → the lake's table: ``runs``, ``operations``, ``metrics``, ``anomalies``. Rows of a run that ``runs`` has not are left out.
         last: earlier nights to compare with, at most.
         night: the night to compare; the newest one for None.
         suite: only runs of this suite.
     """
     runs = chosen(tables["runs"], last, night, suite).cache()
     try:
-        figures = tables["metrics"].cache()  # it is read twice
-        rows = {
-            "nights": _rows(nights(runs)),
-            "points": _rows(points(runs, figures)),
-            "kinds": _rows(kinds(runs, tables["operations"])),
-            "anomalies": _rows(anomalies(runs, tables["anomalies"])),
-            "pairs": _rows(pairs(runs, figures)),
+        by_night = _rows(nights(runs))
+        # Files of other days are then not opened.
+        days = sorted({day for row in by_night for day in row.pop("days")})
+        of = {name: _of_days(frame, days) for name, frame in tables.items() if name != "runs"}
+        frames = {
+            "points": points(runs, of["metrics"]),
+            "kinds": kinds(runs, of["operations"]),
+            "anomalies": anomalies(runs, of["anomalies"]),
+            "pairs": pairs(runs, of["metrics"]),
         }
-        figures.unpersist()
+        with ThreadPoolExecutor(len(frames), "trend") as pool:  # Spark plans one while it computes another
+            rows = dict(zip(frames, pool.map(_rows, frames.values()), strict=True))
     finally:
         runs.unpersist()
-    return told(rows)
+    return told({"nights": by_night, **rows})
+
+
+def _of_days(frame: DataFrame, days: Sequence[date]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return frame.where(F.col("day").isin(*days)) if days else frame.where("false")
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
@@ -341,19 +344,9 @@ def findings(found: Iterable[Point], newest: date | None) -> list[Finding]:
 
 
 def finding(series: Series, f: Figure, value: float, before: Sequence[float]) -> Finding:
-    """What the rule of the module's text says of a value after earlier ones."""
-    if not before:
-        return Finding(series, f.key, "too few", value, None, None, 0)
-    b = median(before)
-    s = TO_DEVIATION * median(abs(x - b) for x in before)
-    if len(before) < FEWEST:
-        return Finding(series, f.key, "too few", value, b, s, len(before))
-    least = max(NOISES * s, ABSOLUTE if f.unit == "share" else SHARE * abs(b))
-    up, down = value > max(before) and value - b > least, value < min(before) and b - value > least
-    state: State = "noise"
-    if up or down:
-        state = "better" if up == (f.better == "more") else "regression"
-    return Finding(series, f.key, state, value, b, s, len(before))
+    """What the rule says of a value after earlier ones."""
+    told = against(value, before, f)
+    return Finding(series, f.key, told.state, value, told.before, told.noise, told.nights)
 
 
 def fresh(seen: Iterable[Found], newest: date | None) -> list[Found]:

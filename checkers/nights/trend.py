@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from checkers.costs.comparison import Spread, apart
+from checkers.costs import worse
+from checkers.costs.comparison import Spread
+from checkers.costs.measures import Figure
 from checkers.nights import record
 from checkers.nights.record import Line, NightError
 from workloads.file.suite import Cell
 
 MOST_NIGHTS = 7
 """Earlier nights that are shown."""
-
-Against = Literal["better", "worse", "noise", "too few"]
 
 
 @dataclass(frozen=True)
@@ -83,12 +82,8 @@ def _spread(values: Iterable[float | None]) -> Spread | None:
     return Spread(found) if found else None
 
 
-def against(now: Spread | None, before: Sequence[Spread | None], *, more_is_better: bool) -> Against:
-    """How the runs of this night compare with all runs of the earlier ones, by the rule of :mod:`checkers.costs.comparison`."""
-    values = tuple(v for s in before if s is not None for v in s.values)
-    differs = apart(now, Spread(values)) if now is not None and values else None
-    if differs is None or now is None:
+def against(now: Spread | None, before: Iterable[Spread | None], figure: Figure) -> worse.State:
+    """How the median of this night's runs compares with those of the earlier nights, by the rule of :mod:`checkers.costs.worse`."""
+    if now is None:
         return "too few"
-    if not differs:
-        return "noise"
-    return "better" if (now.low > max(values)) == more_is_better else "worse"
+    return worse.against(now.median, [s.median for s in before if s is not None], figure).state

@@ -257,7 +257,7 @@ def trend(
     from checkers.evidence.runfolder import replace_file
     from harness.cli.terminal import console
     from harness.lake.lake import opened
-    from harness.lake.spark import session
+    from harness.lake.spark import BEHIND, session
     from reports.trend import page
 
     chosen = None if night is None else _date(night)
@@ -266,7 +266,10 @@ def trend(
     with details_in(store, place.secrets):
         with opened(place) as found, session(_installation(), found, spark) as running:
             told = costs.trend(
-                {name: running.table(name) for name in ("runs", "operations", "metrics", "anomalies")},
+                {
+                    "runs": running.table("runs"),
+                    **{n: running.table(f"{BEHIND}{n}") for n in ("operations", "metrics", "anomalies")},
+                },
                 last=nights,
                 night=chosen,
                 suite=suite,

@@ -241,19 +241,22 @@ class Cluster:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def judge_dataset(self, folder: Path) -> Iterator[Told]:
-        """Judge the runs of a dataset of columns, and write their results.
+        """Judge the runs of a dataset of columns, and write the results of each as soon as it is judged.
 
         Raises:
             StoreError: the dataset cannot be read.
             SparkError: Spark ended, or its scratch is full.
         """
-        try:
-            found = columns.check_dataset(self.spark, folder.resolve())
-        except StoreError:
-            raise
-        except Exception as e:
-            raise self._failed(e, f"{folder}: not judged") from None
-        for run, verdicts in found.items():
+        found = columns.judge_dataset(self.spark, folder.resolve())
+        while True:
+            try:
+                run, verdicts = next(found)
+            except StopIteration:
+                return
+            except StoreError:
+                raise
+            except Exception as e:
+                raise self._failed(e, f"{folder}: not all runs were judged") from None
             yield unjudged(run, verdicts) if isinstance(verdicts, str) else of_columns(folder, run, verdicts)
 
     def _failed(self, error: BaseException, what: str) -> SparkError:

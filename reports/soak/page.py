@@ -35,7 +35,7 @@ from workloads.file.suite import Cell
 PAGE, JSON = "soak.html", "soak.json"
 MOST_FAILURES = 500
 """Failures that the page shows; soak.json has all."""
-MARKS = {"better": "▲", "worse": "▼", "noise": "≈", "too few": ""}
+MARKS = {"better": "▲", "regression": "▼", "noise": "≈", "too few": ""}
 
 _BY_KEY = {f.key: f for f in FIGURES}
 
@@ -117,8 +117,9 @@ def _trend(night: Night, past: Sequence[Past]) -> list[dict[str, Any]]:
         if now is None:
             continue
         before = [trend.point(p.lines, cell) for p in past]
-        faster = trend.against(now.throughput, [b.throughput for b in before if b is not None], more_is_better=True)
-        fewer = trend.against(now.retries, [b.retries for b in before if b is not None], more_is_better=False)
+        there = [b for b in before if b is not None]
+        faster = trend.against(now.throughput, (b.throughput for b in there), _BY_KEY["commits_per_s"])
+        fewer = trend.against(now.retries, (b.retries for b in there), _BY_KEY["retried"])
         rows.append(
             {
                 "cell": cell,

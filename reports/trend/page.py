@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.costs.measures import Figure
-from checkers.costs.trend import ABSOLUTE, BY_KEY, FEWEST, NOISES, SHARE, Finding, Night, Point, Series, Trend
+from checkers.costs.trend import BY_KEY, Finding, Night, Point, Series, Trend
+from checkers.costs.worse import ABSOLUTE, FEWEST, NOISES, SHARE
 from checkers.evidence.runfolder import replace_file
 from reports.compare.words import shown as number
 from reports.drawing import svg, words

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from bench import columns as made
-from checkers.columns import Frame, Unordinary, bykey, frame_of, inorder, screen
+from checkers.columns import Frame, Unordinary, bykey, dataset, frame_of, inorder, screen
+from checkers.columns import divided as stages
+from checkers.columns.engine import MOST
+from checkers.columns.external import Sorting
 from checkers.columns.facts import Bools, KindFacts
 from checkers.columns.frames import COPY, I64, IDS, NEVER, PARTS, WHERE, WHOLE
 from checkers.columns.screen import part_of
@@ -57,9 +61,11 @@ def divided(f: Frame, buckets: int, chunk: int) -> dict[str, list[int]]:
     reads = ok & facts.reads[f.kind] & ~travels
     keyed = reads & (f.form == IDS)
     whole = reads & (f.form != IDS)
-    tables = [_bucket(f, facts, keyed, np.arange(buckets) == k) for k in range(buckets)]
+    asked = bool(whole.any() or travels.any())
     found = [
-        bykey.screen_bucket(t, f.spec, f.kinds, whole=bool(whole.any() or travels.any())) for t in tables if len(t)
+        rows
+        for k in range(buckets)
+        for rows in bykey.screen_bucket(_bucket(f, facts, keyed, np.arange(buckets) == k), f.spec, f.kinds, whole=asked)
     ]
     c = f.commit_op
     answered = np.where(ok[c], f.completed[c], NEVER)
@@ -74,11 +80,10 @@ def divided(f: Frame, buckets: int, chunk: int) -> dict[str, list[int]]:
         else:
             about |= {"b": f.seen[ops].view(np.int64), "position": f.at[ops]}
         found.append(inorder.rows(what, np.full(len(ops), -1) if what == inorder.TRAVEL else f.invoked[ops], **about))
-    events = pa.concat_tables(found).sort_by("event")
+    events = in_order(found)
     passing = inorder.InOrder(chunk=chunk)
-    for start in range(0, len(events), chunk):
-        part = events.slice(start, chunk)
-        passing.feed({name: part[name].to_numpy() for name in inorder.COLUMNS})
+    for start in range(0, events.shape[1], chunk):
+        passing.feed(events[:, start : start + chunk])
     out: dict[str, set[int]] = {}
     for reason, ops_of in passing.end():
         out.setdefault(reason, set()).update(ops_of.tolist())
@@ -86,14 +91,21 @@ def divided(f: Frame, buckets: int, chunk: int) -> dict[str, list[int]]:
     return {reason: sorted(ops) for reason, ops in sorted(out.items())}
 
 
-def _bucket(f: Frame, facts: KindFacts, keyed: Bools, mine: Bools) -> pa.Table:
+def in_order(found: list[I64]) -> I64:
+    """Rows of the pass, sorted by event."""
+    rows = np.concatenate(found, axis=1)
+    return rows[:, np.argsort(rows[0], kind="stable")]
+
+
+def _bucket(f: Frame, facts: KindFacts, keyed: Bools, mine: Bools) -> dict[int, I64]:
     """The rows of one bucket: of the ids that belong to it by their remainder."""
     k, own = int(np.flatnonzero(mine)[0]), len(mine)
-    rows: list[dict[str, I64]] = []
+    rows: dict[int, list[I64]] = {}
 
-    def add(**columns: I64) -> None:
-        size = len(next(iter(columns.values())))
-        rows.append({name: columns.get(name, np.zeros(size, np.int64)) for name in bykey.COLUMNS})
+    def add(what: int, **columns: I64) -> None:
+        size = len(columns["id"]) if "id" in columns else len(columns["position"])
+        told = [columns.get(name, np.zeros(size, np.int64)) for name in bykey.COLUMNS[what]]
+        rows.setdefault(what, []).append(np.stack(told))
 
     def of(ops: I64) -> dict[str, I64]:
         answered = np.where(f.outcome[ops] == 0, f.completed[ops], NEVER)
@@ -107,33 +119,33 @@ def _bucket(f: Frame, facts: KindFacts, keyed: Bools, mine: Bools) -> pa.Table:
     named = np.flatnonzero((f.arg_id % own == k) & (at > 0) & (f.form[f.arg_op] != COPY))
     ops = f.arg_op[named]
     add(
+        bykey.NAMED,
         **{
             **of(ops),
-            "what": np.full(len(named), bykey.NAMED),
             "id": f.arg_id[named],
             "number": arg[named],
             "position": at[named],
-        }
+        },
     )
     first = np.flatnonzero((f.form[f.arg_op] == COPY) & (at > 0))[::2]
     first = first[f.arg_id[first] % own == k]
     ops = f.arg_op[first]
     add(
+        bykey.NAMED,
         **{
             **of(ops),
-            "what": np.full(len(first), bykey.NAMED),
             "id": f.arg_id[first],
             "number": f.arg_id[first + 1],
             "position": at[first],
-        }
+        },
     )
     read = np.flatnonzero((f.arg_id % own == k) & keyed[f.arg_op])
     ops = f.arg_op[read]
     told = {"completed": f.completed[ops], "seen": f.seen[ops].view(np.int64)}
-    add(**{**of(ops), "what": np.full(len(read), bykey.READ), "id": f.arg_id[read], **told})
+    add(bykey.READ, **{**of(ops), "id": f.arg_id[read], **told})
     changed = np.flatnonzero(f.id % own == k)
     add(
-        what=np.full(len(changed), bykey.CHANGED),
+        bykey.CHANGED,
         position=f.position[changed],
         sign=f.sign[changed],
         id=f.id[changed],
@@ -144,13 +156,12 @@ def _bucket(f: Frame, facts: KindFacts, keyed: Bools, mine: Bools) -> pa.Table:
     )
     removes = facts.removes[f.kind[f.commit_op]]
     taking = np.flatnonzero(removes & np.isin(f.form[f.commit_op], (WHERE, WHERE + 1, WHOLE)))
-    add(**{**of(f.commit_op[taking]), "what": np.full(len(taking), bykey.TAKEN), "position": taking + 1})
+    add(bykey.TAKEN, **{**of(f.commit_op[taking]), "position": taking + 1})
     several = np.flatnonzero((f.form[f.arg_op] == PARTS) & (at > 0) & facts.removes[f.kind[f.arg_op]])
-    pairs = np.unique(np.stack([at[several], part_of(f.arg_id[several], f)]), axis=1)
+    pairs = np.unique(np.stack([at[several], part_of(f.arg_id[several], f.spec.partitions)]), axis=1)
     ops = f.commit_op[pairs[0] - 1]
-    add(**{**of(ops), "what": np.full(len(ops), bykey.TAKEN), "position": pairs[0], "id": pairs[1]})
-    joined = {name: np.concatenate([r[name] for r in rows]) for name in bykey.COLUMNS}
-    return pa.table(joined)
+    add(bykey.TAKEN, **{**of(ops), "position": pairs[0], "id": pairs[1]})
+    return {what: np.concatenate(each, axis=1) for what, each in rows.items()}
 
 
 def of_screen(f: Frame) -> dict[str, list[int]]:
@@ -199,7 +210,7 @@ def test_a_read_takes_the_first_range_that_real_time_allows(chunk: int) -> None:
         b=np.full(4, flags),
     )
 
-    def read(op: int, invoked: int, completed: int, *ranges: tuple[int, int]) -> pa.Table:
+    def read(op: int, invoked: int, completed: int, *ranges: tuple[int, int]) -> I64:
         whole = [np.full(len(ranges), x) for x in (invoked, op, completed)]
         since, until = np.array(ranges).T
         return inorder.rows(inorder.RANGE, whole[0], op=whole[1], a=whole[2], b=since, c=until)
@@ -212,9 +223,92 @@ def test_a_read_takes_the_first_range_that_real_time_allows(chunk: int) -> None:
         read(13, 23, 24, (3, 4)),  # position 4 was acknowledged before it
         read(14, 25, 26, (-1, -1)),
     )
-    events = pa.concat_tables([commits, *reads]).sort_by("event")
+    events = in_order([commits, *reads])
     passing = inorder.InOrder(chunk=chunk)
-    for row in range(len(events)):
-        passing.feed({name: events.slice(row, 1)[name].to_numpy() for name in inorder.COLUMNS})
+    for row in range(events.shape[1]):
+        passing.feed(events[:, row : row + 1])
     found = [(reason, op) for reason, ops in passing.end() for op in ops.tolist()]
     assert sorted(found) == [("no-state-read", 11), ("no-state-read", 13), ("no-state-read", 14)]
+
+
+def staged(folder: Path, bucket: int, seed: int) -> dict[str, list[int]]:
+    """Reason → operations, from the stages that Spark's tasks run, for the first table of a dataset; blocks arrive in any order."""
+    slices = dataset.slices_of(folder, 0)
+    parts = {0: dataset.parts_of(folder)[0]}
+    seen = stages.gathered_seen(parts, (x for s in slices for x in stages.scan(s, {0: parts[0].kinds})))
+    tables = stages.planned(parts, seen, {0: dataset.rows_of(folder, 0)}, bucket)
+    found = list(seen[0].strange or seen[0].suspects)
+    rng = np.random.default_rng(seed)
+
+    def arrived(sent: Iterable[stages.Sent]) -> dict[int, list[stages.Sent]]:
+        out: dict[int, list[stages.Sent]] = {}
+        for block in sent:
+            out.setdefault(block[0], []).append(block)
+        return {to: [blocks[n] for n in rng.permutation(len(blocks))] for to, blocks in out.items()}
+
+    if tables:
+        in_order = list(tables.values())
+        read = arrived(x for s in slices for x in stages.read_operations(s, tables))
+        placed = [x for n, blocks in read.items() for x in stages.place(n, iter(blocks), in_order)]
+        rows = arrived([*placed, *(x for s in slices for x in stages.read_changes(s, tables))])
+        shown = arrived(x for n, blocks in rows.items() for x in stages.screen_ids(n, iter(blocks), in_order))
+        found += [suspect for n, blocks in shown.items() for _, suspect in stages.go_through(n, iter(blocks))]
+    out: dict[str, list[int]] = {}
+    for s in found:
+        out.setdefault(s.reason, []).extend(s.first.tolist())
+        assert s.count >= len(s.first)
+    return {reason: sorted(ops)[:MOST] for reason, ops in sorted(out.items())}
+
+
+def written(f: Frame, folder: Path) -> Path:
+    dataset.write([("run", f)], folder)
+    return folder
+
+
+def test_the_stages_show_what_the_screen_shows(tmp_path: Path) -> None:
+    reasons: set[str] = set()
+    proven = 0
+    for n, f in enumerate(frames()[::2]):
+        wanted = {reason: ops.tolist()[:MOST] for reason, ops in sorted(screen(f).suspects.items())}
+        assert staged(written(f, tmp_path / str(n)), (20, 200, 10_000)[n % 3], n) == wanted, n
+        reasons |= wanted.keys()
+        proven += not wanted
+    assert proven >= 5 and reasons >= {"wrong-rows", "no-state-read", "commit-order"}, (proven, reasons)
+
+
+def test_the_stages_find_what_is_planted_in_a_long_table(tmp_path: Path) -> None:
+    f = made.frame(5_000, seed=3)
+    assert staged(written(f, tmp_path / "clean"), 2_000, 0) == {}
+    commits = f.commit_op.copy()
+    commits[[7, 70]] = -1
+    assert staged(written(replace(f, commit_op=commits), tmp_path / "nobody"), 2_000, 0) == {
+        "unknown-commit": [-71, -8]
+    }
+    kind = f.kind.copy()
+    kind[5] = 99
+    assert staged(written(replace(f, kind=kind), tmp_path / "strange"), 2_000, 0) == {"unknown-kind": [5]}
+    outcome = f.outcome.copy()
+    failed, made_by = np.flatnonzero(outcome == 1)[:3], f.commit_op[:4]
+    outcome[failed], outcome[made_by] = 0, 1
+    assert staged(written(replace(f, outcome=outcome), tmp_path / "told"), 2_000, 0) == {
+        "false-failure": sorted(made_by.tolist()),
+        "lost-commit": failed.tolist(),
+    }
+
+
+@pytest.mark.parametrize("held", [1, 7, 100, 10_000])
+def test_rows_come_back_sorted_however_many_fit_into_memory(held: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(held)
+    sorting = Sorting(tmp_path, 3, held=held)
+    added = [np.stack([rng.integers(-1, 50, n), *rng.integers(0, 1 << 60, (2, n))]) for n in rng.integers(0, 90, 20)]
+    for rows in added:
+        sorting.add(rows)
+    blocks = list(sorting.merged())
+    found = np.concatenate(blocks, axis=1)
+    assert (np.diff(found[0]) >= 0).all()
+    assert sorted(map(tuple, found.T.tolist())) == sorted(map(tuple, np.concatenate(added, axis=1).T.tolist()))
+    assert held > 1000 or len(blocks) > 1
+
+
+def test_nothing_sorted_is_nothing(tmp_path: Path) -> None:
+    assert list(Sorting(tmp_path, 3).merged()) == []

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkers.costs.trend import BY_KEY
 from checkers.nights import night as nights
 from checkers.nights import record, trend
 from checkers.nights.night import Night
@@ -220,25 +221,25 @@ def test_the_trend_has_the_last_nights_of_the_store_before_this_one(tmp_path: Pa
     assert "2026-11-03" in text and "2026-11-02" not in text and text.count("✕ 1 of 1: undelete") == 7
 
 
-def test_a_cell_is_better_or_worse_only_if_all_its_runs_are_beyond_those_of_earlier_nights(tmp_path: Path) -> None:
+def test_a_cell_is_better_or_worse_by_the_rule_of_the_trend(tmp_path: Path) -> None:
     def point(*values: float) -> trend.Point:
         found = trend.point([line(REST, commits_per_s=v, retried=v / 10) for v in values], REST)
         assert found is not None
         return found
 
-    before = [point(2.0, 2.2), point(1.8)]
-    spreads = [p.throughput for p in before]
-    retries = [p.retries for p in before]
+    speeds, shares = BY_KEY["commits_per_s"], BY_KEY["retried"]
+    before = [point(2.0, 2.2), point(1.8), point(2.0), point(2.1), point(1.9, 1.9, 2.5)]
     for values, speed, again in (
-        ((2.3, 2.4, 2.5), "better", "worse"),
-        ((1.1, 1.2, 1.7), "worse", "better"),
+        ((2.3, 2.6, 3.0), "better", "regression"),
+        ((1.0, 1.2, 2.7), "regression", "better"),
         ((1.0, 2.1, 3.0), "noise", "noise"),
-        ((9.0, 9.0), "too few", "too few"),
+        ((2.15,), "noise", "noise"),  # beyond all, but by less than a tenth
     ):
         now = point(*values)
-        assert trend.against(now.throughput, spreads, more_is_better=True) == speed
-        assert trend.against(now.retries, retries, more_is_better=False) == again
-    assert trend.against(None, spreads, more_is_better=True) == "too few"
+        assert trend.against(now.throughput, [p.throughput for p in before], speeds) == speed
+        assert trend.against(now.retries, [p.retries for p in before], shares) == again
+    assert trend.against(point(9.0).throughput, [p.throughput for p in before[1:]], speeds) == "too few"
+    assert trend.against(None, [p.throughput for p in before], speeds) == "too few"
     assert trend.point([line(REST, "error"), line(JDBC)], REST) is None
 
 

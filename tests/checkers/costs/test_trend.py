@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from checkers.costs.measures import FIGURES
-from checkers.costs.trend import BY_KEY, FEWEST, Found, Series, Trend, finding, fresh, told
+from checkers.costs.trend import BY_KEY, Found, Series, Trend, finding, fresh, told
+from checkers.costs.worse import FEWEST
 from reports.trend import page
 
 ONE = Series("mixed", "rest", "1.12.0", "abc")
