@@ -309,12 +309,15 @@ class _TableSwaps:
             o = self._operations.get(s.op or "")
             if o is None:
                 continue
+            early = s.end < o.start or (s.time < o.start and s.writer is not None)
+            if not early and not (o.type == "ok" and o.end is not None and s.time > o.end):
+                continue
             asked = f"the catalog was asked for {self._who(s)} at {explain.ms(s.time)}, and accepted it (it answered {s.answer})"
-            if s.end < o.start or (s.time < o.start and s.writer is not None):
+            if early:
                 yield self._make(
                     "swap-time", f"{asked}. Yet the operation was invoked only at {explain.ms(o.start)}.", (s,)
                 )
-            elif o.type == "ok" and o.end is not None and s.time > o.end:
+            else:
                 yield self._make(
                     "swap-time",
                     f"{asked}. Yet the operation had been {explain.outcome(o)}: that was no acknowledgement of this commit.",

@@ -238,7 +238,9 @@ class Retries(Checker):
                     continue
                 total[c.attempt] += 1
                 for groups, name in ((by_table, t.timeline.name), (by_kind, o.f), (by_writer, _writer(o, writers))):
-                    groups.setdefault(name, Counter())[c.attempt] += 1
+                    if name not in groups:
+                        groups[name] = Counter()
+                    groups[name][c.attempt] += 1
         return {
             "total": _histogram(total),
             "by_table": _histograms(by_table),

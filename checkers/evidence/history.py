@@ -39,7 +39,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any, Literal, get_args
 
-from checkers.evidence.record import RecordError, decoded, must, needs, shown
+from checkers.evidence.record import RecordError, beyond_64_bits, decoded, must, needs, shown
 from workloads.engines.engines import SPARK
 
 FORMAT = 1
@@ -373,13 +373,15 @@ def read(path: Path) -> History:
         raise HistoryError(f"{path}: no such history; is this the folder of a run?") from None
     except OSError as e:
         raise HistoryError(f"{path}: cannot be read: {e.strerror}") from None
+    short = not beyond_64_bits(raw)
     lines = raw.split(b"\n")
+    del raw
     torn = lines.pop()  # empty when the last line ended as it should
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            record = decoded(line)
+            record = decoded(line, short=short)
             if header is None:
                 if record.get("format") != FORMAT:
                     found = shown(record.get("format"))

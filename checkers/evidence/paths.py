@@ -13,6 +13,8 @@ _COMMIT = re.compile(r"(?:/|^)(?:snap-\d+-\d+-(?P<a>[0-9a-f-]{36})\.avro|(?P<b>[
 
 def normalise(path: str) -> str:
     """One spelling per location: ``s3a://`` and ``s3n://`` become ``s3://``; ``file:`` URIs become plain paths."""
+    if path.startswith("s3://"):
+        return path
     if _S3.match(path):
         return _S3.sub("s3://", path, count=1)
     return _FILE.sub("", path, count=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Mapping
@@ -9,8 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from checkers.evidence.paths import normalise
-from checkers.evidence.record import RecordError, decoded
+from checkers.evidence.record import RecordError, beyond_64_bits, decoded
 from checkers.evidence.tablelog import TableLog
 
 ACCEPTED = re.compile(r"(UPDATE [1-9]\d*|2\d\d|ok)( \(nemesis: not told\)|, told .*)?")
@@ -159,21 +162,39 @@ def read_all(path: Path, logs: Mapping[str, TableLog]) -> Proxied:
     """All that :func:`read`, :func:`accepted` and :func:`carried` find, in one pass over the file."""
     swaps, changes, requests = _Swaps(logs), _Changes(logs), _Requests(logs)
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
+        with path.open("rb") as file:
             for line in file:
-                if '"commit"' not in line and '"changes":' not in line:
+                commits, changing = b'"commit"' in line, b'"changes":' in line
+                if not commits and not changing:
                     continue
-                record = _record(line)
-                parts = line.splitlines()  # at other characters, too
-                for part in parts:
-                    if '"commit"' in part and (said := record if len(parts) == 1 else _record(part)) is not None:
-                        swaps.add(said)
-                if '"changes":' in line and record is not None:
-                    changes.add(record)
-                    requests.add(record)
+                try:
+                    usual = orjson.loads(line) if line.isascii() and b"\r" not in line else None
+                except orjson.JSONDecodeError:
+                    usual = None
+                if type(usual) is not dict or beyond_64_bits(line):
+                    _unusual(line, swaps, changes, requests)
+                    continue
+                if commits:
+                    swaps.add(usual)
+                if changing:
+                    changes.add(usual)
+                    requests.add(usual)
     except OSError:
         return Proxied({}, {}, {})
     return Proxied(swaps.done(), changes.done(), requests.done())
+
+
+def _unusual(told: bytes, swaps: _Swaps, changes: _Changes, requests: _Requests) -> None:
+    """Look at a line of other text than the proxies write: as text, whatever its characters and ends of lines."""
+    for line in io.StringIO(told.decode(errors="replace"), newline=None):
+        record = _record(line)
+        parts = line.splitlines()  # at other characters, too
+        for part in parts:
+            if '"commit"' in part and (said := record if len(parts) == 1 else _record(part)) is not None:
+                swaps.add(said)
+        if '"changes":' in line and record is not None:
+            changes.add(record)
+            requests.add(record)
 
 
 def _record(line: str) -> dict[str, Any] | None:

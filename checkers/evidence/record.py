@@ -10,7 +10,7 @@ import re
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import orjson
@@ -26,15 +26,19 @@ class RecordError(ValueError):
     """A line is no record of its format; one sentence without file and line."""
 
 
-def decoded(line: bytes) -> dict[str, Any]:
-    """The JSON object on a line.
+def beyond_64_bits(line: bytes) -> bool:
+    """Whether a line, or several, may have a whole number of more than 64 bits."""
+    digits = line.translate(_DIGITS)
+    return _LONG in digits or (_LONG_BELOW in digits and _BELOW.search(line) is not None)
+
+
+def decoded(line: bytes, *, short: bool = False) -> dict[str, Any]:
+    """The JSON object on a line; ``short``: no number on it is beyond 64 bits.
 
     Raises:
         RecordError: it is torn, not UTF-8, not JSON, or another value.
     """
-    digits = line.translate(_DIGITS)
-    long = _LONG in digits or (_LONG_BELOW in digits and _BELOW.search(line) is not None)
-    if not long:  # a faster parser, which rounds numbers beyond 64 bits
+    if short or not beyond_64_bits(line):  # a faster parser, which rounds such numbers
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError:
@@ -121,7 +125,7 @@ class _Field:
             return False
         if self.items is None or v is None:
             return True
-        return all(type(x) in self.items for x in (v.values() if type(v) is dict else v))
+        return {*map(type, v.values() if type(v) is dict else v)} <= self.items
 
 
 _WORDS: Mapping[type, str] = {
@@ -170,6 +174,27 @@ def _field(hint: Any) -> _Field | None:
     return _Field(frozenset(kinds), " or ".join(words), items, among, items is None and among is None)
 
 
+@lru_cache(256)
+def _undecided(
+    cls: type, but: frozenset[str], keys: tuple[str, ...], types: tuple[type, ...]
+) -> tuple[tuple[str, _Field], ...] | None:
+    """The fields of which a record with these keys and types of values needs a look at the values; None if it does not fit anyway."""
+    shape, required = _shape(cls)
+    known = cls.__dataclass_fields__.keys()  # type: ignore[attr-defined]
+    if not known >= {*keys} >= {*required}:
+        return None
+    rest = []
+    for key, kind in zip(keys, types, strict=True):
+        field = shape.get(key)
+        if field is None or key in but:
+            continue
+        if kind not in field.kinds:
+            return None
+        if not field.plain:
+            rest.append((key, field))
+    return tuple(rest)
+
+
 def checked(record: Mapping[str, Any], cls: type, what: str, *, but: frozenset[str] = frozenset()) -> None:
     """Refuse a record that does not have just the fields of a dataclass, with their types.
 
@@ -180,6 +205,9 @@ def checked(record: Mapping[str, Any], cls: type, what: str, *, but: frozenset[s
     Raises:
         RecordError: keys are missing, unknown, or have a value of another type.
     """
+    rest = _undecided(cls, but, tuple(record), tuple(map(type, record.values())))
+    if rest is not None and all(field.fits(record[key]) for key, field in rest):
+        return
     shape, required = _shape(cls)
     needs(record, what, *required)
     known = cls.__dataclass_fields__.keys()  # type: ignore[attr-defined]

@@ -56,6 +56,9 @@ Row = tuple[Any, ...]
 FileContent = Literal["data", "position-deletes", "equality-deletes", "deletion-vector"]
 
 
+_NO_TYPE = object()
+
+
 class TableLogError(ValueError):
     """A table log file cannot be read; the message names the file, the line and the problem."""
 
@@ -507,9 +510,12 @@ def read(path: Path) -> TableLog:
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would never end
             raise TableLogError(f"{path}: not a regular file")
-        lines = path.read_bytes().split(b"\n")
+        raw = path.read_bytes()
     except OSError as e:
         raise TableLogError(f"{path}: cannot be read: {e.strerror}") from None
+    short = not record.beyond_64_bits(raw)
+    lines = raw.split(b"\n")
+    del raw
     torn = lines.pop()
     header: dict[str, Any] | None = None
     metadata: list[Metadata] = []
@@ -520,9 +526,10 @@ def read(path: Path) -> TableLog:
     problems = [Problem("torn", f"{path.name}: the last line is torn ({len(torn)} bytes)")] if torn else []
     for number, line in enumerate(lines, 1):
         try:
-            r = record.decoded(line)
-            record.needs(r, "a record", "type")
-            kind = r["type"]
+            r = record.decoded(line, short=short)
+            kind = r.get("type", _NO_TYPE)
+            if kind is _NO_TYPE:
+                record.needs(r, "a record", "type")
             if header is None:
                 header = _header(r)
             elif kind == "metadata":

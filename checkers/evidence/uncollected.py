@@ -19,4 +19,7 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if was:
+            # Else the first search would look at all that was made meanwhile: it becomes as old as what was there before.
+            gc.freeze()
+            gc.unfreeze()
             gc.enable()

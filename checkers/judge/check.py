@@ -76,7 +76,9 @@ def _check(
     reducible = {c.name: c for c in checkers if c.reducible}
     proven: dict[str, Verdict] = {}
     if engine == "columns" or (engine == "auto" and _is_long(evidence)):
+        before = evidence.known
         evidence = replace(evidence)  # what columns prove is known of this copy only
+        evidence.known.update(before)
         proven = _by_columns(evidence)
     verdicts = _cross_referenced(
         [proven.get(c.name) or _one(c, evidence) for c in checkers],

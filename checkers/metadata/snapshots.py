@@ -49,9 +49,11 @@ class Snapshots(Judging):
     # --- what the log lacks
 
     def _missing_versions(self, step: Step) -> None:
+        if not step.gap:
+            return
         m, said = step.after, predecessor(step.after)
         told = any(p.code in METADATA or p.code in ("metadata-log", "fork") for p in m.problems)
-        if step.gap and step.before is not None and said is not None and not told:
+        if step.before is not None and said is not None and not told:
             self.seen.doubt(
                 f"version {m.n} ({m.location}) says that it follows {said}, which the log does not have: what that version changed, and "
                 "what it showed first, was not judged"

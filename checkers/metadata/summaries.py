@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from checkers.evidence.tablelog import Commit, FileEntry
 from checkers.metadata.entries import MOST_FILES, Entries, of, own
@@ -73,7 +74,12 @@ _WHOLE = re.compile(r"-?\d{1,18}")
 
 def number(summary: Mapping[str, str], key: str) -> int | None:
     text = summary.get(key)
-    return int(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else None
+    return _whole(text) if isinstance(text, str) else None
+
+
+@lru_cache(1 << 12)
+def _whole(text: str) -> int | None:
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def check_summaries(chain: Chain, seen: VersionSeen, entries: Entries) -> set[int]:

@@ -20,13 +20,13 @@ from collections.abc import Iterable, Iterator
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, FileEntry
 from checkers.timeline.timeline import Timeline, kind_of
-from workloads.operations.kind import Claims
+from workloads.operations.kind import Claims, Kind
 
 
 def claims_of(o: Operation) -> Claims | None:
     """What an acknowledged procedure says that it did; None if it says nothing."""
     kind = kind_of(o)
-    if kind is None or o.type != "ok" or not isinstance(o.value, dict):
+    if kind is None or o.type != "ok" or type(kind).claims is Kind.claims or not isinstance(o.value, dict):
         return None
     return kind.claims(o.value, o.result)
 

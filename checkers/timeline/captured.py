@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from checkers.evidence.history import Operation
 from checkers.evidence.problem import METADATA
@@ -50,6 +51,7 @@ def stale_captures(t: Timeline) -> Iterator[Stale]:
             acked.append((o.completed.time, first.metadata, o, first))
     acked.sort(key=lambda a: a[:2])
     times = [a[0] for a in acked]
+    latest = [0, *accumulate((a[1] for a in acked), max)]
     newest = 0
     for capture in t.log.captures:
         named = places.get(place(capture.metadata)) if capture.metadata is not None else None
@@ -57,9 +59,9 @@ def stale_captures(t: Timeline) -> Iterator[Stale]:
             continue  # what it shows is not known
         later = [n for n in named if n >= newest]
         shown = later[0] if later else named[-1]
-        before = acked[: bisect_left(times, capture.time)]
+        before = bisect_left(times, capture.time)
         # The pointer may have come back to a version: the newest place of it counts.
-        missed = [a for a in before if a[1] > named[-1]]
+        missed = [a for a in acked[:before] if a[1] > named[-1]] if latest[before] > named[-1] else []
         if missed:
             _, _, o, c = min(missed, key=lambda a: a[1])
             yield Stale(capture, versions[named[-1]], o, c, None, len(missed) - 1)

@@ -484,9 +484,17 @@ def net_changes(c: Commit, row: Callable[[RowChange], Row]) -> Changes | None:
     """The net rows that a commit removed and added; None when unknown."""
     if c.added is None or c.removed is None:
         return None
-    removed, added = Counter(map(row, c.removed)), Counter(map(row, c.added))
+    gone, come = tuple(map(row, c.removed)), tuple(map(row, c.added))
+    if not gone or not come or (len({*gone, *come}) == len(gone) + len(come)):
+        return Changes(_together(gone), _together(come))
+    removed, added = Counter(gone), Counter(come)
     both = removed & added
     return Changes(tuple((removed - both).elements()), tuple((added - both).elements()))
+
+
+def _together(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Equal rows one after the other, where the first of them is."""
+    return rows if len({*rows}) == len(rows) else tuple(Counter(rows).elements())
 
 
 def _path(location: str) -> str:

@@ -36,8 +36,10 @@ def second_of(f: str, value: Any) -> str | None:
 
 def tables_of(o: Operation) -> tuple[str, ...]:
     """The tables of an operation, its own first; for an event of :func:`alone` only that table."""
-    second = None if o.invoked.extra.get(ALONE) else second_of(o.f, o.value)
-    return tuple(t for t in (o.table, second) if t is not None)
+    kind = KINDS.get(o.f)
+    if kind is None or not kind.two_tables or o.invoked.extra.get(ALONE):
+        return () if o.table is None else (o.table,)
+    return tuple(t for t in (o.table, second_of(o.f, o.value)) if t is not None)
 
 
 def seen_from(o: Operation, table: str) -> Operation:
