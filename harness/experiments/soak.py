@@ -596,13 +596,19 @@ class Soak:
             if left - spent < soakfinds.LEAST:
                 self._add_find(replace(job.find(), became="spent", reason="the budget of shrink is spent"))
             elif rest < soakfinds.LEAST:
-                self.watcher.say(
-                    f"no time is left to shrink {name} of {line.cell.name}; a longer --for goes on with it"
-                )
+                self._say_later(job)
             elif self._ready(line.cell):
-                self._shrink(replace(job, seconds=min(left, spent + rest)), spent)
+                found = self._shrink(replace(job, seconds=min(left, spent + rest)), spent)
+                if found.became == "spent" and spent + rest < left:
+                    self._say_later(job)  # the night ended it, not its own budget: it is not over
+                else:
+                    self._add_find(found)
 
-    def _shrink(self, job: Job, spent: float) -> None:
+    def _say_later(self, job: Job) -> None:
+        what = f"{job.anomaly} of {job.line.cell.name}"
+        self.watcher.say(f"no time is left to shrink {what}; the same command with a longer --for goes on with it")
+
+    def _shrink(self, job: Job, spent: float) -> Find:
         """Replay and shrink one anomaly on the stack that is up; one that takes too long is ended as a run is."""
         up, bounds = self._up, self.bounds
         assert up is not None
@@ -654,7 +660,7 @@ class Soak:
         up.runs += 1
         if late is not None or found.became == "failed" or strikes_processes(self._workload(job.line.cell)):
             self._close()  # the next run gets a new one
-        self._add_find(found)
+        return found
 
     def _add_find(self, found: Find) -> None:
         """Write what became of an anomaly, then say it."""

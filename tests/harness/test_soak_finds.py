@@ -179,7 +179,14 @@ def test_a_shrink_ends_with_the_night_and_goes_on_if_the_night_does(failing: Pat
 
     night = went(failing, into, act=act, clock=lambda: now[0], lasts=100.0, runs=1, heard=heard)
     assert night.finds == () and any("no time is left to shrink undelete" in t for t in heard.said)
-    assert went(failing, into, runs=1, lasts=1000.0).finds[0].became == "shrunk"
+    now[0] = 0.0
+
+    def ends(n: int, stop: threading.Event) -> None:
+        now[0] += 200
+
+    more: dict[str, Any] = {"clock": lambda: now[0], "runs": 1, "heard": heard}
+    assert went(failing, into, before=ends, lasts=150.0, **more).finds == ()
+    assert went(failing, into, runs=1, lasts=1000.0).finds[0].became == "shrunk", "the night ended it, not its budget"
 
 
 def test_a_run_without_a_proxy_log_says_that_it_cannot_be_replayed(failing: Path, tmp_path: Path) -> None:

@@ -159,7 +159,6 @@ def test_what_no_scenario_can_say_is_refused(fault: RecordedFault, said: str) ->
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"catalog": "my.yaml"}, "a scenario names a catalog of icequake"),
         ({"clocks": {0: "+1h"}}, "clocks"),
         ({"swap_latency": 0.1}, "swap_latency"),
         ({"backoff": BackoffSpec(policy="none")}, "backoff"),
