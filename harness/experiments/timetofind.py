@@ -235,9 +235,10 @@ class TimeToFind:
     clock: Callable[[], float] = time.monotonic
     said: Callable[[Search], None] = lambda _: None
     _done: dict[tuple[str, str, int], Search] = field(default_factory=dict)
+    _absent: dict[Stack, str] = field(default_factory=dict)
+    """Stacks that do not come up, and why; each is tried once in a session."""
     _up: tuple[Stack, Warm] | None = None
     _runs: int = 0
-    _stacks: int = 0
 
     def __enter__(self) -> TimeToFind:
         return self
@@ -266,17 +267,14 @@ class TimeToFind:
         left = [x for x in every if (done := self._done.get((x[0].defect, x[1], x[2]))) is None or done.reason]
         if len(left) < len(every):
             self.watcher.say(f"{len(every) - len(left)} of {len(every)} searches are made already")
-        absent: dict[Stack, str] = {}
+        self._absent.clear()
         for n, (defect, order, seed) in enumerate(left, 1):
             self.watcher.say(f"{n}/{len(left)} {defect.defect}, {order}, seed {seed}")
             stack = stack_of(defect)
-            if stack in absent:
-                search = Search(defect.defect, order, seed, False, 0, 0, 0.0, 0.0, reason=absent[stack])
+            if (reason := self._absent.get(stack)) is not None:
+                self._add(defect, Search(defect.defect, order, seed, False, 0, 0, 0.0, 0.0, reason=reason))
             else:
-                search = self._search(defect, order, seed)
-                if search.runs == 0 and search.reason is not None and self._up is None:
-                    absent[stack] = search.reason
-            self._add(defect, search)
+                self._add(defect, self._search(defect, order, seed))
         self._close()
         return self.searches()
 
@@ -319,7 +317,8 @@ class TimeToFind:
             try:
                 warm = self._ready(defect)
             except CANNOT as e:
-                return replace(s, reason=" ".join(str(e).split()))
+                self._absent[stack_of(defect)] = " ".join(str(e).split())
+                return replace(s, reason=self._absent[stack_of(defect)])
             began = self.clock()
             folder = runfolder.create(self.into / RUNS, defect.defect)
             try:

@@ -261,7 +261,7 @@ def test_several_measurements_are_reported_together(tmp_path: Path, run: Path) -
         ("use: quick", "use: quik", 4, "use: quik: no such workload file"),
         ("length: {time: 5s}", "length: {ops: 5}", 5, "length: must be a time, such as {time: 15s}"),
         ("length: {time: 5s}", "length: {time: 5s}\norder: free", 6, "order: the search decides it"),
-        ("length: {time: 5s}", "length: {time: 5s}\non: [nowhere]", 6, "nowhere"),
+        ("length: {time: 5s}", "length: {time: 5s}\nfound_on: [nowhere]", 6, "nowhere"),
         ("length: {time: 5s}", "length: {time: 5s}\niceberg: 0.1.0", 6, "no Iceberg release '0.1.0'"),
         ("defect: one", "defect: two", 1, "defect: must be one, as the file is called"),
         ("defect: one", "defect: one\nworkload: x", 2, "workload: a defect file has a name already"),

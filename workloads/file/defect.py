@@ -40,7 +40,7 @@ class Defect(Workload):
         defect: its name, and that of its file.
         scenarios: those of the library that show the defect in a fixed order.
         found: anomalies: it is found when the checkers report one of them.
-        tables_of: the tables on which they count; all if empty; in a file ``on``.
+        tables_of: the tables on which they count; all if empty; in a file ``found_on``.
         iceberg: the release of the writers; the newest one if None.
         use: a workload file of the library whose keys hold where this file gives none.
     """
@@ -48,7 +48,7 @@ class Defect(Workload):
     defect: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
     scenarios: Annotated[tuple[str, ...], Field(min_length=1)]
     found: Annotated[tuple[str, ...], Field(min_length=1)]
-    tables_of: Annotated[tuple[str, ...], Field(alias="on")] = ()
+    tables_of: Annotated[tuple[str, ...], Field(alias="found_on")] = ()
     iceberg: str | None = None
     use: str | None = None
 
@@ -114,7 +114,7 @@ def problems(d: Defect) -> Iterator[Problem]:
     tables = [t.name for t in d.tables]
     for i, name in enumerate(d.tables_of):
         if name not in tables:
-            yield ("on", i), f"on: {unknown('table', name, tables)}"
+            yield ("found_on", i), f"found_on: {unknown('table', name, tables)}"
 
 
 def paths() -> list[Path]:
