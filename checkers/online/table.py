@@ -183,7 +183,7 @@ class OnlineTable:
         self._line: list[Commit] | None = None
         """After main was set back: its last commits, as long as they are known."""
         self._dropped: dict[int, int | None] = {}
-        """Snapshots that main lost → their parents."""
+        """Snapshots that main lost, and those that came beside it since → their parents."""
         self._came_back: set[int] = set()
         """Those of them that main has again."""
         self._lost_more = False
@@ -547,7 +547,8 @@ class OnlineTable:
 
     def _set_back(self, m: Metadata, commits: Sequence[Commit]) -> None:
         """Main went to a snapshot that is not the next one: acknowledged commits in between are lost."""
-        commits = [c for c in commits if c.snapshot_id == m.current]  # the others stand beside main
+        beside = {c.snapshot_id: c.parent_id for c in commits if c.snapshot_id != m.current}
+        commits = [c for c in commits if c.snapshot_id == m.current]
         target = commits[0].parent_id if commits else m.current
         w = self._window
         at = next((p for p in range(w.top, w.base, -1) if w.at(p).commit.snapshot_id == target), None)
@@ -557,7 +558,7 @@ class OnlineTable:
             self._lost_more = True
             return self.close("main went to a snapshot that is not kept")
         gone = [w.at(p) for p in range(at + 1, w.top + 1)]
-        self._dropped = {x.commit.snapshot_id: x.commit.parent_id for x in gone}
+        self._dropped = {x.commit.snapshot_id: x.commit.parent_id for x in gone} | beside
         again = {c.op for c in commits}
         for x in gone:
             o = self._ops.get(x.commit.op or "")
@@ -581,6 +582,7 @@ class OnlineTable:
             return
         self._come_back(m, commits)
         several = len(commits) > 1
+        self._dropped |= {c.snapshot_id: c.parent_id for c in commits if c.snapshot_id != m.current}
         commits = [c for c in commits if c.snapshot_id == m.current]
         target = commits[0].parent_id if commits else m.current
         line = self._line or []

@@ -18,6 +18,7 @@ from checkers.evidence.history import Event
 from checkers.evidence.tablelog import Growth, TableLog
 from checkers.online import NEVER, Online
 from checkers.online.floor import Floor
+from checkers.online.table import AFTER
 from checkers.reads import Reads
 from checkers.replay import Replay
 from checkers.selftest import ALL as PLANTED
@@ -26,6 +27,7 @@ from checkers.selftest.mutation import Mutation
 from checkers.selftest.world import World
 from checkers.verdict import Anomaly, Checker
 from tests.support.amount import many
+from tests.support.damages import DAMAGES
 from tests.support.drawing import Drawing, row
 from tests.support.going_on import told
 from tests.support.long_run import SPEC, evidence, long_run
@@ -63,12 +65,12 @@ def feed(online: Online, x: Event | Growth) -> None:
         online.grew(x)
 
 
-def went_on(e: Evidence, stream: Iterable[Event | Growth], **bounds: int) -> Online:
+def went_on(e: Evidence, stream: Iterable[Event | Growth], complete: bool = True, **bounds: int) -> Online:
     """A run as it went on, to its end."""
     online = Online(e.tables.values(), {x.f for x in e.history.events if x.op is not None}, **bounds)
     for x in stream:
         feed(online, x)
-    online.finish()
+    online.finish(complete)
     return online
 
 
@@ -280,6 +282,91 @@ def test_commits_that_are_lost_when_main_is_set_back_again_are_told_too() -> Non
     online = went_on(e, told(e, Random(0)))
     assert [(f.name, f.ops) for f in online.found] == [("lost-commit", ("b",)), ("lost-commit", ("c",))]
     assert all(f.among(full(e)) for f in online.found)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_lost_commit_that_main_has_again_is_overtaken_or_not_told_at_all(seen: bool) -> None:
+    """As on a catalog without compare-and-swap: a writer replaces the version that set main back by one on the version before."""
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    b = d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.set_main(a)
+    if seen:
+        d.capture()
+    d.did("c", "insert", ids=[3], add=[row(3, "c")], parent=b)
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [a.name for a in full(e)] == []
+    assert [(f.name, f.ops, online.overtaken(f)) for f in online.found] == [("lost-commit", ("b",), True)] * seen
+
+
+def test_a_commit_beside_main_in_the_version_that_sets_main_back_hides_no_lost_commit() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    b = d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.invoke("c", "insert", ids=[3])
+    d.commit("c", add=[row(3, "c")], parent=b, shown=False)
+    d.set_main(a)
+    d.info("c")
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [(f.name, f.ops) for f in online.found] == [("lost-commit", ("b",))]
+    assert all(f.among(full(e)) for f in online.found)
+
+
+def stale_at_the_end() -> Drawing:
+    """A stale read after the last capture, and a write after it that the log has: the catalog was slow to answer the capture."""
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.capture()
+    d.read("r", [row(1, "a")])
+    d.did("c", "insert", ids=[3], add=[row(3, "c")])
+    return d
+
+
+@pytest.mark.parametrize(("capture", "names"), [(True, ["stale-read"]), (False, [])])
+def test_a_read_is_judged_when_a_capture_was_asked_for_after_its_end(capture: bool, names: list[str]) -> None:
+    e = stale_at_the_end().evidence(capture=capture)
+    online = went_on(e, told(e, Random(0)))
+    assert [a.name for a in full(e)] == names == [f.name for f in online.found]
+    assert online.counts.not_judged.get(AFTER, 0) == 1 - len(names)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_snapshot_of_nobody_is_told_only_when_the_history_is_complete(complete: bool) -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.commit("nobody", add=[row(2, "nobody")])
+    e = d.evidence(complete=complete)
+    online = went_on(e, told(e, Random(0)), complete=complete)
+    names = ["unknown-commit"] if complete else []
+    assert [a.name for a in full(e)] == names == [f.name for f in online.found]
+
+
+def test_rows_that_change_by_an_operation_that_commits_nothing_are_told_beside_its_snapshot() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "set-property", property="icequake.p", add=[row(2, "b")])
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert sorted({f.checker for f in online.found}) == sorted({a.checker for a in full(e)})
+    assert all(f.among(full(e)) for f in online.found)
+
+
+# --- damaged evidence
+
+
+@settings(max_examples=many(40))
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.lists(st.sampled_from(sorted(DAMAGES)), min_size=1, max_size=3))
+def test_what_is_told_of_damaged_evidence_is_found_by_the_full_check(seed: int, order: int, kinds: list[str]) -> None:
+    rng = Random(order)
+    e = made(seed, broken(rng.sample(DEFECTS, rng.choice([0, 1, 3])), 0.2))
+    for kind in kinds:
+        e = DAMAGES[kind](e, rng) or e
+    bounds = rng.choice([{}, {"kept": 3, "remembered": 8}])
+    online, found = went_on(e, stream(e, order), complete=e.complete, **bounds), full(e)
+    assert [str(f) for f in online.found if not f.among(found) and not online.overtaken(f)] == []
 
 
 def test_an_anomaly_of_a_commit_that_main_loses_later_is_overtaken() -> None:
