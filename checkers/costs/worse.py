@@ -1,10 +1,10 @@
 """Whether a figure of a night is worse than it was in the nights before: the rule of the soak's page and of ``icequake trend``.
 
-Let b be the median of the earlier nights' values (each the median over the runs of a night), and s their noise, 1.4826 times the median of
-their distances from b (the median absolute deviation; the factor makes it the standard deviation of normal noise). The newest value is a
-*regression* if all of this holds: it is worse than each earlier one; it is worse than b by more than 3 s; it is worse than b by more than a tenth of b (a
-share: by more than 0.02). If the same holds in the other direction, it is *better*. With fewer than :data:`FEWEST` earlier nights there are
-*too few* to say. ``docs/lake.md`` says how often noise alone makes a regression.
+Let b be the median of the earlier nights' values (each the median over the runs of a night), and s their noise, 1.4826 times the median
+of their distances from b (the median absolute deviation; the factor makes it the standard deviation of normal noise). The newest value is
+a *regression* if all of this holds: it is worse than each earlier one; it is worse than b by more than 3 s; it is worse than b by more
+than a tenth of b (a share: by more than 0.02). If the same holds in the other direction, it is *better*. With fewer than :data:`FEWEST`
+earlier nights there are *too few* to say. ``docs/lake.md`` says how often noise alone makes a regression.
 """
 
 from __future__ import annotations
