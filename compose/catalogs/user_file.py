@@ -1,12 +1,10 @@
 """A user-supplied catalog: a YAML file with the properties by which Spark and PyIceberg reach it. ``docs/own-catalog.md`` is its reference.
 
-``${NAME}`` in a value is taken from the environment, so that the file holds no secret; ``$${`` is a plain ``${``. What looks like a secret, by
-the name of its key, of its variable or of a parameter in its URL, is never written into a run's folder (``secrets``).
+Variables are filled in as in all such files (:mod:`compose.catalogs.properties`); secrets are never written into a run's folder (``secrets``).
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,31 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
+from compose.catalogs import properties
 from compose.catalogs.catalog import Guard, Wire, split
-from compose.redaction import Redaction, forms, is_secret, secrets_of
-from workloads.file.yamlfile import FileError, KeyPath, line_of, read_text, validated
+from compose.catalogs.properties import Properties, Source
 
-SUFFIXES = (".yaml", ".yml")
-
-_VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def is_file(name: str) -> bool:
-    """Whether ``catalog: NAME`` names a file of this kind, not a catalog of ``compose.catalogs.registry``."""
-    return name.endswith(SUFFIXES)
-
-
-def _text(value: object) -> object:
-    """YAML's booleans and numbers as Java's properties write them."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
-Properties = dict[str, Annotated[str, BeforeValidator(_text)]]
+is_file = properties.is_file
+"""Whether ``catalog: NAME`` names a file of this kind, not a catalog of ``compose.catalogs.registry``."""
 
 
 class _Model(BaseModel):
@@ -126,43 +107,22 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> UserCatalo
     Raises:
         FileError: the file cannot be read, a key or value in it is wrong, or a variable is not set.
     """
-    secrets: set[str] = set()
-    try:
-        return _load(path, os.environ if environment is None else environment, secrets)
-    except FileError as e:
-        raise FileError(Redaction(secrets).text(str(e))) from None
+    example = "docs/own-catalog.md, which has complete examples"
+    return properties.load(path, _File, _made, example=example, environment=environment)
 
 
-def _load(path: Path, known: Mapping[str, str], secrets: set[str]) -> UserCatalogFile:
-    """As :func:`load`, with unredacted errors; the secrets are added to ``secrets``."""
-    where = str(path)
-
-    def prepared(data: Any, lines: Mapping[KeyPath, int]) -> Any:
-        return filled(data, (), lines, where, known, secrets)
-
-    file, lines = validated(
-        _File, read_text(path), where, example="docs/own-catalog.md, which has complete examples", prepare=prepared
-    )
-
-    def fail(location: KeyPath, message: str) -> None:
-        raise FileError(f"{where}:{line_of(location, lines)}: {message}")
-
-    _check(file, fail)
-    jars = []
-    for i, jar in enumerate(file.jars):
-        found = path.parent / jar
-        if not found.is_file():
-            fail(("jars", i), f"jars: {found} is not there; give paths from this file's folder")
-        jars.append(str(found.resolve()))
+def _made(file: _File, source: Source) -> UserCatalogFile:
+    _check(file, source)
+    jars = source.jars(file.jars)
     pyiceberg = file.pyiceberg
     if pyiceberg is None and file.spark.get("type") != "hadoop":
         try:
             pyiceberg = derived(file.spark)
         except ValueError as e:
-            fail(("spark",), f"pyiceberg: missing, and cannot be derived from spark: {e}")
+            source.fail(("spark",), f"pyiceberg: missing, and cannot be derived from spark: {e}")
     return UserCatalogFile(
-        name=file.name or re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem),
-        file=where,
+        name=file.name or re.sub(r"[^A-Za-z0-9_-]+", "-", source.path.stem),
+        file=str(source.path),
         summary=file.summary,
         spark=dict(file.spark),
         session=dict(file.session),
@@ -172,53 +132,16 @@ def _load(path: Path, known: Mapping[str, str], secrets: set[str]) -> UserCatalo
         address=None if file.commit is None else file.commit.address,
         warehouse=file.warehouse or "",
         guard=file.guard,
-        jars=tuple(jars),
+        jars=jars,
         s3=file.s3,
         master=file.master,
-        secrets=tuple(sorted(secrets, key=len, reverse=True)),
+        secrets=source.secrets,
     )
 
 
-def filled(
-    value: Any, at: KeyPath, lines: Mapping[KeyPath, int], file: str, known: Mapping[str, str], secrets: set[str]
-) -> Any:
-    """The value with its variables filled in; the secrets in it are added to ``secrets``."""
-    if isinstance(value, dict):
-        return {k: filled(v, (*at, k), lines, file, known, secrets) for k, v in value.items()}
-    if isinstance(value, list):
-        return [filled(v, (*at, i), lines, file, known, secrets) for i, v in enumerate(value)]
-    if not isinstance(value, str):
-        return value
-    key = next((step for step in reversed(at) if isinstance(step, str)), "")
-
-    def fill(match: re.Match[str]) -> str:
-        name = match[1]
-        if name is None:
-            return "${"
-        if not _NAME.fullmatch(name):
-            raise FileError(
-                f"{file}:{line_of(at, lines)}: {key}: ${{{name}}} is not the name of an environment variable"
-            )
-        if name not in known:
-            raise FileError(
-                f"{file}:{line_of(at, lines)}: {key}: the environment variable {name} is not set; export {name}=…"
-            )
-        if is_secret(name, known[name]):
-            secrets.update(forms(known[name]))
-        return known[name]
-
-    whole = _VARIABLE.sub(fill, value)
-    secrets.update(secrets_of({key: whole}))
-    return whole
-
-
-def _check(file: _File, fail: Any) -> None:
-    spark, commit = file.spark, file.commit
-    for key in spark:
-        if key.startswith("spark."):
-            fail(
-                ("spark", key), f"{key}: give what follows spark.sql.catalog.<name>. here, other properties in session"
-            )
+def _check(file: _File, source: Source) -> None:
+    spark, commit, fail = file.spark, file.commit, source.fail
+    source.check_keys(spark, file.session)
     if "type" not in spark and "catalog-impl" not in spark:
         fail(("spark",), "spark: needs type (rest, hive, jdbc, glue, nessie, hadoop) or catalog-impl (a class)")
     if "s3.endpoint" in spark:
@@ -226,9 +149,6 @@ def _check(file: _File, fail: Any) -> None:
             ("spark", "s3.endpoint"),
             "s3.endpoint: name the store by s3: http://host:port/bucket (or --s3), because icequake reads it too",
         )
-    for key in file.session:
-        if not key.startswith("spark."):
-            fail(("session", key), f"{key}: Spark's properties begin with spark.")
     if commit is None or commit.wire == "s3":
         return
     if commit.property not in spark:

@@ -6,7 +6,7 @@ has PyIceberg's properties of a catalog, and, if Spark cannot read the tables' f
     pyiceberg: {type: rest, uri: "http://catalog:8181", warehouse: "s3://lake/"}
     spark: {type: rest, uri: "http://catalog:8181", warehouse: "s3://lake/"}
 
-``${NAME}`` is taken from the environment, as in the file of a run's catalog (``compose.catalogs.user_file``).
+``${NAME}`` is taken from the environment, as in the file of a run's catalog (:mod:`compose.catalogs.properties`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from compose.catalogs.user_file import Properties, filled, is_file
-from compose.redaction import Redaction
+from compose.catalogs import properties
+from compose.catalogs.properties import Properties, Source, is_file
 from workloads.file.meant import suggest
-from workloads.file.yamlfile import FileError, KeyPath, line_of, read_text, validated
+from workloads.file.yamlfile import FileError
 
 FOLDER, NAMESPACE = "lake", "icequake"
 CATALOG = "catalog.sqlite"
@@ -89,51 +89,23 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> Place:
     Raises:
         FileError: the file cannot be read, a key or value in it is wrong, or a variable is not set.
     """
-    secrets: set[str] = set()
-    known = os.environ if environment is None else environment
-    try:
-        return _load(path, known, secrets)
-    except FileError as e:
-        raise FileError(Redaction(secrets).text(str(e))) from None
+    example = "docs/lake.md, which has complete examples"
+    return properties.load(path, _File, _made, example=example, environment=environment)
 
 
-def _load(path: Path, known: Mapping[str, str], secrets: set[str]) -> Place:
-    where = str(path)
-
-    def prepared(data: Any, lines: Mapping[KeyPath, int]) -> Any:
-        return filled(data, (), lines, where, known, secrets)
-
-    file, lines = validated(
-        _File, read_text(path), where, example="docs/lake.md, which has complete examples", prepare=prepared
-    )
-
-    def fail(at: KeyPath, message: str) -> None:
-        raise FileError(f"{where}:{line_of(at, lines)}: {message}")
-
+def _made(file: _File, source: Source) -> Place:
     if not {"type", "py-catalog-impl", "uri"} & {*file.pyiceberg}:
-        fail(
-            ("pyiceberg",), "pyiceberg: needs type (sql, rest, hive, glue, dynamodb), uri or py-catalog-impl (a class)"
-        )
+        message = "needs type (sql, rest, hive, glue, dynamodb), uri or py-catalog-impl (a class)"
+        source.fail(("pyiceberg",), f"pyiceberg: {message}")
     for key, value in file.pyiceberg.items():
         if not isinstance(value, str | int | float | bool):
-            fail(("pyiceberg", key), f"pyiceberg: {key}: must be a word, a number, true or false")
-    for key in file.spark:
-        if key.startswith("spark."):
-            fail(
-                ("spark", key), f"{key}: give what follows spark.sql.catalog.<name>. here, other properties in session"
-            )
-    for key in file.session:
-        if not key.startswith("spark."):
-            fail(("session", key), f"{key}: Spark's properties begin with spark.")
-    jars = []
-    for i, jar in enumerate(file.jars):
-        found = path.parent / jar
-        if not found.is_file():
-            fail(("jars", i), f"jars: {found} is not there; give paths from this file's folder")
-        jars.append(str(found.resolve()))
-    properties = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in file.pyiceberg.items()}
-    hidden = tuple(sorted(secrets, key=len, reverse=True))
-    return Place(where, None, properties, file.namespace, dict(file.spark), dict(file.session), tuple(jars), hidden)
+            source.fail(("pyiceberg", key), f"pyiceberg: {key}: must be a word, a number, true or false")
+    source.check_keys(file.spark, file.session)
+    told = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in file.pyiceberg.items()}
+    jars = source.jars(file.jars)
+    return Place(
+        str(source.path), None, told, file.namespace, dict(file.spark), dict(file.session), jars, source.secrets
+    )
 
 
 def chosen(option: str | None, store: Path) -> Place | None:
