@@ -10,7 +10,8 @@ transactions of four micro-operations on ten lists at a time.
 Stages of a run: *read* (files to evidence), *columns* (evidence to columns), *judge* (columns to verdicts), *exact* (every exact
 checker), *whole* (files to ``results.json``, as ``icequake check``, without the page). Of a history: *read*, *judge*, and *whole*. Seconds are
 those of the processor, of all threads; an import of the modules is not in them. The growth exponent is the slope from size to size: 1
-is linear. ``--before`` measures another checkout in alternation; the ratio is this one's part of it.
+is linear. ``--before`` measures another checkout in alternation; the ratio is this one's part of it. Of the whole, the time that
+passed is there as well, and the targets (:data:`TARGETS`, for an idle machine with two cores).
 """
 
 from __future__ import annotations
@@ -47,6 +48,14 @@ OTHERS = 4
 """Requests of the proxy log for each commit besides the two of the commit itself."""
 NAME = "simulated"
 """Of the table, in a template."""
+TARGETS: dict[str, tuple[float, float]] = {
+    "run-100000": (6.0, 1000),
+    "run-1000000": (60.0, 3000),
+    f"append-{TRANSACTIONS}.edn": (5.0, 700),
+}
+"""Files → the seconds that may pass, and MB."""
+EXPONENT = 1.05
+"""The greatest exponent that is meant."""
 KEPT = 100
 """Entries of a metadata log (``write.metadata.previous-versions-max``)."""
 SPECS = (
@@ -249,6 +258,7 @@ def stage(name: str, where: str) -> dict[str, Any]:
     import hashlib
     import os
     import resource
+    import time
     from pathlib import Path
 
     from checkers.clients import jepsen, models
@@ -264,6 +274,7 @@ def stage(name: str, where: str) -> dict[str, Any]:
     def seconds() -> float:
         return sum(os.times()[:2])
 
+    clock = time.monotonic()
     began = seconds()
     if path.suffix == ".edn":
         history = jepsen.load(path)
@@ -303,6 +314,8 @@ def stage(name: str, where: str) -> dict[str, Any]:
                 judged = [judge_frame(f) for f in frames]
                 done["unproven"] = [j.why for j in judged if j.why]
     done["seconds"] = seconds() - began
+    if name == "whole":
+        done["passed"] = time.monotonic() - clock
     status = Path("/proc/self/status")
     if status.exists():
         done["mb"] = int(status.read_text().split("VmHWM:")[1].split()[0]) / 1024
@@ -339,6 +352,11 @@ def _table(where: Path, stages: tuple[str, ...], checkouts: dict[str, Path]) -> 
                 line += f"   the same verdicts: {now['verdict'] == before['verdict']}"
                 line += f", the same file: {now['results'] == before['results']}" if "results" in now else ""
         told = last["now"]
+        line += f"   {told['passed']:.2f} s passed" if "passed" in told else ""
+        if "passed" in told and where.name in TARGETS:
+            most, mb = TARGETS[where.name]
+            met = told["passed"] <= most and told["mb"] <= mb
+            line += f"   target {most:g} s, {mb:,.0f} MB: {'met' if met else 'missed'}"
         line += "".join(f"   {k}: {told[k]}" for k in ("valid", "unordinary", "unproven") if k in told)
         print(line, flush=True)
         for checker, took in told.get("checkers", {}).items():
@@ -372,7 +390,9 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"a run of {n:,} operations, {size / 1e6:,.0f} MB")
             whole = _table(run, stages, checkouts)["now"]["seconds"]
             if last is not None:
-                print(f"  growth exponent of {stages[-1]}: {math.log(whole / last[1]) / math.log(n / last[0]):.2f}")
+                print(
+                    f"  growth exponent of {stages[-1]}: {math.log(whole / last[1]) / math.log(n / last[0]):.2f} (target {EXPONENT})"
+                )
             last = n, whole
         if said.transactions:
             path = folder / f"append-{said.transactions}.edn"

@@ -119,8 +119,14 @@ class Event:
 def _event(record: dict[str, Any]) -> Event:
     rest = dict(record)
     take = rest.pop
-    index, at, kind, process, f = (take(k, None) for k in ("index", "time", "type", "process", "f"))
-    op, table, error, value = (take(k, None) for k in ("op", "table", "error", "value"))
+    index, at, kind, process = take("index", None), take("time", None), take("type", None), take("process", None)
+    f, op, table, value, error = (
+        take("f", None),
+        take("op", None),
+        take("table", None),
+        take("value", None),
+        take("error", None),
+    )
     usual = type(index) is int and type(at) is int and type(process) is int and type(f) is str and error is None
     if not (usual and index >= 0 and kind in TYPES and isinstance(op, str | None) and isinstance(table, str | None)):
         _check(record)
@@ -365,6 +371,7 @@ def read(path: Path) -> History:
     events: list[Event] = []
     problems: list[str] = []
     header: dict[str, Any] | None = None
+    words: dict[str, str] = {}
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would never end
             raise HistoryError(f"{path}: not a regular file")
@@ -393,6 +400,8 @@ def read(path: Path) -> History:
                 raise RecordError(
                     f"expected index {len(events)}, found {event.index}: events are missing or out of order"
                 )
+            if event.type == "ok":
+                _share(event.value, words)
             events.append(event)
         except RecordError as e:
             raise HistoryError(f"{path}:{number}: {e}") from None
@@ -401,6 +410,16 @@ def read(path: Path) -> History:
     if header is None:
         raise HistoryError(f"{path}: empty: the header line is missing")
     return History(header, tuple(events), tuple(problems))
+
+
+def _share(rows: Any, words: dict[str, str]) -> None:
+    """Make equal texts of the rows that reads returned one object: they are most of a history, and the same again and again."""
+    if type(rows) is not list:
+        return
+    one = words.setdefault
+    for row in rows:
+        if type(row) is list:
+            row[:] = [one(v, v) if type(v) is str else v for v in row]
 
 
 class Recorder:

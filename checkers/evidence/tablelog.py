@@ -310,7 +310,8 @@ def commit_from_json(r: Mapping[str, Any]) -> Commit:
     Raises:
         RecordError: a key is missing, unknown, or has a value of another type.
     """
-    d = {k: v for k, v in r.items() if k != "type"}
+    d = dict(r)
+    d.pop("type", None)
     record.checked(d, Commit, "a commit", but=DEFAULTED)
     for k in ("added", "removed"):
         rows = d[k]
@@ -338,7 +339,8 @@ def _violations(d: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _problems(d: Mapping[str, Any]) -> tuple[Problem, ...]:
-    return tuple(map(problem_from_json, _listed(d, "problems")))
+    found = _listed(d, "problems")
+    return tuple(map(problem_from_json, found)) if found else ()
 
 
 def _file_from_json(f: Any, key: str) -> FileEntry:
@@ -398,7 +400,9 @@ def metadata_from_json(r: Mapping[str, Any], previous: Metadata | None = None) -
     Raises:
         RecordError: the record is a difference and there is no ``previous``, or that lacks what did not change; or as :func:`commit_from_json`.
     """
-    d = {k: v for k, v in r.items() if k not in ("type", "same", "grown")}
+    d = dict(r)
+    for k in ("type", "same", "grown"):
+        d.pop(k, None)
     record.checked(d, Metadata, "a metadata record", but=DEFAULTED)
     snapshots, same, grown = d["snapshots"], r.get("same", []), r.get("grown", {})
     listed: tuple[int, ...] | None = None
@@ -522,6 +526,7 @@ def read(path: Path) -> TableLog:
     commits: list[Commit] = []
     captures: list[Capture] = []
     complete = False
+    words: dict[str, str] = {}  # of summaries, which say the same numbers again and again
     missing: tuple[MissingFile, ...] = ()
     problems = [Problem("torn", f"{path.name}: the last line is torn ({len(torn)} bytes)")] if torn else []
     for number, line in enumerate(lines, 1):
@@ -536,6 +541,9 @@ def read(path: Path) -> TableLog:
                 metadata.append(metadata_from_json(r, metadata[-1] if metadata else None))
             elif kind == "commit":
                 commits.append(commit_from_json(r))
+                summary = commits[-1].summary
+                for key, text in summary.items():
+                    summary[key] = words.setdefault(text, text)
                 _check_rows(commits[-1], len(header["columns"]))
             elif kind == "capture":
                 at = {k: v for k, v in r.items() if k != "type"}

@@ -426,3 +426,37 @@ def test_what_keeps_rows_may_have_any_other_arguments() -> None:
     d.did("seed", "insert", ids=[1], add=[row(1, "seed")])
     d.did("c", "rewrite-data-files", strategy="zorder", of="tomorrow")
     assert [v.stats["engine"] for v in check_columns(d.evidence())] == [{"columns": 1, "exact": 0}] * 4
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_are_taken_in_together_as_one_by_one(seed: int) -> None:
+    rng = Random(seed)
+    strange: list[Any] = [True, 1.0, None, -1, 1 << 63, "w1-1", ",".join("w" * 902), b"x"]
+
+    def some() -> list[Any]:
+        made: list[Any] = [
+            rng.randrange(-3, 9),
+            f"w{rng.randrange(4)}-1",
+            rng.randrange(3),
+            "w1-1,w2-2"[: 4 * rng.randrange(3)],
+            1,
+        ]
+        if rng.random() < 0.05:
+            made[rng.randrange(5)] = rng.choice(strange)
+        return made
+
+    rows = [some() for _ in range(rng.randrange(12))]
+
+    def taken(together: bool) -> object:
+        into = columns._Rows()
+        try:
+            if together:
+                into.add_all(rows)
+            else:
+                for r in rows:
+                    into.add(r)
+        except Unordinary:
+            return "not ordinary"
+        return into.id, into.val, into.cnt, into.log, into.part
+
+    assert taken(True) == taken(False)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from checkers.evidence import proxylog
+from checkers.evidence import proxylog, tablelog
 from checkers.evidence.record import RecordError, decoded
 from checkers.timeline.timeline import timelines
 from tests.support.simulator import simulate
@@ -77,3 +77,33 @@ def test_operations_under_way_are_those_of_the_definition() -> None:
         for t in timelines(simulate(seed, [TableSpec(name="t"), TableSpec(name="u")], ops=30).evidence())[0]:
             for step in t.chain.steps:
                 assert t.chain.under_way(step) == t.chain.under_way(step, t.chain.of_table)
+
+
+SWAP = (
+    b'{"time":5,"writer":0,"service":"catalog","kind":"commit","what":"POST /t","table":"t","op":"w0-1","base":"1","new":"2",'
+    b'"location":"s3://w/t/metadata/1.metadata.json","status":"200","ms":1.5,"changes":[{"table":"t","adds":["2"],"refs":{"main":"2"}}]%s}%s'
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "end", "found"),
+    [
+        (b"", b"\n", 1),
+        (b"", b"", 1),
+        (b"", b"\r\n", 1),
+        (b"\r", b"\n", 0),  # ends the line
+        (b',"x":"\xc3\xa9"', b"\n", 1),
+        (b',"x":"\xff"', b"\n", 1),
+        (b',"x":"\x0b"', b"\n", 0),
+        (b',"x":123456789012345678901234567890', b"\n", 1),
+        (b',"x":', b"\n", 0),
+    ],
+)
+def test_a_line_of_the_proxy_log_is_read_whatever_its_characters(
+    tmp_path: Path, more: bytes, end: bytes, found: int
+) -> None:
+    log = tablelog.TableLog("t", "c.t", "s3://w/t", (), (), (), (), True)
+    path = tmp_path / "proxy.jsonl"
+    path.write_bytes(SWAP % (more, end))
+    told = proxylog.read_all(path, {"t": log})
+    assert [len(x.get("t", ())) for x in (told.swaps, told.accepted, told.carried)] == [found] * 3
