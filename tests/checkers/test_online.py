@@ -293,7 +293,9 @@ def test_a_lost_commit_that_main_has_again_is_overtaken_or_not_told_at_all(seen:
     d.set_main(a)
     if seen:
         d.capture()
-    d.did("c", "insert", ids=[3], add=[row(3, "c")], parent=b)
+    d.invoke("c", "insert", ids=[3])
+    d.commit("c", [row(3, "c")], parent=b)
+    d.ok("c")
     e = d.evidence()
     online = went_on(e, told(e, Random(0)))
     assert [a.name for a in full(e)] == []

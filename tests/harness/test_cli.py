@@ -146,6 +146,7 @@ def test_every_command_is_there() -> None:
             "lake",
             "query",
             "trend",
+            "time-to-find",
             "compare",
             "sweep",
             "soak",
