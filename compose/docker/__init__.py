@@ -1,1 +1,1 @@
-"""The stack in containers."""
+"""Which services of a stack run in containers, and from which images?"""

@@ -3,6 +3,7 @@
     python -m compose.docker.local run -- icequake run quick --docker     an engine for one command; ended afterwards
     python -m compose.docker.local start                                  an engine that stays, and the images
     python -m compose.docker.local stop                                   end the engine that was started here
+    python -m compose.docker.local test -m docker tests/docker            pytest beside an engine; skipped where none can be had
     python -m compose.docker.local compose --profile rest up --wait       `docker compose` with this engine, the images and compose.yaml
 
 An engine that answers already is used as it is, and never stopped.
@@ -79,6 +80,18 @@ def compose_command(place: Path | None = None) -> list[str]:
     return [str(docker) if docker.is_file() else "docker", "compose", "-f", str(composefile.FILE)]
 
 
+def _test(words: Sequence[str]) -> int:
+    """Run pytest beside an engine. Where there is no engine and none can be started, say so and run nothing."""
+    installation = ensure()
+    if answers() is None and (reason := engine.impossible()) is not None:
+        print(
+            f"icequake: the tests in containers are skipped: no Docker engine answers, and icequake cannot start one: {reason}"
+        )
+        return 0
+    with running(installation) as environment:
+        return _command([sys.executable, "-m", "pytest", *words], {**os.environ, **environment})
+
+
 def main(arguments: Sequence[str]) -> int:
     """Entry point; exit code 255 and one line if it cannot be done, else that of the command."""
     match [word for i, word in enumerate(arguments) if not (i == 1 and word == "--")]:
@@ -86,6 +99,8 @@ def main(arguments: Sequence[str]) -> int:
             installation = ensure()
             with running(installation) as environment:
                 return _command(words, {**os.environ, **environment})
+        case ["test", *words] if words:
+            return _test(words)
         case ["start"]:
             installation = ensure()
             found = engine.start(place=installation.home)

@@ -6,6 +6,7 @@ If the keeper itself was killed, the next start finds its containers by their la
 Run as a program::
 
     python -m compose.processes.container spec.json
+    python -m compose.processes.container --sweep RUN
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from abc import abstractmethod
@@ -26,11 +28,13 @@ import psutil
 from compose.processes.ports import Ports
 from compose.processes.process import LocalProcess, base_environment
 from compose.processes.service import ServiceError
+from compose.processes.watchdog import MARK
 
 LABEL = "icequake.run"
 KEEPER, HARNESS = "icequake.keeper", "icequake.harness"
 """Labels with the process id and the start time of the keeper, and of the process that starts and ends the run's services."""
 SERVICE = "icequake.service"
+SWEEP = "--sweep"
 CLIENT_SECONDS = 60
 NEEDS_DOCKER = "start a Docker engine"
 
@@ -320,7 +324,7 @@ def keep(spec: Mapping[str, Any]) -> int:
             signal.signal(number, signal.SIG_IGN)
         try:
             if not lives(labels[HARNESS]):
-                sweep(client, labels[LABEL])
+                _sweep_in_peace(labels[LABEL])
             elif not spec["keeps"]:
                 container.remove(force=True, v=True)
             else:
@@ -332,6 +336,29 @@ def keep(spec: Mapping[str, Any]) -> int:
             pass
         except DockerException as e:
             print(f"the container could not be ended: {e}", file=sys.stderr)
+
+
+def _sweep_in_peace(run_id: str) -> None:
+    """Sweep in a process of its own: the watchdog, which has just told this one to end, soon kills all that has the run's mark."""
+    unmarked = {name: value for name, value in os.environ.items() if name != MARK}
+    subprocess.Popen(
+        [sys.executable, "-m", "compose.processes.container", SWEEP, run_id],
+        env=unmarked,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # it also ignores SIGTERM and SIGINT, as this process does by now
+    )
+
+
+def sweep_until_gone(run_id: str) -> int:
+    """Sweep until nothing is left, for a minute at most: a container may still be starting. Returns the exit code."""
+    client = engine("docker")
+    deadline = time.monotonic() + CLIENT_SECONDS
+    while sweep(client, run_id) and time.monotonic() < deadline:
+        time.sleep(0.2)  # the engine finishes what others began
+    return 0
 
 
 def _made(client: Any, spec: Mapping[str, Any]) -> Any:
@@ -356,6 +383,8 @@ def _made(client: Any, spec: Mapping[str, Any]) -> Any:
 def main() -> None:
     """Entry point of the keeper."""
     try:
+        if sys.argv[1] == SWEEP:
+            sys.exit(sweep_until_gone(sys.argv[2]))
         sys.exit(keep(json.loads(Path(sys.argv[1]).read_text())))
     except Exception as e:
         print(f"{type(e).__name__}: {e}", file=sys.stderr)

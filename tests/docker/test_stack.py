@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from pyarrow import fs
 
-from compose.processes.container import LABEL, Kept, sweep
+from compose.processes.container import HARNESS, LABEL, Kept, identity, sweep
 from compose.processes.ports import LOOPBACK, PortInUse
 from compose.processes.process import NotReady
 from compose.processes.service import Service, ServiceError
 from compose.servers.postgres import Postgres
 from compose.stack.stack import Stack
 from tests.docker.conftest import Make, left
-from tests.support.runs import environment
+from tests.support.runs import environment, icequake
 
 pytestmark = pytest.mark.docker
 
@@ -180,5 +181,21 @@ def test_a_killed_harness_leaves_nothing(client: Any, images: dict[str, str], tm
     finally:
         harness.send_signal(signal.SIGKILL)
         harness.communicate()
-    assert eventually(lambda: left(client, run_id) == []) or sweep(client)
-    assert left(client, run_id) == []
+    assert eventually(lambda: left(client, run_id) == []), left(client, run_id)
+
+
+def test_what_nobody_ended_goes_at_icequake_down_and_what_lives_stays(client: Any, images: dict[str, str]) -> None:
+    gone, mine = "1/1.0", identity(psutil.Process())
+    made = []
+    try:
+        for name, harness in (("dead", gone), ("alive", mine)):
+            labels = {LABEL: f"test-down-{name}", HARNESS: harness}
+            made.append(client.networks.create(f"icequake-test-down-{name}", labels=labels))
+            made.append(client.volumes.create(f"icequake-test-down-{name}", labels=labels))
+            made.append(client.containers.create(images["minio"], name=f"icequake-test-down-{name}", labels=labels))
+        done = icequake("down")
+        assert done.returncode == 0 and done.stdout.count("icequake-test-down-dead") == 3
+        assert left(client, "test-down-dead") == [] and len(left(client, "test-down-alive")) == 3
+    finally:
+        for run_id in ("test-down-dead", "test-down-alive"):
+            sweep(client, run_id)
