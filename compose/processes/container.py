@@ -63,13 +63,13 @@ def engine(service: str, remedy: str = NEEDS_DOCKER) -> Any:
         raise ServiceError(service, f"needs Docker, and no engine answers ({_short(e)})", remedy=remedy) from e
 
 
-def answers(place: str | None = None) -> str | None:
-    """The address of the engine, ``place`` or the one of :func:`address`, if it answers; else None."""
+def answers(place: str | None = None, timeout: float = 5.0) -> str | None:
+    """The address of the engine, ``place`` or the one of :func:`address`, if it answers within ``timeout`` seconds; else None."""
     from docker.errors import DockerException
 
     place = place or address()
     try:
-        client_of(place).close()
+        client_of(place, timeout).close()
     except (DockerException, OSError):
         return None
     return place
@@ -334,8 +334,8 @@ def keep(spec: Mapping[str, Any]) -> int:
                 container.stop()
         except NotFound:
             pass
-        except DockerException as e:
-            print(f"the container could not be ended: {e}", file=sys.stderr)
+        except (DockerException, OSError) as e:
+            print(f"the container could not be ended: {_short(e)}", file=sys.stderr)
 
 
 def _sweep_in_peace(run_id: str) -> None:

@@ -148,7 +148,7 @@ def test_a_server_that_ends_at_once_is_said_with_its_last_line(
     assert left(client, contained(made, "minio")._run_id) == []
 
 
-HARNESS = """
+PROGRAM = """
 import os, sys
 from pathlib import Path
 from compose.external.external import External
@@ -169,7 +169,7 @@ def test_a_killed_harness_leaves_nothing(client: Any, images: dict[str, str], tm
     """Not even a container that was struck and waits to be started again."""
     run_id = "test-killed-harness"
     harness = subprocess.Popen(
-        [sys.executable, "-c", HARNESS, run_id, str(tmp_path)],
+        [sys.executable, "-c", PROGRAM, run_id, str(tmp_path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment(),
