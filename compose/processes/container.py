@@ -277,7 +277,7 @@ def sweep(client: Any, run_id: str | None = None) -> list[str]:
         labels = labels or {}
         if run_id is not None:
             return True
-        return not lives(labels.get(HARNESS, "")) and not lives(labels.get(KEEPER, ""))
+        return not lives(labels[KEEPER] if KEEPER in labels else labels.get(HARNESS, ""))
 
     filters = {"label": label}
     for container in client.containers.list(all=True, filters=filters, ignore_removed=True):
@@ -376,7 +376,9 @@ def _made(client: Any, spec: Mapping[str, Any]) -> Any:
         how["networking_config"] = {how["network"]: client.api.create_endpoint_config(aliases=aliases)}
     if "ports" in how:
         how["ports"] = {port: tuple(published) for port, published in how["ports"].items()}  # a list would mean several
-    labels = {**spec["labels"], KEEPER: identity(psutil.Process())}
+    # Without its keeper a container is an orphan, unless it waits to be started again.
+    keeper = {} if spec["keeps"] else {KEEPER: identity(psutil.Process())}
+    labels = {**spec["labels"], **keeper}
     return client.containers.create(how.pop("image"), name=spec["name"], labels=labels, **how)
 
 
