@@ -73,5 +73,5 @@ def make(images: dict[str, str], installation: Installation, tmp_path: Path) -> 
 def left(client: Any, run_id: str) -> list[str]:
     """The names of everything that a run has in the engine."""
     filters = {"label": f"{LABEL}={run_id}"}
-    found = [c.name for c in client.containers.list(all=True, filters=filters)]
+    found = [c.name for c in client.containers.list(all=True, filters=filters, ignore_removed=True)]
     return found + [one.name for kind in (client.volumes, client.networks) for one in kind.list(filters=filters)]
