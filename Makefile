@@ -2,7 +2,7 @@
 # $ICEQUAKE_HOME (default: the platform's cache folder). `make doctor` says what is there and what is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast test-spark lint format bench doctor lock clean
+.PHONY: help setup run test test-fast test-spark test-docker lint format bench doctor lock clean
 
 # The first Python that is new enough; python3 if none is, so that the message about it is ours.
 PYTHON ?= $(or $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -39,6 +39,9 @@ test-fast: ## The tests that need no Spark, without the slow ones
 
 test-spark: setup ## The tests on a real Spark cluster
 	@$(BOOTSTRAP) pytest $(ON_SPARK)
+
+test-docker: setup ## The tests on a real Docker engine; starts one and builds images where there are none
+	@$(BOOTSTRAP) python -m compose.docker.local test -m docker tests/docker tests/compose/test_container.py --durations=10
 
 lint: ## Check with ruff (rules and format), mypy --strict, and import order of the folders
 	@$(BOOTSTRAP) ruff check .

@@ -223,15 +223,13 @@ def loopback() -> Iterator[Examined]:
 
 def docker() -> Iterator[Examined]:
     """Check the engine, because a client alone cannot run a container."""
-    import docker as sdk
     from docker.errors import DockerException
 
-    from compose.processes.container import knock
+    from compose.processes import container
 
-    address = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    address = container.address()
     try:
-        knock()
-        client = sdk.from_env(timeout=3)
+        client = container.client_of(address, timeout=3)
         try:
             version = client.version()["Version"]
         finally:

@@ -28,7 +28,8 @@ _BIND_TRIES = 4
 _FIRST_POLL, _SLOWEST_POLL = 0.02, 0.2  # s between two probes
 _FIRST_PATIENCE, _MOST_PATIENCE = 0.5, 5.0  # s for one probe; short at first, to notice an early death soon
 _CANNOT_BIND = re.compile(
-    r"address already in use|BindException|could not bind|Failed to bind|port is already in use", re.I
+    r"address already in use|BindException|could not bind|Failed to bind|port is already in use|port is already allocated",
+    re.I,
 )
 
 # The variables of the user's shell that a server gets. Anything else (SPARK_CONF_DIR, AWS_PROFILE, JAVA_TOOL_OPTIONS, PYTHONPATH,

@@ -24,8 +24,9 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from compose.catalogs import user
-from compose.catalogs.catalog import Site
+from compose.catalogs.catalog import Server, Site
 from compose.catalogs.registry import CATALOGS, DEFAULT
+from compose.docker import services as containers
 from compose.endpoints import Endpoints
 from compose.external.external import External, driver_host, is_local
 from compose.install import ensure
@@ -62,6 +63,7 @@ class Stack:
         before_store: Callable[[str, int], tuple[str, int]] | None = None,
         jvm_options: Callable[[str], Sequence[str]] | None = None,
         external: External | None = None,
+        docker: bool = False,
     ):
         """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` gets a message when a
         service is ready, with the time that took; it may be called from other threads, one call at a time.
@@ -80,7 +82,9 @@ class Stack:
 
         ``external``: services that the user supplies, which are never started here; its catalog replaces ``catalog``.
 
-        Raises ValueError for fewer than one worker, or a port of a service that does not exist.
+        ``docker``: whether object store, database and catalog run in containers (``compose.docker``); Spark does not.
+
+        Raises ValueError for fewer than one worker, a port of a service that does not exist, or a catalog that has no container.
         """
         if workers < 1:
             raise ValueError(f"a Spark cluster needs at least one worker, not {workers}")
@@ -108,10 +112,23 @@ class Stack:
         def place(name: str) -> tuple[Path, Path]:
             return data / name, logs / f"{name}.log"
 
-        folder, log = place("minio")
-        self._minio = Minio(installation.minio, run_id=run_id, ports=self._ports, data=folder, log=log)
-        folder, log = place("postgres")
-        self._postgres = Postgres(installation.postgres_bin, run_id=run_id, ports=self._ports, data=folder, log=log)
+        self._project: containers.Project | None = None
+        self._minio: Minio
+        self._postgres: Postgres
+        if docker:
+            reason = None if supplied else containers.cannot(self._catalog)
+            if reason:
+                raise ValueError(reason)
+            self._project = containers.Project(run_id, installation, self._ports, self._client_store)
+            folder, log = place("minio")
+            self._minio = containers.MinioContainer(self._project, ports=self._ports, data=folder, log=log)
+            folder, log = place("postgres")
+            self._postgres = containers.PostgresContainer(self._project, ports=self._ports, data=folder, log=log)
+        else:
+            folder, log = place("minio")
+            self._minio = Minio(installation.minio, run_id=run_id, ports=self._ports, data=folder, log=log)
+            folder, log = place("postgres")
+            self._postgres = Postgres(installation.postgres_bin, run_id=run_id, ports=self._ports, data=folder, log=log)
         site = Site(
             installation=installation,
             run_id=run_id,
@@ -126,7 +143,7 @@ class Stack:
             catalog=self._catalog,
             **self._store_keys(),
         )
-        self._servers = [server.make(site) for server in self._catalog.servers]
+        self._servers = [self._make(server, site) for server in self._catalog.servers]
         folder, log = place("spark-master")
         self._master = SparkMaster(
             "spark-master",
@@ -159,6 +176,10 @@ class Stack:
                 log=log,
             )
             self._workers.append(worker)
+
+    def _make(self, server: Server, site: Site) -> LocalProcess:
+        contained = containers.SERVERS.get(server.name)
+        return server.make(site) if self._project is None or contained is None else contained(site, self._project)
 
     @property
     def services(self) -> Mapping[str, Service]:
@@ -202,7 +223,10 @@ class Stack:
             self._data.mkdir(parents=True, exist_ok=True)
             self._data.chmod(0o711)  # PostgreSQL's user must be able to enter
             self._catalog.check()
-            ensure.provide(self._installation, (*self._catalog.jars, *self._catalog.server_jars))
+            own_servers = () if self._project else self._catalog.server_jars
+            ensure.provide(self._installation, (*self._catalog.jars, *own_servers))
+            if self._project is not None:
+                self._project.open({service.name: service for service in self._all()})
             for service in self._all():
                 service.provide()
             self._start_all()
@@ -234,6 +258,11 @@ class Stack:
                         errors.append(error)
                     elif error is not None:
                         raise error
+        if self._project is not None:
+            try:
+                self._project.close()
+            except ServiceError as error:
+                errors.append(error)
         if errors:
             raise errors[0]
 

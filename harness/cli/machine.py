@@ -108,9 +108,18 @@ def up(
 
 
 def down() -> int:
-    """Stop the stack that `up` started."""
+    """Stop the stack that `up` started, and remove what crashed runs left in a Docker engine."""
     from compose.install import ensure
+    from compose.processes.container import answers, client_of, sweep
     from harness.run import standing
 
     typer.echo("down" if standing.down(ensure.home()) else "nothing was up")
+    if (address := answers()) is not None:
+        client = client_of(address)
+        try:
+            left = sweep(client)
+        finally:
+            client.close()
+        if left:
+            typer.echo(f"removed from the Docker engine: {', '.join(left)}")
     return 0

@@ -6,9 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+
+if TYPE_CHECKING:
+    from compose.external.external import External
+    from workloads.file.workload import Workload
 
 
 class BadArgument(ValueError):
@@ -180,6 +184,24 @@ def user_services(catalog: str, s3: str | None, spark: str | None) -> Any:
     if found.catalog is None:
         CATALOGS[catalog].check()
     return found
+
+
+def for_containers(spec: Workload, external: External) -> None:
+    """Raises BadArgument if a run with ``--docker`` cannot be made so, ServiceError if no Docker engine answers."""
+    from compose.catalogs.registry import CATALOGS
+    from compose.docker import services
+    from compose.processes.container import engine
+
+    if external.catalog is not None or external.store is not None:
+        raise BadArgument("--docker starts object store and catalog itself: leave out --s3 and a catalog of your own")
+    if (reason := services.cannot(CATALOGS[spec.catalog])) is not None:
+        raise BadArgument(reason)
+    if spec.nemesis is not None and any(fault.service == "database" for fault in spec.nemesis.all()):
+        raise BadArgument(
+            "--docker: a fault has `service: database`, and no proxy stands between a catalog and a database in containers; leave that "
+            "fault out, or run without --docker"
+        )
+    engine("docker", services.REMEDY).close()
 
 
 def writers_of(text: str, now: Sequence[str]) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from harness.cli.options import (
     StoreOption,
     WritersOption,
     anywhere,
+    for_containers,
     known_catalog,
     overridden,
     path_anywhere,
@@ -71,6 +72,9 @@ def run(
     port: Annotated[
         list[str] | None, typer.Option(help="SERVICE=PORT: port of a service of the embedded stack; repeatable.")
     ] = None,
+    docker: Annotated[
+        bool, typer.Option("--docker", help="Run object store and catalog in containers; needs a Docker engine.")
+    ] = False,
     lake: LakeOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start a new stack even if one is up.")] = False,
     online: Annotated[
@@ -126,6 +130,8 @@ def run(
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
     external = user_services(spec.catalog, s3, spark)
+    if docker:
+        for_containers(spec, external)
     words = ["run", path_anywhere(workload), *(["--seed", str(seed)] if replaying is None else [])]
     overrides = {
         "--writers": writers,
@@ -142,6 +148,7 @@ def run(
         words += [option, str(value)] if value is not None else []
     words += ["--no-nemesis"] if no_nemesis else []
     words += ["--proxies"] if proxies else []
+    words += ["--docker"] if docker else []
     words += ["--clean"] if clean else []
     words += ["--lake", path_anywhere(lake)] if lake is not None else []
     words += ["--stop-on-anomaly"] if stop_on_anomaly else [] if online else ["--no-online"]
@@ -155,6 +162,7 @@ def run(
             ports=ports,
             proxied=proxies,
             external=external,
+            docker=docker,
             clean=clean,
             stop=stop,
             online=OnlineSettings(voice.live, voice.keep, voice.live_every, stop_on_anomaly) if online else None,
@@ -167,7 +175,7 @@ def run(
         if replaying is not None:
             runs.replace_file(folder.path / RECORDING, replaying.recording.to_json())
         voice.keep(f"{spec.workload}, seed {seed}: {folder.path}")
-        own_stack = fresh or ports or external
+        own_stack = fresh or docker or ports or external
         kept = nullcontext() if own_stack else kept_stack.use(installation.home, spec, release, voice.keep)
         with verdict_if_stopped(folder):
             with kept as standing, details_in(folder.path):

@@ -8,6 +8,7 @@ from typing import Any
 from checkers.evidence.plan import FORMAT, Plan, PlannedCatalog
 from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS
+from compose.docker import services as containers
 from compose.external.external import External
 from compose.redaction import masked
 from harness.run.context import RunContext
@@ -40,7 +41,7 @@ def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
             "external": run.hide.value(run.external.plain),
             "catalog_properties": masked(w.catalog_properties),
             "namespace": run.namespace,
-            "versions": versions(run.installation, our_servers(run)),
+            "versions": versions(run.installation, our_servers(run), images_of(run)),
             "tables": [t.model_dump() for t in w.tables],
             "writers": w.writers,
             "engines": list(w.engines) if {*w.engines} != {SPARK} else [],
@@ -74,3 +75,8 @@ def our_servers(run: RunContext) -> frozenset[str]:
     """The servers that the run itself starts and whose versions go into the plan."""
     servers = () if run.external.catalog else CATALOGS[run.workload.catalog].services
     return frozenset((*servers, *(() if run.external.store else ("minio",))))
+
+
+def images_of(run: RunContext) -> Mapping[str, str]:
+    """The images of the servers that the run starts in containers."""
+    return containers.images(dict.fromkeys(our_servers(run))) if run.settings.docker else {}

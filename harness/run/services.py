@@ -68,10 +68,11 @@ def services_of(
         ports=run.settings.ports,
         on_event=run.say,
         catalog=run.workload.catalog,
-        before_database=None if proxies is None else proxies.database,
+        before_database=None if proxies is None or run.settings.docker else proxies.database,
         before_store=None if proxies is None else proxies.store,
         external=run.external,
+        docker=run.settings.docker,
     )
-    own.start()
     stack.callback(own.stop)
+    own.start()
     return replace(own.endpoints, catalog_properties=properties), own.services

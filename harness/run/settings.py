@@ -82,6 +82,7 @@ class Settings:
         proxied: whether a run without a nemesis makes proxies too, so that its proxy log has every request.
         store_too: whether such a run has proxies before the object store, and not only before the catalog.
         external: services that the user supplies; never started here.
+        docker: whether the object store and the catalog's servers run in containers.
         clean: whether to drop the tables at the end.
         online: how the check during the run tells what it knows; None: there is none.
         about: further keys of the plan, such as the scenario.
@@ -105,6 +106,7 @@ class Settings:
     share_final_reads: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     external: External = field(default_factory=External)
+    docker: bool = False
     clean: bool = False
     online: OnlineSettings | None = None
     about: Mapping[str, Any] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import subprocess
+from collections.abc import Mapping
 from importlib import metadata
 
 from compose.catalogs.registry import CATALOGS, DEFAULT
@@ -19,12 +20,16 @@ EMBEDDED = frozenset({STORE, *CATALOGS[DEFAULT].services})
 """The servers of a stack on the default catalog."""
 
 
-def versions(installation: Installation, ours: frozenset[str] = EMBEDDED) -> dict[str, str]:
+def versions(
+    installation: Installation, ours: frozenset[str] = EMBEDDED, images: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Name → version: icequake, spark, iceberg (of the writers), java, python, system, and each server of ``ours``; ``unknown`` if it
     cannot be determined. Of a user's runtime jar also ``iceberg-commit``, if the jar says it, and ``iceberg-jar``: its SHA-256.
 
-    ``ours``: names of the servers that are started here; the versions of others are not known.
+    ``ours``: names of the servers that are started here; the versions of others are not known. ``images``: of those in containers, whose
+    version is the image's name.
     """
+    images = images or {}
     servers = {server.name: server.version for catalog in CATALOGS.values() for server in catalog.servers}
     jars = installation.jars
     return {
@@ -37,8 +42,9 @@ def versions(installation: Installation, ours: frozenset[str] = EMBEDDED) -> dic
         "java": _first(r'version "([^"]+)"', [str(installation.java), "-version"]),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        **({STORE: minio.version(installation)} if STORE in ours else {}),
-        **{name: version(installation) for name, version in servers.items() if name in ours},
+        **({STORE: minio.version(installation)} if STORE in ours and STORE not in images else {}),
+        **{name: version(installation) for name, version in servers.items() if name in ours and name not in images},
+        **{name: image for name, image in images.items() if name in ours},
     }
 
 

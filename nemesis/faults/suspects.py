@@ -44,6 +44,9 @@ class Server(Suspect, Protocol):
     def ready(self, timeout: float) -> None:
         """Return when it answers. Raises ServiceError after ``timeout`` seconds."""
 
+    def stop(self) -> None:
+        """Stop it politely. Raises ServiceError."""
+
     def restart(self) -> None:
         """Stop it politely, start it again, and wait until it answers. Raises ServiceError."""
 

@@ -140,7 +140,8 @@ def test_the_watchdog_ends_it_when_the_harness_cannot(docker_engine: Any, servic
     watchdog = Watchdog(RUN)
     watchdog.start()
     watchdog.close()
-    assert containers(docker_engine) == [] and not answers(service)
+    # On a busy machine it ends the keeper while the engine is still removing the container.
+    assert eventually(lambda: containers(docker_engine) == []) and not answers(service)
 
 
 def test_what_a_killed_keeper_left_goes_at_the_next_start(docker_engine: Any, service: Store, tmp_path: Path) -> None:

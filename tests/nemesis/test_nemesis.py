@@ -276,7 +276,7 @@ class Server:
         self._comes_back = comes_back
 
     def __getattr__(self, verb: str) -> Any:
-        if verb not in ("kill", "pause", "resume", "restart", "start"):
+        if verb not in ("kill", "pause", "resume", "restart", "start", "stop"):
             raise AttributeError(verb)
         return lambda: self.done.append(verb)
 
@@ -313,17 +313,18 @@ def test_faults_are_windows_in_the_history_and_say_what_they_struck(tmp_path: Pa
         Fault(verb="kill", target="store"),
         Fault(verb="pause", target="store"),
         Fault(verb="restart", target="store"),
+        Fault(verb="stop", target="store"),
         Fault(verb="kill", target="catalog"),
         Fault(verb="maintain", do="rewrite-manifests"),
     ]
     events, _ = conducted(tmp_path, plan, Processes({"minio": store}, [], 0))
-    assert store.done == ["kill", "start", "ready", "pause", "resume", "restart"]
+    assert store.done == ["kill", "start", "ready", "pause", "resume", "restart", "stop", "start", "ready"]
     assert {e.type for e in events} == {"info"} and events[-1].f == "heal"
     found = windows.windows(events)
     assert [w.name for w in found] == [f.slug for f in plan]
     assert all(w.healed for w in found)
     tally = {t.name: t for t in bands.faults(events)}
-    assert [tally[f.name].hits.total() for f in plan] == [0, 1, 1, 1, 0, 1]
+    assert [tally[f.name].hits.total() for f in plan] == [0, 1, 1, 1, 1, 0, 1]
     assert tally["kill catalog"].missed == 1  # this stack has none
 
 
@@ -427,9 +428,10 @@ def test_every_service_of_a_stack_has_the_role_that_faults_target() -> None:
     assert {service: service.role for service in roles} == roles
 
 
-def test_a_driver_is_killed_by_restart_because_its_writer_starts_another() -> None:
+@pytest.mark.parametrize("verb", ["restart", "stop"])
+def test_a_driver_is_killed_because_its_writer_starts_another(verb: str) -> None:
     driver = Server("w0", "driver")
-    whom, undo = Processes({}, [lambda: driver], 0).strike(Fault(verb="restart", target="driver"))
+    whom, undo = Processes({}, [lambda: driver], 0).strike(Fault(verb=verb, target="driver"))
     undo()
     assert (whom, driver.done) == ("w0", ["kill"])
 

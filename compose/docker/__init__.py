@@ -1,0 +1,1 @@
+"""Which services of a stack run in containers, and from which images?"""

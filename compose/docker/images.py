@@ -1,0 +1,227 @@
+"""Stand-in images, built on this machine where the public ones cannot be pulled.
+
+Each image is a folder of ``compose/docker/images`` with a Dockerfile, and what icequake has in its cache anyway: the MinIO that it built, the
+jars of Iceberg's REST server. The Dockerfiles start from ``debian:bookworm-slim``, or from the base that is made here by Debian's
+``mmdebstrap`` out of this machine's package sources. A stand-in understands the same variables and listens on the same port as the public
+image that it stands for.
+
+An image's tag is a hash of everything that it is made of, so a second call only looks it up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from compose.install import engine, ensure
+from compose.install.cache import SetupError, exclusive
+from compose.install.installation import Installation
+from compose.install.progress import Progress, for_stream
+from compose.processes.container import client_of
+
+HERE = Path(__file__).with_name("images")
+LABEL = "icequake.stand-in"
+"""Label of every image that is made here; its value is the image's name."""
+REPOSITORY = "icequake-stand-in"
+BUILD_SECONDS = 1800
+CERTIFICATES = Path("/usr/local/share/ca-certificates")
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """One image.
+
+    Attributes:
+        name: its folder, and the service of ``compose.yaml`` for which it is.
+        variable: of ``compose.yaml``, which names the service's image.
+        files: (installation) → path in the build context → file on this machine.
+    """
+
+    name: str
+    variable: str
+    files: Callable[[Installation], Mapping[str, Path]] = lambda _: {}
+
+
+def _rest_jars(installation: Installation) -> Mapping[str, Path]:
+    return {f"jars/{jar.name}": jar for jar in ensure.paths(installation, "rest")}
+
+
+STAND_INS = (
+    StandIn("postgres", "ICEQUAKE_POSTGRES_IMAGE"),
+    StandIn("minio", "ICEQUAKE_MINIO_IMAGE", lambda installation: {"minio": installation.minio}),
+    StandIn("rest", "ICEQUAKE_REST_IMAGE", _rest_jars),
+)
+
+
+def build(
+    address: str, installation: Installation, *, progress: Progress | None = None, names: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """Build the missing images; older versions of them are removed.
+
+    Args:
+        address: of the engine.
+        names: of the wanted ones; empty: all.
+
+    Returns:
+        The variables of ``compose.yaml`` → the images.
+
+    Raises:
+        SetupError: one line.
+    """
+    from docker.errors import DockerException
+
+    progress = progress or for_stream()
+    try:
+        client = client_of(address, BUILD_SECONDS)
+    except (DockerException, OSError) as e:
+        raise SetupError(f"no Docker engine answers at {address}: {e}") from e
+    try:
+        with exclusive(engine.folder(installation.home) / "images.lock"):
+            base = _base(client, installation, progress)
+            wanted = [s for s in STAND_INS if not names or s.name in names]
+            return {s.variable: _image(client, s, base, installation, progress) for s in wanted}
+    except (DockerException, OSError) as e:
+        raise SetupError(f"the stand-in images cannot be built: {_reason(e)}") from e
+    finally:
+        client.close()
+
+
+def _reason(error: BaseException) -> str:
+    """The last line of what the engine said."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:300] if lines else type(error).__name__
+
+
+def _base(client: Any, installation: Installation, progress: Progress) -> str:
+    """The image from which the others start, made if it is missing."""
+    sources, script = engine.host_sources(), HERE / "base.sh"
+    release = _release()
+    parts = [sources.read_bytes(), script.read_bytes(), release.encode()]
+    if CERTIFICATES.is_dir():
+        parts += [file.read_bytes() for file in sorted(CERTIFICATES.rglob("*.crt"))]
+    tag = f"{REPOSITORY}/base:{_hash(parts)}"
+    if _has(client, tag):
+        return tag
+    engine.provide(installation.home, progress)  # it brings mmdebstrap, also where another engine runs
+    with progress.step("base of the stand-in images", None):
+        command = [str(script), str(sources), str(CERTIFICATES), release]
+        try:
+            made = subprocess.run(
+                command, env=engine.environment(installation.home), capture_output=True, timeout=BUILD_SECONDS
+            )
+        except (OSError, subprocess.TimeoutExpired) as e:
+            raise SetupError(f"the base of the stand-in images cannot be made: {e}") from e
+        if made.returncode != 0:
+            lines = made.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise SetupError(
+                f"the base of the stand-in images cannot be made: {lines[-1] if lines else 'no reason given'}"
+            )
+        bundle = "/etc/ssl/certs/ca-certificates.crt"
+        changes = [
+            f"LABEL {LABEL}=base",
+            f"ENV PIP_CERT={bundle} SSL_CERT_FILE={bundle} LANG=C.UTF-8",
+            'CMD ["/bin/bash"]',
+        ]
+        repository, _, version = tag.rpartition(":")
+        client.api.import_image_from_data(made.stdout, repository, version, changes=changes)
+    _forget(client, "base", tag)
+    return tag
+
+
+def _image(client: Any, one: StandIn, base: str, installation: Installation, progress: Progress) -> str:
+    """One image, built if it is missing."""
+    from docker.errors import BuildError
+
+    own = {file.name: file for file in sorted((HERE / one.name).iterdir())}
+    files = {**own, **one.files(installation)}
+    absent = next((file for file in files.values() if not file.is_file()), None)
+    if absent is not None:
+        raise SetupError(f"the image {one.name} needs {absent}, which is missing: icequake setup")
+    # A jar's name and a program's name have their versions; their content was verified when they came.
+    parts = [
+        base.encode(),
+        *(f.read_bytes() for f in own.values()),
+        *(f"{n}={f}".encode() for n, f in sorted(files.items())),
+    ]
+    tag = f"{REPOSITORY}/{one.name}:{_hash(parts)}"
+    if _has(client, tag):
+        return tag
+    with progress.step(f"stand-in image {one.name}", None), tempfile.TemporaryFile() as context:
+        _context(files, context)
+        try:
+            client.images.build(
+                fileobj=context,
+                custom_context=True,
+                tag=tag,
+                buildargs={"BASE": base},
+                labels={LABEL: one.name},
+                rm=True,
+                forcerm=True,
+                timeout=BUILD_SECONDS,
+            )
+        except BuildError as e:
+            said = [str(part.get("stream", "")).strip() for part in e.build_log]
+            last = next((line for line in reversed(said) if line), "")
+            raise SetupError(f"the image {one.name} cannot be built: {_reason(e)}; its last line: {last[:300]}") from e
+    _forget(client, one.name, tag)
+    return tag
+
+
+def _context(files: Mapping[str, Path], into: IO[bytes]) -> None:
+    """Write a build context: a tar archive."""
+    with tarfile.open(fileobj=into, mode="w") as tar:
+        for name, file in files.items():
+            tar.add(file.resolve(), name)
+    into.seek(0)
+
+
+def _has(client: Any, tag: str) -> bool:
+    from docker.errors import ImageNotFound
+
+    try:
+        client.images.get(tag)
+    except ImageNotFound:
+        return False
+    return True
+
+
+def _forget(client: Any, name: str, current: str) -> None:
+    """Remove older versions of an image that no container uses."""
+    from docker.errors import APIError
+
+    for image in client.images.list(filters={"label": f"{LABEL}={name}"}):
+        for tag in image.tags:
+            if tag != current and tag.startswith(f"{REPOSITORY}/{name}:"):
+                try:
+                    client.images.remove(tag)
+                except APIError:
+                    pass  # another image or a container needs it
+    client.images.prune(filters={"dangling": True, "label": f"{LABEL}={name}"})
+
+
+def _hash(parts: list[bytes]) -> str:
+    key = hashlib.sha256()
+    for part in parts:
+        key.update(hashlib.sha256(part).digest())
+    return key.hexdigest()[:12]
+
+
+def _release() -> str:
+    found = re.search(r"^VERSION_CODENAME=(\S+)", Path("/etc/os-release").read_text(), re.M)
+    if found is None:
+        raise SetupError("/etc/os-release names no release of Debian")
+    return found[1]
+
+
+def variables(images: Mapping[str, str]) -> Iterator[str]:
+    """The images as lines of a file for ``docker compose --env-file``."""
+    for name, image in sorted(images.items()):
+        yield f"{name}={image}{os.linesep}"

@@ -1,0 +1,130 @@
+"""A Docker engine and stand-in images on this machine, for tests and for runs where neither is there::
+
+    python -m compose.docker.local run -- icequake run quick --docker     an engine for one command; ended afterwards
+    python -m compose.docker.local start                                  an engine that stays, and the images
+    python -m compose.docker.local stop                                   end the engine that was started here
+    python -m compose.docker.local test -m docker tests/docker            pytest beside an engine; skipped where none can be had
+    python -m compose.docker.local compose --profile rest up --wait       `docker compose` with this engine, the images and compose.yaml
+
+An engine that answers already is used as it is, and never stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from compose.docker import composefile, images
+from compose.install import engine
+from compose.install.cache import SetupError
+from compose.install.ensure import ensure
+from compose.install.installation import Installation
+from compose.processes.container import answers, client_of, sweep
+
+USAGE = 254
+ENV_FILE = "images.env"
+
+
+def variables(installation: Installation, address: str) -> dict[str, str]:
+    """What a program needs in its environment to use the engine and the stand-in images, which are built if they are missing.
+
+    Variables that are set already keep their value. The images' part is also written to the file ``docker/images.env`` of the cache.
+    """
+    made = images.build(address, installation)
+    driver = next(jar.parent for jar in installation.jars["spark"] if jar.name.startswith("postgresql-"))
+    made |= {"ICEQUAKE_JDBC_DRIVER": str(driver), "ICEQUAKE_PULL_POLICY": "never"}
+    file = engine.folder(installation.home) / ENV_FILE
+    file.write_text("".join(images.variables(made)))
+    return {**made, "DOCKER_HOST": address, **{name: os.environ[name] for name in made if os.environ.get(name)}}
+
+
+@contextmanager
+def running(installation: Installation) -> Iterator[Mapping[str, str]]:
+    """An engine with the images, for the time of a block, as environment variables. Raises SetupError."""
+    found = engine.start(place=installation.home)
+    try:
+        yield variables(installation, found.address)
+    finally:
+        if found.started:
+            client = client_of(found.address)
+            try:
+                sweep(client)
+            finally:
+                client.close()
+            engine.stop(installation.home)
+
+
+def _command(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command; Ctrl-C reaches it too, and this process waits for its end."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return subprocess.run(words, env=dict(environment), check=False, preexec_fn=_default_interrupt).returncode
+    except OSError as e:
+        raise SetupError(f"{words[0]}: {e.strerror}") from e
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _default_interrupt() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def compose_command(place: Path | None = None) -> list[str]:
+    """``docker compose`` on ``compose.yaml``."""
+    docker = engine.programs(place) / "usr" / "bin" / "docker"
+    return [str(docker) if docker.is_file() else "docker", "compose", "-f", str(composefile.FILE)]
+
+
+def _test(words: Sequence[str]) -> int:
+    """Run pytest beside an engine. Where there is no engine and none can be started, say so and run nothing."""
+    installation = ensure()
+    if answers() is None and (reason := engine.impossible()) is not None:
+        print(
+            f"icequake: the tests in containers are skipped: no Docker engine answers, and icequake cannot start one: {reason}"
+        )
+        return 0
+    with running(installation) as environment:
+        return _command([sys.executable, "-m", "pytest", *words], {**os.environ, **environment})
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Entry point; exit code 255 and one line if it cannot be done, else that of the command."""
+    match [word for i, word in enumerate(arguments) if not (i == 1 and word == "--")]:
+        case ["run", *words] if words:
+            installation = ensure()
+            with running(installation) as environment:
+                return _command(words, {**os.environ, **environment})
+        case ["test", *words] if words:
+            return _test(words)
+        case ["start"]:
+            installation = ensure()
+            found = engine.start(place=installation.home)
+            values = variables(installation, found.address)
+            print("".join(f"export {name}={value}\n" for name, value in sorted(values.items())), end="")
+            return 0
+        case ["stop"]:
+            print("stopped" if engine.stop() else "no engine of icequake's runs")
+            return 0
+        case ["compose", *words] if words:
+            installation = ensure()
+            place = answers()
+            if place is None:
+                raise SetupError("no Docker engine answers: python -m compose.docker.local start")
+            values = {**engine.environment(installation.home), **variables(installation, place)}
+            return _command([*compose_command(installation.home), *words], values)
+        case _:
+            print((__doc__ or "").strip(), file=sys.stderr)
+            return USAGE
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (SetupError, RuntimeError) as error:
+        print(f"icequake: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(255)

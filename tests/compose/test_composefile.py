@@ -1,0 +1,105 @@
+"""``compose.yaml`` as icequake reads it: what a run starts, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from compose.catalogs.registry import CATALOGS
+from compose.docker import composefile, images, services
+from compose.processes.service import ServiceError
+from compose.servers.postgres import DATABASE, USER
+
+CONTENT = yaml.safe_load(composefile.FILE.read_text())["services"]
+
+
+def changed(tmp_path: Path, **keys: Any) -> Path:
+    """The file with one service, in which keys were replaced; None takes one away."""
+    service = {key: value for key, value in {**CONTENT["postgres"], **keys}.items() if value is not None}
+    file = tmp_path / "compose.yaml"
+    file.write_text(yaml.safe_dump({"services": {"postgres": service}}))
+    return file
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_every_image_is_pinned_by_tag_and_a_variable_replaces_it(name: str) -> None:
+    variable = re.fullmatch(r"\$\{(\w+):-[\w./-]+:[\w.-]+\}", CONTENT[name]["image"])
+    assert variable, CONTENT[name]["image"]
+    assert composefile.read({variable[1]: "my/own:1"})[name].image == "my/own:1"
+    assert not composefile.read({})[name].image.endswith(":latest")
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_every_service_has_limits_a_check_and_ports_on_loopback_only(name: str) -> None:
+    spec = composefile.read({})[name]
+    assert spec.memory >= 256 * 1024**2 and spec.pids > 0 and spec.healthcheck["test"][0] == "CMD"
+    assert spec.ports and {host for host, _ in spec.ports.values()} == {"127.0.0.1"}
+
+
+def test_each_profile_is_a_catalog_with_all_its_servers() -> None:
+    specs = composefile.read({})
+    assert composefile.profiles()[:2] == ("rest", "jdbc")
+    for profile in composefile.profiles():
+        members = {name for name, spec in specs.items() if profile in spec.profiles}
+        assert members == {"minio", *CATALOGS[profile].services}
+        assert services.cannot(CATALOGS[profile]) is None
+
+
+def test_a_published_port_is_the_one_of_the_variable() -> None:
+    assert composefile.read({"ICEQUAKE_REST_PORT": "23456"})["rest"].ports == {8181: ("127.0.0.1", 23456)}
+
+
+def test_an_empty_variable_counts_as_missing_as_in_compose() -> None:
+    assert composefile.read({"ICEQUAKE_REST_PORT": ""})["rest"].ports == {8181: ("127.0.0.1", 8181)}
+
+
+def test_two_dollars_are_one() -> None:
+    assert "[[ $answer == *200* ]]" in composefile.read({})["minio"].healthcheck["test"][-1]
+
+
+def test_the_rest_server_finds_its_database_and_store_by_name() -> None:
+    specs = composefile.read({})
+    environment = specs["rest"].environment
+    assert environment["CATALOG_URI"] == f"jdbc:postgresql://postgres:5432/{DATABASE}"
+    assert environment["CATALOG_S3_ENDPOINT"] == "http://minio:9000"
+    assert specs["postgres"].environment["POSTGRES_USER"] == environment["CATALOG_JDBC_USER"] == USER
+
+
+def test_the_database_keeps_what_protects_committed_data() -> None:
+    command = composefile.read({})["postgres"].command
+    assert command is not None and {"synchronous_commit=on", "full_page_writes=on"} <= {*command}
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"privileged": True}, r"services\.postgres has keys that icequake does not know: privileged"),
+        ({"ports": ["0.0.0.0:5432:5432"]}, r"services\.postgres\.ports is '0\.0\.0\.0:5432:5432', not 127\.0\.0\.1"),
+        ({"mem_limit": "much"}, r"services\.postgres\.mem_limit is 'much', not a size such as 512m"),
+        ({"volumes": ["./data:/data"]}, r"services\.postgres\.volumes is '\./data:/data', not FOLDER:PATH:ro"),
+        ({"stop_grace_period": "soon"}, r"'soon' is no time such as 5s"),
+        ({"image": None}, r"compose\.yaml cannot be read: KeyError: 'image'"),
+    ],
+)
+def test_what_a_run_would_not_do_as_compose_does_is_refused(tmp_path: Path, keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(ServiceError, match=said):
+        composefile.read({}, changed(tmp_path, **keys))
+
+
+def test_every_stand_in_names_a_variable_of_the_file_and_has_a_dockerfile() -> None:
+    text = composefile.FILE.read_text()
+    for one in images.STAND_INS:
+        assert f"${{{one.variable}:-" in text
+        assert (images.HERE / one.name / "Dockerfile").read_text().count("FROM ${BASE}") == 1
+
+
+def test_the_catalogs_without_a_container_are_refused_with_those_that_have_one() -> None:
+    reason = services.cannot(CATALOGS["hive"])
+    assert reason and reason.startswith(
+        "--docker has no container for hive of the catalog hive; it has them for rest, jdbc, "
+    )
+    assert "nessie" in reason and "glue" not in reason

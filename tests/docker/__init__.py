@@ -1,0 +1,1 @@
+"""The stack in containers, on a real Docker engine."""

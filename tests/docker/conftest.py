@@ -1,0 +1,77 @@
+"""The engine and the stand-in images that ``make test-docker`` has started and built; without them these tests are skipped."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compose.docker import services
+from compose.external.external import External
+from compose.install.installation import Installation
+from compose.processes.container import LABEL, engine
+from compose.processes.service import ServiceError
+from compose.processes.watchdog import Watchdog
+from compose.stack.stack import Stack
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[Any]:
+    """A client of the engine."""
+    try:
+        found = engine("the tests")
+    except ServiceError as e:
+        pytest.skip(f"{e} (make test-docker)")
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def images(client: Any) -> dict[str, str]:
+    """The images of the services that are tried here."""
+    from docker.errors import ImageNotFound
+
+    if not os.environ.get("ICEQUAKE_MINIO_IMAGE"):
+        pytest.skip("no images are named by ICEQUAKE_MINIO_IMAGE and others: make test-docker")
+    wanted = services.images(dict.fromkeys(("minio", "postgres", "rest")))
+    for image in wanted.values():
+        try:
+            client.images.get(image)
+        except ImageNotFound:
+            pytest.skip(f"the engine has no image {image} (make test-docker builds stand-ins)")
+    return wanted
+
+
+Make = Callable[..., Stack]
+
+
+@pytest.fixture
+def make(images: dict[str, str], installation: Installation, tmp_path: Path) -> Iterator[Make]:
+    """Stacks in containers without a Spark cluster; their data folder goes with the test."""
+    with tempfile.TemporaryDirectory(prefix="icequake-test-docker-") as name:
+        data = Path(name)
+
+        def stack(**settings: Any) -> Stack:
+            return Stack(
+                installation,
+                run_id=data.name,
+                data=data / "services",
+                logs=tmp_path / "logs",
+                external=External(master="local[1]"),
+                docker=True,
+                **settings,
+            )
+
+        with Watchdog(data.name):
+            yield stack
+
+
+def left(client: Any, run_id: str) -> list[str]:
+    """The names of everything that a run has in the engine."""
+    filters = {"label": f"{LABEL}={run_id}"}
+    found = [c.name for c in client.containers.list(all=True, filters=filters, ignore_removed=True)]
+    return found + [one.name for kind in (client.volumes, client.networks) for one in kind.list(filters=filters)]

@@ -1,0 +1,201 @@
+"""A stack in containers: it answers, is struck, comes back with its data, and leaves nothing."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from pyarrow import fs
+
+from compose.processes.container import HARNESS, LABEL, Kept, identity, sweep
+from compose.processes.ports import LOOPBACK, PortInUse
+from compose.processes.process import NotReady
+from compose.processes.service import Service, ServiceError
+from compose.servers.postgres import Postgres
+from compose.stack.stack import Stack
+from tests.docker.conftest import Make, left
+from tests.support.runs import environment, icequake
+
+pytestmark = pytest.mark.docker
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 60) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return condition()
+
+
+def answers(service: Service) -> bool:
+    assert isinstance(service, Kept)
+    try:
+        service.probe(2)
+    except (NotReady, OSError):
+        return False
+    return True
+
+
+@pytest.fixture
+def stack(make: Make) -> Iterator[Stack]:
+    with make() as running:
+        yield running
+
+
+def contained(stack: Stack, name: str) -> Kept:
+    service = stack.services[name]
+    assert isinstance(service, Kept)
+    return service
+
+
+def test_it_answers_on_loopback_only_and_leaves_nothing(client: Any, make: Make) -> None:
+    made = make()
+    with made as stack:
+        run_id = contained(stack, "minio").container.removeprefix("icequake-").removesuffix("-minio")
+        assert list(stack.services) == ["minio", "postgres", "rest"]
+        assert all(isinstance(service, Service) and answers(service) for service in stack.services.values())
+        for container in client.containers.list(filters={"label": f"{LABEL}={run_id}"}):
+            published = [one for ports in container.ports.values() for one in ports or ()]
+            assert published and {one["HostIp"] for one in published} == {LOOPBACK}
+            assert container.attrs["HostConfig"]["Memory"] > 0 and container.attrs["HostConfig"]["PidsLimit"] > 0
+        assert len(left(client, run_id)) >= 4  # three containers and a network
+    assert left(client, run_id) == []
+    assert "listening" in (stack.services["postgres"].logs()).read_text()
+
+
+@pytest.mark.parametrize("strike", ["kill", "restart", "stop"])
+def test_a_service_comes_back_on_its_port_with_its_data(client: Any, stack: Stack, strike: str) -> None:
+    database, catalog = stack.services["postgres"], stack.services["rest"]
+    assert isinstance(database, Postgres)
+    port = database.port()
+    database.execute("CREATE TABLE kept (a int)")
+    for service in (database, catalog):
+        getattr(service, strike)()
+        if strike != "restart":
+            assert not answers(service)
+        service.start()
+        service.ready(120)
+    assert database.port() == port
+    assert database.execute("SELECT count(*) FROM kept") == [(0,)]
+
+
+def test_an_object_survives_the_store_s_death(stack: Stack) -> None:
+    e, store = stack.endpoints, stack.services["minio"]
+    files = fs.S3FileSystem(
+        access_key=e.access_key, secret_key=e.secret_key, region=e.region, scheme="http", endpoint_override=e.s3[7:]
+    )
+    with files.open_output_stream("warehouse/kept") as out:
+        out.write(b"here")
+    store.kill()
+    store.start()
+    store.ready(120)
+    with files.open_input_stream("warehouse/kept") as kept:
+        assert kept.read() == b"here"
+
+
+def test_a_paused_service_holds_its_connections_and_goes_on(client: Any, stack: Stack) -> None:
+    store = contained(stack, "minio")
+    store.pause()
+    assert client.containers.get(store.container).status == "paused"
+    with socket.create_connection((LOOPBACK, store.port()), 5):
+        assert not answers(store)
+    store.resume()
+    assert eventually(lambda: answers(store))
+
+
+@pytest.mark.parametrize("then", ["kill", "stop"])
+def test_a_paused_service_can_be_ended(client: Any, stack: Stack, then: str) -> None:
+    store = contained(stack, "minio")
+    store.pause()
+    getattr(store, then)()
+    assert client.containers.get(store.container).status == "exited"
+    store.start()
+    store.ready(120)
+
+
+def test_a_taken_port_is_said_before_anything_starts(client: Any, make: Make) -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        made = make(ports={"minio": taken.getsockname()[1]})
+        with pytest.raises(PortInUse, match=rf"minio: port {taken.getsockname()[1]} is in use"):
+            made.start()
+    assert left(client, contained(made, "minio")._run_id) == []
+
+
+def test_an_image_that_cannot_be_had_is_said(client: Any, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICEQUAKE_REST_IMAGE", "localhost:1/no/such:image")
+    made = make()
+    with pytest.raises(
+        ServiceError, match=r"^rest: the image localhost:1/no/such:image cannot be pulled: [^\n]*docs/docker.md"
+    ):
+        made.start()
+    assert left(client, contained(made, "minio")._run_id) == []
+
+
+def test_a_server_that_ends_at_once_is_said_with_its_last_line(
+    client: Any, images: dict[str, str], make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ICEQUAKE_REST_IMAGE", images["minio"])  # it has no Java
+    made = make()
+    with pytest.raises(ServiceError, match=r"rest: exited with code \d+ before it was ready; its log ends with"):
+        made.start()
+    assert left(client, contained(made, "minio")._run_id) == []
+
+
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from compose.external.external import External
+from compose.install.ensure import ensure
+from compose.processes.watchdog import Watchdog
+from compose.stack.stack import Stack
+run_id, folder = sys.argv[1], Path(sys.argv[2])
+Watchdog(run_id).start()
+stack = Stack(ensure(), run_id=run_id, data=folder / "data", logs=folder, external=External(master="local[1]"), docker=True)
+stack.start()
+stack.services["minio"].kill()
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_harness_leaves_nothing(client: Any, images: dict[str, str], tmp_path: Path) -> None:
+    """Not even a container that was struck and waits to be started again."""
+    run_id = "test-killed-harness"
+    harness = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, run_id, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(),
+        text=True,
+    )
+    try:
+        assert harness.stdout is not None and harness.stdout.readline() == "up\n"
+        assert len(left(client, run_id)) >= 4
+    finally:
+        harness.send_signal(signal.SIGKILL)
+        harness.communicate()
+    assert eventually(lambda: left(client, run_id) == []), left(client, run_id)
+
+
+def test_what_nobody_ended_goes_at_icequake_down_and_what_lives_stays(client: Any, images: dict[str, str]) -> None:
+    gone, mine = "1/1.0", identity(psutil.Process())
+    made = []
+    try:
+        for name, harness in (("dead", gone), ("alive", mine)):
+            labels = {LABEL: f"test-down-{name}", HARNESS: harness}
+            made.append(client.networks.create(f"icequake-test-down-{name}", labels=labels))
+            made.append(client.volumes.create(f"icequake-test-down-{name}", labels=labels))
+            made.append(client.containers.create(images["minio"], name=f"icequake-test-down-{name}", labels=labels))
+        done = icequake("down")
+        assert done.returncode == 0 and done.stdout.count("icequake-test-down-dead") == 3
+        assert left(client, "test-down-dead") == [] and len(left(client, "test-down-alive")) == 3
+    finally:
+        for run_id in ("test-down-dead", "test-down-alive"):
+            sweep(client, run_id)

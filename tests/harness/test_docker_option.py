@@ -1,0 +1,74 @@
+"""``icequake run --docker``: what is refused before anything starts."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.runs import environment, inside
+
+NOWHERE = "unix:///nowhere/docker.sock"
+DATABASE_FAULT = {
+    "workload": "w",
+    "writers": 1,
+    "tables": [{"name": "t"}],
+    "operations": {"insert": 1},
+    "length": {"ops": 4},
+    "nemesis": {"interval": "1s", "faults": [{"verb": "refuse", "service": "database"}]},
+}
+
+
+def test_without_an_engine_one_line_says_so(tmp_path: Path) -> None:
+    done = inside("run", "quick", "--docker", cwd=tmp_path, DOCKER_HOST=NOWHERE)
+    assert done.returncode == 255
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("icequake: docker: needs Docker, and no engine answers (no socket); start a Docker engine")
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("catalog", ["hive", "glue"])
+def test_a_catalog_without_a_container_is_refused(tmp_path: Path, catalog: str) -> None:
+    done = inside("run", "quick", "--docker", "--catalog", catalog, cwd=tmp_path, DOCKER_HOST=NOWHERE)
+    assert done.returncode == 254 and "--docker has no container for" in done.stderr
+
+
+def test_a_fault_that_no_proxy_can_carry_out_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text(yaml.safe_dump(DATABASE_FAULT))
+    done = inside("run", "w.yaml", "--docker", cwd=tmp_path, DOCKER_HOST=NOWHERE)
+    assert done.returncode == 254 and "a fault has `service: database`" in done.stderr, done.stderr
+
+
+FORBIDDEN = """
+import os, sys
+import docker, psutil, requests.adapters
+from compose.processes import container, service
+os.setegid(65534)
+os.seteuid(65534)
+try:
+    container.engine("docker")
+except service.ServiceError as e:
+    print(e)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_without_permission_one_line_says_so() -> None:
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{folder}/docker.sock")
+        Path(folder, "docker.sock").chmod(0o600)
+        Path(folder).chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-c", FORBIDDEN],
+            env=environment(DOCKER_HOST=f"unix://{folder}/docker.sock"),
+            capture_output=True,
+            text=True,
+        )
+    said = "docker: needs Docker, and no engine answers (no permission to use its socket); start a Docker engine"
+    assert done.stdout.strip() == said, done.stderr
