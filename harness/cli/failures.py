@@ -36,7 +36,9 @@ def explain(crash: Crash, help_command: str) -> int:
     from compose.processes.ports import PortInUse
     from harness.experiments.compare import CompareError
     from harness.experiments.shrink.log import ShrinkError
+    from harness.experiments.timetofind import FindError
     from harness.lake.errors import LakeError, QueryError
+    from reports.timetofind import PageError
     from workloads.file.workload import WorkloadError
 
     error = crash.error
@@ -57,6 +59,8 @@ def explain(crash: Crash, help_command: str) -> int:
         | QueryError
         | PortInUse
         | ShrinkError
+        | FindError
+        | PageError
     )
     if isinstance(error, BadArgument):
         return fail(f"{error}; see `{help_command}`", BAD_INPUT)

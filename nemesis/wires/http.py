@@ -70,7 +70,7 @@ class Head:
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
 _REQUEST_LINE = re.compile(_TOKEN + rb"+ [^\s]+ HTTP/1\.[01]\r\n")
 _REQUEST_LINE_BEGUN = re.compile(_TOKEN + rb"{1,32}(?: [^\s]*(?: [HTP/1.0]{0,8}\r?)?)?\Z")
-_STATUS_LINE = re.compile(rb"HTTP/1\.[01] \d\d\d[^\r\n]*\r\n")
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] \d\d\d(?: [^\r\n]*)?\r\n")
 _STATUS_LINE_BEGUN = b"HTTP/1."
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]*)?\r\n")
 

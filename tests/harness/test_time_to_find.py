@@ -24,6 +24,7 @@ from harness.experiments.timetofind import FindError, Order, TimeToFind
 from harness.run.resolve import read_defect, read_scenario
 from harness.run.settings import RunError, Watcher
 from reports import timetofind as page
+from tests.support.runs import inside
 from tests.support.soaks import Heard, judged_once, page_alone, put, spoil
 from workloads.file import defect as files
 from workloads.file import scenario
@@ -290,3 +291,9 @@ def test_every_scenario_with_an_anomaly_has_a_definition_or_a_reason() -> None:
     why = files.unreached()
     wrong = {x.scenario for x in map(read_scenario, scenario.paths([])) if x.anomalies}
     assert wrong - there == why.keys() and all(why.values())
+
+
+def test_a_report_of_what_is_no_measurement_is_one_clear_line(tmp_path: Path) -> None:
+    done = inside("time-to-find", "undelete", "--report", "--into", tmp_path, cwd=tmp_path)
+    assert done.returncode == 254
+    assert f"{tmp_path / 'searches.jsonl'}: cannot be read" in done.stderr.splitlines()[-1]

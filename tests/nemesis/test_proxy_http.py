@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from nemesis.faults.fault import Fault
@@ -322,6 +322,7 @@ def test_any_garbage_passes_byte_for_byte(calm: Rig, sent: bytes, answered: byte
 
 
 @FUZZ
+@example((b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 204 \r\n\r\n"), 18, 12, b"Y", [])  # no number, and not a status line
 @given(exchange(), st.integers(0, 10_000), st.integers(0, 10_000), st.binary(max_size=3), cuts)
 def test_any_exchange_with_damage_passes_byte_for_byte(
     calm: Rig, pair: tuple[bytes, bytes], at: int, back: int, noise: bytes, places: list[int]
