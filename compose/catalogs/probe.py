@@ -133,9 +133,11 @@ class Probe:
         """The child's next line; None when it does not come in time. Raises OSError when it has ended."""
         assert self._child is not None and self._child.stdout is not None
         out, data, deadline = self._child.stdout.fileno(), b"", time.monotonic() + timeout
+        ready = select.poll()  # takes any file descriptor; select() refuses those from 1024 on
+        ready.register(out, select.POLLIN)
         while not data.endswith(b"\n"):
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([out], [], [], left)[0]:
+            if left <= 0 or not ready.poll(1000 * left):
                 return None
             part = os.read(out, 65536)
             if not part:

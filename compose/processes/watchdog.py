@@ -268,9 +268,10 @@ def _remove(folders: Iterable[str]) -> list[str]:
 
 
 def _wait_for_end_of(read_end: int, parent: int, getppid: Callable[[], int] = os.getppid) -> None:
+    ready = select.poll()  # takes any file descriptor; select() refuses those from 1024 on
+    ready.register(read_end, select.POLLIN)
     while getppid() == parent:
-        readable, _, _ = select.select([read_end], [], [], _PARENT_POLL_SECONDS)
-        if readable and not os.read(read_end, 1):
+        if ready.poll(1000 * _PARENT_POLL_SECONDS) and not os.read(read_end, 1):
             return
 
 
