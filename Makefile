@@ -53,8 +53,8 @@ format: ## Apply ruff's fixes and format
 	@$(BOOTSTRAP) ruff check --fix .
 	@$(BOOTSTRAP) ruff format .
 
-bench: setup ## Run the benchmarks of bench/
-	@$(BOOTSTRAP) python -m bench
+bench: setup ## Run the benchmarks of bench/; one, such as replays (2 hours), by BENCH=replays
+	@$(BOOTSTRAP) python -m bench $(BENCH)
 
 doctor: ## Show what is installed, what is missing, and how to get it
 	@$(BOOTSTRAP) icequake doctor

@@ -1,4 +1,4 @@
-"""``python -m bench [NAME ...]``: run all benchmarks, or those named."""
+"""``python -m bench [NAME ...]``: run all benchmarks of minutes, or those named; ``replays`` takes up to two hours."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "lake": lake.main,
     "replays": replays.main,
 }
+BY_NAME = {"replays"}
+"""Run only when named: they take hours."""
 
 
 def main(names: list[str]) -> int:
-    """Run them one after the other; returns 254 for an unknown name."""
+    """Run them one after the other, all but :data:`BY_NAME` if none is named; returns 254 for an unknown name."""
     for name in names:
         if name not in BENCHMARKS:
             print(f"bench: no benchmark {name!r}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
             return 254
-    for name in names or BENCHMARKS:
+    for name in names or [n for n in BENCHMARKS if n not in BY_NAME]:
         BENCHMARKS[name]()
     return 0
 

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from bench.silent import Silent
 from checkers.evidence import history, runfolder
 from compose.endpoints import Endpoints
 from compose.install.ensure import ensure
@@ -40,17 +41,6 @@ from workloads.operations.kinds import KINDS
 
 WRITERS, OPERATIONS, ROUNDS = 2, 120, 8
 CALL_S = 600.0
-
-
-class _Silent:
-    def say(self, text: str) -> None:
-        pass
-
-    def progress(self, done: int, total: int | None) -> None:
-        pass
-
-    def lasts(self, seconds: float | None) -> None:
-        pass
 
 
 def workload() -> Workload:
@@ -99,7 +89,7 @@ def harness_rate(
     """Operations/s of the main phase of a run."""
     folder = runfolder.create(into, spec.workload)
     settings = Settings(seed=seed, command="bench", operations=operations)
-    Run(spec, folder, installation, settings, standing=StandingStack(endpoints, sockets), watcher=_Silent()).execute()
+    Run(spec, folder, installation, settings, standing=StandingStack(endpoints, sockets), watcher=Silent()).execute()
     main = [o for o in history.read(folder.history).operations() if o.invoked.extra.get("phase") == "main"]
     ends = [o.completed.time for o in main if o.completed is not None]
     return len(ends) / ((max(ends) - min(o.start for o in main)) / 1e9)

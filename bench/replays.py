@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.silent import Silent
 from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder
@@ -76,17 +77,6 @@ class Line:
 
 Lines = dict[tuple[str, int, str], Line]
 """(workload, seed, way) → the run."""
-
-
-class _Silent:
-    def say(self, text: str) -> None:
-        pass
-
-    def progress(self, done: int, total: int | None) -> None:
-        pass
-
-    def lasts(self, seconds: float | None) -> None:
-        pass
 
 
 def read(log: Path, operations: int) -> Lines:
@@ -252,7 +242,7 @@ def measure(seeds: Mapping[str, int], operations: int, minutes: float, into: Pat
                         continue
                     try:
                         if bench is None:
-                            made = Bench(installation, spec.writers, into / "logs", _Silent(), catalog=spec.catalog)
+                            made = Bench(installation, spec.writers, into / "logs", Silent(), catalog=spec.catalog)
                             bench = inside.enter_context(made)
                         done[key] = one(bench, spec, seed, way, of, into)
                     except FAILURES as e:

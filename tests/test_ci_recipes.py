@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 import yaml
 
+from checkers.verdict import exit_code
 from harness.cli.app import app
 from tests.test_ci import TARGETS
 from tests.test_docs import ROOT
@@ -150,6 +155,30 @@ def test_the_crontab_is_one_that_cron_reads() -> None:
             assert field == "*" or low <= int(field) <= high
         assert "%" not in command, "cron takes it for a line end"
         assert shlex.split(command)
+
+
+@pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")
+def test_a_night_that_still_runs_is_no_anomaly_to_cron(tmp_path: Path) -> None:
+    """The shell runs the line as cron has it; what it starts here is a program that ends with one code after the other."""
+    (_, command), *_ = crontab()
+    assert "/opt/icequake" in command
+    command = command.replace("/opt/icequake", str(tmp_path))
+    program = tmp_path / "icequake"
+    program.touch(0o755)
+
+    def cron() -> tuple[int, str]:
+        done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout
+
+    for code in (0, 1, 2, 255):
+        program.write_text(f"#!/bin/sh\nexit {code}\n")
+        assert cron() == (code, "")
+    with (tmp_path / "store.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, said = cron()
+        assert code == 75 and code not in {*map(exit_code, (True, False, "unknown")), 254, 255} and "still runs" in said
+    shutil.rmtree(tmp_path)
+    assert cron()[0] == 255
 
 
 def test_what_cron_removes_is_not_what_the_trend_needs() -> None:

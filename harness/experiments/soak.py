@@ -15,7 +15,6 @@ import contextlib
 import gc
 import json
 import os
-import re
 import shutil
 import tempfile
 import threading
@@ -52,7 +51,15 @@ from harness.experiments.compare import CANNOT
 from harness.experiments.soakfinds import Job, OpenRunner
 from harness.experiments.soakfolder import FULL, WITHOUT_VERDICT, Kept
 from harness.experiments.soakrare import RareTurns, rarity_of
-from harness.experiments.soakstacks import Start, WarmStack, kill_marked, sparks, start_bench, strikes_processes
+from harness.experiments.soakstacks import (
+    Start,
+    WarmStack,
+    kill_marked,
+    new_logs,
+    sparks,
+    start_bench,
+    strikes_processes,
+)
 from harness.experiments.soakturns import MOST_TRIES, Turns
 from harness.run.judged import Judged, Publish, judge_run
 from harness.run.resolve import SuiteFile
@@ -375,7 +382,7 @@ class Soak:
         if self._turns.all_wait:
             self._over.wait(self.bounds.retry)
         started, name = _now(), " ".join(cell.stack)
-        logs = self._logs_of(cell.stack)
+        logs = new_logs(self.into / LOGS, cell.stack)
         writers = max(sparks(w) for c, w in self.order.file.workloads.items() if c.stack == cell.stack)
         self.watcher.say(f"starting the stack of {name}")
         try:
@@ -394,16 +401,6 @@ class Soak:
         self._turns.came_up(cell.stack)
         self._up = _Up(cell.stack, stack, logs)
         return True
-
-    def _logs_of(self, stack: tuple[str, str]) -> Path:
-        """A new folder for the logs of a stack."""
-        name = re.sub(r"[^\w.-]+", "-", "-".join(stack))  # a release can be the path of a jar
-        for n in range(1, 1_000_000):
-            place = self.into / LOGS / f"{name}-{n}"
-            with contextlib.suppress(FileExistsError):
-                place.mkdir(parents=True)
-                return place
-        raise NightError(f"{self.into / LOGS}: no free name")
 
     def _close(self) -> None:
         """End the stack that is up; its logs stay if a run that is kept needs them."""

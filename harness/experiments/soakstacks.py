@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -143,6 +145,17 @@ def start_bench(stack: tuple[str, str], writers: int, logs: Path, watcher: Watch
     inside = contextlib.ExitStack()
     bench = Bench(installation, writers, logs, watcher, catalog=catalog, external=supplied)
     return OnBench(inside.enter_context(bench), inside)
+
+
+def new_logs(place: Path, stack: tuple[str, str]) -> Path:
+    """Make a folder for the logs of a stack in ``place``: ``rest-1.12.0-1``, then ``rest-1.12.0-2``. Raises OSError."""
+    name = re.sub(r"[^\w.-]+", "-", "-".join(stack))  # a catalog and a release can be paths
+    for n in count(1):
+        folder = place / f"{name}-{n}"
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+    raise AssertionError("unreachable")
 
 
 def external_of(catalog: str) -> External | None:

@@ -34,7 +34,7 @@ from compose.install.installation import Installation
 from harness.experiments.compare import CANNOT
 from harness.experiments.soak import STACK_RUNS, Judge
 from harness.experiments.soakfolder import remove
-from harness.experiments.soakstacks import sparks, strikes_processes
+from harness.experiments.soakstacks import new_logs, sparks, strikes_processes
 from harness.run.bench import Bench, Quietly
 from harness.run.judged import Publish, judge_run
 from harness.run.run import Run
@@ -372,18 +372,10 @@ class TimeToFind:
             name = " ".join(stack)
             self.watcher.say(f"starting the stack of {name}")
             writers = max(1, *(sparks(d.plain()) for d in self.order.defects if stack_of(d) == stack))
-            self._up = (stack, self.start(stack, writers, self._logs(stack), self.watcher))
+            self._up = (stack, self.start(stack, writers, new_logs(self.into / LOGS, stack), self.watcher))
             self._runs = 0
         self._runs += 1
         return self._up[1]
-
-    def _logs(self, stack: Stack) -> Path:
-        for n in range(1, 1_000_000):
-            place = self.into / LOGS / f"{stack[0]}-{Path(stack[1]).stem if '/' in stack[1] else stack[1]}-{n}"
-            with contextlib.suppress(FileExistsError):
-                place.mkdir(parents=True)
-                return place
-        raise FindError(f"{self.into / LOGS}: no free name")
 
     def _close(self) -> None:
         up, self._up = self._up, None
