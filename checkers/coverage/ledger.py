@@ -20,6 +20,7 @@ from typing import Any
 
 from checkers.coverage.coverage import FORMAT, Coverage, CoverageError
 from checkers.coverage.pair import Pair
+from checkers.evidence.runfolder import append
 
 FILE = "coverage.jsonl"
 """Name of the file in a night's folder."""
@@ -62,11 +63,12 @@ class Ledger:
             run: its name (:func:`name_of`).
 
         Raises:
-            OSError: it cannot be written.
+            OSError: it cannot be written; the file is as before.
         """
         if run in self.runs:
             return
-        lines: list[dict[str, Any]] = [] if self.path.exists() else [{"format": FORMAT}]
+        there = self.path.exists()
+        lines: list[dict[str, Any]] = [] if there else [{"format": FORMAT}]
         number = self._sets.get(c.possible)
         if number is None:
             number = max(self._sets.values(), default=-1) + 1
@@ -75,12 +77,7 @@ class Ledger:
         untold = [[*kinds, n] for kinds, n in sorted(c.untold.items())]
         lines.append({"run": run, "possible": number, "seen": seen, "untold": untold})
         text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-        with self.path.open("ab") as file:
-            if file.tell() and not _ends_whole(self.path):
-                text = "\n" + text
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
+        append(self.path, text if not there or _ends_whole(self.path) else "\n" + text)
         self._sets[c.possible] = number
         self.runs.add(run)
         self.seen.update(c.seen)

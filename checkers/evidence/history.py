@@ -448,6 +448,7 @@ class Recorder:
         self._heard = heard
         self._clock = clock
         self._origin = clock()
+        self._path = path
         self._file = path.open("xb", buffering=0)
         self._lock = threading.Lock()
         self._index = 0
@@ -501,9 +502,15 @@ class Recorder:
     def _write(self, record: dict[str, Any]) -> None:
         line = json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
         view = memoryview(line)
-        while view:
-            view = view[self._file.write(view) or 0 :]
+        try:
+            while view:
+                view = view[self._file.write(view) or 0 :]
+        except OSError as e:
+            raise self._named(e) from e
         self._dirty.set()
+
+    def _named(self, e: OSError) -> OSError:
+        return OSError(e.errno, e.strerror, str(self._path))
 
     def _sync_loop(self) -> None:
         while not self._closed.is_set():
@@ -512,7 +519,7 @@ class Recorder:
             try:
                 os.fsync(self._file.fileno())
             except OSError as e:
-                self._error = e
+                self._error = self._named(e)
                 return
             self._closed.wait(self._interval)
 

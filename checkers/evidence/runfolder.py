@@ -7,6 +7,7 @@ A run's folder holds ``plan.yaml``, ``run.json`` (state: running, complete, fail
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -24,6 +25,9 @@ from pydantic import ValidationError
 from checkers.evidence.plan import Plan, wrong_key
 from workloads.file import own_kinds
 from workloads.operations.kinds import KindError
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk that is full, of a quota, and of a file that may not grow."""
 
 
 class StoreError(ValueError):
@@ -55,6 +59,33 @@ def replace_file(path: Path, text: str | bytes, *, mode: int = 0o666) -> None:
             with contextlib.suppress(OSError):
                 new.unlink()
             raise
+    except OSError as e:
+        raise OSError(e.errno, e.strerror, str(path)) from e
+
+
+def append(path: Path, text: str) -> None:
+    """Append whole lines and have them on disk; the file is made if it does not exist. If that fails, it is as before.
+
+    Raises:
+        OSError: it cannot be written; names ``path``.
+    """
+    content = text.encode()
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            before, done = os.fstat(handle).st_size, 0
+            try:
+                while done < len(content):
+                    done += os.write(handle, content[done:])
+                os.fsync(handle)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(handle, before)
+                    if not before:
+                        path.unlink()
+                raise
+        finally:
+            os.close(handle)
     except OSError as e:
         raise OSError(e.errno, e.strerror, str(path)) from e
 
@@ -214,6 +245,7 @@ def create(store: Path, workload: str) -> RunFolder:
 
     Raises:
         StoreError: the store cannot be written; the message has a remedy.
+        OSError: its disk is full (:data:`FULL`); names the folder.
     """
     now = datetime.now(UTC)
     for _ in range(1000):
@@ -225,6 +257,8 @@ def create(store: Path, workload: str) -> RunFolder:
         except FileExistsError:
             now = datetime.now(UTC)
         except OSError as e:
+            if e.errno in FULL:
+                raise
             raise StoreError(f"{folder}: cannot be made: {e.strerror}; give another folder with --store") from None
     else:
         raise StoreError(f"{store / workload}: no free name for a run")
@@ -235,9 +269,9 @@ def create(store: Path, workload: str) -> RunFolder:
         _link(store / workload / "latest", Path(stamp))
         _link(store / "latest", Path(workload) / stamp)
     except OSError as e:
-        raise StoreError(
-            f"{folder}: cannot be written: {e.strerror}; free some space or give another --store"
-        ) from None
+        if e.errno in FULL:
+            raise OSError(e.errno, e.strerror, str(folder)) from None
+        raise StoreError(f"{folder}: cannot be written: {e.strerror}; give another folder with --store") from None
     return run
 
 

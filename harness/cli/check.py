@@ -16,7 +16,7 @@ import typer
 from harness.cli import stopping
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, place_of
-from harness.cli.options import BadArgument, RunArgument, StoreOption, command, run_in, warn
+from harness.cli.options import BadArgument, RunArgument, StoreOption, command, run_in, warn, write_output
 
 if TYPE_CHECKING:
     from checkers.evidence.evidence import Evidence
@@ -62,25 +62,26 @@ def verdict_if_stopped(folder: RunFolder) -> Iterator[None]:
         Stopped: in place of what the interruption raised.
     """
     stop = stopping.current()
-    stop.way_on = partial(_way_on, folder)
+    stop.way_on = partial(way_on, folder)
     try:
         yield
     except BaseException as e:
         if not isinstance(e, KeyboardInterrupt) and stop.number is None:
             raise
-        if _began(folder) and folder.state().get("state") != "complete":  # complete: it was stopped while it was judged
+        if began(folder) and folder.state().get("state") != "complete":  # complete: it was stopped while it was judged
             with contextlib.suppress(Exception):  # the last line's command says what it is
                 judge(folder)
-        raise stopping.Stopped(_way_on(folder)) from e
+        raise stopping.Stopped(way_on(folder)) from e
 
 
-def _way_on(folder: RunFolder) -> str:
-    if not _began(folder):
+def way_on(folder: RunFolder) -> str:
+    """How a run that did not come to its end is judged, in words."""
+    if not began(folder):
         return f"before the first operation, so there is nothing to judge in {folder.path}"
     return f"judge the run with: {command()} check {shlex.quote(str(folder.path))}"
 
 
-def _began(folder: RunFolder) -> bool:
+def began(folder: RunFolder) -> bool:
     """Whether the run's history has an event."""
     try:
         with folder.history.open("rb") as file:
@@ -196,7 +197,7 @@ def export(
     if output is None:
         sys.stdout.write(text)
     else:
-        output.write_text(text, encoding="utf-8")
+        write_output(output, text)
         typer.echo(str(output))
     return 0
 

@@ -16,7 +16,7 @@ from checkers.columns import dataset
 from checkers.verdict import Validity
 from harness.cli import stopping
 from harness.cli.check import publish
-from harness.cli.options import BadArgument, command, warn
+from harness.cli.options import BadArgument, command, warn, write_output
 from harness.run import many
 from harness.run.many import Told
 from reports.drawing.words import plural
@@ -57,7 +57,7 @@ def show(
         typer.echo(line)
     if output is not None:
         told = {"valid": worst(found), "runs": [t.to_json() for t in found]}
-        output.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_output(output, json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     return many.worst_code(found)
 
 

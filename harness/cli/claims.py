@@ -19,7 +19,7 @@ import typer
 
 from harness.cli import stopping
 from harness.cli.crash import Crash
-from harness.cli.options import INTERRUPTED, BadArgument, StoreOption, TyperError, anywhere, command
+from harness.cli.options import INTERRUPTED, BadArgument, StoreOption, TyperError, anywhere, command, write_output
 
 if TYPE_CHECKING:
     from workloads.file.claims import Claim, Claims, Command
@@ -95,11 +95,9 @@ def claims(
     else:
         code = _measure(program, found, chosen, store, again)
     if page is not None:
-        page.write_text(shown.page(found), encoding="utf-8")
+        write_output(page, shown.page(found))
     if output is not None:
-        output.write_text(
-            shown.to_json(found, chosen, {n: [asdict(a) for a in ran] for n, ran in again.items()}), encoding="utf-8"
-        )
+        write_output(output, shown.to_json(found, chosen, {n: [asdict(a) for a in ran] for n, ran in again.items()}))
     return code
 
 

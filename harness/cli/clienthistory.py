@@ -13,6 +13,7 @@ from typing import Any
 from checkers.clients import jepsen, models
 from checkers.evidence.history import HistoryError
 from checkers.verdict import Verdict, exit_code
+from harness.cli.options import write_output
 
 EXPLAINED = 3
 """How many anomalies are explained on the terminal; all are in the JSON."""
@@ -49,7 +50,7 @@ def show(
         raise HistoryError(f"{path}: {e}") from None
     if output is not None:
         text = json.dumps(verdict.to_json(), indent=1, sort_keys=True, ensure_ascii=False, default=str)
-        output.write_text(text + "\n", encoding="utf-8")
+        write_output(output, text + "\n")
     for line in lines(path, verdict):
         echo(line)
     return exit_code(verdict.valid)

@@ -31,6 +31,7 @@ from harness.cli.options import (
     say_own_jar,
     user_services,
     warn,
+    write_output,
 )
 from harness.cli.sweep import VaryOption, checked, varied_of
 
@@ -185,7 +186,7 @@ def compare(
     done = whole.comparison()
     written = page.write(done, into, goes_on)
     if output is not None:
-        output.write_text(page.dumped(done), encoding="utf-8")
+        write_output(output, page.dumped(done))
     typer.echo()
     console(highlight=False, least=page.NARROWEST).print(page.table(done))
     for line in page.lines(done):

@@ -28,6 +28,7 @@ from harness.cli.options import (
     release_of,
     say_own_jar,
     warn,
+    write_output,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def prove(
             done = f"{len(finished)} of {times * len(scenarios)} scenarios are done, their runs are in {store}"
             raise stopping.Stopped(f"{done}; run the others with: {' '.join(words)}") from e
     if output is not None:
-        output.write_text(shown.to_json(proofs, found), encoding="utf-8")
+        write_output(output, shown.to_json(proofs, found))
     console().print(_table_of(scenarios, proofs))
     if len(scenarios) <= 3:
         last = {p.scenario: p for p in proofs}

@@ -29,7 +29,7 @@ def explain(crash: Crash, help_command: str) -> int:
     from checkers.clients.models import ModelError
     from checkers.conflicts.measured import MatrixError
     from checkers.evidence.history import HistoryError
-    from checkers.evidence.runfolder import StoreError
+    from checkers.evidence.runfolder import FULL, StoreError
     from checkers.evidence.tablelog import TableLogError
     from checkers.nights.record import NightError
     from compose.external.external import ExternalError
@@ -37,7 +37,8 @@ def explain(crash: Crash, help_command: str) -> int:
     from harness.experiments.compare import CompareError
     from harness.experiments.shrink.log import ShrinkError
     from harness.experiments.timetofind import FindError
-    from harness.lake.errors import LakeError, QueryError
+    from harness.lake.errors import LakeError, NotWritten, QueryError
+    from harness.run import disk
     from reports.timetofind import PageError
     from workloads.file.workload import WorkloadError
 
@@ -68,11 +69,17 @@ def explain(crash: Crash, help_command: str) -> int:
         for line in str(error).splitlines():
             fail(line, BAD_INPUT)
         return BAD_INPUT
+    if isinstance(error, NotWritten):
+        return fail(str(error), HARNESS_FAILED)
     if isinstance(error, bad_input):
         return fail(str(error), BAD_INPUT)
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        where = f" ({error.filename})" if error.filename else ""
-        return fail(f"the disk of the store is full{where}; free some space or give another --store", HARNESS_FAILED)
+    if isinstance(error, OSError) and error.errno in FULL:
+        return fail(disk.words(error), HARNESS_FAILED)
+    if isinstance(error, FileNotFoundError) and disk.temporary() is None:
+        return fail(
+            "no folder for temporary files can be written; free some space, or set TMPDIR to a folder on another disk",
+            HARNESS_FAILED,
+        )
     if isinstance(error, OSError) and error.errno in _ACCESS and error.filename:
         return fail(
             f"{error.filename}: {error.strerror}; check that path, its owner and its permissions", HARNESS_FAILED

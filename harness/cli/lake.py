@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 import sys
 from collections.abc import Callable
 from datetime import date, datetime
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from harness.cli.crash import details_in
-from harness.cli.options import BadArgument, StoreOption, command
+from harness.cli.options import BadArgument, StoreOption, command, write_output
 
 if TYPE_CHECKING:
     from checkers.evidence.evidence import Evidence
@@ -160,6 +162,7 @@ def query(
     from harness.lake.errors import QueryError
     from harness.lake.lake import opened
     from harness.lake.spark import ask, first_line, readable, session
+    from harness.run import disk
 
     if as_json and as_csv:
         raise BadArgument("--json and --csv: give one of them")
@@ -175,6 +178,8 @@ def query(
             else:
                 _print(frame, limit)
         except PySparkException as e:  # while it computes
+            if disk.told([["", str(e)]]) is not None:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(disk.temporary())) from None
             raise QueryError(f"query: {first_line(e)}") from None
     return 0
 
@@ -283,7 +288,7 @@ def trend(
         text = json.dumps(told.to_json(), indent=1, ensure_ascii=False) + "\n"
         replace_file(into / page.JSON, text)
         if output is not None:
-            output.write_text(text, encoding="utf-8")
+            write_output(output, text)
     for shown in page.shown(told):
         _echo(shown, console(highlight=False).print)
     typer.echo(f"\n  page  {written}\n  json  {into / page.JSON}")

@@ -320,6 +320,19 @@ def overridden(
     return file.changed(workload.model_copy(update=update), options)
 
 
+def write_output(path: Path, text: str) -> None:
+    """Write a file that the user named, as UTF-8; a pipe or a device, too. Raises OSError, which names it."""
+    from checkers.evidence.runfolder import replace_file
+
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+        else:
+            replace_file(path.resolve(), text)  # never half of it
+    except OSError as e:
+        raise OSError(e.errno, e.strerror, str(path)) from e
+
+
 RunArgument = Annotated[
     Path | None,
     typer.Argument(help="A run's folder, or a `latest` link; default: the store's latest run.", show_default=False),

@@ -63,7 +63,9 @@ def ordered(
     try:
         recording = recording_at(found)
         if recording.workload.workload != spec.workload:
-            raise RunError(f"{found} is a run of {recording.workload.workload}, not of {spec.workload}")
+            raise RunError(
+                f"{found} is a run of {recording.workload.workload}, not of {spec.workload}; replay it with that workload"
+            )
     except (RunError, StoreError) as e:
         if order is None:
             refuse([(("order",), f"order: {e}")], file.lines, str(file.path))

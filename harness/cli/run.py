@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.check import judge, verdict_if_stopped
+from harness.cli.check import began, judge, verdict_if_stopped, way_on
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, place_of
 from harness.cli.options import (
@@ -115,6 +115,7 @@ def run(
             "--seed": seed,
             "--writers": writers,
             "--operations": operations,
+            "--faults": faults,
             "--ops": ops,
             "--time": time,
             "--no-nemesis": no_nemesis or None,
@@ -182,8 +183,10 @@ def run(
                 one = Run(spec, folder, installation, settings, standing=standing, watcher=voice)
                 try:
                     one.execute()
-                except BaseException:
+                except BaseException as e:
                     _say_left(external, one.left, error=True)
+                    if isinstance(e, Exception) and began(folder):
+                        typer.echo(f"icequake: the run did not come to its end; {way_on(folder)}", err=True)
                     raise
             voice.say("checking")
             code = judge(folder, lake=kept_in)

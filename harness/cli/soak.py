@@ -97,10 +97,10 @@ def soak(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the last lines.")] = False,
 ) -> int:
     """Run workloads × catalogs × faults × releases with fresh seeds for a night, and keep what fails."""
+    from checkers.evidence.runfolder import FULL
     from checkers.nights import record
     from harness.cli.terminal import Voice, console
     from harness.experiments import soak as soaking
-    from harness.experiments.soakfolder import FULL
     from harness.run.resolve import read_suite
     from reports.soak import junit, page
     from reports.soak import words as soakwords

@@ -31,6 +31,7 @@ from harness.cli.options import (
     say_own_jar,
     user_services,
     warn,
+    write_output,
 )
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def sweep(
         points, notes = found.points, found.notes
     written = page.write(done, into, goes_on, points)
     if output is not None:
-        output.write_text(page.dumped(done, points), encoding="utf-8")
+        write_output(output, page.dumped(done, points))
     typer.echo()
     console(highlight=False).print(page.table(done))
     for line in page.lines(done, points):

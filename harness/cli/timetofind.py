@@ -13,7 +13,7 @@ from harness.cli import stopping
 from harness.cli.check import publish
 from harness.cli.crash import details_in
 from harness.cli.lake import LakeOption, keeping, place_of
-from harness.cli.options import BadArgument, StoreOption, anywhere, listed, path_anywhere, warn
+from harness.cli.options import BadArgument, StoreOption, anywhere, listed, path_anywhere, warn, write_output
 
 if TYPE_CHECKING:
     from checkers.costs.timetofind import Search
@@ -120,7 +120,7 @@ def time_to_find(
     searches, budgeted = finding.together([into, *(also or ())], chosen)
     written = page.write(searches, budgeted, into)
     if output is not None:
-        output.write_text(page.dumped(searches, budgeted), encoding="utf-8")
+        write_output(output, page.dumped(searches, budgeted))
     if doc is not None:
         parts = {
             "definitions": page.definitions(chosen),

@@ -257,8 +257,7 @@ class Compare:
                 return
             with self._lock:
                 self._done[contender, seed] = ran
-                with self.path.open("a") as file:
-                    file.write(json.dumps(ran.to_json()) + "\n")
+                runfolder.append(self.path, json.dumps(ran.to_json()) + "\n")
 
     def _halt(self) -> None:
         """Start no further run; active runs end soon."""

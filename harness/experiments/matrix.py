@@ -449,8 +449,7 @@ class Matrix:
                 raise
             with self._lock:
                 self._done += found
-                with self.path.open("a") as file:
-                    file.writelines(json.dumps(m.to_json()) + "\n" for m in found)
+                runfolder.append(self.path, "".join(json.dumps(m.to_json()) + "\n" for m in found))
                 self._watcher.progress(self.measured, len(self._cells))
 
     def _batch(self, bench: Bench, group: int, cells: Sequence[Cell]) -> list[Measured]:

@@ -38,7 +38,7 @@ from checkers.coverage.ledger import Ledger, name_of
 from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import HistoryError
-from checkers.evidence.runfolder import RunFolder
+from checkers.evidence.runfolder import FULL, RunFolder
 from checkers.evidence.tablelog import TableLogError
 from checkers.nights import finds, night, record
 from checkers.nights.finds import Find
@@ -49,7 +49,7 @@ from compose.redaction import Redaction, secrets_of
 from harness.experiments import soakfinds, soakfolder
 from harness.experiments.compare import CANNOT
 from harness.experiments.soakfinds import Job, OpenRunner
-from harness.experiments.soakfolder import FULL, WITHOUT_VERDICT, Kept
+from harness.experiments.soakfolder import WITHOUT_VERDICT, Kept
 from harness.experiments.soakrare import RareTurns, rarity_of
 from harness.experiments.soakstacks import (
     Start,

@@ -13,21 +13,18 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from checkers.evidence import runfolder
 from checkers.nights.record import NightError
 from workloads.file.suite import Cell
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a disk that is full, of a quota, and of a file that may not grow."""
 BLOCK = 512
 
 
@@ -37,23 +34,7 @@ def append(path: Path, value: Mapping[str, Any]) -> None:
     Raises:
         OSError: it cannot be written; names ``path``.
     """
-    line = (json.dumps(value, separators=(",", ":")) + "\n").encode()
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            before, done = os.fstat(handle).st_size, 0
-            try:
-                while done < len(line):
-                    done += os.write(handle, line[done:])
-                os.fsync(handle)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.ftruncate(handle, before)
-                raise
-        finally:
-            os.close(handle)
-    except OSError as e:
-        raise OSError(e.errno, e.strerror, str(path)) from e
+    runfolder.append(path, json.dumps(value, separators=(",", ":")) + "\n")
 
 
 def size_of(path: Path) -> int:
@@ -81,11 +62,14 @@ def locked(folder: Path, what: str = "soak") -> Iterator[None]:
 
     Raises:
         NightError: another process writes here, or the folder cannot be made.
+        OSError: the disk is full.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / "lock").open("w")
     except OSError as e:
+        if e.errno in runfolder.FULL:
+            raise OSError(e.errno, e.strerror, str(folder)) from None
         raise NightError(f"{folder}: cannot be made: {e.strerror}; give another --into") from None
     with lock:
         try:

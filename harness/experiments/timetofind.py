@@ -283,6 +283,8 @@ class TimeToFind:
         try:
             self.into.mkdir(parents=True, exist_ok=True)
         except OSError as e:
+            if e.errno in runfolder.FULL:
+                raise
             raise FindError(f"{self.into}: cannot be made: {e.strerror}; give another --into") from None
         if not self.path.exists():
             runfolder.replace_file(self.path, json.dumps(header) + "\n")
@@ -300,8 +302,7 @@ class TimeToFind:
 
     def _add(self, defect: Defect, search: Search) -> None:
         self._done[search.defect, search.order, search.seed] = search
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"of": facts_of(defect), **search.to_json()}) + "\n")
+        runfolder.append(self.path, json.dumps({"of": facts_of(defect), **search.to_json()}) + "\n")
         self.said(search)
 
     # --- one search ---------------------------------------------------------------------------------------------------

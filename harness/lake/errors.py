@@ -7,6 +7,10 @@ class LakeError(ValueError):
     """A lake cannot be used; the message is one line with a remedy."""
 
 
+class NotWritten(LakeError):
+    """Its files, or its catalog, cannot be written, though it can be used."""
+
+
 class Collision(LakeError):
     """Another run of the same name is in the lake."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
+import re
 import sqlite3
 import time
 import warnings
@@ -43,7 +44,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from checkers.lake.rows import Rows
 from checkers.lake.tables import RUNS, TABLES, VERSION, TableSchema
 from compose.redaction import Redaction
-from harness.lake.errors import Collision, LakeError
+from harness.lake.errors import Collision, LakeError, NotWritten
 from harness.lake.place import CATALOG, Place
 
 T = TypeVar("T")
@@ -65,6 +66,7 @@ TRIES = 20
 """How often a change of one table is tried from the beginning."""
 WAIT_S = (0.02, 2.0)
 """Seconds between the first two tries, and the most."""
+_FULL = re.compile(r"No space left|disk is full|quota exceeded|File too large", re.IGNORECASE)
 AGAIN = (CommitFailedException, CommitStateUnknownException, ValidationException)
 
 
@@ -149,10 +151,10 @@ class Lake:
                 return how(self.table(name))
             except AGAIN as e:
                 if tried == TRIES:
-                    raise LakeError(f"{self.place.name}: {name}: not written after {TRIES} tries: {e}") from None
+                    raise NotWritten(f"{self.place.name}: {name}: not written after {TRIES} tries: {e}") from None
             except (SQLAlchemyError, OSError) as e:
                 if tried == TRIES or "locked" not in str(e):
-                    raise LakeError(f"{self.place.name}: {name}: cannot be written: {self._plain(e)}") from None
+                    raise self._unwritten(name, e) from None
             except LakeError:
                 raise
             except Exception as e:
@@ -160,6 +162,14 @@ class Lake:
             time.sleep(wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, WAIT_S[1])
         raise AssertionError("unreachable")
+
+    def _unwritten(self, name: str, error: Exception) -> NotWritten:
+        remedy = ""
+        if _FULL.search(str(error)):
+            remedy = (
+                "; free some space there, and add the runs again with `icequake lake add`: what is in the lake stays"
+            )
+        return NotWritten(f"{self.place.name}: {name}: cannot be written: {self._plain(error)}{remedy}")
 
     def _unreadable(self, name: str, error: Exception) -> LakeError:
         remedy = "" if self.place.folder is None else "; remove that folder, and make it again with `icequake lake add`"

@@ -18,11 +18,12 @@ from checkers.columns import spark as columns
 from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import HistoryError
-from checkers.evidence.runfolder import RunFolder, StoreError
+from checkers.evidence.runfolder import FULL, RunFolder, StoreError
 from checkers.evidence.tablelog import TableLogError
 from checkers.judge.check import Engine
 from checkers.judge.runfolder import Results, write_results
 from checkers.verdict import Validity, Verdict, exit_code, own_findings, worst
+from harness.run import disk
 from harness.run.judged import Publish, judge_run
 from reports.run.results import verdict_words
 
@@ -68,6 +69,8 @@ def judged(run: str, publish: Publish[object] | None = None, engine: Engine = "a
     except (StoreError, HistoryError, TableLogError) as e:
         return unjudged(run, str(e))
     except OSError as e:
+        if e.errno in FULL:
+            return unjudged(run, disk.words(e))
         return unjudged(run, f"{e.filename or run}: {e.strerror or e}")
     except MemoryError:
         return unjudged(run, "the memory is not enough for it")

@@ -12,6 +12,7 @@ from checkers.evidence import error_chain
 from checkers.evidence.history import ErrorChain, Recorder
 from checkers.timeline.unreadable import Watch, file_words
 from compose.processes.watchdog import Watchdog
+from harness.run import disk
 from harness.run.context import RunContext
 from harness.run.ordering import Ordering
 from harness.run.settings import REPLACE_TRIES, RunError, Watcher
@@ -330,6 +331,10 @@ class Phases:
             for name in {planned.table.name, kind.second(planned.value) or planned.table.name}:
                 self._follower.committed(name)
         self._progress.one_more(phase)
+        if result != "ok":
+            self._have_room(op, error)
+        if self._board is not None and self._board.unwritten is not None:
+            raise self._board.unwritten
         if phase == "setup" and result != "ok" and not self._stop.is_set():
             raise self._not_filled(table, op, error)
         if result == "info":
@@ -338,6 +343,20 @@ class Phases:
             self._run.say(f"writer w{n}: {type(died).__name__}; replaced")
             self._replace(slot)
         return result
+
+    def _have_room(self, op: str, error: ErrorChain | None) -> None:
+        """End the run if an operation failed for want of disk: no promise of a table says anything of that. Raises RunError."""
+        place = disk.temporary()
+        said, store = disk.told(error), self._run.external.store
+        if said is not None and store is not None:
+            raise RunError(
+                f"{store.shown}: the disk of this store is full; free some space there ({op}: {said[:MOST_QUOTED]})"
+            )
+        found = None if place is None else disk.full(place)
+        if said is not None:
+            raise RunError(f"{place}: the disk is full; {disk.remedy(place)} ({op}: {said[:MOST_QUOTED]})")
+        if found is not None:
+            raise RunError(f"{found} ({op} failed)")
 
     def _not_filled(self, table: str, op: str, error: ErrorChain | None) -> RunError:
         """What ends a run whose table could not be filled."""

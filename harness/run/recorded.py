@@ -33,6 +33,7 @@ from workloads.file import recording as recordings
 from workloads.file.recording import RecordedFault, RecordedOperation, Recording
 from workloads.file.workload import Workload
 from workloads.file.yamlfile import HIDDEN
+from workloads.operations.kinds import KINDS
 
 AHEAD = 64
 """How many later requests can have been under way together with one."""
@@ -128,7 +129,33 @@ def recording_at(path: Path) -> Recording:
     """
     if path.is_file() and path.name not in ("plan.yaml", "history.jsonl", "proxy.jsonl", "run.json", "results.json"):
         return recordings.read(path)
-    return recording_of(runfolder.find(path))
+    folder = runfolder.find(path)
+    recording = recording_of(folder)
+    _can_be_replayed(recording, folder)
+    return recording
+
+
+def _can_be_replayed(recording: Recording, folder: RunFolder) -> None:
+    """Raises RunError for a run whose files do not belong together, or in which nothing happened."""
+    if not recording.operations:
+        raise RunError(f"{folder.path}: no operation was recorded, so there is nothing to replay; name another run")
+    w = recording.workload
+    tables, most = {t.name for t in w.tables}, w.writers + 1  # the nemesis's own writer comes after the workload's
+    for o in recording.operations:
+        wrong = ""
+        if o.f not in KINDS:
+            wrong = f"the kind {o.f}, which this icequake does not know"
+        elif o.table not in tables:
+            wrong = f"the table {o.table}, which {folder.plan.name} does not have"
+        elif o.writer >= most:
+            wrong = f"the writer w{o.writer}, and {folder.plan.name} has {w.writers}"
+        if wrong:
+            raise RunError(f"{folder.history}: {o.op} has {wrong}; name the folder of a run as it was recorded")
+    if not recording.order:
+        raise RunError(
+            f"{folder.proxy}: no request of the run's operations is in it, so its order is not known; name another run, or record one with "
+            "--order free"
+        )
 
 
 def _writer(op: str) -> int | None:

@@ -22,8 +22,11 @@ from checkers.evidence.runfolder import RunFolder, identity, save_kinds
 from compose.endpoints import Endpoints
 from compose.install.engines import installed
 from compose.install.installation import Installation
+from compose.objectstore import TableReadError
+from compose.processes.service import ServiceError
 from compose.processes.watchdog import Watchdog
 from compose.stack.pointers import pointers
+from harness.run import disk
 from harness.run.conductor import conductor_of
 from harness.run.context import context_of
 from harness.run.memory import PeakMemory
@@ -32,12 +35,13 @@ from harness.run.ordering import ordering_of
 from harness.run.phases import Phases, Progress
 from harness.run.plan import plan_of
 from harness.run.services import proxies_of, services_of
-from harness.run.settings import WRITER_START_S, Settings, StandingStack, Watcher
+from harness.run.settings import WRITER_START_S, RunError, Settings, StandingStack, Watcher
 from harness.run.tables import RunTables, drop_commands
 from harness.run.writer_proxies import WriterProxies
 from harness.writers.driver import direct, launcher, pools
-from harness.writers.slot import WriterSlot
+from harness.writers.slot import WriterError, WriterSlot
 from nemesis.faults.fault import Fault
+from nemesis.proxy.board import Board
 from workloads.engines.engine import Foreign
 from workloads.engines.engines import ENGINES, SPARK, in_words
 from workloads.file.workload import Workload
@@ -73,6 +77,7 @@ class Run:
         self._memory = PeakMemory()
         self._timings: dict[str, float] = {}
         self._state: dict[str, Any] = {}
+        self._unwritten: OSError | None = None
 
     def execute(self) -> None:
         """Execute the run up to the saved table log. No process started here keeps running, even after an error.
@@ -97,7 +102,14 @@ class Run:
                 stack.callback(watchdog.close)  # before it starts: an interrupt may come at any moment
                 watchdog.start()
                 stack.enter_context(self._memory)
-                self._inside(stack, data, watchdog)
+                try:
+                    self._inside(stack, data, watchdog)
+                except (ServiceError, WriterError, TableReadError) as e:
+                    if (why := disk.full(data)) is None:
+                        raise
+                    raise RunError(f"{why} ({e})") from e
+            if self._unwritten is not None:
+                raise self._unwritten
             if self._order is not None:
                 outcome = self._order.outcome(run.folder)
                 self._state["order"] = {**outcome, "said": self._order.words(outcome)}
@@ -153,7 +165,7 @@ class Run:
         recorder = stack.enter_context(Recorder(run.folder.history, about, heard=heard))
         if board is not None:
             board.begin(recorder.now, run.folder.proxy, run.settings.seed)
-            stack.callback(board.finish)
+            stack.callback(self._finish, board)
         tables = RunTables(run)
         with self._timed("tables"):
             tables.create_namespace(slots[run.able("insert")[0]])
@@ -208,6 +220,10 @@ class Run:
             self.left = ()
         self._state["capture_errors"] = run.hide.value(list(follower.errors))
         self._state["writer_replacements"] = sum(s.replacements for s in slots)
+
+    def _finish(self, board: Board) -> None:
+        board.finish()
+        self._unwritten = board.unwritten
 
     @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[None]:

@@ -170,7 +170,8 @@ class Session:
                 fresh.conf.unset(key)
         for key, value in properties.items():
             fresh.conf.set(key, value)
-        self._spark, self._catalogs = fresh, properties
+        before, self._spark, self._catalogs = self._spark, fresh, properties
+        _close_catalogs(before)
         return {"ok": True}
 
     def loop(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
@@ -178,6 +179,20 @@ class Session:
         started = time.monotonic()
         failed = sum(not self.execute(r)["ok"] for r in requests)
         return {"ok": True, "seconds": time.monotonic() - started, "failed": failed}
+
+
+def _close_catalogs(spark: Any) -> None:
+    """Close the Iceberg catalogs that a session has loaded. Spark never does, and each keeps connections to its server and its store, for
+    which the proxies between keep two file descriptors each."""
+    manager = spark._jsparkSession.sessionState().catalogManager()
+    for row in spark.sql("SHOW CATALOGS").collect():
+        with contextlib.suppress(Exception):  # of another kind, or its server is gone
+            catalog = manager.catalog(row[0]).icebergCatalog()
+            if catalog.getClass().getName() == "org.apache.iceberg.CachingCatalog":
+                inner = catalog.getClass().getDeclaredField("catalog")
+                inner.setAccessible(True)
+                catalog = inner.get(catalog)
+            catalog.close()
 
 
 class Serving(Protocol):

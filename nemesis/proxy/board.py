@@ -197,6 +197,8 @@ class Board:
         self._count = 0
         self._now: Callable[[], int] = time.monotonic_ns
         self._file: TextIO | None = None
+        self.unwritten: OSError | None = None
+        """Why the log lacks requests; None if it has all of them."""
         self._file_lock = threading.Lock()
         self._gate: Gate | None = None
         self._numbers: dict[str, Counter[tuple[Service, RequestKind]]] = {}
@@ -223,13 +225,17 @@ class Board:
             self._current.clear()
             self._numbers.clear()
             self._gate = None
+            self.unwritten = None
             self._file = None if log is None else log.open("a", buffering=1 << 16)
 
     def finish(self) -> None:
-        """End the run: close its log."""
+        """End the run: close its log. What cannot be written then is told by ``unwritten``."""
         with self._file_lock:
             if self._file is not None:
-                self._file.close()
+                try:
+                    self._file.close()
+                except OSError as e:
+                    self.unwritten = self.unwritten or OSError(e.errno, e.strerror, self._file.name)
                 self._file = None
 
     def arm(self, fault: Fault) -> Armed:
@@ -428,12 +434,15 @@ class Board:
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Write the line of a request that has ended."""
-        if self._file is None:
+        if (file := self._file) is None:
             return
         line = json.dumps(record, separators=(",", ":")) + "\n"
         with self._file_lock:
-            if self._file is not None:
-                self._file.write(line)
+            if self._file is file and self.unwritten is None:
+                try:
+                    file.write(line)
+                except OSError as e:  # the request was answered: its connection must not feel this
+                    self.unwritten = OSError(e.errno, e.strerror, file.name)
 
     def now(self) -> int:
         """The time by the log's clock, in ns."""

@@ -12,10 +12,12 @@ import pytest
 from checkers.evidence.history import NEMESIS, Recorder
 from checkers.evidence.plan import Plan
 from checkers.evidence.runfolder import RunFolder, StoreError
+from compose import setup
 from harness.run.ordering import Prioritised, Replaying, expected, ordering_of
 from harness.run.recorded import recording_at, recording_of
 from harness.run.settings import RunError
 from nemesis.faults.fault import Fault
+from tests.support.runs import inside
 from workloads.file.recording import Recording
 from workloads.file.workload import parse
 
@@ -187,6 +189,63 @@ def test_a_recording_is_read_from_a_folder_or_a_file(run: Run, tmp_path: Path) -
     assert recording_at(file) == recording_at(run.folder.path) == recording_at(run.folder.history) == recording
     with pytest.raises(StoreError, match="no such run"):
         recording_at(tmp_path / "nothing")
+
+
+FOREIGN = "is a run of w, not of quick; replay it with that workload"
+MISUSE: dict[str, tuple[dict[str, Any], list[str], str]] = {
+    "another workload": ({}, ["quick"], FOREIGN),
+    "a seed": ({}, ["--seed", "3"], "--seed does not go with a replay: the recording says it"),
+    "writers": ({}, ["--writers", "3"], "--writers does not go with a replay: the recording says it"),
+    "faults": ({}, ["--faults", "crashes"], "--faults does not go with a replay: the recording says it"),
+    "a length": ({}, ["--time", "3s"], "--time does not go with a replay: the recording says it"),
+    "no plan": ({"plan.yaml": None}, [], "plan.yaml: cannot be read: No such file or directory; is "),
+    "a broken plan": ({"plan.yaml": "a: [1,\n"}, [], "plan.yaml:2: not YAML from here on"),
+    "a plan of nothing": ({"plan.yaml": "workload: w\n"}, [], "the plan does not say the whole workload"),
+    "no history": ({"history.jsonl": None}, [], "history.jsonl: no such history; is this the folder of a run?"),
+    "a broken history": ({"history.jsonl": "broken\n"}, [], "history.jsonl:1: not JSON"),
+    "no operation": (
+        {"history.jsonl": '{"format": 1}\n'},
+        [],
+        "no operation was recorded, so there is nothing to replay",
+    ),
+    "no proxy log": ({"proxy.jsonl": None}, [], "no proxy log, so its order is not known; record it with --order free"),
+    "an empty proxy log": ({"proxy.jsonl": ""}, [], "no request of the run's operations is in it"),
+    "a proxy log that is none": ({"proxy.jsonl": "\0\1x\ny\n"}, [], "record one with --order free"),
+    "another run's table": (
+        {"history.jsonl": ("orders", "others")},
+        [],
+        "w0-1 has the table others, which plan.yaml does",
+    ),
+    "another kind": ({"history.jsonl": ("insert", "inzert")}, [], "the kind inzert, which this icequake does not know"),
+    "too many writers": ({"history.jsonl": ("w0-1", "w7-1")}, [], "w7-1 has the writer w7, and plan.yaml has 2"),
+}
+"""What is wrong → what a file of the run's folder has instead, options, what the message says."""
+
+
+@pytest.mark.parametrize("what", MISUSE)
+def test_what_cannot_be_replayed_is_said_in_one_line_before_anything_starts(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("it was replayed")
+
+    monkeypatch.setattr(setup, "ensure_release", started)
+    (folder := tmp_path / "w" / "20260101T000000.000Z").mkdir(parents=True)
+    recorded(Run(folder))
+    content, words, says = MISUSE[what]
+    for name, text in content.items():
+        path = folder / name
+        if text is None:
+            path.unlink()
+        else:
+            path.write_text(text if isinstance(text, str) else path.read_text().replace(*text))
+    file = tmp_path / "w.yaml"
+    file.write_text("workload: w\ntables: [{name: orders}]\nwriters: 2\nlength: {ops: 5}\noperations: {insert: 1}\n")
+    workload, options = (words[0], words[1:]) if words[:1] == ["quick"] else (file, words)
+    done = inside("run", workload, "--order", f"replay {folder}", *options, cwd=tmp_path)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 254 and not done.stdout and says in line and "internal error" not in line
+    assert not (tmp_path / "store").exists()
 
 
 # -- what decides --------------------------------------------------------------------------------------------------------

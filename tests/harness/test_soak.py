@@ -38,6 +38,7 @@ from harness.experiments.soak import MOST_LEFT, RUNS, STACK_RUNS, Soak, seed_of
 from harness.experiments.soakfolder import COLUMNS, KNOWN, NEW, WITHOUT_VERDICT, Kept, append, firsts, surplus
 from harness.run.judged import Judged, Publish
 from harness.run.settings import RunError
+from tests.support.files import disk_of, fill
 from tests.support.runs import ROOT, environment
 from tests.support.soaks import QUICKLY, SUITE, Heard, Recorded, judged_once, put, soak, suite_file
 from workloads.file.suite import Cell
@@ -723,7 +724,7 @@ def test_a_line_that_does_not_fit_on_the_disk_leaves_the_file_as_it_was(tmp_path
             append(path, {"b": "x" * 100})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert error.value.errno in soakfolder.FULL and error.value.filename == str(path)
+    assert error.value.errno in runfolder.FULL and error.value.filename == str(path)
     assert path.read_text() == '{"a":1}\n'
     append(path, {"c": 2})
     assert path.read_text() == '{"a":1}\n{"c":2}\n'
@@ -731,16 +732,8 @@ def test_a_line_that_does_not_fit_on_the_disk_leaves_the_file_as_it_was(tmp_path
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 4 MB; only root can have one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True, timeout=60
-    )
-    if done.returncode:
-        pytest.skip(f"no disk of its own can be mounted: {done.stderr.decode().strip()}")
-    yield place
-    subprocess.run(["umount", str(place)], check=True, timeout=60)
+    with disk_of("4m", tmp_path / "disk") as place:
+        yield place
 
 
 def test_a_full_disk_ends_the_night_and_it_goes_on_when_there_is_room(
@@ -752,12 +745,7 @@ def test_a_full_disk_ends_the_night_and_it_goes_on_when_there_is_room(
 
     def act(cell: Cell, number: int, stop: threading.Event) -> None:
         if len(record.read(into)[1]) == 2 and not filling.exists():
-            with filling.open("wb", buffering=0) as f:
-                try:
-                    while True:
-                        f.write(bytes(1 << 12))
-                except OSError:
-                    pass
+            fill(small_disk)
 
     stacks = Recorded(good, lambda c, n: c.catalog == "jdbc", act)
     with soak(file, into, stacks, runs=4, free=1) as whole:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,8 +26,8 @@ from workloads.file import workload
 
 PATIENCE = 300.0
 
-DRIVER = f"""
-import json, os, socket, sys
+DRIVER = """
+import json, os, socket, sys, time
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 listener.bind(sys.argv[1] + ".new")
 listener.listen(1)
@@ -36,21 +37,24 @@ connection, _ = listener.accept()
 with connection, connection.makefile("rwb") as stream:
     for n, line in enumerate(stream):
         if n < good:
-            answer = {{"ok": True, "result": [], "bound": None}}
+            answer = {"ok": True, "result": [], "bound": None}
+        elif sys.argv[3] == "hangs":
+            time.sleep(3600)
         else:
-            answer = {{"ok": False, "error": [["{NO_SUCH_KEY}", "(Service: S3, Status Code: 404)"]], "bound": None}}
+            answer = {"ok": False, "error": json.loads(sys.argv[3]), "bound": None}
         stream.write(json.dumps(answer).encode() + b"\\n")
         stream.flush()
 """
-"""A driver without Spark: it speaks the writers' protocol; after so many answers a file is missing."""
+"""A driver without Spark: it speaks the writers' protocol; after so many answers each is an error, or none comes."""
+MISSING = json.dumps([[NO_SUCH_KEY, "(Service: S3, Status Code: 404)"]])
 
 
 class Process:
     """That driver."""
 
-    def __init__(self, path: Path, good: int) -> None:
+    def __init__(self, path: Path, good: int, then: str = MISSING) -> None:
         self._path = path
-        self._process = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), str(good)])
+        self._process = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), str(good), then])
 
     def alive(self) -> bool:
         return self._process.poll() is None
@@ -88,12 +92,12 @@ def context(folder: Path, stop_when: str, heard: Heard) -> RunContext:
 
 
 @contextmanager
-def slots(folder: Path, good: int) -> Iterator[list[WriterSlot]]:
-    """Two connected writers whose drivers answer well so often."""
+def slots(folder: Path, good: int, then: str = MISSING) -> Iterator[list[WriterSlot]]:
+    """Two connected writers whose drivers answer well so often; ``then``: the error of later answers, or ``hangs``."""
 
     def launch(name: str, generation: int) -> Writer:
         path = folder / f"{name}.{generation}"
-        return Writer(name, Process(path, good), path)
+        return Writer(name, Process(path, good, then), path)
 
     with ExitStack() as stack:
         out = []
@@ -105,12 +109,14 @@ def slots(folder: Path, good: int) -> Iterator[list[WriterSlot]]:
         yield out
 
 
-def executed(folder: Path, stop_when: str, good: int = 3) -> tuple[list[Operation], Heard, str | None]:
-    """The operations of a run whose table loses a file, what was said, and why the load ended."""
+def executed(
+    folder: Path, stop_when: str, good: int = 3, then: str = MISSING
+) -> tuple[list[Operation], Heard, str | None]:
+    """The operations of a run whose table loses a file, what was said, and why the load ended; ``then`` as for :func:`slots`."""
     heard = Heard()
     run = context(folder, stop_when, heard)
     watchdog = Watchdog(run.run_id, remove=[])
-    with slots(folder, good) as writers, Recorder(run.folder.history, {}) as recorder:
+    with slots(folder, good, then) as writers, Recorder(run.folder.history, {}) as recorder:
         follower = Follower({}, lambda table: None, recorder.now, None)
         phases = Phases(run, recorder, follower, writers, None, watchdog, Progress(heard, run.workload))
         try:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from checkers.evidence import runfolder
 
 FORMAT = 1
 FILE = "shrink.jsonl"
@@ -66,7 +67,7 @@ class Log:
         folder.mkdir(parents=True, exist_ok=True)
         lines = self._lines()
         if not lines:
-            self._write(json.dumps(head, ensure_ascii=False) + "\n", "w")
+            runfolder.append(self.path, json.dumps(head, ensure_ascii=False) + "\n")
             return
         self._check(head, lines[0])
         for n, line in enumerate(lines[1:], 2):
@@ -105,12 +106,6 @@ class Log:
                     f"{self.path}: this folder has the shrink of another {k}, {there.get(k)}, not {v}; give another one with --into"
                 )
 
-    def _write(self, text: str, mode: str) -> None:
-        with self.path.open(mode, encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-
     def of(self, key: str) -> Sequence[Trial]:
         """The runs of a candidate so far."""
         return tuple(self._trials.get(key, ()))
@@ -123,4 +118,4 @@ class Log:
     def add(self, trial: Trial) -> None:
         """Write the line of a run that has ended."""
         self._remember(trial)
-        self._write(json.dumps(asdict(trial), ensure_ascii=False) + "\n", "a")
+        runfolder.append(self.path, json.dumps(asdict(trial), ensure_ascii=False) + "\n")
