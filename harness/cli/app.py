@@ -6,7 +6,9 @@ failed.
 
 from __future__ import annotations
 
+import contextlib
 import re
+import resource
 import sys
 from typing import Annotated
 
@@ -34,6 +36,8 @@ from harness.cli.crash import Crash
 from harness.cli.failures import BAD_INPUT, explain, report_failure
 from harness.cli.options import INTERRUPTED, WITHOUT_END, TyperError, help_command
 from harness.cli.stopping import Stopped, Stopping
+
+FILES = 1 << 16
 
 app = typer.Typer(
     name="icequake",
@@ -89,7 +93,18 @@ app.command("down", short_help="Stop the stack of `up`.")(machine.down)
 def main() -> None:
     """Entry point: every error becomes one line and an exit code, never a stack trace."""
     Stopping().install()
+    more_files()
     sys.exit(_main())
+
+
+def more_files() -> None:
+    """Let this process have as many open files as it may, up to :data:`FILES`: the proxies need two for each connection of a writer, and
+    many systems give a process 1024 unless it asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(OSError, ValueError):  # a system that allows less than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _main() -> int:

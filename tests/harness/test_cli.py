@@ -484,3 +484,19 @@ def test_a_run_says_how_it_is_repeated_from_any_folder(tmp_path: Path, monkeypat
         f"{tmp_path}/icequake run {tmp_path}/mine.yaml --seed 3 --store {tmp_path}/runs",
         "icequake run quick --seed 3",
     ]
+
+
+def test_the_program_may_open_more_files_than_a_shell_gives_it() -> None:
+    """In a process of its own, so that it changes nothing here."""
+    script = (
+        "import resource as r; from harness.cli import app\n"
+        "hard = r.getrlimit(r.RLIMIT_NOFILE)[1]\n"
+        "r.setrlimit(r.RLIMIT_NOFILE, (200, hard)); app.more_files(); print(*r.getrlimit(r.RLIMIT_NOFILE), hard)\n"
+        "r.setrlimit(r.RLIMIT_NOFILE, (100, 300)); app.more_files(); print(*r.getrlimit(r.RLIMIT_NOFILE))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment()
+    )
+    first, second = done.stdout.splitlines()
+    soft, hard, before = map(int, first.split())
+    assert hard == before and soft == (65536 if hard < 0 else min(hard, 65536)) and second == "300 300"

@@ -165,3 +165,17 @@ def test_a_load_that_is_ended_invokes_no_further_operation_and_the_final_reads_f
     operations = history.read(run.folder.history).operations()
     assert 5 <= of_phase(operations, "main") < 40 and of_phase(operations, "final-reads") == 2
     assert phases.ended_by is not None and phases.ended_by.startswith("enough: w")
+
+
+def test_an_operation_that_is_never_answered_is_unknown_and_its_writer_is_replaced(tmp_path: Path) -> None:
+    """A driver that hangs, as one that was stopped with SIGSTOP does: the run goes on to its end, and says what happened."""
+    operations, heard, ended = executed(tmp_path, "op_timeout: 1s\n", good=9, then="hangs")
+    assert of_phase(operations, "main") == 40 and of_phase(operations, "final-reads") == 2 and ended is None
+    hung = [o for o in operations if o.type == "info"]
+    assert len(hung) >= 4 and all(o.error is not None and o.error[0][0] == "icequake.WriterTimeout" for o in hung)
+    assert all(o.error is not None and "no answer within 1 s" in o.error[0][1] for o in hung)
+    assert heard.said.count("writer w0: WriterTimeout; replaced") + heard.said.count(
+        "writer w1: WriterTimeout; replaced"
+    ) == len(hung)
+    processes = {o.process for o in operations}
+    assert len(processes) > 2, "what follows is of another process"
