@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import errno
 import json
-import os
 import sys
 from collections.abc import Callable
 from datetime import date, datetime
@@ -159,10 +157,8 @@ def query(
     limit: Annotated[int, typer.Option(min=1, help="Rows of a printed table; --json and --csv have all.")] = 200,
 ) -> int:
     """Ask the lake by Spark SQL; it is read only."""
-    from harness.lake.errors import QueryError
     from harness.lake.lake import opened
-    from harness.lake.spark import ask, first_line, readable, session
-    from harness.run import disk
+    from harness.lake.spark import ask, failed, readable, session
 
     if as_json and as_csv:
         raise BadArgument("--json and --csv: give one of them")
@@ -178,9 +174,7 @@ def query(
             else:
                 _print(frame, limit)
         except PySparkException as e:  # while it computes
-            if disk.told([["", str(e)]]) is not None:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(disk.temporary())) from None
-            raise QueryError(f"query: {first_line(e)}") from None
+            raise failed(e) from None
     return 0
 
 

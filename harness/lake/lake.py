@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
-import re
 import sqlite3
 import time
 import warnings
@@ -44,7 +43,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from checkers.lake.rows import Rows
 from checkers.lake.tables import RUNS, TABLES, VERSION, TableSchema
 from compose.redaction import Redaction
-from harness.lake.errors import Collision, LakeError, NotWritten
+from harness.lake.errors import Collision, LakeError, NotWritten, full
 from harness.lake.place import CATALOG, Place
 
 T = TypeVar("T")
@@ -66,7 +65,6 @@ TRIES = 20
 """How often a change of one table is tried from the beginning."""
 WAIT_S = (0.02, 2.0)
 """Seconds between the first two tries, and the most."""
-_FULL = re.compile(r"No space left|disk is full|quota exceeded|File too large", re.IGNORECASE)
 AGAIN = (CommitFailedException, CommitStateUnknownException, ValidationException)
 
 
@@ -165,7 +163,7 @@ class Lake:
 
     def _unwritten(self, name: str, error: Exception) -> NotWritten:
         remedy = ""
-        if _FULL.search(str(error)):
+        if full(error):
             remedy = (
                 "; free some space there, and add the runs again with `icequake lake add`: what is in the lake stays"
             )

@@ -21,7 +21,7 @@ from checkers.lake.tables import RUNS, TABLES
 from compose.install.installation import Installation
 from compose.servers import classdata
 from compose.servers.spark import SMALL_JVM, join_class_path, spark_environment
-from harness.lake.errors import LakeError, QueryError
+from harness.lake.errors import LakeError, QueryError, full, full_at
 from harness.lake.lake import Lake
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def session(installation: Installation, lake: Lake, master: str = LOCAL) -> Iter
 
     Raises:
         LakeError: Spark cannot start, or cannot read the tables.
+        OSError: the disk of its scratch files is full.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -64,6 +65,8 @@ def session(installation: Installation, lake: Lake, master: str = LOCAL) -> Iter
             try:
                 spark = builder.getOrCreate()
             except Exception as e:  # Py4J's, or that the gateway did not come up
+                if full(e):
+                    raise full_at(scratch) from None
                 raise LakeError(f"--spark {master}: Spark did not start: {first_line(e)}") from None
         try:
             spark.sparkContext.setLogLevel("OFF")
@@ -71,6 +74,8 @@ def session(installation: Installation, lake: Lake, master: str = LOCAL) -> Iter
             try:
                 views(spark, lake)
             except PySparkException as e:
+                if full(e):
+                    raise full_at(scratch) from None
                 raise LakeError(f"{lake.place.name}: Spark cannot read its tables: {first_line(e)}") from None
             yield spark
         finally:
@@ -195,7 +200,12 @@ def ask(spark: SparkSession, sql: str) -> DataFrame:
             raise QueryError(f"query: the statement has {how}; it may only read: the lake is read only")
         return spark.sql(text)
     except PySparkException as e:
-        raise QueryError(f"query: {first_line(e)}") from None
+        raise failed(e) from None
+
+
+def failed(error: Exception) -> QueryError | OSError:
+    """Why Spark could not answer: the statement is wrong, or the disk of its scratch files is full."""
+    return full_at(Path(tempfile.gettempdir())) if full(error) else QueryError(f"query: {first_line(error)}")
 
 
 def _changes(spark: SparkSession, text: str) -> str | None:

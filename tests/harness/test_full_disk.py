@@ -18,9 +18,11 @@ from checkers.evidence import history
 from checkers.evidence.history import Recorder
 from checkers.evidence.runfolder import FULL, RunFolder, StoreError, append, create
 from harness.experiments.shrink.log import Log, Trial
+from harness.lake.errors import QueryError
 from harness.lake.folders import keep
 from harness.lake.lake import opened
 from harness.lake.place import embedded
+from harness.lake.spark import failed
 from harness.run import disk
 from harness.run.settings import RunError
 from nemesis.proxy.board import Board
@@ -165,6 +167,12 @@ def test_a_lake_without_room_keeps_what_it_has_and_takes_the_run_again(
     assert inside("lake", "add", second.path, "--store", store, "--quiet", cwd=tmp_path).returncode == 0
     with opened(embedded(store)) as lake:
         assert len(lake.held()) == 2
+
+
+def test_a_question_for_which_spark_has_no_disk_is_no_wrong_question() -> None:
+    full = failed(RuntimeError("Job aborted: java.io.IOException: No space left on device"))
+    assert isinstance(full, OSError) and disk.words(full).startswith(f"{disk.temporary()}: the disk is full")
+    assert isinstance(failed(RuntimeError("[UNRESOLVED_COLUMN] nothing")), QueryError)
 
 
 def test_a_store_on_a_full_disk_can_be_browsed(small: Path, tmp_path: Path) -> None:
