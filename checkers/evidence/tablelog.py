@@ -574,6 +574,23 @@ def read(path: Path) -> TableLog:
     )
 
 
+def header_of(path: Path) -> TableLog:
+    """A log without its records.
+
+    Raises:
+        TableLogError: as :func:`read`, of the first line.
+    """
+    try:
+        with path.open("rb") as file:
+            header = _header(record.decoded(file.readline().removesuffix(b"\n")))
+    except OSError as e:
+        raise TableLogError(f"{path}: cannot be read: {e.strerror}") from None
+    except RecordError as e:
+        raise TableLogError(f"{path}:1: {e}") from None
+    columns = tuple(header["columns"])
+    return TableLog(header["table"], header["identifier"], header["location"], columns, (), (), (), complete=False)
+
+
 def _header(r: Mapping[str, Any]) -> dict[str, Any]:
     formats = " or ".join(map(str, READ))
     record.must(
