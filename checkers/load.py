@@ -28,7 +28,7 @@ from typing import TypedDict
 
 from checkers.evidence.error_chain import commonest
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import NEMESIS, Operation
+from checkers.evidence.history import NEMESIS, ErrorChain, Operation
 from checkers.evidence.outcome import conflict_of
 from checkers.liveness import Liveness
 from checkers.timeline import explain
@@ -213,9 +213,14 @@ def _never_succeeded(ops: Sequence[Operation], there: Container[str | None]) -> 
     for f, found in sorted(by_kind.items()):
         if any(o.type == "ok" or o.op in there for o in found):
             continue
-        error, count = commonest(o.error for o in found)
-        out[f] = {"operations": len(found), "error": error, "count": count}
+        out[f] = none_succeeded([o.error for o in found])
     return out
+
+
+def none_succeeded(errors: Sequence[ErrorChain | None]) -> NeverSucceeded:
+    """What is told of a kind whose operations ended with these errors."""
+    error, count = commonest(errors)
+    return {"operations": len(errors), "error": error, "count": count}
 
 
 def _idle(missed: Mapping[str, Sequence[Operation]]) -> str:

@@ -582,7 +582,9 @@ def header_of(path: Path) -> TableLog:
     """
     try:
         with path.open("rb") as file:
-            header = _header(record.decoded(file.readline().removesuffix(b"\n")))
+            r = record.decoded(file.readline().removesuffix(b"\n"))
+            record.needs(r, "a record", "type")
+            header = _header(r)
     except OSError as e:
         raise TableLogError(f"{path}: cannot be read: {e.strerror}") from None
     except RecordError as e:

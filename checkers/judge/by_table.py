@@ -19,7 +19,7 @@ import gc
 import multiprocessing
 import os
 import threading
-from collections import Counter
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -35,7 +35,16 @@ from checkers.atomicity import Atomicity, AtomicityStats
 from checkers.columns.engine import CHECKERS, Judged, check_columns, merge
 from checkers.evidence import proxylog, tablelog
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import NEMESIS, Event, History, Operation, contradictions, event_of, header_of
+from checkers.evidence.history import (
+    NEMESIS,
+    ErrorChain,
+    Event,
+    History,
+    Operation,
+    contradictions,
+    event_of,
+    header_of,
+)
 from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.paths import normalise
 from checkers.evidence.record import beyond_64_bits
@@ -47,7 +56,7 @@ from checkers.judge.check import ALL, LONG, Engine
 from checkers.judge.runfolder import Promises, Results
 from checkers.linearizable.checker import Linearizable
 from checkers.liveness import Liveness, unanswered
-from checkers.load import Load, LoadCounts
+from checkers.load import Load, LoadCounts, none_succeeded
 from checkers.load import counted as counted_load
 from checkers.metadata.checker import Metadata
 from checkers.pointer import Pointer
@@ -64,6 +73,8 @@ from workloads.tables import TableSpec
 S = 1_000_000_000
 PROCESSES = 4
 """Processes that judge a run, at most."""
+LEAST_BYTES = 60
+"""Of an event's line: a shorter history has fewer events than a long run."""
 MOST_COMMON = 10_000
 """Events without a table, such as faults, at most: each table is judged with all of them."""
 OF_A_TABLE: tuple[type[Checker], ...] = (Linearizable, Metadata, Pointer)
@@ -89,6 +100,8 @@ def judged(folder: Path, engine: Engine = "auto", processes: int | None = None) 
     if engine == "exact" or (processes is None and many < 2):
         return None
     try:
+        if engine == "auto" and RunFolder(folder).history.stat().st_size < 2 * LONG * LEAST_BYTES:
+            return None
         with uncollected():
             return _Run(folder, engine).results(many)
     except Exception:  # whatever it is, the exact reader and the checkers say it better
@@ -117,6 +130,7 @@ class _Part:
         unanswered: operations without an answer; ``open``: those of them whose commit is not on main.
         kinds: of measured operations; ``attempts``: as :func:`checkers.timeline.metrics.metrics_of`.
         load: no write of it is missed.
+        failed: kind of which no operation succeeded → event that invoked and error of each.
         snapshots: whether the proxies saw requests for snapshots, and whether the table has one of these.
     """
 
@@ -130,6 +144,7 @@ class _Part:
     attempts: tuple[int, int]
     retries: RetriesPart
     load: LoadCounts
+    failed: dict[str, list[tuple[int, ErrorChain | None]]]
     snapshots: tuple[bool, bool]
 
 
@@ -162,7 +177,7 @@ class _Run:
         at = text.find(b"\n") + 1
         _must(at > 1 and text[size - 1 :] == b"\n", "a torn history")
         header = header_of(text[: at - 1])
-        found: dict[bytes, list[int]] = {}
+        found: dict[bytes, array[int]] = {}
         find = text.find
         n = 0
         while at < size:
@@ -172,11 +187,11 @@ class _Run:
             value = text[key + 8 : find(b",", key, end)]
             place = found.get(value)
             if place is None:
-                place = found[value] = []
-            place += (n, at, end)
+                place = found[value] = array("q")
+            place.extend((n, at, end))
             at = end + 1
             n += 1
-        return header, {_table(v): np.array(p, np.int64).reshape(-1, 3) for v, p in found.items()}, n
+        return header, {_table(v): np.frombuffer(p, np.int64).reshape(-1, 3) for v, p in found.items()}, n
 
     def _common(self) -> tuple[Event, ...]:
         """The events without a table."""
@@ -294,7 +309,11 @@ class _Run:
         t = found[0]
         pending = [o for o in operations if unanswered(o)]
         became = fates(found, pending)
-        counts, _, _ = counted_load(evidence)
+        counts, invoked, _ = counted_load(evidence)
+        failed: dict[str, list[tuple[int, ErrorChain | None]]] = {}
+        for o in invoked:
+            if not counts.succeeded[o.f]:
+                failed.setdefault(o.f, []).append((o.invoked.index, o.error))
         _must(all(not ops or counts.tables[n]["committed"] for n, ops in counts.missed.items()), "an idle table")
         measured = [o for o, m in zip(operations, columns.measured.tolist(), strict=True) if m]
         workload = Workload(measured)
@@ -311,6 +330,7 @@ class _Run:
             attempts=(len(attempts), sum(a > 1 for a in attempts)),
             retries=part_of(t, workload, carried, self.header.get("writers")),
             load=replace(counts, missed={name: []}),
+            failed=failed,
             snapshots=(bool(sent), not sent.isdisjoint(c.snapshot_id for c in log.commits)),
         )
 
@@ -367,8 +387,9 @@ class _Run:
 
     def _load(self, parts: Sequence[_Part], columns: OperationColumns, end: int) -> Verdict:
         counts = [p.load for p in parts]
-        succeeded = Counter(f for n in counts for f, did in n.succeeded.items() if did)
-        _must(all(f in succeeded for n in counts for f in n.succeeded), "a kind of operation of which none succeeded")
+        succeeded = {f for n in counts for f, did in n.succeeded.items() if did}
+        failed = sorted({f for n in counts for f in n.succeeded} - succeeded)
+        errors = {f: sorted((x for p in parts for x in p.failed.get(f, ())), key=lambda x: x[0]) for f in failed}
         whole = LoadCounts(
             tables={name: seen for n in counts for name, seen in n.tables.items()},
             missed={},
@@ -376,10 +397,15 @@ class _Run:
             commits=sum(n.commits for n in counts),
             retried=sum(n.retried for n in counts),
             aborted=sum(n.aborted for n in counts),
-            succeeded=dict.fromkeys(succeeded, True),
+            succeeded={f: f in succeeded for f in (*succeeded, *failed)},
         )
         seconds = round((end - int(columns.start.min())) / S, 3)
-        return Load().of_counts(whole, seconds, Liveness().least_seconds(self.header), {})
+        return Load().of_counts(
+            whole,
+            seconds,
+            Liveness().least_seconds(self.header),
+            {f: none_succeeded([e for _, e in found]) for f, found in errors.items()},
+        )
 
 
 def _table(value: bytes) -> str | None:
