@@ -233,6 +233,11 @@ class History:
             return None
         return None if engines[int(writer[1])] == SPARK else str(engines[int(writer[1])])
 
+    @cached_property
+    def contradictions(self) -> tuple[str, ...]:
+        """As :func:`contradictions`, of its events."""
+        return contradictions(self.events)
+
     def engine_contradictions(self) -> tuple[str, ...]:
         """Where events name no engine, or another one than the header or their invocation; one sentence, or none."""
         wrong: list[tuple[Event, str]] = []

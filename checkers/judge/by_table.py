@@ -41,7 +41,6 @@ from checkers.evidence.history import (
     Event,
     History,
     Operation,
-    contradictions,
     event_of,
     header_of,
 )
@@ -296,7 +295,7 @@ class _Run:
             "two tables, or an unknown kind",
         )
         _must(len(own) == len(operations) + int((columns.completed >= 0).sum()), "an event of no operation")
-        _must(not contradictions(events), "the history contradicts itself")
+        _must(not evidence.history.contradictions, "the history contradicts itself")
         swaps, accepted, carried = (
             found.get(name, ()) for found in (evidence.swaps, evidence.accepted, evidence.carried)
         )
