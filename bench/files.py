@@ -272,7 +272,8 @@ def stage(name: str, where: str) -> dict[str, Any]:
     path = Path(where)
     done: dict[str, Any] = {}
 
-    try:  # checkouts from before it do not have it
+    by_table: Any
+    try:  # other checkouts may not have it
         from checkers.judge.by_table import judged as by_table
     except ImportError:
         by_table = None
@@ -292,9 +293,9 @@ def stage(name: str, where: str) -> dict[str, Any]:
             done["valid"] = verdict.valid
     else:
         results = by_table(path) if name == "whole" and by_table is not None else None
-        done["by table"] = results is not None
-        evidence = load_evidence(path) if results is None else None
+        evidence: Any = load_evidence(path) if results is None else None
         if name == "whole":
+            done["by table"] = results is not None
             results = results or check(evidence, ALL, load_promises(path), ran=load_ran(path))
             write_results(results, path / "results.json")
             said = [(v.checker, v.valid, v.notes, [a.to_json() for a in v.anomalies]) for v in results.verdicts]

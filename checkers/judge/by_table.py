@@ -296,9 +296,8 @@ class _Run:
         )
         _must(len(own) == len(operations) + int((columns.completed >= 0).sum()), "an event of no operation")
         _must(not evidence.history.contradictions, "the history contradicts itself")
-        swaps, accepted, carried = (
-            found.get(name, ()) for found in (evidence.swaps, evidence.accepted, evidence.carried)
-        )
+        swaps, accepted = evidence.swaps.get(name, ()), evidence.accepted.get(name, ())
+        carried = evidence.carried.get(name, ())
         made = {c.op for c in log.commits} | {r.op for r in (*swaps, *accepted, *carried)}
         _must(made <= {None, *ids}, "a snapshot or a request of another table's operation")
         _must(not unreadable(evidence), "the table became unreadable")

@@ -123,7 +123,7 @@ def test_short_runs_and_the_exact_engine_are_judged_as_a_whole(clean: Path, monk
 
 
 def test_a_process_with_threads_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_table.threading, "active_count", lambda: 2)
+    monkeypatch.setattr("threading.active_count", lambda: 2)
     assert by_table._processes() == 1
 
 
