@@ -153,12 +153,13 @@ def end_missing(folder: Path) -> None:
 
 
 def table_in_a_value(folder: Path) -> None:
-    """The line's first "table" is one of the value, which the reader of the whole file does not mistake."""
+    """The first "table" of two lines is one of the value, which the reader of the whole file does not mistake."""
 
     def change(found: list[Line]) -> None:
-        n = next(k for k, e in enumerate(found[1:], 1) if e["type"] == "invoke" and e["table"] == "t0000")
-        value = {"table": "t0001", **found[n]["value"]}
-        found[n] = {"value": value, **{k: v for k, v in found[n].items() if k != "value"}}
+        for own, other in (("t0000", "t0001"), ("t0001", "t0000"), ("t0002", "t0000")):
+            n = found.index(first(found, table=own, type="invoke"))
+            rest = {k: v for k, v in found[n].items() if k != "value"}
+            found[n] = {"value": {"table": other, **found[n]["value"]}, **rest}
 
     edit(folder, change)
 
