@@ -23,14 +23,17 @@ If witnesses are missing, the run was cut short, or a fault was never healed, th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TypedDict
+from typing import Any, TypedDict
+
+import numpy as np
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
 from checkers.timeline import explain, fault_windows
+from checkers.timeline.operation_columns import OperationColumns
 from checkers.timeline.timeline import fates, timelines
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
 
@@ -82,17 +85,15 @@ class Liveness(Checker):
         operations = evidence.history.operations()
         events = evidence.history.events
         end = max((e.time for e in events), default=0)
-        timeout = self._timeout(evidence)
-        judge = _RunProgress(
-            evidence, operations, fault_windows.windows(events), int(timeout * S), int(self.slack * S), end
-        )
+        timeout = self._timeout(evidence.history.header)
+        judge = _RunProgress(operations, fault_windows.windows(events), int(timeout * S), int(self.slack * S), end)
         verdict = _Collected()
         for w in judge.windows:
             if not w.healed:
                 verdict.doubt(
                     f"{w.name}, on since {explain.ms(w.start)}, was never healed: what came after it cannot be judged"
                 )
-        for late in judge.late(verdict):
+        for late in judge.late(verdict, evidence):
             others = judge.witnesses(late)
             if not evidence.complete:
                 verdict.doubt(f"the {explain.operation(late.op)} took too long, but the run was cut short")
@@ -115,29 +116,74 @@ class Liveness(Checker):
             else:
                 verdict.anomalies.append(self._stall(stall, judge))
         slowest = max((o.completed.time - o.start for o in operations if o.completed is not None), default=0)
-        stats: LivenessStats = {
+        stats = self._stats(timeout, slowest, longest, sum(map(unanswered, operations)), len(judge.windows))
+        valid: Validity = False if verdict.anomalies else "unknown" if verdict.undecided else True
+        return Verdict(self.name, valid, tuple(verdict.anomalies), stats, tuple(dict.fromkeys(verdict.notes)))
+
+    def _stats(self, timeout: float, slowest: int, longest: int, unanswered: int, faults: int) -> LivenessStats:
+        return {
             "op_timeout": timeout,
             "slack": self.slack,
             "progress": self.progress,
             "slowest": round(slowest / S, 3),
             "longest_without_progress": round(longest / S, 3),
-            "unanswered": sum(map(_unanswered, operations)),
-            "faults": len(judge.windows),
+            "unanswered": unanswered,
+            "faults": faults,
         }
-        valid: Validity = False if verdict.anomalies else "unknown" if verdict.undecided else True
-        return Verdict(self.name, valid, tuple(verdict.anomalies), stats, tuple(dict.fromkeys(verdict.notes)))
 
-    def least_seconds(self, evidence: Evidence) -> dict[str, float]:
+    def of_columns(
+        self,
+        header: Mapping[str, Any],
+        columns: OperationColumns,
+        windows: Sequence[fault_windows.Window],
+        end: int,
+        unanswered: int,
+        open_: Sequence[Operation],
+    ) -> Verdict | None:
+        """The verdict of a run without any finding or note; None if there may be one.
+
+        Args:
+            header: the history's.
+            columns: all operations.
+            windows: of faults.
+            end: when the last event was, ns.
+            unanswered: operations that never got an answer.
+            open_: those of them whose commit is on main of no table.
+        """
+        timeout = self._timeout(header)
+        bound = int(timeout * S) + int(self.slack * S)
+        judge = _RunProgress((), windows, int(timeout * S), int(self.slack * S), end)
+        if not len(columns.start) or not all(w.healed for w in windows):
+            return None
+        for o in open_:
+            deadline = judge.deadline(o.start)
+            if o.completed is None or deadline is None or o.completed.time >= deadline:
+                return None
+            if judge.waited(o) and not judge.disturbed(o):
+                return None
+        took = (columns.ended - columns.start)[columns.ended >= 0]
+        slow = np.flatnonzero((columns.ended >= 0) & (columns.ended - columns.start > bound))
+        for n in slow.tolist():
+            deadline = judge.deadline(int(columns.start[n]))
+            if deadline is None or columns.ended[n] > deadline:
+                return None
+        longest = _longest_stall(columns, fault_windows.merged(windows), end)
+        if longest > self.progress * S:
+            return None
+        stats = self._stats(timeout, int(took.max(initial=0)), longest, unanswered, len(windows))
+        return Verdict(self.name, True, stats=stats)
+
+    def least_seconds(self, header: Mapping[str, Any]) -> dict[str, float]:
         """Anomaly → seconds that a run must last at least so that it can be found; a shorter run is valid whatever happens in it."""
-        timeout = self._timeout(evidence)
+        timeout = self._timeout(header)
         return {
             "stuck-operation": timeout,
             "overdue-operation": timeout + self.slack,
             "no-progress": self.progress,
         }
 
-    def _timeout(self, evidence: Evidence) -> float:
-        said = evidence.history.header.get("op_timeout")
+    def _timeout(self, header: Mapping[str, Any]) -> float:
+        said = header.get("op_timeout")
         usable = isinstance(said, int | float) and not isinstance(said, bool) and 0 < said < 1e7
         return float(said) if usable and said is not None else self.op_timeout
 
@@ -227,44 +273,44 @@ def _gave_up(o: Operation) -> bool:
     return o.type == "info" and any(c == TIMEOUT for c, *_ in o.error or ())
 
 
-def _unanswered(o: Operation) -> bool:
+def unanswered(o: Operation) -> bool:
+    """Whether an operation never got an answer, or the harness gave it up."""
     return o.completed is None or _gave_up(o)
 
 
 @dataclass(frozen=True)
 class _RunProgress:
-    evidence: Evidence
     operations: Sequence[Operation]
     windows: Sequence[fault_windows.Window]
     timeout: int
     slack: int
     end: int
 
-    def deadline(self, o: Operation) -> int | None:
-        """The operation's deadline, ns; None if a fault that was never healed delays it."""
+    def deadline(self, start: int) -> int | None:
+        """The deadline of an operation that was invoked then, ns; None if a fault that was never healed delays it."""
         bound = self.timeout + self.slack
-        at = o.start + bound
+        at = start + bound
         for w in self.windows:  # sorted by start: a later fault moves the deadline only if it begins before it
-            if w.end >= o.start and w.start <= at:
+            if w.end >= start and w.start <= at:
                 if not w.healed:
                     return None
                 at = max(at, w.end + bound)
         return at
 
-    def late(self, said: _Collected) -> Iterator[_Late]:
+    def late(self, said: _Collected, evidence: Evidence) -> Iterator[_Late]:
         """Operations that missed their deadline."""
-        unanswered = [o for o in self.operations if _unanswered(o)]
-        became = fates(timelines(self.evidence)[0], unanswered) if unanswered else {}
+        pending = [o for o in self.operations if unanswered(o)]
+        became = fates(timelines(evidence)[0], pending) if pending else {}
         for o in self.operations:
-            deadline = self.deadline(o)
-            if _unanswered(o):
+            deadline = self.deadline(o.start)
+            if unanswered(o):
                 if deadline is None or "applied" in became.get(o.op, {}).values():
                     continue
                 if o.completed is None and deadline >= self.end:
                     said.notes.append(
                         f"the {explain.operation(o)} was still under way when the history ended, before its time was up"
                     )
-                    said.undecided |= not self.evidence.complete
+                    said.undecided |= not evidence.complete
                 elif o.completed is None:
                     yield _Late(o, deadline, False)
                 elif o.completed.time >= deadline or (self.waited(o) and not self.disturbed(o)):
@@ -316,6 +362,24 @@ class _RunProgress:
                 total += min(stop, working[k][1]) - max(start, working[k][0])
                 k += 1
             yield _Stall(start, stop, total)
+
+
+def _longest_stall(columns: OperationColumns, faulty: Sequence[tuple[int, int]], end: int) -> int:
+    """As the longest of :meth:`_RunProgress.stalls`, ns."""
+    order = np.argsort(columns.start, kind="stable")
+    starts = columns.start[order]
+    stops = np.maximum.accumulate(np.where(columns.ended < 0, end, columns.ended)[order])
+    first = np.flatnonzero(np.concatenate([[True], starts[1:] > stops[:-1]]))
+    busy = zip(starts[first].tolist(), stops[np.append(first[1:], len(stops)) - 1].tolist(), strict=True)
+    working = np.array([part for a, b in busy for part in fault_windows.outside(a, b, faulty)], np.int64).reshape(-1, 2)
+    before = np.concatenate([[0], np.cumsum(working[:, 1] - working[:, 0])])
+    marks = [columns.ended[columns.ok], np.array([t for w in faulty for t in w], np.int64)]
+    first_invoked = columns.start[np.argmin(columns.invoked)]
+    points = np.unique(np.concatenate([*marks, [first_invoked, end]]))
+    at = np.searchsorted(working[:, 0], points, "right")  # parts that began by then
+    last = working[np.maximum(at - 1, 0)] if len(working) else np.zeros((len(points), 2), np.int64)
+    over = np.where(at > 0, np.maximum(0, last[:, 1] - points), 0)  # what of the last part is still to come
+    return int(np.diff(before[at] - over).max(initial=0))
 
 
 def _driver_died(o: Operation) -> bool:

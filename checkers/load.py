@@ -23,15 +23,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypedDict
 
 from checkers.evidence.error_chain import commonest
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import NEMESIS, Operation
+from checkers.evidence.history import NEMESIS, ErrorChain, Operation
 from checkers.evidence.outcome import conflict_of
 from checkers.liveness import Liveness
-from checkers.retries import AROUND
 from checkers.timeline import explain
+from checkers.timeline.operation_columns import AROUND
 from checkers.timeline.timeline import kind_of
 from checkers.timeline.two_tables import by_table
 from checkers.verdict import Checker, Validity, Verdict
@@ -78,6 +79,54 @@ class LoadStats(TypedDict):
     """Anomaly of ``liveness`` → the seconds that a run must last at least to show it, for those that this one did not last."""
 
 
+@dataclass(frozen=True)
+class LoadCounts:
+    """What is counted table by table.
+
+    Attributes:
+        tables: by name.
+        missed: table → its writes that committed no change.
+        operations: of the workload.
+        commits: that these made; ``retried``: those that needed more than one attempt.
+        aborted: operations that a concurrent commit aborted.
+        succeeded: kind of operation → whether one of them was acknowledged or committed.
+    """
+
+    tables: dict[str, LoadTable]
+    missed: dict[str, list[Operation]]
+    operations: int
+    commits: int
+    retried: int
+    aborted: int
+    succeeded: dict[str, bool]
+
+
+def counted(evidence: Evidence) -> tuple[LoadCounts, list[Operation], set[str | None]]:
+    """What is counted, the workload's operations, and those of them that committed a change of files."""
+    ops = [o for o in evidence.history.operations() if o.invoked.extra.get("phase") not in (*AROUND, NEMESIS)]
+    mine = {o.op for o in ops}
+    made = [c for log in evidence.logs.values() for c in log.commits if c.op in mine]
+    there = {c.op for c in made if c.added_files or c.removed_files or not c.readable}
+    tables: dict[str, LoadTable] = {}
+    missed: dict[str, list[Operation]] = {}
+    on = by_table(ops)
+    for table in sorted(evidence.tables):
+        writes = _writes(on.get(table, ()))
+        has_log = table in evidence.logs
+        missed[table] = [o for o in writes if not _committed(o, there, has_log)]
+        tables[table] = {
+            "operations": len(on.get(table, ())),
+            "writes": len(writes),
+            "committed": len(writes) - len(missed[table]),
+        }
+    succeeded: dict[str, bool] = {}
+    for o in ops:
+        succeeded[o.f] = succeeded.get(o.f, False) or o.type == "ok" or o.op in there
+    retried = sum(c.attempt is not None and c.attempt > 1 for c in made)
+    aborted = sum(conflict_of(o) is not None for o in ops)
+    return LoadCounts(tables, missed, len(ops), len(made), retried, aborted, succeeded), ops, there
+
+
 class Load(Checker):
     """Tables on which no write of the workload committed, and what else the run was too idle or too short to show."""
 
@@ -87,39 +136,40 @@ class Load(Checker):
 
     def check(self, evidence: Evidence) -> Verdict:
         """No anomalies. ``stats``: :class:`LoadStats`."""
-        everything = evidence.history.operations()
-        ops = [o for o in everything if o.invoked.extra.get("phase") not in (*AROUND, NEMESIS)]
-        mine = {o.op for o in ops}
-        made = [c for log in evidence.logs.values() for c in log.commits if c.op in mine]
-        there = {c.op for c in made if c.added_files or c.removed_files or not c.readable}
-        tables: dict[str, LoadTable] = {}
-        missed: dict[str, list[Operation]] = {}
-        on = by_table(ops)
-        for table in sorted(evidence.tables):
-            writes = _writes(on.get(table, ()))
-            has_log = table in evidence.logs
-            missed[table] = [o for o in writes if not _committed(o, there, has_log)]
-            tables[table] = {
-                "operations": len(on.get(table, ())),
-                "writes": len(writes),
-                "committed": len(writes) - len(missed[table]),
-            }
-        retried = sum(c.attempt is not None and c.attempt > 1 for c in made)
-        aborted = sum(conflict_of(o) is not None for o in ops)
-        never = _never_succeeded(ops, there)
-        seconds = _seconds(evidence, everything)
-        beyond = {name: s for name, s in Liveness().least_seconds(evidence).items() if seconds < s}
+        counts, ops, there = counted(evidence)
+        seconds = _seconds(evidence, evidence.history.operations())
+        least = Liveness().least_seconds(evidence.history.header)
+        return self.of_counts(counts, seconds, least, _never_succeeded(ops, there))
+
+    def of_counts(
+        self,
+        counts: LoadCounts,
+        seconds: float,
+        least: Mapping[str, float],
+        never: dict[str, NeverSucceeded],
+    ) -> Verdict:
+        """The verdict from what was counted.
+
+        Args:
+            counts: of all tables.
+            seconds: that the run took.
+            least: as :meth:`Liveness.least_seconds`.
+            never: kinds of which none succeeded.
+        """
+        tables, missed, operations, aborted = counts.tables, counts.missed, counts.operations, counts.aborted
+        made, retried = counts.commits, counts.retried
+        beyond = {name: s for name, s in least.items() if seconds < s}
         idle = {t: ops for t, ops in missed.items() if ops and not tables[t]["committed"]}
         broken = {t: ops for t, ops in idle.items() if any(o.type != "ok" for o in ops)}
         undecided: list[str] = []
         if broken:
             undecided.append(_idle(broken))
-        if not ops and evidence.tables:
+        if not operations and tables:
             undecided.append("the workload invoked no operation, so nothing was tested")
         notes = [f"{kind}: {_none_succeeded(n['operations'])}; {_commonest(n)}" for kind, n in never.items()]
         notes += [_idle({t: ops}) for t, ops in idle.items() if t not in broken]
         unwritten = [t for t in tables if not tables[t]["writes"]]
-        if ops and unwritten:
+        if operations and unwritten:
             notes.append(f"the workload has no write operation on {explain.listing(unwritten)}")
         if made and not retried and not aborted:
             notes.append(
@@ -130,7 +180,7 @@ class Load(Checker):
             notes.append(f"the run took {seconds:.1f} s, too short for {Liveness.name} to find {needs}")
         stats: LoadStats = {
             "seconds": seconds,
-            "commits": len(made),
+            "commits": made,
             "retried": retried,
             "aborted": aborted,
             "tables": tables,
@@ -163,9 +213,14 @@ def _never_succeeded(ops: Sequence[Operation], there: Container[str | None]) -> 
     for f, found in sorted(by_kind.items()):
         if any(o.type == "ok" or o.op in there for o in found):
             continue
-        error, count = commonest(o.error for o in found)
-        out[f] = {"operations": len(found), "error": error, "count": count}
+        out[f] = none_succeeded([o.error for o in found])
     return out
+
+
+def none_succeeded(errors: Sequence[ErrorChain | None]) -> NeverSucceeded:
+    """What is told of a kind whose operations ended with these errors."""
+    error, count = commonest(errors)
+    return {"operations": len(errors), "error": error, "count": count}
 
 
 def _idle(missed: Mapping[str, Sequence[Operation]]) -> str:

@@ -31,7 +31,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import Operation, contradictions
+from checkers.evidence.history import Operation
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import METADATA
 from checkers.evidence.proxylog import AcceptedChange, PointerSwap
@@ -83,7 +83,7 @@ class Pointer(Checker):
         notes: list[str] = []
         stats: PointerStats = {"tables": {}}
         operations = {o.op: o for o in evidence.history.operations()}
-        unclear = bool(contradictions(evidence.history.events))
+        unclear = bool(evidence.history.contradictions)
         if unclear and evidence.swaps:
             notes.append("the history contradicts its own clock, so the times of swaps were not compared with it")
         for table in sorted({*evidence.swaps, *evidence.accepted}):

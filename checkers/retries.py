@@ -52,6 +52,7 @@ from checkers.evidence.proxylog import Carried
 from checkers.evidence.tablelog import Commit
 from checkers.timeline import fault_windows
 from checkers.timeline.metrics import Metrics, measure, quantile
+from checkers.timeline.operation_columns import AROUND
 from checkers.timeline.timeline import Timeline, kind_of, meaning, timelines
 from checkers.timeline.touched import touches
 from checkers.verdict import Checker, Verdict
@@ -60,8 +61,6 @@ from workloads.operations.kind import NOTHING
 from workloads.tables import Row, State
 
 S = 1_000_000_000
-AROUND = ("setup", "final-reads")
-"""Phases outside the workload."""
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 DEFAULTS = {"num-retries": 4, "min-wait-ms": 100, "max-wait-ms": 60_000, "total-timeout-ms": 1_800_000}
 """Defaults of ``commit.retry.*`` (``TableProperties``)."""
@@ -205,42 +204,69 @@ class Retries(Checker):
             for o in evidence.history.operations()
             if o.completed is not None and o.invoked.extra.get("phase") not in AROUND
         ]
-        workload = _Workload(operations)
-        tables = [_Table(t, workload) for t in found]
+        workload = Workload(operations)
+        writers = evidence.history.header.get("writers")
+        parts = [part_of(t, workload, evidence.carried.get(t.name, ()), writers) for t in found]
+        faults = self._inside_and_outside(evidence, operations)
+        return self.of_parts(parts, measure(evidence), sum(map(_ns, operations)), faults, notes)
+
+    def of_parts(
+        self,
+        parts: Sequence[RetriesPart],
+        metrics: Metrics,
+        worked: int,
+        faults: FaultsStats,
+        notes: Sequence[str] = (),
+    ) -> Verdict:
+        """The verdict from what each table adds to it.
+
+        Args:
+            parts: of the tables, by name.
+            metrics: of the whole run, not rounded.
+            worked: ns that writers worked.
+            faults: throughput with and without faults.
+            notes: on tables that cannot be judged.
+        """
+        retried, aborted = sum(p.retried for p in parts), sum(p.aborted for p in parts)
+        seconds = sum(p.aborted_ns for p in parts) / S
         stats: RetriesStats = {
-            "metrics": _rounded(measure(evidence)),
-            "attempts": self._attempts(tables, evidence),
-            "conflicts": self._conflicts(tables),
-            "success": self._success(tables),
+            "metrics": _rounded(metrics),
+            "attempts": self._attempts(parts),
+            "conflicts": self._conflicts(parts),
+            "success": {"committed": retried, "aborted": aborted, "rate": _share(retried, retried + aborted)},
             "backoff_ms": {
-                "committed": round(sum(t.backoff_of_commits for t in tables), 1),
-                "exhausted": round(sum(t.backoff_of_exhausted for t in tables), 1),
+                "committed": round(sum(p.backoff_of_commits for p in parts), 1),
+                "exhausted": round(sum(p.backoff_of_exhausted for p in parts), 1),
             },
-            "retry_work": self._retry_work(tables, evidence),
-            "wasted": self._wasted(tables, operations),
-            "spurious": self._spurious(tables),
-            "faults": self._inside_and_outside(evidence, operations),
+            "retry_work": {
+                "retries": sum(len(p.retry_ms) for p in parts),
+                "ms": _quantiles(ms for p in parts for ms in p.retry_ms),
+            },
+            "wasted": {
+                "seconds": round(seconds, 3),
+                "share": _share(seconds, worked / S),
+                "attempts": sum(p.wasted for p in parts),
+                "bytes": None,
+            },
+            "spurious": self._spurious(parts),
+            "faults": faults,
         }
-        for t in tables:
-            notes += [f"{t.timeline.name}: {n}" for n in t.notes]
-        return Verdict(self.name, True, (), stats, tuple(notes))
+        told = (*notes, *(f"{p.table}: {n}" for p in parts for n in p.notes))
+        return Verdict(self.name, True, (), stats, told)
 
     @staticmethod
-    def _attempts(tables: Sequence[_Table], evidence: Evidence) -> Attempts:
-        writers = evidence.history.header.get("writers")
+    def _attempts(parts: Sequence[RetriesPart]) -> Attempts:
         total: Counter[int] = Counter()
         by_table: dict[str, Counter[int]] = {}
         by_kind: dict[str, Counter[int]] = {}
         by_writer: dict[str, Counter[int]] = {}
-        for t in tables:
-            for o, c in t.commits:
-                if not c.attempt:
-                    continue
-                total[c.attempt] += 1
-                for groups, name in ((by_table, t.timeline.name), (by_kind, o.f), (by_writer, _writer(o, writers))):
+        for p in parts:
+            for (attempt, f, writer), n in p.attempts.items():
+                total[attempt] += n
+                for groups, name in ((by_table, p.table), (by_kind, f), (by_writer, writer)):
                     if name not in groups:
                         groups[name] = Counter()
-                    groups[name][c.attempt] += 1
+                    groups[name][attempt] += n
         return {
             "total": _histogram(total),
             "by_table": _histograms(by_table),
@@ -249,68 +275,26 @@ class Retries(Checker):
         }
 
     @staticmethod
-    def _conflicts(tables: Sequence[_Table]) -> Conflicts:
-        classes: Counter[str] = Counter()
-        pairs: Counter[tuple[str, str, str, str, str]] = Counter()
-        unexplained = 0
-        for t in tables:
-            for o in t.aborted:
-                exception = conflict_of(o) or ""
-                classes[exception] += 1
-                because, commits = t.culprits(o)
-                unexplained += not commits
-                for c in commits:
-                    maker = t.timeline.everything.get(c.op or "")
-                    by = "(unknown)" if maker is None else maker.f
-                    pairs[(t.timeline.name, o.f, by, exception, because)] += 1
-        listed = sorted(pairs.items(), key=lambda p: (-p[1], p[0]))
+    def _conflicts(parts: Sequence[RetriesPart]) -> Conflicts:
+        classes = sum((p.exceptions for p in parts), Counter[str]())
+        pairs = [((p.table, *pair), n) for p in parts for pair, n in p.pairs.items()]
         return {
             "aborted": dict(sorted(classes.items())),
             "pairs": [
                 {"table": table, "aborted": f, "by": by, "exception": exception, "because": because, "count": n}
-                for (table, f, by, exception, because), n in listed
+                for (table, f, by, exception, because), n in sorted(pairs, key=lambda x: (-x[1], x[0]))
             ],
-            "unexplained": unexplained,
+            "unexplained": sum(p.unexplained for p in parts),
         }
 
     @staticmethod
-    def _success(tables: Sequence[_Table]) -> RetrySuccess:
-        retried = sum(1 for t in tables for _, c in t.commits if c.attempt is not None and c.attempt > 1)
-        aborted = sum(len(t.aborted) for t in tables)
-        return {"committed": retried, "aborted": aborted, "rate": _share(retried, retried + aborted)}
-
-    @staticmethod
-    def _retry_work(tables: Sequence[_Table], evidence: Evidence) -> RetryWork:
-        took: list[float] = []
-        for t in tables:
-            spark = t.workload.of_spark
-            asked: dict[tuple[str, tuple[int, ...]], list[Carried]] = {}
-            for request in evidence.carried.get(t.timeline.name, ()):
-                if request.op in spark:  # a retry keeps the snapshot's id (SnapshotProducer.snapshotId)
-                    asked.setdefault((request.op, request.adds), []).append(request)
-            for requests in asked.values():
-                for n, (refused, again) in enumerate(pairwise(requests)):
-                    if not refused.accepted and refused.ms is not None:
-                        took.append((again.time - refused.time) / 1e6 - refused.ms - t.wait(n))
-        return {"retries": len(took), "ms": _quantiles(took)}
-
-    @staticmethod
-    def _wasted(tables: Sequence[_Table], operations: Sequence[Operation]) -> WastedWork:
-        seconds = sum(_ns(o) for t in tables for o in t.aborted) / S
-        worked = sum(map(_ns, operations)) / S
-        attempts = sum(c.attempt - 1 for t in tables for _, c in t.commits if c.attempt is not None and c.attempt > 1)
-        return {"seconds": round(seconds, 3), "share": _share(seconds, worked), "attempts": attempts, "bytes": None}
-
-    @staticmethod
-    def _spurious(tables: Sequence[_Table]) -> SpuriousAborts:
-        judged: Counter[str] = Counter()
-        spurious: Counter[str] = Counter()
-        for t in tables:
-            for o, needless in t.needless():
-                judged[o.f] += 1
-                spurious[o.f] += needless
+    def _spurious(parts: Sequence[RetriesPart]) -> SpuriousAborts:
+        judged, spurious = Counter[str](), Counter[str]()
+        for p in parts:
+            judged.update(p.judged)
+            spurious.update(p.spurious)
         return {
-            "aborted": sum(len(t.aborted) for t in tables),
+            "aborted": sum(p.aborted for p in parts),
             "judged": judged.total(),
             "spurious": spurious.total(),
             "by_kind": {f: {"judged": judged[f], "spurious": spurious[f]} for f in sorted(judged)},
@@ -340,10 +324,16 @@ def _throughput(seconds: float, acknowledged: Sequence[Operation]) -> Throughput
     for o in acknowledged:
         kind = kind_of(o)
         latencies.setdefault("write" if kind is None or kind.commits else "read", []).append(_ns(o) / 1e6)
+    return throughput(seconds, latencies)
+
+
+def throughput(seconds: float, latencies: Mapping[str, Sequence[float]]) -> Throughput:
+    """Of a part of the run that long; ``latencies``: ``read`` or ``write`` → ms of each acknowledged operation, none is empty."""
+    acknowledged = sum(map(len, latencies.values()))
     return {
         "seconds": round(seconds, 3),
-        "acknowledged": len(acknowledged),
-        "per_second": round(len(acknowledged) / seconds, 4) if seconds > 0 else None,
+        "acknowledged": acknowledged,
+        "per_second": round(acknowledged / seconds, 4) if seconds > 0 else None,
         "latency_ms": {k: _quantiles(v) for k, v in sorted(latencies.items())},
     }
 
@@ -397,7 +387,7 @@ def _writer(o: Operation, writers: object) -> str:
 
 
 @dataclass(frozen=True)
-class _Workload:
+class Workload:
     """The operations of the workload's phases, on all tables."""
 
     operations: Sequence[Operation]
@@ -426,7 +416,7 @@ class _Table:
     """One table's conflicts."""
 
     timeline: Timeline
-    workload: _Workload
+    workload: Workload
 
     @cached_property
     def commits(self) -> tuple[tuple[Operation, Commit], ...]:
@@ -614,6 +604,94 @@ class _Table:
     def needless(self) -> list[tuple[Operation, bool]]:
         """Aborted operations that can be judged, and whether their meaning never changed."""
         return [(o, self._meanings[1][o.op]) for o in self.aborted if o.op in self._meanings[1]]
+
+
+@dataclass(frozen=True)
+class RetriesPart:
+    """What one table adds to the statistics.
+
+    Attributes:
+        attempts: (attempt, kind, writer) → commits on main.
+        retried: commits that needed more than one attempt; ``wasted``: the attempts thrown away before them.
+        aborted: operations that a conflict aborted; ``aborted_ns``: how long they took.
+        exceptions: class → such operations; ``pairs``: (aborted, by, exception, because) → how often; ``unexplained``: as in the statistics.
+        backoff_of_commits, backoff_of_exhausted: ms.
+        retry_ms: ms of each retry that proxies saw.
+        judged, spurious: kind → aborted operations.
+        notes: without the table's name.
+    """
+
+    table: str
+    attempts: Counter[tuple[int, str, str]]
+    retried: int
+    wasted: int
+    aborted: int
+    aborted_ns: int
+    exceptions: Counter[str]
+    pairs: Counter[tuple[str, str, str, str]]
+    unexplained: int
+    backoff_of_commits: float
+    backoff_of_exhausted: float
+    retry_ms: list[float]
+    judged: Counter[str]
+    spurious: Counter[str]
+    notes: tuple[str, ...]
+
+
+def part_of(timeline: Timeline, workload: Workload, carried: Sequence[Carried], writers: object) -> RetriesPart:
+    """What a table adds; ``writers``: their number by the history's header."""
+    t = _Table(timeline, workload)
+    attempts: Counter[tuple[int, str, str]] = Counter()
+    for o, c in t.commits:
+        if c.attempt:
+            attempts[c.attempt, o.f, _writer(o, writers)] += 1
+    more = [c.attempt for _, c in t.commits if c.attempt is not None and c.attempt > 1]
+    exceptions: Counter[str] = Counter()
+    pairs: Counter[tuple[str, str, str, str]] = Counter()
+    unexplained = 0
+    for o in t.aborted:
+        exception = conflict_of(o) or ""
+        exceptions[exception] += 1
+        because, commits = t.culprits(o)
+        unexplained += not commits
+        for c in commits:
+            maker = timeline.everything.get(c.op or "")
+            pairs[o.f, "(unknown)" if maker is None else maker.f, exception, because] += 1
+    judged, spurious = Counter[str](), Counter[str]()
+    for o, needless in t.needless():
+        judged[o.f] += 1
+        spurious[o.f] += needless
+    return RetriesPart(
+        timeline.name,
+        attempts,
+        len(more),
+        sum(more) - len(more),
+        len(t.aborted),
+        sum(map(_ns, t.aborted)),
+        exceptions,
+        pairs,
+        unexplained,
+        t.backoff_of_commits,
+        t.backoff_of_exhausted,
+        _retry_ms(t, carried),
+        judged,
+        spurious,
+        tuple(t.notes),
+    )
+
+
+def _retry_ms(t: _Table, carried: Sequence[Carried]) -> list[float]:
+    spark = t.workload.of_spark
+    asked: dict[tuple[str, tuple[int, ...]], list[Carried]] = {}
+    for request in carried:
+        if request.op in spark:  # a retry keeps the snapshot's id (SnapshotProducer.snapshotId)
+            asked.setdefault((request.op, request.adds), []).append(request)
+    took: list[float] = []
+    for requests in asked.values():
+        for n, (refused, again) in enumerate(pairwise(requests)):
+            if not refused.accepted and refused.ms is not None:
+                took.append((again.time - refused.time) / 1e6 - refused.ms - t.wait(n))
+    return took
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,6 +233,11 @@ class History:
             return None
         return None if engines[int(writer[1])] == SPARK else str(engines[int(writer[1])])
 
+    @cached_property
+    def contradictions(self) -> tuple[str, ...]:
+        """As :func:`contradictions`, of its events."""
+        return contradictions(self.events)
+
     def engine_contradictions(self) -> tuple[str, ...]:
         """Where events name no engine, or another one than the header or their invocation; one sentence, or none."""
         wrong: list[tuple[Event, str]] = []
@@ -388,20 +393,14 @@ def read(path: Path) -> History:
         if not line.strip():
             continue
         try:
-            record = decoded(line, short=short)
             if header is None:
-                if record.get("format") != FORMAT:
-                    found = shown(record.get("format"))
-                    raise RecordError(f"format {found} is not known; this version reads format {FORMAT}")
-                header = record
+                header = header_of(line, short=short)
                 continue
-            event = _event(record)
+            event = event_of(line, words, short=short)
             if event.index != len(events):
                 raise RecordError(
                     f"expected index {len(events)}, found {event.index}: events are missing or out of order"
                 )
-            if event.type == "ok":
-                _share(event.value, words)
             events.append(event)
         except RecordError as e:
             raise HistoryError(f"{path}:{number}: {e}") from None
@@ -410,6 +409,35 @@ def read(path: Path) -> History:
     if header is None:
         raise HistoryError(f"{path}: empty: the header line is missing")
     return History(header, tuple(events), tuple(problems))
+
+
+def header_of(line: bytes, *, short: bool = False) -> dict[str, Any]:
+    """The header on a file's first line; ``short`` as for :func:`checkers.evidence.record.decoded`.
+
+    Raises:
+        RecordError: it is none, or of another format.
+    """
+    record = decoded(line, short=short)
+    if record.get("format") != FORMAT:
+        raise RecordError(f"format {shown(record.get('format'))} is not known; this version reads format {FORMAT}")
+    return record
+
+
+def event_of(line: bytes, words: dict[str, str], *, short: bool = False) -> Event:
+    """The event on a line of a file.
+
+    Args:
+        line: without its end.
+        words: texts of rows that were read before; equal ones become one object.
+        short: as for :func:`checkers.evidence.record.decoded`.
+
+    Raises:
+        RecordError: it is none.
+    """
+    event = _event(decoded(line, short=short))
+    if event.type == "ok":
+        _share(event.value, words)
+    return event
 
 
 def _share(rows: Any, words: dict[str, str]) -> None:

@@ -270,11 +270,17 @@ class TableLog:
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
+_PLAIN_CHANGE: list[type] = [list, str, int]
+"""Types of the parts of a row that no delete file hides."""
+
+
 def _change_to_json(c: RowChange) -> list[Any]:
     return [list(c.row), c.file, c.pos] if c.by is None else [list(c.row), c.file, c.pos, c.by]
 
 
 def _change_from_json(v: Any, key: str) -> RowChange:
+    if type(v) is list and [*map(type, v)] == _PLAIN_CHANGE:
+        return RowChange(tuple(v[0]), v[1], v[2])
     if not isinstance(v, list) or not 3 <= len(v) <= 4 or not isinstance(v[0], list):
         raise RecordError(
             f"a row of {key} must be [[values], file, position] or [[values], file, position, delete file]"
@@ -343,9 +349,15 @@ def _problems(d: Mapping[str, Any]) -> tuple[Problem, ...]:
     return tuple(map(problem_from_json, found)) if found else ()
 
 
+_FIELDS = FileEntry.__slots__
+
+
 def _file_from_json(f: Any, key: str) -> FileEntry:
     record.must(isinstance(f, dict), f"an entry of {key}", "an object", f)
     record.checked(f, FileEntry, f"an entry of {key}")
+    if (*f,) == _FIELDS[: len(f)]:  # in their usual order
+        path, content, form, *rest = f.values()
+        return FileEntry(path, intern(content), intern(form), *rest)
     return FileEntry(**{**f, "content": intern(f["content"]), "format": intern(f["format"])})
 
 
@@ -414,9 +426,14 @@ def metadata_from_json(r: Mapping[str, Any], previous: Metadata | None = None) -
             drop, add = set(_ids(snapshots["drop"])), _ids(snapshots["add"])
             left = [s for s in previous.snapshots if s not in drop] if drop else previous.snapshots
             listed = (*left, *add)
-        record.must(isinstance(same, list) and all(isinstance(k, str) for k in same), "same", "a list of words", same)
+        record.must(isinstance(same, list) and {*map(type, same)} <= {str}, "same", "a list of words", same)
         record.must(isinstance(grown, dict), "grown", "an object", grown)
-        d["raw"] = dict(d["raw"]) | {k: _before(previous, k) for k in same}
+        old = previous.raw
+        try:
+            unchanged = {k: old[k] for k in same}
+        except KeyError:
+            unchanged = {k: _before(previous, k) for k in same}
+        d["raw"] = {**d["raw"], **unchanged}
         for k, g in grown.items():
             d["raw"][k] = _longer(k, _before(previous, k), g)
     d["snapshots"] = tuple(_ids(snapshots)) if listed is None else listed
@@ -425,9 +442,8 @@ def metadata_from_json(r: Mapping[str, Any], previous: Metadata | None = None) -
 
 
 def _ids(found: Any) -> list[int]:
-    record.must(
-        isinstance(found, list) and all(type(x) is int for x in found), "snapshots", "a list of whole numbers", found
-    )
+    whole = isinstance(found, list) and {*map(type, found)} <= {int}
+    record.must(whole, "snapshots", "a list of whole numbers", found)
     return list(found)
 
 
@@ -572,6 +588,25 @@ def read(path: Path) -> TableLog:
         tuple(problems),
         missing,
     )
+
+
+def header_of(path: Path) -> TableLog:
+    """A log without its records.
+
+    Raises:
+        TableLogError: as :func:`read`, of the first line.
+    """
+    try:
+        with path.open("rb") as file:
+            r = record.decoded(file.readline().removesuffix(b"\n"))
+            record.needs(r, "a record", "type")
+            header = _header(r)
+    except OSError as e:
+        raise TableLogError(f"{path}: cannot be read: {e.strerror}") from None
+    except RecordError as e:
+        raise TableLogError(f"{path}:1: {e}") from None
+    columns = tuple(header["columns"])
+    return TableLog(header["table"], header["identifier"], header["location"], columns, (), (), (), complete=False)
 
 
 def _header(r: Mapping[str, Any]) -> dict[str, Any]:

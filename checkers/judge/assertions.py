@@ -40,7 +40,11 @@ class Assertions(Checker):
 
     def check(self, evidence: Evidence) -> Verdict:
         """One anomaly ``assertion-failed`` a threshold that was not kept. ``stats``: :class:`checkers.timeline.metrics.Metrics`."""
-        measured: Mapping[str, Any] = measure(evidence)
+        return self.of_metrics(measure(evidence), complete=evidence.complete)
+
+    def of_metrics(self, metrics: Metrics, *, complete: bool) -> Verdict:
+        """The verdict on what a run measured that came to its end, or did not."""
+        measured: Mapping[str, Any] = metrics
         failed, notes = [], []
         verdicts: list[Validity] = []
         for metric, threshold in sorted(self.thresholds.items()):
@@ -52,7 +56,7 @@ class Assertions(Checker):
                 continue
             kept = COMPARE[symbol](value, limit)
             shown = f"{value:.2%}" if percent else f"{value:g}{' ms' if is_time(metric) else ''}"
-            if not kept and not evidence.complete:
+            if not kept and not complete:
                 verdicts.append("unknown")
                 notes.append(f"{metric} {threshold}: {shown} until the run ended early")
                 continue

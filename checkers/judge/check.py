@@ -14,7 +14,7 @@ from typing import Literal
 from checkers import pointer
 from checkers.columns import check_columns
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import UnpairedError, contradictions
+from checkers.evidence.history import UnpairedError
 from checkers.evidence.uncollected import uncollected
 from checkers.judge.assertions import Assertions
 from checkers.judge.known import Ran
@@ -89,7 +89,7 @@ def _check(
     verdicts = [_explained(v, reducible.get(v.checker), evidence) for v in verdicts]
     problems = (
         *evidence.history.problems,
-        *contradictions(evidence.history.events),
+        *evidence.history.contradictions,
         *evidence.history.engine_contradictions(),
     )
     problems += (*_unpaired(evidence), *_unknown_engines(evidence))

@@ -28,7 +28,9 @@ def _size(f: FileEntry) -> int:
 
 
 def measures(files: tuple[FileEntry, ...]) -> dict[str, int]:
-    """Numbers of files, records and bytes, named as in the summary's metrics."""
+    """Numbers of files, records and bytes, named as in the summary's metrics; do not change it."""
+    if not files:
+        return _OF_NONE
     out = dict.fromkeys(METRICS, 0)
     for f in files:
         content = f.content
@@ -56,6 +58,7 @@ METRICS = (
     "equality-deletes",
 )
 """What is measured of files."""
+_OF_NONE = dict.fromkeys(METRICS, 0)
 _FILES_OF = {
     "deletion-vector": "dvs",
     "position-deletes": "position-delete-files",
@@ -64,6 +67,9 @@ _FILES_OF = {
 
 _REMOVED = {"data-files": "deleted-data-files", "records": "deleted-records"}
 """Metrics whose removals are called ``deleted-…``; all others ``removed-…``."""
+
+_CHANGES = tuple((m, f"added-{m}", _REMOVED.get(m, f"removed-{m}")) for m in METRICS)
+"""Each metric, and what a summary calls its additions and its removals."""
 
 TOTALS = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
 """Metrics that have a ``total-…``."""
@@ -95,10 +101,12 @@ def check_summaries(chain: Chain, seen: VersionSeen, entries: Entries) -> set[in
         added, removed = measures(c.added_files), measures(c.removed_files)
         wrong: list[str] = []
         doubtful = any(of(f) in entries.wrong or (f.path, None) in entries.wrong for f in c.removed_files)
-        for metric in added:
-            gone = () if doubtful else ((_REMOVED.get(metric, f"removed-{metric}"), removed[metric]),)
-            for key, real in ((f"added-{metric}", added[metric]), *gone):
-                said = number(c.summary, key)
+        summary = c.summary
+        for metric, came, gone in _CHANGES:
+            for key, files in ((came, added), (gone, removed)):
+                if key not in summary or (doubtful and key is gone):
+                    continue
+                said, real = number(summary, key), files[metric]
                 compared += said is not None
                 if said is not None and said != real:
                     wrong.append(f"{key} is {said}, its manifests have {real}")

@@ -29,6 +29,7 @@ from checkers.timeline.version_order import Chain, predecessor
 REWRITES = {"rewrite-data-files": "data-files", "rewrite-position-delete-files": "delete-files"}
 """Procedures whose result begins with the number of files that they rewrote and of those that they wrote → which files."""
 
+_TOTALS = tuple((metric, f"total-{metric}") for metric in TOTALS)
 _Vector = tuple[str, int | None]
 
 
@@ -141,9 +142,9 @@ class FileWalk:
                     )
                 )
         wrong = [
-            f"total-{metric} is {said}, its live files have {self._totals[metric]}"
-            for metric in TOTALS
-            if (said := number(c.summary, f"total-{metric}")) is not None and said != self._totals[metric]
+            f"{key} is {said}, its live files have {self._totals[metric]}"
+            for metric, key in _TOTALS
+            if (said := number(c.summary, key)) is not None and said != self._totals[metric]
         ]
         if wrong and not self._wrong_before(c):
             self._seen.findings.append(self._total(c, wrong))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 from typing import TypedDict
@@ -54,6 +55,38 @@ def quantile(values: Iterable[float], q: float) -> float | None:
     return ordered[max(1, ceil(Fraction(str(q)) * len(ordered))) - 1] if ordered else None
 
 
+def metrics_of(
+    ended: Mapping[str, int],
+    writes: Mapping[str, int],
+    kinds: int,
+    attempts: tuple[int, int],
+    aborted: int,
+    ms: Sequence[float],
+) -> Metrics:
+    """The metrics from counts.
+
+    Args:
+        ended: how operations ended (``ok``, ``fail``, ``info``) → how many; ``writes``: the same of those that can leave a snapshot.
+        kinds: of operations.
+        attempts: commits on main whose attempts are known, and those of them with more than one.
+        aborted: by a concurrent commit.
+        ms: of each that was acknowledged.
+    """
+    operations, many = sum(ended.values()), sum(writes.values())
+    return {
+        "operations": operations,
+        "kinds": kinds,
+        "ok_rate": _rate(ended.get("ok", 0), operations),
+        "abort_rate": _rate(writes.get("fail", 0), many),
+        "unknown_rate": _rate(ended.get("info", 0), operations),
+        "retried": attempts[1],
+        "aborted": aborted,
+        "retry_rate": _rate(attempts[1], attempts[0]),
+        "latency_p50_ms": quantile(ms, 0.5),
+        "latency_p99_ms": quantile(ms, 0.99),
+    }
+
+
 def measure(evidence: Evidence) -> Metrics:
     """The metrics of a run."""
     ops = [
@@ -64,17 +97,12 @@ def measure(evidence: Evidence) -> Metrics:
     writes = [o for o in ops if o.f in KINDS and KINDS[o.f].writes]
     ids = {o.op for o in ops}
     attempts = [c.attempt for log in evidence.logs.values() for c in log.main() if c.attempt and c.op in ids]
-    retried = sum(a > 1 for a in attempts)
     latencies = [(o.end - o.start) / 1e6 for o in ops if o.type == "ok" and o.end is not None]
-    return {
-        "operations": len(ops),
-        "kinds": len({o.f for o in ops}),
-        "ok_rate": _rate(sum(o.type == "ok" for o in ops), len(ops)),
-        "abort_rate": _rate(sum(o.type == "fail" for o in writes), len(writes)),
-        "unknown_rate": _rate(sum(o.type == "info" for o in ops), len(ops)),
-        "retried": retried,
-        "aborted": sum(conflict_of(o) is not None for o in writes),
-        "retry_rate": _rate(retried, len(attempts)),
-        "latency_p50_ms": quantile(latencies, 0.5),
-        "latency_p99_ms": quantile(latencies, 0.99),
-    }
+    return metrics_of(
+        Counter(o.type for o in ops),
+        Counter(o.type for o in writes),
+        len({o.f for o in ops}),
+        (len(attempts), sum(a > 1 for a in attempts)),
+        sum(conflict_of(o) is not None for o in writes),
+        latencies,
+    )

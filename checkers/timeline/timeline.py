@@ -107,10 +107,14 @@ class Timeline:
     labels: Labels = NONE
     told: TableLog | None = None
 
-    @cached_property
+    @property
     def of_every_snapshot(self) -> Timeline:
         """The same table with a commit for every snapshot: time travel reaches those that were never current, too."""
-        return self if self.told is None else replace(self, log=self.told, told=None)
+        return self if self.told is None else self._told  # a timeline that kept itself would never go by itself
+
+    @cached_property
+    def _told(self) -> Timeline:
+        return replace(self, log=self.told or self.log, told=None)
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder
+from checkers.judge.by_table import judged as judged_by_table
 from checkers.judge.check import ALL, Engine, check
 from checkers.judge.proof import proof_of
 from checkers.judge.runfolder import Results, load_evidence, load_promises, load_ran, write_results
@@ -33,8 +34,9 @@ def judge_run(folder: RunFolder, publish: Publish[T], engine: Engine = "auto") -
         StoreError, HistoryError, TableLogError: a file in the folder cannot be read.
         OSError: a file cannot be written.
     """
+    by_table = judged_by_table(folder.path, engine)
     evidence = load_evidence(folder.path)
-    results = check(evidence, ALL, load_promises(folder.path), engine=engine, ran=load_ran(folder.path))
+    results = by_table or check(evidence, ALL, load_promises(folder.path), engine=engine, ran=load_ran(folder.path))
     results = replace(results, scenario=proof_of(folder, evidence.history, results))
     write_results(results, folder.results)
     return Judged(evidence, results, publish(folder, evidence))

@@ -1,0 +1,508 @@
+"""A long run judged from its files table by table, in several processes, each of which forgets a table before it reads the next one.
+
+It is a short cut of :func:`checkers.judge.runfolder.load_evidence` and :func:`checkers.judge.check.check` for runs in which nothing is found,
+with the same results. The lines of the history are sorted by table, without being parsed. Each process reads the lines and the log
+of a table, as the evidence of a run on that table alone, and the checkers that ask about one table at a time judge it. Checkers of the
+whole run get counts and a few columns of numbers (:mod:`checkers.timeline.operation_columns`) from each table.
+
+That is the whole run's verdict only if its tables have nothing to do with each other, and no words of an explanation are needed. So whatever
+is not as usual ends it, and the run is judged as any other: :class:`Unusual` says why. Among that is
+
+* a file that is broken, torn or of another form, a run that ended early, an operation on two tables, one of an unknown kind or engine, a
+  snapshot or a request of another table's operation, an id that occurs twice, a clock that runs backwards;
+* a verdict that is not ``true``: any anomaly, and any doubt.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import threading
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from mmap import ACCESS_READ, mmap
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from checkers.atomicity import Atomicity, AtomicityStats
+from checkers.columns.engine import CHECKERS, Judged, check_columns, merge
+from checkers.evidence import proxylog, tablelog
+from checkers.evidence.evidence import Evidence
+from checkers.evidence.history import (
+    NEMESIS,
+    ErrorChain,
+    Event,
+    History,
+    Operation,
+    event_of,
+    header_of,
+)
+from checkers.evidence.own_retries import attempts_by_op, counted
+from checkers.evidence.paths import normalise
+from checkers.evidence.record import beyond_64_bits
+from checkers.evidence.runfolder import RunFolder, load_kinds
+from checkers.evidence.tablelog import TableLog
+from checkers.evidence.uncollected import uncollected
+from checkers.judge.assertions import Assertions
+from checkers.judge.check import ALL, LONG, Engine
+from checkers.judge.runfolder import Promises, Results
+from checkers.linearizable.checker import Linearizable
+from checkers.liveness import Liveness, unanswered
+from checkers.load import Load, LoadCounts, none_succeeded
+from checkers.load import counted as counted_load
+from checkers.metadata.checker import Metadata
+from checkers.pointer import Pointer
+from checkers.retries import FaultsStats, Retries, RetriesPart, Workload, part_of, throughput
+from checkers.timeline import fault_windows
+from checkers.timeline.metrics import Metrics, metrics_of
+from checkers.timeline.operation_columns import OperationColumns
+from checkers.timeline.timeline import fates, named, timelines
+from checkers.timeline.unreadable import unreadable
+from checkers.verdict import Checker, Verdict
+from workloads.operations.kinds import KINDS
+from workloads.tables import TableSpec
+
+S = 1_000_000_000
+PROCESSES = 4
+"""Processes that judge a run, at most."""
+LEAST_BYTES = 60
+"""Of an event's line: a shorter history has fewer events than a long run."""
+MOST_COMMON = 10_000
+"""Events without a table, such as faults, at most: each table is judged with all of them."""
+OF_A_TABLE: tuple[type[Checker], ...] = (Linearizable, Metadata, Pointer)
+"""Checkers that judge one table after the other, besides those that columns replace."""
+OF_THE_RUN: tuple[type[Checker], ...] = (Liveness, Atomicity, Retries, Load)
+"""Those that get counts and columns from each table."""
+
+
+class Unusual(Exception):
+    """The run must be judged as a whole; the message says why."""
+
+
+def judged(folder: Path, engine: Engine = "auto", processes: int | None = None) -> Results | None:
+    """The results of a run's folder; None if it must be judged as a whole: also if it is short, or only one process may judge it.
+
+    Args:
+        folder: of the run.
+        engine: as for :func:`checkers.judge.check.check`.
+        processes: that may judge it; None: one for each processor, at most :data:`PROCESSES`. They are forked, so there is only one if
+            this process has several threads.
+    """
+    many = _processes() if processes is None else processes
+    if engine == "exact" or (processes is None and many < 2):
+        return None
+    try:
+        if engine == "auto" and RunFolder(folder).history.stat().st_size < 2 * LONG * LEAST_BYTES:
+            return None
+        with uncollected():
+            return _Run(folder, engine).results(many)
+    except Exception:  # whatever it is, the exact reader and the checkers say it better
+        return None
+
+
+def _processes() -> int:
+    if not hasattr(os, "fork") or threading.active_count() > 1:
+        return 1
+    return min(PROCESSES, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def _must(usual: bool, why: str) -> None:
+    if not usual:
+        raise Unusual(why)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one table adds to the verdicts.
+
+    Attributes:
+        verdicts: checker → its verdict on this table alone, of :data:`OF_A_TABLE` and those that columns replace.
+        by: ``columns`` if these decided, else ``exact``.
+        columns: of its operations.
+        unanswered: operations without an answer; ``open``: those of them whose commit is not on main.
+        kinds: of measured operations; ``attempts``: as :func:`checkers.timeline.metrics.metrics_of`.
+        load: no write of it is missed.
+        failed: kind of which no operation succeeded → event that invoked and error of each.
+        snapshots: whether the proxies saw requests for snapshots, and whether the table has one of these.
+    """
+
+    table: str
+    verdicts: dict[str, Verdict]
+    by: str
+    columns: OperationColumns
+    unanswered: int
+    open: tuple[Operation, ...]
+    kinds: frozenset[str]
+    attempts: tuple[int, int]
+    retries: RetriesPart
+    load: LoadCounts
+    failed: dict[str, list[tuple[int, ErrorChain | None]]]
+    snapshots: tuple[bool, bool]
+
+
+class _Run:
+    """A run's folder, and where the lines of each table are in its history."""
+
+    def __init__(self, folder: Path, engine: Engine) -> None:
+        self.run = RunFolder(folder)
+        plan = self.run.read_plan()
+        load_kinds(self.run, plan.model_extra or {})
+        _must(plan.tables is not None, "the plan has no tables")
+        self.specs: dict[str, TableSpec] = {t.name: t for t in plan.tables or ()}
+        self.promises = Promises(plan.expect, plan.assertions, plan.allow)
+        _must(not plan.expect and len(self.specs) > 0, "anomalies are expected, or there are no tables")
+        _must({type(c) for c in ALL if c.name not in CHECKERS} == {*OF_A_TABLE, *OF_THE_RUN}, "other checkers")
+        self.state = self.run.state()
+        _must(self.state.get("state") == "complete", "the run ended early")
+        with self.run.history.open("rb") as file:
+            self.text = mmap(file.fileno(), 0, access=ACCESS_READ)
+        self.header, self.places, self.events = self._sorted_by_table()
+        _must(engine == "columns" or self.events > 2 * LONG, "a short run")
+        _must("engines" not in self.header and self.text.find(b'"engine') < 0, "other engines than Spark")
+        _must({*self.places} <= {None, *self.specs}, "events of a table that the plan does not describe")
+        self.common = self._common()
+        self.paths = self._logs()
+
+    def _sorted_by_table(self) -> tuple[dict[str, Any], dict[str | None, np.ndarray[Any, np.dtype[np.int64]]], int]:
+        """The header; table → index, begin and end of each of its lines; the number of events."""
+        text, size = self.text, len(self.text)
+        at = text.find(b"\n") + 1
+        _must(at > 1 and text[size - 1 :] == b"\n", "a torn history")
+        header = header_of(text[: at - 1])
+        found: dict[bytes, array[int]] = {}
+        find = text.find
+        n = 0
+        while at < size:
+            end = find(b"\n", at)
+            key = find(b'"table":', at, end)
+            _must(key >= 0, "a line without a table")
+            value = text[key + 8 : find(b",", key, end)]
+            place = found.get(value)
+            if place is None:
+                place = found[value] = array("q")
+            place.extend((n, at, end))
+            at = end + 1
+            n += 1
+        return header, {_table(v): np.frombuffer(p, np.int64).reshape(-1, 3) for v, p in found.items()}, n
+
+    def _common(self) -> tuple[Event, ...]:
+        """The events without a table."""
+        places = self.places.get(None)
+        _must(places is None or len(places) <= MOST_COMMON, "many events without a table")
+        events = () if places is None else self._read(places, None)
+        _must(all(e.op is None or e.process == NEMESIS for e in events), "an operation without a table")
+        return events
+
+    def _read(self, places: np.ndarray[Any, np.dtype[np.int64]], table: str | None) -> tuple[Event, ...]:
+        words: dict[str, str] = {}
+        lines = [self.text[a:b] for _, a, b in places.tolist()]
+        short = not beyond_64_bits(b"\n".join(lines))
+        events = tuple(event_of(line, words, short=short) for line in lines)
+        _must(all(e.table == table for e in events), "an event of another table than its line seems to be of")
+        _must([e.index for e in events] == places[:, 0].tolist(), "events are missing, or out of order")
+        return events
+
+    def _logs(self) -> dict[str, tuple[Path, TableLog]]:
+        """Table → the file of its log, and the log's header without records."""
+        found = [(p, tablelog.header_of(p)) for p in sorted(self.run.tablelog.glob("*.jsonl"))]
+        logs = {log.table: (p, log) for p, log in found}
+        _must(len(logs) == len(found) and logs.keys() == self.specs.keys(), "not one log for each table")
+        roots = sorted(normalise(log.location).rstrip("/") + "/" for _, log in found)
+        apart = all(not b.startswith(a) for a, b in pairwise(roots))
+        _must(apart and all(len(r) > 1 for r in roots), "a table in another one's folder")
+        return logs
+
+    # --- the tables
+
+    def results(self, processes: int) -> Results:
+        """The results of the whole run.
+
+        Raises:
+            Unusual: it must be judged as a whole.
+        """
+        shares = self._shares(processes)
+        mine, others = shares[0], [_Helper(self, share) for share in shares[1:]]
+        try:
+            parts = []
+            for part in self.parts(mine):
+                parts.append(part)
+                _must(not any(h.gave_up() for h in others), "another process found something unusual")
+            for h in others:
+                parts += h.parts()
+        finally:
+            for h in others:
+                h.end()
+        return self._together(sorted(parts, key=lambda p: p.table))
+
+    def _shares(self, processes: int) -> list[list[str]]:
+        """The tables that each process judges: about the same number of bytes."""
+        sizes = {
+            name: path.stat().st_size + sum((p[:, 2] - p[:, 1]).tolist())
+            for name, (path, _) in self.paths.items()
+            for p in [self.places.get(name, np.zeros((0, 3), np.int64))]
+        }
+        shares: list[list[str]] = [[] for _ in range(max(1, min(processes, len(sizes))))]
+        full = [0] * len(shares)
+        for name in sorted(sizes, key=lambda n: (-sizes[n], n)):
+            least = full.index(min(full))
+            shares[least].append(name)
+            full[least] += sizes[name]
+        return shares
+
+    def parts(self, tables: Sequence[str]) -> Iterator[_Part]:
+        """What these tables add.
+
+        Raises:
+            Unusual: something is not as usual.
+        """
+        proxied = proxylog.read_all(self.run.proxy, {name: self.paths[name][1] for name in tables})
+        gc.freeze()  # what is there stays; what is found of a table goes before the next one
+        try:
+            for name in tables:
+                yield self._part(name, proxied)
+                gc.collect()
+        finally:
+            gc.unfreeze()
+
+    def _part(self, name: str, proxied: proxylog.Proxied) -> _Part:
+        own = self._read(self.places.get(name, np.zeros((0, 3), np.int64)), name)
+        events = tuple(sorted((*own, *self.common), key=lambda e: e.index)) if self.common else own
+        log = counted(tablelog.read(self.paths[name][0]), attempts_by_op(own))
+        _must(log.table == name and log.complete, "a log without an end")
+        alone = Evidence(
+            History(self.header, events),
+            {name: log},
+            {name: self.specs[name]},
+            swaps=_of(proxied.swaps, name),
+            accepted=_of(proxied.accepted, name),
+            carried=_of(proxied.carried, name),
+            proxied=self.run.proxy.exists(),
+        )
+        evidence = named(alone)
+        operations = evidence.history.operations()
+        ids = {o.op for o in operations}
+        columns = OperationColumns.of(operations)
+        log = evidence.logs[name]
+        _must(
+            all((k := KINDS.get(o.f)) is not None and not k.two_tables for o in operations),
+            "two tables, or an unknown kind",
+        )
+        _must(len(own) == len(operations) + int((columns.completed >= 0).sum()), "an event of no operation")
+        _must(not evidence.history.contradictions, "the history contradicts itself")
+        swaps, accepted = evidence.swaps.get(name, ()), evidence.accepted.get(name, ())
+        carried = evidence.carried.get(name, ())
+        made = {c.op for c in log.commits} | {r.op for r in (*swaps, *accepted, *carried)}
+        _must(made <= {None, *ids}, "a snapshot or a request of another table's operation")
+        _must(not unreadable(evidence), "the table became unreadable")
+        verdicts, by = _verdicts(evidence)
+        found, notes = timelines(evidence)
+        _must(len(found) == 1 and not notes, "a table that cannot be judged")
+        t = found[0]
+        pending = [o for o in operations if unanswered(o)]
+        became = fates(found, pending)
+        counts, invoked, _ = counted_load(evidence)
+        failed: dict[str, list[tuple[int, ErrorChain | None]]] = {}
+        for o in invoked:
+            if not counts.succeeded[o.f]:
+                failed.setdefault(o.f, []).append((o.invoked.index, o.error))
+        _must(all(not ops or counts.tables[n]["committed"] for n, ops in counts.missed.items()), "an idle table")
+        measured = [o for o, m in zip(operations, columns.measured.tolist(), strict=True) if m]
+        workload = Workload(measured)
+        attempts = [c.attempt for c in log.main() if c.attempt and c.op in workload.ids]
+        sent = {s for r in (*accepted, *carried) for s in r.adds}
+        return _Part(
+            table=name,
+            verdicts=verdicts,
+            by=by,
+            columns=columns,
+            unanswered=len(pending),
+            open=tuple(o for o in pending if "applied" not in became.get(o.op, {}).values()),
+            kinds=frozenset(o.f for o in measured),
+            attempts=(len(attempts), sum(a > 1 for a in attempts)),
+            retries=part_of(t, workload, carried, self.header.get("writers")),
+            load=replace(counts, missed={name: []}),
+            failed=failed,
+            snapshots=(bool(sent), not sent.isdisjoint(c.snapshot_id for c in log.commits)),
+        )
+
+    # --- the run
+
+    def _together(self, parts: Sequence[_Part]) -> Results:
+        """The results of the run from those of its tables."""
+        columns = OperationColumns.all([p.columns for p in parts])
+        end = self._in_order(columns)
+        _must(columns.pair_up(), "operations that do not pair")
+        seen, there = (any(p.snapshots[n] for p in parts) for n in (0, 1))
+        _must(there or not seen, "the proxies' log seems to be another run's")
+        windows = fault_windows.windows(self.common)
+        found = {v.checker: v for v in self._of_tables(parts)}
+        metrics = _metrics(parts, columns)
+        liveness = Liveness().of_columns(
+            self.header, columns, windows, end, sum(p.unanswered for p in parts), [o for p in parts for o in p.open]
+        )
+        _must(liveness is not None, "something took long")
+        assert liveness is not None
+        found[Liveness.name] = liveness
+        found[Atomicity.name] = Verdict(Atomicity.name, True, stats=AtomicityStats(transfers={}, reads={}))
+        worked = int((columns.ended - columns.start)[columns.measured].sum())
+        found[Retries.name] = Retries().of_parts([p.retries for p in parts], metrics, worked, _faults(columns, windows))
+        found[Load.name] = self._load(parts, columns, end)
+        verdicts = [found[c.name] for c in ALL]
+        if self.promises.thresholds:
+            verdicts.append(Assertions(self.promises.thresholds).of_metrics(metrics, complete=True))
+        _must(all(v.valid is True and not v.anomalies for v in verdicts), "a verdict that is not true")
+        return Results(tuple(verdicts), True, allowed=tuple(sorted({*self.promises.allow})))
+
+    def _in_order(self, columns: OperationColumns) -> int:
+        """The time of the last event; all events are there, and their times go up with their indices."""
+        events = [(columns.invoked, columns.start), (columns.completed, columns.ended)]
+        events += [
+            (np.array([e.index for e in self.common], np.int64), np.array([e.time for e in self.common], np.int64))
+        ]
+        index, time = (np.concatenate([pair[n] for pair in events]) for n in (0, 1))
+        index, time = index[index >= 0], time[index >= 0]
+        _must(len(index) == self.events and len(np.unique(index)) == self.events, "an event of no operation")
+        in_order = time[np.argsort(index)]
+        _must(bool((np.diff(in_order) >= 0).all()), "a clock that runs backwards")
+        said, completed = self.state.get("operations"), int((columns.completed >= 0).sum())
+        completed += sum(e.op is not None and e.type != "invoke" for e in self.common)
+        _must(not isinstance(said, int) or completed >= said, "the history's end is missing")
+        return int(in_order[-1])
+
+    def _of_tables(self, parts: Sequence[_Part]) -> Iterator[Verdict]:
+        yield from merge(Judged(p.table, p.verdicts, p.by) for p in parts)
+        for c in OF_A_TABLE:
+            each = [p.verdicts[c.name] for p in parts]
+            tables = {name: seen for v in each for name, seen in v.stats["tables"].items()}
+            yield Verdict(c.name, True, stats={"tables": tables}, notes=tuple(n for v in each for n in v.notes))
+
+    def _load(self, parts: Sequence[_Part], columns: OperationColumns, end: int) -> Verdict:
+        counts = [p.load for p in parts]
+        succeeded = {f for n in counts for f, did in n.succeeded.items() if did}
+        failed = sorted({f for n in counts for f in n.succeeded} - succeeded)
+        errors = {f: sorted((x for p in parts for x in p.failed.get(f, ())), key=lambda x: x[0]) for f in failed}
+        whole = LoadCounts(
+            tables={name: seen for n in counts for name, seen in n.tables.items()},
+            missed={},
+            operations=sum(n.operations for n in counts),
+            commits=sum(n.commits for n in counts),
+            retried=sum(n.retried for n in counts),
+            aborted=sum(n.aborted for n in counts),
+            succeeded={f: f in succeeded for f in (*succeeded, *failed)},
+        )
+        seconds = round((end - int(columns.start.min())) / S, 3)
+        return Load().of_counts(
+            whole,
+            seconds,
+            Liveness().least_seconds(self.header),
+            {f: none_succeeded([e for _, e in found]) for f, found in errors.items()},
+        )
+
+
+def _table(value: bytes) -> str | None:
+    """A table's name from a line; its events tell whether it is right."""
+    if value == b"null":
+        return None
+    _must(len(value) > 2 and value[:1] == value[-1:] == b'"' and b"\\" not in value, "a table's name of another form")
+    return value[1:-1].decode()
+
+
+def _of(found: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {name: found[name]} if name in found else {}
+
+
+def _verdicts(evidence: Evidence) -> tuple[dict[str, Verdict], str]:
+    """Checker → its verdict on a table alone; and what decided those that columns replace."""
+    found = {v.checker: v for v in check_columns(evidence)}
+    by = {"columns" if v.stats["engine"]["columns"] else "exact" for v in found.values()}
+    for c in OF_A_TABLE:
+        found[c.name] = c().check(evidence)
+    _must(
+        len(by) == 1 and all(v.valid is True and not v.anomalies for v in found.values()), "a verdict that is not true"
+    )
+    return found, by.pop()
+
+
+def _metrics(parts: Sequence[_Part], columns: OperationColumns) -> Metrics:
+    measured = columns.measured
+    writes = measured & columns.writes
+    return metrics_of(
+        columns.ends(measured),
+        columns.ends(writes),
+        len(frozenset[str]().union(*(p.kinds for p in parts))),
+        (sum(p.attempts[0] for p in parts), sum(p.attempts[1] for p in parts)),
+        int((columns.aborted & writes).sum()),
+        columns.ms(measured & columns.ok),
+    )
+
+
+def _faults(columns: OperationColumns, windows: Sequence[fault_windows.Window]) -> FaultsStats:
+    """As the statistics ``faults`` of the checker ``retries``."""
+    measured = columns.measured
+    start = int(columns.start[measured].min()) if measured.any() else 0
+    end = int(columns.ended[measured].max(initial=0))
+    faulty = [(max(a, start), min(b, end)) for a, b in fault_windows.merged(windows) if a < end and b > start]
+    within = sum(b - a for a, b in faulty)
+    ok = measured & columns.ok
+    inside = np.zeros(len(ok), np.bool_)
+    last = np.where(columns.ended == 0, columns.start, columns.ended)
+    for a, b in faulty:
+        inside |= (last >= a) & (columns.start <= b)
+
+    def seen(ns: int, among: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
+        ms = {"read": columns.ms(among & columns.reads), "write": columns.ms(among & ~columns.reads)}
+        return throughput(ns / S, {k: v for k, v in ms.items() if v})
+
+    return {
+        "windows": len(windows),
+        "inside": seen(within, ok & inside),
+        "outside": seen(end - start - within, ok & ~inside),
+    }
+
+
+class _Helper:
+    """Another process, which judges some of the tables."""
+
+    def __init__(self, run: _Run, tables: Sequence[str]) -> None:
+        context = multiprocessing.get_context("fork")
+        self._answer, asked = context.Pipe(duplex=False)
+        self._process = context.Process(target=_help, args=(run, tables, asked), daemon=True)
+        self._process.start()
+        asked.close()
+
+    def gave_up(self) -> bool:
+        """Whether it found something unusual, or died. Does not wait."""
+        return not self._process.is_alive() and not self._answer.poll()
+
+    def parts(self) -> list[_Part]:
+        """What it found; waits for it.
+
+        Raises:
+            Unusual: something is not as usual, or it died.
+        """
+        try:
+            found: list[_Part] = self._answer.recv()
+        except EOFError:
+            raise Unusual("another process found something unusual") from None
+        return found
+
+    def end(self) -> None:
+        """End it, if it has not ended."""
+        with suppress(ValueError):
+            self._process.terminate()
+        self._process.join()
+        self._answer.close()
+
+
+def _help(run: _Run, tables: Sequence[str], answer: Connection) -> None:
+    """Judge tables and send what they add; send nothing if something is not as usual."""
+    with suppress(Exception):
+        answer.send(list(run.parts(tables)))
+    answer.close()
