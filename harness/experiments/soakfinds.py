@@ -27,7 +27,16 @@ from harness.experiments.shrink import trials
 from harness.experiments.shrink.candidates import plain
 from harness.experiments.shrink.log import Log, ShrinkError
 from harness.experiments.shrink.reduction import Spent, Tries
-from harness.experiments.shrink.shrink import SCENARIO, Failed, NothingToShrink, Shrink, failed, on_catalog, shrunk
+from harness.experiments.shrink.shrink import (
+    SCENARIO,
+    TOO_SHORT,
+    Failed,
+    NothingToShrink,
+    Shrink,
+    failed,
+    on_catalog,
+    shrunk,
+)
 from harness.experiments.shrink.trials import Budget, Ran, Runner, Trials
 from harness.experiments.soakstacks import OnBench, WarmStack, external_of
 from harness.run.judged import Publish
@@ -203,7 +212,7 @@ def shrink(
             one = Shrink(run, job.into, asked, watcher, tries=TRIES, times=TIMES, rare=again.failed < again.of)
             return find(_shrunk(job, one, until, blank))
         except Spent:
-            return find(replace(blank, became="spent", reason="its time ended before anything smaller was found"))
+            return find(replace(blank, became="spent", reason=TOO_SHORT))
         except CANNOT as e:
             return find(replace(blank, reason=" ".join(str(e).split())))
 
@@ -243,10 +252,8 @@ def _shrunk(job: Job, one: Shrink, until: _Until, blank: Find) -> Find:
     result = shrunk(one, left, minimal, said, proves=proves, replays=replays, goes_on=goes_on)
     shown.write(result, job.into)
     reason = "; ".join(result.not_said)
-    if until.ended and left is None:
-        return replace(
-            blank, became="spent", reason="its time ended before anything smaller was found", command=goes_on
-        )
+    if (until.ended or one.spent) and left is None:
+        return replace(blank, became="spent", reason=TOO_SHORT, command=goes_on)
     if result.after is None or not result.shown:
         return replace(blank, became="not shown", reason=reason, command=goes_on)
     folder = job.into.relative_to(job.night).as_posix()

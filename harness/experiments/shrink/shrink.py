@@ -50,6 +50,8 @@ from workloads.file.scenario import Outcome, Scenario
 SCENARIO = "scenario.yaml"
 NOWHERE = "https://iceberg.apache.org/docs/latest/reliability/"
 """The link of a scenario whose anomaly nobody is known to have discussed: what Iceberg promises to concurrent writers."""
+NOT_AGAIN = "no part of the run showed it again when it was replayed"
+TOO_SHORT = "the time ended before anything smaller showed it"
 
 
 class NothingToShrink(ValueError):
@@ -144,6 +146,9 @@ class Shrink:
         tries: runs of a candidate until it counts as one that does not show it.
         times: runs in which the result must show it.
         rare: whether it shows rarely, as far as anybody knows: then operations are repeated before more of them are tried.
+
+    Attributes:
+        spent: whether the budget ended before anything showed it.
     """
 
     def __init__(
@@ -165,6 +170,7 @@ class Shrink:
         self._times = times
         self._often = not rare
         self.rare: Rare | None = None
+        self.spent = False
         self.smallest: Recording | None = None
         self._steps: list[Step] = []
 
@@ -174,7 +180,7 @@ class Shrink:
         if start is None and self.rare is not None:
             return self._repeated(self.rare)
         if start is None:
-            return None, None, Found(not_said=("no part of the run showed it again when it was replayed",))
+            return None, None, Found(not_said=(TOO_SHORT if self.spent else NOT_AGAIN,))
         self._keep(start)
         done: Reduced[Recording] = reduced(start, PASSES, self._tried, self._keep)
         self._watcher.say(f"{self.run.name} is left with {measure(done.candidate)}")
@@ -201,7 +207,7 @@ class Shrink:
                 if n == (len(every) - 1 if self._often else 0) and self._repeats(every[0].ops):
                     return None
         except Spent:
-            return None
+            self.spent = True
         return None
 
     def _repeats(self, ops: Collection[str]) -> bool:

@@ -15,7 +15,9 @@ from harness.experiments.shrink.guess import guesses
 from harness.experiments.shrink.log import FILE, Log
 from harness.experiments.shrink.reduction import Spent
 from harness.experiments.shrink.shrink import (
+    NOT_AGAIN,
     SCENARIO,
+    TOO_SHORT,
     Failed,
     Found,
     NothingToShrink,
@@ -283,3 +285,12 @@ def test_the_size_counts_rows_that_are_seeded_and_named(tmp_path: Path) -> None:
         str(measure(failed(RunFolder(failed_run(tmp_path)), None).recording))
         == "2 operations, 2 writers, 1 table, 6 rows"
     )
+
+
+def test_a_budget_that_ends_before_anything_shows_it_is_not_called_a_run_that_shows_nothing(tmp_path: Path) -> None:
+    run, into = busy(tmp_path), tmp_path / "out"
+    nothing = ByRule(into, run.folder.path, lambda r: False)
+    one, left, _, found = shrink(run, into, nothing, budget=Budget(runs=1))
+    assert left is None and one.spent and found.not_said == (TOO_SHORT,)
+    one, left, _, found = shrink(run, tmp_path / "whole", nothing)
+    assert left is None and not one.spent and found.not_said == (NOT_AGAIN,)
