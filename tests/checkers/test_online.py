@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import Event
+from checkers.evidence.history import NEMESIS, Event
 from checkers.evidence.tablelog import Growth, TableLog
 from checkers.online import NEVER, Online
 from checkers.online.floor import Floor
@@ -460,3 +460,112 @@ def test_a_floor_is_the_greatest_position_that_an_earlier_event_proves(proofs: l
     assert floor.before(at) == max((p for e, p in proofs if e < at), default=0)
     floor.forget(20)
     assert floor.before(at) in (0, max((p for e, p in proofs if e < at), default=0))
+
+
+# --- rules that random runs seldom touch
+
+
+def test_retries_and_the_faults_that_are_on_are_counted() -> None:
+    d = Drawing()
+    for n, attempt in enumerate((1, 2, 3, None)):
+        d.invoke(f"a{n}", "insert", ids=[n])
+        d.commit(f"a{n}", [row(n, f"a{n}")], attempt=attempt)
+        d.ok(f"a{n}")
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert (online.counts.commits, online.counts.retried, online.counts.faults) == (4, 2, 0)
+    faults = []
+    for n, (f, name) in enumerate(
+        (
+            ("start-delay", "delay"),
+            ("start-kill", "kill"),
+            ("stop-delay", "delay"),
+            ("start-cut", "cut"),
+            ("heal", None),
+        )
+    ):
+        value = None if name is None else {"name": name}
+        online.event(Event(100 + n, 10**12, "info", NEMESIS, f, None, value, None, None, {}))
+        faults.append(online.counts.faults)
+    assert faults == [1, 2, 1, 2, 0]
+
+
+def test_a_log_without_a_column_is_left_to_the_full_check() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    e = d.evidence(columns=("id", "val"))
+    online = went_on(e, told(e, Random(0)))
+    assert online.found == [] and online.counts.judged == 0
+    assert dict(online.counts.not_judged).keys() == {"the table log lacks columns"}
+
+
+def test_one_stale_answer_of_the_catalog_is_told_once_for_all_writes_that_it_lacked() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.capture()
+    for op, key in (("b", 2), ("c", 3), ("d", 4)):
+        d.invoke(op, "insert", process=key, ids=[key])
+        d.ok(op)
+    d.capture()
+    for op, key in (("b", 2), ("c", 3), ("d", 4)):
+        d.commit(op, [row(key, op)])
+    d.capture()
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [f.name for f in online.found].count("stale-pointer") == 1
+    assert all(f.among(full(e)) for f in online.found)
+
+
+def test_a_lost_operation_whose_commit_comes_again_is_not_told_as_lost() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("b", "insert", ids=[2])
+    d.commit("b", [row(2, "b")])
+    d.set_main(a)
+    d.commit("b", [row(2, "b")])
+    d.ok("b")
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert "lost-commit" not in [f.name for f in online.found] and "lost-commit" not in [x.name for x in full(e)]
+
+
+def test_main_that_is_set_back_to_the_same_snapshot_time_and_again_loses_a_commit_each_time() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    for n, op in enumerate("bcd"):
+        d.did(op, "insert", ids=[n + 2], add=[row(n + 2, op)])
+        d.set_main(a)
+    d.did("e", "insert", ids=[9], add=[row(9, "e")])
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert sorted(f.ops[0] for f in online.found if f.name == "lost-commit") == ["b", "c", "d"]
+    assert all(f.among(full(e)) for f in online.found)
+
+
+def test_a_read_of_committed_rows_that_no_state_has_together_is_fractured() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "delete", ids=[1], remove=[row(1, "a")])
+    d.did("c", "insert", ids=[2], add=[row(2, "c")])
+    d.read("r", [row(1, "a"), row(2, "c")])
+    d.capture()
+    d.did("d", "insert", ids=[3], add=[row(3, "d")])
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [f.names[0] for f in online.found] == ["fractured-read"] == [x.name for x in full(e)]
+    assert all(f.among(full(e)) for f in online.found)
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_a_catalog_that_names_an_older_version_or_no_table_is_told(older: bool) -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.capture()
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.capture()
+    before = d.captures[0].metadata if older else None
+    d.captures.append(replace(d.captures[-1], time=d.captures[-1].time + 1, metadata=before))
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [f.name for f in online.found] == ["stale-pointer" if older else "lost-table"]
+    assert all(f.among(full(e)) for f in online.found)
