@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event
+from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Growth, TableLog
 from checkers.online import NEVER, Online
 from checkers.online.floor import Floor
-from checkers.online.table import AFTER
+from checkers.online.table import AFTER, TOO_LONG
 from checkers.reads import Reads
 from checkers.replay import Replay
 from checkers.selftest import ALL as PLANTED
@@ -29,7 +30,7 @@ from checkers.verdict import Anomaly, Checker
 from tests.support.amount import many
 from tests.support.damages import DAMAGES
 from tests.support.drawing import Drawing, row
-from tests.support.going_on import told
+from tests.support.going_on import growths, told
 from tests.support.long_run import SPEC, evidence, long_run
 from tests.support.simulator import ALTERING, CLEAN, MIX, UPSERTING, WITH_EQUALITY, Defects, simulate
 from workloads.tables import TableSpec
@@ -479,6 +480,7 @@ def test_retries_and_the_faults_that_are_on_are_counted() -> None:
         (
             ("start-delay", "delay"),
             ("start-kill", "kill"),
+            ("missed-kill", "kill"),
             ("stop-delay", "delay"),
             ("start-cut", "cut"),
             ("heal", None),
@@ -487,7 +489,7 @@ def test_retries_and_the_faults_that_are_on_are_counted() -> None:
         value = None if name is None else {"name": name}
         online.event(Event(100 + n, 10**12, "info", NEMESIS, f, None, value, None, None, {}))
         faults.append(online.counts.faults)
-    assert faults == [1, 2, 1, 2, 0]
+    assert faults == [1, 2, 2, 1, 2, 0]
 
 
 def test_a_log_without_a_column_is_left_to_the_full_check() -> None:
@@ -569,3 +571,104 @@ def test_a_catalog_that_names_an_older_version_or_no_table_is_told(older: bool) 
     online = went_on(e, told(e, Random(0)))
     assert [f.name for f in online.found] == ["stale-pointer" if older else "lost-table"]
     assert all(f.among(full(e)) for f in online.found)
+
+
+def by_growths(d: Drawing, **more: Any) -> tuple[list[Event], list[Growth], Evidence]:
+    """The events of a drawing and what its captures added, to be told in an order of one's own; and all of it."""
+    e = d.evidence(**more)
+    (log,) = e.logs.values()
+    return list(e.history.events), list(growths(log)), e
+
+
+def test_a_commit_that_main_lost_is_told_when_a_capture_was_asked_for_after_its_acknowledgement_or_at_the_end() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("b", "insert", ids=[2])
+    d.commit("b", [row(2, "b")])
+    d.set_main(a)
+    d.capture()  # before the acknowledgement
+    d.ok("b")
+    events, (grown,), e = by_growths(d, capture=False)
+    so_far: list[Event | Growth] = [*events, grown]
+    online = Online(e.tables.values())
+    for x in so_far:
+        feed(online, x)
+    assert online.found == [], "the capture had been asked for before"
+    online.finish()
+    assert [f.name for f in online.found] == ["lost-commit"]
+    cut_short = went_on(e, so_far, complete=False)
+    assert cut_short.found == [], "the history may lack what brought it back"
+
+
+def test_a_write_that_was_acknowledged_after_the_last_capture_is_not_told_as_lost() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.capture()
+    d.invoke("b", "insert", ids=[2])
+    d.ok("b")
+    e = d.evidence(capture=False)
+    online = went_on(e, told(e, Random(0)))
+    assert online.found == [] == full(e)
+
+
+@pytest.mark.parametrize("ends", ["fail", "info"])
+def test_a_read_of_what_a_write_never_committed_is_told_when_the_write_has_ended(ends: str) -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("b", "insert", ids=[2])
+    d.read("r", [row(1, "a"), row(2, "b")])
+    d.capture()
+    d.did("c", "insert", ids=[3], add=[row(3, "c")])
+    d.capture()
+    getattr(d, ends)("b")
+    d.did("d", "insert", ids=[4], add=[row(4, "d")])
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [(f.name, f.ops) for f in online.found] == [("dirty-read", ("r",))] and online.found[0].among(full(e))
+    assert {f"{m[0]} {m[1]}" for m in moments(e)} == {f"dirty-read {ends} b"}
+
+
+@pytest.mark.parametrize(("problem", "judged"), [(Problem("fork", "a fork"), 2), (Problem("torn", "a torn line"), 1)])
+def test_only_a_chain_of_metadata_that_is_broken_is_left_to_the_full_check(problem: Problem, judged: int) -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.metadata[-1] = replace(d.metadata[-1], problems=(problem,))
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert online.counts.judged == judged
+    assert ("the chain of metadata is broken" in online.counts.not_judged) is (judged == 1)
+
+
+def test_a_failed_operation_that_landed_twice_is_a_false_failure_once() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("b", "insert", ids=[2])
+    d.fail("b")
+    d.commit("b", [row(2, "b")])
+    d.commit("b", [row(2, "b")])
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert sorted(f.name for f in online.found) == ["duplicate-commit", "false-failure"]
+    assert all(f.among(full(e)) for f in online.found)
+
+
+@pytest.mark.parametrize(("between", "kept", "remembered"), [(8, 3, 64), (8, 64, 4), (2, 64, 64)])
+def test_a_wrong_commit_of_an_operation_that_was_under_way_for_too_long_is_left_to_the_full_check(
+    between: int, kept: int, remembered: int
+) -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.capture()
+    d.invoke("b", "insert", ids=[2])
+    for n in range(between):
+        d.did(f"c{n}", "insert", ids=[10 + n], add=[row(10 + n, f"c{n}")])
+        d.capture()
+    d.commit("b", [row(99, "b")])
+    d.ok("b")
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)), kept=kept, remembered=remembered)
+    if between == 8:
+        assert online.found == [] and online.counts.not_judged[TOO_LONG] == 1
+    else:
+        assert [f.name for f in online.found] == ["wrong-rows"] and online.found[0].among(full(e))
