@@ -672,3 +672,72 @@ def test_a_wrong_commit_of_an_operation_that_was_under_way_for_too_long_is_left_
         assert online.found == [] and online.counts.not_judged[TOO_LONG] == 1
     else:
         assert [f.name for f in online.found] == ["wrong-rows"] and online.found[0].among(full(e))
+
+
+def test_every_commit_and_completion_of_a_table_that_is_not_judged_counts_once() -> None:
+    e = evidence(long_run(60))
+    online = Online([SPEC], {"rollback"})
+    for x in long_run(60):
+        feed(online, x)
+    online.finish()
+    assert (
+        sum(online.counts.not_judged.values())
+        == online.counts.completed + online.counts.commits
+        == 60 + len(e.logs["t"].commits)
+    )
+
+
+def test_a_read_of_what_nobody_wrote_is_a_phantom() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.read("r", [row(1, "a"), row(2, "z")])
+    d.capture()
+    d.did("b", "insert", ids=[3], add=[row(3, "b")])
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [(f.name, f.ops) for f in online.found] == [("phantom-value", ("r",))] and online.found[0].among(full(e))
+
+
+def test_a_lost_commit_whose_rows_cannot_be_read_is_told_without_keys() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.set_main(a)
+    d.invoke("c", "insert", ids=[3])
+    d.commit("c", added=None, removed=None)
+    d.ok("c")
+    d.set_main(a)
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [(f.name, f.ops, f.keys) for f in online.found] == [
+        ("lost-commit", ("b",), (2,)),
+        ("lost-commit", ("c",), ()),
+    ]
+
+
+def test_a_read_that_fits_no_state_is_told_when_the_write_whose_rows_it_returned_has_its_snapshot() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("b", "insert", ids=[2])
+    d.read("r", [row(2, "b")])
+    d.capture()
+    d.did("c", "insert", ids=[3], add=[row(3, "c")])
+    d.capture()
+    d.commit("b", [row(2, "b")])
+    d.ok("b")
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [f.ops for f in online.found] == [("r",)] and all(f.among(full(e)) for f in online.found)
+
+
+def test_commits_in_another_order_than_real_time_are_told() -> None:
+    d = Drawing()
+    d.invoke("a", "insert", ids=[1])
+    d.ok("a")
+    d.invoke("b", "insert", ids=[2])
+    d.commit("b", [row(2, "b")])
+    d.commit("a", [row(1, "a")])
+    d.ok("b")
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [f.name for f in online.found] == ["commit-order"] and all(f.among(full(e)) for f in online.found)
