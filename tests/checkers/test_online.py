@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from itertools import pairwise
@@ -20,12 +21,14 @@ from checkers.evidence.tablelog import Growth, TableLog
 from checkers.online import NEVER, Online
 from checkers.online.floor import Floor
 from checkers.online.table import AFTER, TOO_LONG
+from checkers.online.window import Window
 from checkers.reads import Reads
 from checkers.replay import Replay
 from checkers.selftest import ALL as PLANTED
 from checkers.selftest import recorded
 from checkers.selftest.mutation import Mutation
 from checkers.selftest.world import World
+from checkers.timeline.timeline import Changes
 from checkers.verdict import Anomaly, Checker
 from tests.support.amount import many
 from tests.support.damages import DAMAGES
@@ -33,7 +36,7 @@ from tests.support.drawing import Drawing, row
 from tests.support.going_on import growths, told
 from tests.support.long_run import SPEC, evidence, long_run
 from tests.support.simulator import ALTERING, CLEAN, MIX, UPSERTING, WITH_EQUALITY, Defects, simulate
-from workloads.tables import TableSpec
+from workloads.tables import Row, TableSpec
 
 CHECKERS: tuple[Checker, ...] = (Commits(), Replay(), Reads())
 DEFECTS = [f.name for f in fields(Defects) if f.name != "answered"]
@@ -741,3 +744,35 @@ def test_commits_in_another_order_than_real_time_are_told() -> None:
     e = d.evidence()
     online = went_on(e, told(e, Random(0)))
     assert [f.name for f in online.found] == ["commit-order"] and all(f.among(full(e)) for f in online.found)
+
+
+@settings(max_examples=many(100))
+@given(st.integers(0, 10**6), st.sampled_from([1, 3, 64]))
+def test_a_window_knows_each_kept_state_as_if_it_had_copied_it(seed: int, kept: int) -> None:
+    rng = Random(seed)
+    d = Drawing()
+    c = d.commits[d.commit("a")]
+    window, states, now = Window(kept), [Counter[Row]()], Counter[Row]()
+    for n in range(rng.randrange(12)):
+        removed = [r for r in now.elements() if rng.random() < 0.3]
+        added = [row(rng.randrange(3), f"v{rng.randrange(3)}") for _ in range(rng.randrange(3))]
+        window.step(c, Changes(tuple(removed), tuple(added)), reached=n)
+        now = now - Counter(removed) + Counter(added)
+        states.append(now)
+    assert (window.top, window.base) == (len(states) - 1, max(0, len(states) - 1 - kept))
+    low = rng.randint(window.base, window.top)
+    assert [(p, Counter(s.rows())) for p, s in window.back(low)] == [
+        (p, states[p]) for p in range(window.top, low - 1, -1)
+    ]
+    assert Counter(window.state.rows()) == now
+    for key in (None, 0, 1, 2, 9):
+
+        def of(p: int, key: int | None = key) -> Counter[Row]:
+            return Counter(r for r in states[p].elements() if key is None or r.id == key)
+
+        wanted = of(rng.randrange(len(states)))
+        rows, high = list(wanted.elements()), rng.randint(low, window.top)
+        there = [p for p in range(window.base, window.top + 1) if of(p) == wanted]
+        assert window.lowest(rows, key, low, high) == next((p for p in there if low <= p <= high), None)
+        assert window.newest_below(rows, key, high) == max((p for p in there if p < high), default=None)
+        assert window.newest_below(rows, key, window.top + 5) == max(there, default=None)
