@@ -776,3 +776,30 @@ def test_a_window_knows_each_kept_state_as_if_it_had_copied_it(seed: int, kept: 
         assert window.lowest(rows, key, low, high) == next((p for p in there if low <= p <= high), None)
         assert window.newest_below(rows, key, high) == max((p for p in there if p < high), default=None)
         assert window.newest_below(rows, key, window.top + 5) == max(there, default=None)
+
+
+def test_a_table_on_which_an_operation_landed_twice_is_left_to_the_full_check_from_then_on() -> None:
+    d = Drawing()
+    d.invoke("a", "insert", ids=[1])
+    d.commit("a", [row(1, "a")])
+    d.commit("a", [row(1, "a")])
+    d.ok("a")
+    d.did("b", "insert", ids=[2], add=[row(9, "b")])
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [f.name for f in online.found] == ["duplicate-commit"] and online.found[0].among(full(e))
+    assert online.counts.not_judged["a commit that landed twice"] >= 2
+
+
+def test_two_snapshots_that_one_version_brings_are_left_to_the_full_check() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("b", "insert", ids=[2])
+    d.invoke("c", "insert", ids=[3])
+    b = d.commit("b", [row(2, "b")], shown=False)
+    d.commit("c", [row(3, "c")], parent=b)
+    d.ok("b")
+    d.ok("c")
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert online.found == [] and online.counts.not_judged["several snapshots in one version"] >= 2
