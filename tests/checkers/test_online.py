@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from itertools import pairwise
@@ -14,25 +15,28 @@ from hypothesis import strategies as st
 
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import Event
+from checkers.evidence.history import NEMESIS, Event
+from checkers.evidence.problem import Problem
 from checkers.evidence.tablelog import Growth, TableLog
 from checkers.online import NEVER, Online
 from checkers.online.floor import Floor
-from checkers.online.table import AFTER
+from checkers.online.table import AFTER, TOO_LONG
+from checkers.online.window import Window
 from checkers.reads import Reads
 from checkers.replay import Replay
 from checkers.selftest import ALL as PLANTED
 from checkers.selftest import recorded
 from checkers.selftest.mutation import Mutation
 from checkers.selftest.world import World
+from checkers.timeline.timeline import Changes
 from checkers.verdict import Anomaly, Checker
 from tests.support.amount import many
 from tests.support.damages import DAMAGES
 from tests.support.drawing import Drawing, row
-from tests.support.going_on import told
+from tests.support.going_on import growths, told
 from tests.support.long_run import SPEC, evidence, long_run
 from tests.support.simulator import ALTERING, CLEAN, MIX, UPSERTING, WITH_EQUALITY, Defects, simulate
-from workloads.tables import TableSpec
+from workloads.tables import Row, TableSpec
 
 CHECKERS: tuple[Checker, ...] = (Commits(), Replay(), Reads())
 DEFECTS = [f.name for f in fields(Defects) if f.name != "answered"]
@@ -460,3 +464,342 @@ def test_a_floor_is_the_greatest_position_that_an_earlier_event_proves(proofs: l
     assert floor.before(at) == max((p for e, p in proofs if e < at), default=0)
     floor.forget(20)
     assert floor.before(at) in (0, max((p for e, p in proofs if e < at), default=0))
+
+
+# --- rules that random runs seldom touch
+
+
+def test_retries_and_the_faults_that_are_on_are_counted() -> None:
+    d = Drawing()
+    for n, attempt in enumerate((1, 2, 3, None)):
+        d.invoke(f"a{n}", "insert", ids=[n])
+        d.commit(f"a{n}", [row(n, f"a{n}")], attempt=attempt)
+        d.ok(f"a{n}")
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert (online.counts.commits, online.counts.retried, online.counts.faults) == (4, 2, 0)
+    faults = []
+    for n, (f, name) in enumerate(
+        (
+            ("start-delay", "delay"),
+            ("start-kill", "kill"),
+            ("missed-kill", "kill"),
+            ("stop-delay", "delay"),
+            ("start-cut", "cut"),
+            ("heal", None),
+        )
+    ):
+        value = None if name is None else {"name": name}
+        online.event(Event(100 + n, 10**12, "info", NEMESIS, f, None, value, None, None, {}))
+        faults.append(online.counts.faults)
+    assert faults == [1, 2, 2, 1, 2, 0]
+
+
+def test_a_log_without_a_column_is_left_to_the_full_check() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    e = d.evidence(columns=("id", "val"))
+    online = went_on(e, told(e, Random(0)))
+    assert online.found == [] and online.counts.judged == 0
+    assert dict(online.counts.not_judged).keys() == {"the table log lacks columns"}
+
+
+def test_one_stale_answer_of_the_catalog_is_told_once_for_all_writes_that_it_lacked() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.capture()
+    for op, key in (("b", 2), ("c", 3), ("d", 4)):
+        d.invoke(op, "insert", process=key, ids=[key])
+        d.ok(op)
+    d.capture()
+    for op, key in (("b", 2), ("c", 3), ("d", 4)):
+        d.commit(op, [row(key, op)])
+    d.capture()
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [f.name for f in online.found].count("stale-pointer") == 1
+    assert all(f.among(full(e)) for f in online.found)
+
+
+def test_a_lost_operation_whose_commit_comes_again_is_not_told_as_lost() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("b", "insert", ids=[2])
+    d.commit("b", [row(2, "b")])
+    d.set_main(a)
+    d.commit("b", [row(2, "b")])
+    d.ok("b")
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert "lost-commit" not in [f.name for f in online.found] and "lost-commit" not in [x.name for x in full(e)]
+
+
+def test_main_that_is_set_back_to_the_same_snapshot_time_and_again_loses_a_commit_each_time() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    for n, op in enumerate("bcd"):
+        d.did(op, "insert", ids=[n + 2], add=[row(n + 2, op)])
+        d.set_main(a)
+    d.did("e", "insert", ids=[9], add=[row(9, "e")])
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert sorted(f.ops[0] for f in online.found if f.name == "lost-commit") == ["b", "c", "d"]
+    assert all(f.among(full(e)) for f in online.found)
+
+
+def test_a_read_of_committed_rows_that_no_state_has_together_is_fractured() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "delete", ids=[1], remove=[row(1, "a")])
+    d.did("c", "insert", ids=[2], add=[row(2, "c")])
+    d.read("r", [row(1, "a"), row(2, "c")])
+    d.capture()
+    d.did("d", "insert", ids=[3], add=[row(3, "d")])
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [f.names[0] for f in online.found] == ["fractured-read"] == [x.name for x in full(e)]
+    assert all(f.among(full(e)) for f in online.found)
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_a_catalog_that_names_an_older_version_or_no_table_is_told(older: bool) -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.capture()
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.capture()
+    before = d.captures[0].metadata if older else None
+    d.captures.append(replace(d.captures[-1], time=d.captures[-1].time + 1, metadata=before))
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [f.name for f in online.found] == ["stale-pointer" if older else "lost-table"]
+    assert all(f.among(full(e)) for f in online.found)
+
+
+def by_growths(d: Drawing, **more: Any) -> tuple[list[Event], list[Growth], Evidence]:
+    """The events of a drawing and what its captures added, to be told in an order of one's own; and all of it."""
+    e = d.evidence(**more)
+    (log,) = e.logs.values()
+    return list(e.history.events), list(growths(log)), e
+
+
+def test_a_commit_that_main_lost_is_told_when_a_capture_was_asked_for_after_its_acknowledgement_or_at_the_end() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("b", "insert", ids=[2])
+    d.commit("b", [row(2, "b")])
+    d.set_main(a)
+    d.capture()  # before the acknowledgement
+    d.ok("b")
+    events, (grown,), e = by_growths(d, capture=False)
+    so_far: list[Event | Growth] = [*events, grown]
+    online = Online(e.tables.values())
+    for x in so_far:
+        feed(online, x)
+    assert online.found == [], "the capture had been asked for before"
+    online.finish()
+    assert [f.name for f in online.found] == ["lost-commit"]
+    cut_short = went_on(e, so_far, complete=False)
+    assert cut_short.found == [], "the history may lack what brought it back"
+
+
+def test_a_write_that_was_acknowledged_after_the_last_capture_is_not_told_as_lost() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.capture()
+    d.invoke("b", "insert", ids=[2])
+    d.ok("b")
+    e = d.evidence(capture=False)
+    online = went_on(e, told(e, Random(0)))
+    assert online.found == [] == full(e)
+
+
+@pytest.mark.parametrize("ends", ["fail", "info"])
+def test_a_read_of_what_a_write_never_committed_is_told_when_the_write_has_ended(ends: str) -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("b", "insert", ids=[2])
+    d.read("r", [row(1, "a"), row(2, "b")])
+    d.capture()
+    d.did("c", "insert", ids=[3], add=[row(3, "c")])
+    d.capture()
+    getattr(d, ends)("b")
+    d.did("d", "insert", ids=[4], add=[row(4, "d")])
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [(f.name, f.ops) for f in online.found] == [("dirty-read", ("r",))] and online.found[0].among(full(e))
+    assert {f"{m[0]} {m[1]}" for m in moments(e)} == {f"dirty-read {ends} b"}
+
+
+@pytest.mark.parametrize(("problem", "judged"), [(Problem("fork", "a fork"), 2), (Problem("torn", "a torn line"), 1)])
+def test_only_a_chain_of_metadata_that_is_broken_is_left_to_the_full_check(problem: Problem, judged: int) -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.metadata[-1] = replace(d.metadata[-1], problems=(problem,))
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert online.counts.judged == judged
+    assert ("the chain of metadata is broken" in online.counts.not_judged) is (judged == 1)
+
+
+def test_a_failed_operation_that_landed_twice_is_a_false_failure_once() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("b", "insert", ids=[2])
+    d.fail("b")
+    d.commit("b", [row(2, "b")])
+    d.commit("b", [row(2, "b")])
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert sorted(f.name for f in online.found) == ["duplicate-commit", "false-failure"]
+    assert all(f.among(full(e)) for f in online.found)
+
+
+@pytest.mark.parametrize(("between", "kept", "remembered"), [(8, 3, 64), (8, 64, 4), (2, 64, 64)])
+def test_a_wrong_commit_of_an_operation_that_was_under_way_for_too_long_is_left_to_the_full_check(
+    between: int, kept: int, remembered: int
+) -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.capture()
+    d.invoke("b", "insert", ids=[2])
+    for n in range(between):
+        d.did(f"c{n}", "insert", ids=[10 + n], add=[row(10 + n, f"c{n}")])
+        d.capture()
+    d.commit("b", [row(99, "b")])
+    d.ok("b")
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)), kept=kept, remembered=remembered)
+    if between == 8:
+        assert online.found == [] and online.counts.not_judged[TOO_LONG] == 1
+    else:
+        assert [f.name for f in online.found] == ["wrong-rows"] and online.found[0].among(full(e))
+
+
+def test_every_commit_and_completion_of_a_table_that_is_not_judged_counts_once() -> None:
+    e = evidence(long_run(60))
+    online = Online([SPEC], {"rollback"})
+    for x in long_run(60):
+        feed(online, x)
+    online.finish()
+    assert (
+        sum(online.counts.not_judged.values())
+        == online.counts.completed + online.counts.commits
+        == 60 + len(e.logs["t"].commits)
+    )
+
+
+def test_a_read_of_what_nobody_wrote_is_a_phantom() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.read("r", [row(1, "a"), row(2, "z")])
+    d.capture()
+    d.did("b", "insert", ids=[3], add=[row(3, "b")])
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [(f.name, f.ops) for f in online.found] == [("phantom-value", ("r",))] and online.found[0].among(full(e))
+
+
+def test_a_lost_commit_whose_rows_cannot_be_read_is_told_without_keys() -> None:
+    d = Drawing()
+    a = d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.did("b", "insert", ids=[2], add=[row(2, "b")])
+    d.set_main(a)
+    d.invoke("c", "insert", ids=[3])
+    d.commit("c", added=None, removed=None)
+    d.ok("c")
+    d.set_main(a)
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [(f.name, f.ops, f.keys) for f in online.found] == [
+        ("lost-commit", ("b",), (2,)),
+        ("lost-commit", ("c",), ()),
+    ]
+
+
+def test_a_read_that_fits_no_state_is_told_when_the_write_whose_rows_it_returned_has_its_snapshot() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("b", "insert", ids=[2])
+    d.read("r", [row(2, "b")])
+    d.capture()
+    d.did("c", "insert", ids=[3], add=[row(3, "c")])
+    d.capture()
+    d.commit("b", [row(2, "b")])
+    d.ok("b")
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [f.ops for f in online.found] == [("r",)] and all(f.among(full(e)) for f in online.found)
+
+
+def test_commits_in_another_order_than_real_time_are_told() -> None:
+    d = Drawing()
+    d.invoke("a", "insert", ids=[1])
+    d.ok("a")
+    d.invoke("b", "insert", ids=[2])
+    d.commit("b", [row(2, "b")])
+    d.commit("a", [row(1, "a")])
+    d.ok("b")
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [f.name for f in online.found] == ["commit-order"] and all(f.among(full(e)) for f in online.found)
+
+
+@settings(max_examples=many(100))
+@given(st.integers(0, 10**6), st.sampled_from([1, 3, 64]))
+def test_a_window_knows_each_kept_state_as_if_it_had_copied_it(seed: int, kept: int) -> None:
+    rng = Random(seed)
+    d = Drawing()
+    c = d.commits[d.commit("a")]
+    window, states, now = Window(kept), [Counter[Row]()], Counter[Row]()
+    for n in range(rng.randrange(12)):
+        removed = [r for r in now.elements() if rng.random() < 0.3]
+        added = [row(rng.randrange(3), f"v{rng.randrange(3)}") for _ in range(rng.randrange(3))]
+        window.step(c, Changes(tuple(removed), tuple(added)), reached=n)
+        now = now - Counter(removed) + Counter(added)
+        states.append(now)
+    assert (window.top, window.base) == (len(states) - 1, max(0, len(states) - 1 - kept))
+    low = rng.randint(window.base, window.top)
+    assert [(p, Counter(s.rows())) for p, s in window.back(low)] == [
+        (p, states[p]) for p in range(window.top, low - 1, -1)
+    ]
+    assert Counter(window.state.rows()) == now
+    for key in (None, 0, 1, 2, 9):
+
+        def of(p: int, key: int | None = key) -> Counter[Row]:
+            return Counter(r for r in states[p].elements() if key is None or r.id == key)
+
+        wanted = of(rng.randrange(len(states)))
+        rows, high = list(wanted.elements()), rng.randint(low, window.top)
+        there = [p for p in range(window.base, window.top + 1) if of(p) == wanted]
+        assert window.lowest(rows, key, low, high) == next((p for p in there if low <= p <= high), None)
+        assert window.newest_below(rows, key, high) == max((p for p in there if p < high), default=None)
+        assert window.newest_below(rows, key, window.top + 5) == max(there, default=None)
+
+
+def test_a_table_on_which_an_operation_landed_twice_is_left_to_the_full_check_from_then_on() -> None:
+    d = Drawing()
+    d.invoke("a", "insert", ids=[1])
+    d.commit("a", [row(1, "a")])
+    d.commit("a", [row(1, "a")])
+    d.ok("a")
+    d.did("b", "insert", ids=[2], add=[row(9, "b")])
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert [f.name for f in online.found] == ["duplicate-commit"] and online.found[0].among(full(e))
+    assert online.counts.not_judged["a commit that landed twice"] >= 2
+
+
+def test_two_snapshots_that_one_version_brings_are_left_to_the_full_check() -> None:
+    d = Drawing()
+    d.did("a", "insert", ids=[1], add=[row(1, "a")])
+    d.invoke("b", "insert", ids=[2])
+    d.invoke("c", "insert", ids=[3])
+    b = d.commit("b", [row(2, "b")], shown=False)
+    d.commit("c", [row(3, "c")], parent=b)
+    d.ok("b")
+    d.ok("c")
+    e = d.evidence()
+    online = went_on(e, told(e, Random(0)))
+    assert online.found == [] and online.counts.not_judged["several snapshots in one version"] >= 2

@@ -106,19 +106,18 @@ def test_a_proxy_log_that_does_not_fit_disturbs_no_request_and_is_told(small: Pa
     filling = fill(small, left=1 << 16)
     board = Board()
     board.begin(time.monotonic_ns, path)
-    assert board.unwritten is None
     for n in range(2000):
         board.log({"n": n, "text": "x" * 100})
     board.finish()
-    assert board.unwritten is not None
-    assert (board.unwritten.errno, board.unwritten.filename) == (errno.ENOSPC, str(path))
+    why = board.unwritten
+    assert why is not None and (why.errno, why.filename) == (errno.ENOSPC, str(path))
     whole = [json.loads(line)["n"] for line in path.read_text().split("\n")[:-1]]
     assert whole == [*range(len(whole))] and len(whole) > 100
     filling.unlink()
     board.begin(time.monotonic_ns, small / "next.jsonl")
     board.log({"n": 0})
     board.finish()
-    assert board.unwritten is None and (small / "next.jsonl").read_text() == '{"n":0}\n'
+    assert not board.unwritten and (small / "next.jsonl").read_text() == '{"n":0}\n'
 
 
 def test_lines_are_appended_whole_or_not_at_all(tmp_path: Path) -> None:
