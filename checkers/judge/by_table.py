@@ -300,7 +300,7 @@ class _Run:
         carried = evidence.carried.get(name, ())
         made = {c.op for c in log.commits}
         _must(None not in made and not evidence.labels, "a snapshot that names no operation")
-        made |= {r.op for r in (*swaps, *accepted, *carried)}
+        made |= {s.op for s in swaps} | {a.op for a in accepted} | {r.op for r in carried}
         _must(made <= {None, *ids}, "a snapshot or a request of another table's operation")
         _must(not unreadable(evidence), "the table became unreadable")
         verdicts, by = _verdicts(evidence)
@@ -318,7 +318,7 @@ class _Run:
         measured = [o for o, m in zip(operations, columns.measured.tolist(), strict=True) if m]
         workload = Workload(measured)
         attempts = [c.attempt for c in log.main() if c.attempt and c.op in workload.ids]
-        sent = {s for r in (*accepted, *carried) for s in r.adds}
+        sent = {s for a in accepted for s in a.adds} | {s for r in carried for s in r.adds}
         return _Part(
             table=name,
             verdicts=verdicts,
