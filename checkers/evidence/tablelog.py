@@ -357,7 +357,8 @@ def _file_from_json(f: Any, key: str) -> FileEntry:
     record.checked(f, FileEntry, f"an entry of {key}")
     if (*f,) == _FIELDS[: len(f)]:  # in their usual order
         path, content, form, *rest = f.values()
-        return FileEntry(path, intern(content), intern(form), *rest)
+        known: Any = intern(content)
+        return FileEntry(path, known, intern(form), *rest)
     return FileEntry(**{**f, "content": intern(f["content"]), "format": intern(f["format"])})
 
 

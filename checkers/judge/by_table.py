@@ -9,7 +9,7 @@ That is the whole run's verdict only if its tables have nothing to do with each 
 is not as usual ends it, and the run is judged as any other: :class:`Unusual` says why. Among that is
 
 * a file that is broken, torn or of another form, a run that ended early, an operation on two tables, one of an unknown kind or engine, a
-  snapshot or a request of another table's operation, an id that occurs twice, a clock that runs backwards;
+  snapshot of no operation, a snapshot or a request of another table's operation, an id that occurs twice, a clock that runs backwards;
 * a verdict that is not ``true``: any anomaly, and any doubt.
 """
 
@@ -298,7 +298,9 @@ class _Run:
         _must(not evidence.history.contradictions, "the history contradicts itself")
         swaps, accepted = evidence.swaps.get(name, ()), evidence.accepted.get(name, ())
         carried = evidence.carried.get(name, ())
-        made = {c.op for c in log.commits} | {r.op for r in (*swaps, *accepted, *carried)}
+        made = {c.op for c in log.commits}
+        _must(None not in made and not evidence.labels, "a snapshot that names no operation")
+        made |= {s.op for s in swaps} | {a.op for a in accepted} | {r.op for r in carried}
         _must(made <= {None, *ids}, "a snapshot or a request of another table's operation")
         _must(not unreadable(evidence), "the table became unreadable")
         verdicts, by = _verdicts(evidence)
@@ -316,7 +318,7 @@ class _Run:
         measured = [o for o, m in zip(operations, columns.measured.tolist(), strict=True) if m]
         workload = Workload(measured)
         attempts = [c.attempt for c in log.main() if c.attempt and c.op in workload.ids]
-        sent = {s for r in (*accepted, *carried) for s in r.adds}
+        sent = {s for a in accepted for s in a.adds} | {s for r in carried for s in r.adds}
         return _Part(
             table=name,
             verdicts=verdicts,
@@ -479,7 +481,7 @@ class _Helper:
 
     def gave_up(self) -> bool:
         """Whether it found something unusual, or died. Does not wait."""
-        return not self._process.is_alive() and not self._answer.poll()
+        return self._process.exitcode not in (None, 0)
 
     def parts(self) -> list[_Part]:
         """What it found; waits for it.
@@ -502,7 +504,8 @@ class _Helper:
 
 
 def _help(run: _Run, tables: Sequence[str], answer: Connection) -> None:
-    """Judge tables and send what they add; send nothing if something is not as usual."""
-    with suppress(Exception):
+    """Judge tables and send what they add; send nothing, and end with exit code 1, if something is not as usual."""
+    try:
         answer.send(list(run.parts(tables)))
-    answer.close()
+    except Exception:
+        raise SystemExit(1) from None

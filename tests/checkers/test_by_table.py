@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -235,6 +237,15 @@ def of_another_table(folder: Path) -> None:
     edit(folder, change, "tablelog/t0000.jsonl")
 
 
+def of_nobody(folder: Path) -> None:
+    def change(found: list[Line]) -> None:
+        c = [r for r in found if r["type"] == "commit"][-1]
+        c["op"] = None
+        del c["summary"]["icequake-op"]
+
+    edit(folder, change, "tablelog/t0000.jsonl")
+
+
 def request_of_another_table(folder: Path) -> None:
     op = first(lines(folder / "history.jsonl"), table="t0001", type="invoke", f="insert")["op"]
     edit(folder, lambda found: first(found, table="t0000", kind="commit").update(op=op), "proxy.jsonl")
@@ -322,6 +333,7 @@ UNUSUAL: tuple[tuple[Callable[[Path], None], str], ...] = (
     (busy_process, "operations that do not pair"),
     (clock_runs_backwards, "a clock that runs backwards"),
     (of_another_table, "another table's operation"),
+    (of_nobody, "names no operation"),
     (request_of_another_table, "another table's operation"),
     (proxies_of_another_run, "another run's"),
     (lost_row, "a verdict that is not true"),
@@ -347,12 +359,26 @@ def test_what_is_not_as_usual_is_judged_as_a_whole(run: Path, change: Callable[[
 
 def test_a_process_that_dies_is_no_verdict(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*_: object) -> None:
-        import os
-
         os._exit(9)
 
     monkeypatch.setattr(by_table, "_help", killed)
     with pytest.raises(Unusual, match="another process"):
+        fast(clean, 2)
+
+
+def test_what_another_process_finds_ends_all(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, parts = os.getpid(), by_table._Run.parts
+
+    def slow(run: by_table._Run, tables: list[str]) -> Iterator[Any]:
+        if os.getpid() != here:
+            raise Unusual("something")
+        found = list(parts(run, tables))
+        for _ in range(1000):
+            yield found[0]
+            time.sleep(0.05)
+
+    monkeypatch.setattr(by_table._Run, "parts", slow)
+    with pytest.raises(Unusual, match="another process found something unusual"):
         fast(clean, 2)
 
 
