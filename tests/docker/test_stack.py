@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import signal
 import socket
 import subprocess
@@ -17,10 +18,11 @@ from pyarrow import fs
 
 from compose.processes.container import HARNESS, LABEL, Kept, identity, sweep
 from compose.processes.ports import LOOPBACK, PortInUse
-from compose.processes.process import NotReady
+from compose.processes.process import NotReady, http_get
 from compose.processes.service import Service, ServiceError
 from compose.servers.postgres import Postgres
 from compose.stack.stack import Stack
+from nemesis.faults.suspects import Contained
 from tests.docker.conftest import Make, left
 from tests.support.runs import environment, icequake
 
@@ -118,6 +120,63 @@ def test_a_paused_service_can_be_ended(client: Any, stack: Stack, then: str) -> 
     assert client.containers.get(store.container).status == "exited"
     store.start()
     store.ready(120)
+
+
+def test_a_disconnected_service_answers_nobody_and_comes_back(client: Any, stack: Stack) -> None:
+    database, catalog = contained(stack, "postgres"), contained(stack, "rest")
+    assert isinstance(database, Postgres)
+    database.execute("CREATE TABLE kept (a int)")
+    began = client.containers.get(database.container).attrs["State"]["StartedAt"]
+    database.disconnect()
+    assert not answers(database)
+    tables = f"{catalog.uri}/v1/namespaces"  # type: ignore[attr-defined]
+    assert not listed(tables), "the catalog server must not reach its database"
+    database.reconnect()
+    database.reconnect()
+    database.ready(60)
+    assert database.execute("SELECT count(*) FROM kept") == [(0,)]
+    assert eventually(lambda: listed(tables)), "the catalog server finds its database by name"
+    assert client.containers.get(database.container).attrs["State"]["StartedAt"] == began, "it was never ended"
+
+
+def listed(url: str) -> bool:
+    """Whether the catalog server lists its namespaces."""
+    try:
+        status, _ = http_get(url, 5)
+    except (OSError, http.client.HTTPException):
+        return False
+    return status == 200
+
+
+def test_a_full_disk_takes_no_object_and_gives_those_that_it_has(client: Any, make: Make) -> None:
+    with make(small_disk=True) as stack:
+        store = stack.services["minio"]
+        assert isinstance(store, Contained)
+        e = stack.endpoints
+        files = fs.S3FileSystem(
+            access_key=e.access_key, secret_key=e.secret_key, region=e.region, scheme="http", endpoint_override=e.s3[7:]
+        )
+
+        def put(name: str) -> None:
+            with files.open_output_stream(f"warehouse/{name}") as out:
+                out.write(b"here")
+
+        put("before")
+        store.fill()
+        with pytest.raises(OSError, match="no space left on device|AWS Error"):
+            put("meanwhile")
+        with files.open_input_stream("warehouse/before") as kept:
+            assert kept.read() == b"here"
+        store.empty()
+        put("afterwards")
+
+
+def test_a_disk_that_is_the_machine_s_is_not_filled(stack: Stack) -> None:
+    for name in ("minio", "postgres"):
+        service = stack.services[name]
+        assert isinstance(service, Contained)
+        with pytest.raises(ServiceError, match=f"{name}: its disk is that of the machine, which is not filled"):
+            service.fill()
 
 
 def test_a_taken_port_is_said_before_anything_starts(client: Any, make: Make) -> None:
