@@ -163,7 +163,7 @@ def test_a_full_disk_takes_no_object_and_gives_those_that_it_has(client: Any, ma
 
         put("before")
         store.fill()
-        with pytest.raises(OSError, match="no space left on device|AWS Error"):
+        with pytest.raises(OSError, match=r"no space left on device|AWS Error"):
             put("meanwhile")
         with files.open_input_stream("warehouse/before") as kept:
             assert kept.read() == b"here"
