@@ -37,7 +37,7 @@ def images(client: Any) -> dict[str, str]:
 
     if not os.environ.get("ICEQUAKE_MINIO_IMAGE"):
         pytest.skip("no images are named by ICEQUAKE_MINIO_IMAGE and others: make test-docker")
-    wanted = services.images(dict.fromkeys(("minio", "postgres", "rest")))
+    wanted = services.images(dict.fromkeys(("minio", "postgres", "rest", "hive", "nessie")))
     for image in wanted.values():
         try:
             client.images.get(image)
