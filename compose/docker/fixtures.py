@@ -4,12 +4,14 @@ In a test file or in ``conftest.py``::
 
     from compose.docker.fixtures import iceberg
 
+
     def test_mine(iceberg):
         catalog = load_catalog("lake", **iceberg.pyiceberg())
 
 or without pytest::
 
-    with IcebergContainers("rest") as lake: ...
+    with IcebergContainers("rest") as lake:
+        ...
 
 The services are those of ``compose.yaml``: images (also by their variables), limits and health checks are the same. Ports are free ones on
 loopback. ``TESTCONTAINERS_RYUK_DISABLED=true`` is needed where the image of the reaper cannot be pulled, as everywhere with testcontainers.

@@ -48,12 +48,6 @@ def answers(service: Service) -> bool:
     return True
 
 
-@pytest.fixture
-def stack(make: Make) -> Iterator[Stack]:
-    with make() as running:
-        yield running
-
-
 def contained(stack: Stack, name: str) -> Kept:
     service = stack.services[name]
     assert isinstance(service, Kept)
@@ -80,7 +74,7 @@ def test_a_service_comes_back_on_its_port_with_its_data(client: Any, stack: Stac
     database, catalog = stack.services["postgres"], stack.services["rest"]
     assert isinstance(database, Postgres)
     port = database.port()
-    database.execute("CREATE TABLE kept (a int)")
+    database.execute(f"CREATE TABLE kept_{strike} (a int)")
     for service in (database, catalog):
         getattr(service, strike)()
         if strike != "restart":
@@ -88,7 +82,7 @@ def test_a_service_comes_back_on_its_port_with_its_data(client: Any, stack: Stac
         service.start()
         service.ready(120)
     assert database.port() == port
-    assert database.execute("SELECT count(*) FROM kept") == [(0,)]
+    assert database.execute(f"SELECT count(*) FROM kept_{strike}") == [(0,)]
 
 
 def test_an_object_survives_the_store_s_death(stack: Stack) -> None:
