@@ -34,6 +34,7 @@ REMEDY = (
     "stand-ins by `python -m compose.docker.local run -- COMMAND` (docs/docker.md)"
 )
 DRIVER = "postgresql-"
+CHECK_NS = 60 * 10**9
 DISK, FILLING = "/data", ".icequake-fill"
 DISK_BYTES = 512 * 1024**2
 """Of the object store, if a fault may fill it."""
@@ -175,7 +176,8 @@ def arguments(spec: Spec, network: str) -> dict[str, Any]:
         "tmpfs": dict(spec.tmpfs),
         "mem_limit": spec.memory,
         "pids_limit": spec.pids,
-        "healthcheck": dict(spec.healthcheck),
+        # A run asks its services itself. Each check starts a process in the container, which a busy machine feels.
+        "healthcheck": {**spec.healthcheck, "interval": max(CHECK_NS, spec.healthcheck.get("interval", 0))},
         "stop_signal": spec.stop_signal,
     }
     return {key: value for key, value in given.items() if value not in (None, [], {})}

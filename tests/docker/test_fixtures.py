@@ -68,4 +68,3 @@ def _named(images: dict[str, str]) -> dict[str, str]:
 def test_a_catalog_without_containers_is_refused() -> None:
     with pytest.raises(ValueError, match="no containers for the catalog 'glue'; there are some for rest, jdbc, hive"):
         IcebergContainers("glue")
-    assert fixtures.READY_SECONDS > 0
