@@ -23,7 +23,7 @@ WORKLOAD: dict[str, Any] = {
     "workload": "contained",
     "tables": [{"name": "t"}],
     "writers": 1,
-    "length": {"time": "30s"},
+    "length": {"ops": 12},
     "operations": {"insert": 2, "update-register": 2, "read": 1},
 }
 STRIKES = {
@@ -54,7 +54,7 @@ def test_a_run_whose_containers_are_struck_is_valid_and_leaves_nothing(
     volumes = {one.name for one in client.volumes.list()}
     faults = [{"verb": verb, "target": target} for verb, target in STRIKES[catalog]]
     file, store = tmp_path / "contained.yaml", tmp_path / "store"
-    nemesis = {"interval": "2s", "duration": "2s", "faults": faults}
+    nemesis = {"interval": "5s", "duration": "1s", "faults": faults}
     file.write_text(yaml.safe_dump({**WORKLOAD, "nemesis": nemesis}))
     done = icequake("run", file, "--docker", "--catalog", catalog, "--seed", "5", "--store", store, timeout=580)
     assert done.returncode == 0, done.stdout + done.stderr
