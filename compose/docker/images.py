@@ -14,6 +14,7 @@ import hashlib
 import os
 import re
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -46,11 +47,13 @@ class StandIn:
         name: its folder, and in most cases the service of ``compose.yaml`` for which it is.
         variable: of ``compose.yaml``, which names the service's image.
         files: (installation) → path in the build context → file on this machine.
+        optional: it is left out where this machine lacks what it is made of, unless it is asked for by name.
     """
 
     name: str
     variable: str
     files: Callable[[Installation], Mapping[str, Path]] = lambda _: {}
+    optional: bool = False
 
 
 def _rest_jars(installation: Installation) -> Mapping[str, Path]:
@@ -113,7 +116,7 @@ STAND_INS = (
     StandIn("minio", "ICEQUAKE_MINIO_IMAGE", lambda installation: {"minio": installation.minio}),
     StandIn("rest", "ICEQUAKE_REST_IMAGE", _rest_jars),
     StandIn("hive", "ICEQUAKE_HIVE_IMAGE", _hive_files),
-    StandIn("nessie", "ICEQUAKE_NESSIE_IMAGE", _nessie_files),
+    StandIn("nessie", "ICEQUAKE_NESSIE_IMAGE", _nessie_files, optional=True),
     StandIn("python", "ICEQUAKE_PYTHON_IMAGE"),
 )
 
@@ -143,8 +146,19 @@ def build(
     try:
         with exclusive(engine.folder(installation.home) / "images.lock"):
             base = _base(client, installation, progress)
-            wanted = [s for s in STAND_INS if not names or s.name in names]
-            return {s.variable: _image(client, s, base, installation, progress) for s in wanted}
+            made = {}
+            for one in STAND_INS:
+                if names and one.name not in names:
+                    continue
+                try:
+                    files = one.files(installation)
+                except SetupError as e:
+                    if one.optional and not names:
+                        print(f"icequake: no stand-in image {one.name}: {e}", file=sys.stderr)
+                        continue
+                    raise
+                made[one.variable] = _image(client, one, files, base, progress)
+            return made
     except (DockerException, OSError) as e:
         raise SetupError(f"the stand-in images cannot be built: {_reason(e)}") from e
     finally:
@@ -193,12 +207,12 @@ def _base(client: Any, installation: Installation, progress: Progress) -> str:
     return tag
 
 
-def _image(client: Any, one: StandIn, base: str, installation: Installation, progress: Progress) -> str:
-    """One image, built if it is missing."""
+def _image(client: Any, one: StandIn, extra: Mapping[str, Path], base: str, progress: Progress) -> str:
+    """One image, built if it is missing. ``extra``: what its context has besides the files of its folder."""
     from docker.errors import BuildError
 
     own = {file.name: file for file in sorted((HERE / one.name).iterdir())}
-    files = {**own, **one.files(installation)}
+    files = {**own, **extra}
     absent = next((file for file in files.values() if not file.is_file()), None)
     if absent is not None:
         raise SetupError(f"the image {one.name} needs {absent}, which is missing: icequake setup")

@@ -13,7 +13,7 @@ import yaml
 
 from compose.catalogs import hive, user_file
 from compose.catalogs.registry import CATALOGS
-from compose.docker import composefile, images, services
+from compose.docker import composefile, images, local, services
 from compose.processes.service import ServiceError
 from compose.servers.postgres import DATABASE, USER
 
@@ -121,6 +121,20 @@ def test_every_stand_in_names_a_variable_of_the_file_and_has_a_dockerfile() -> N
     for one in images.STAND_INS:
         assert f"${{{one.variable}:-" in text
         assert (images.HERE / one.name / "Dockerfile").read_text().count("FROM ${BASE}") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["icequake", "run", "quick", "--docker", "--catalog", "jdbc"], ("postgres", "minio")),
+        (["--profile", "hive", "up", "--wait"], ("minio", "hive")),
+        (["--profile", "polaris", "up"], ("postgres", "minio", "python")),
+        (["icequake", "run", "quick", "--docker", "--catalog", "nessie-native"], ()),
+        (["ps"], ()),
+    ],
+)
+def test_only_the_stand_ins_are_built_that_a_command_uses(words: list[str], names: tuple[str, ...]) -> None:
+    assert local.used_by(words) == names
 
 
 def test_the_catalogs_without_a_container_are_refused_with_those_that_have_one() -> None:
