@@ -41,6 +41,8 @@ from compose.servers.postgres import Postgres
 from compose.servers.spark import SparkMaster, SparkWorker
 
 START_SECONDS = 90.0
+CONTAINER_START_SECONDS = 180.0
+"""In a container, whose limits and file system make a server start more slowly."""
 
 
 class Stack:
@@ -322,7 +324,7 @@ class Stack:
                 return
             begin = time.monotonic()
             service.start()
-            service.ready(START_SECONDS)
+            service.ready(CONTAINER_START_SECONDS if self._project is not None else START_SECONDS)
             self._say(f"{service.name} ready in {time.monotonic() - begin:.1f} s")
 
     def _database(self) -> str:
