@@ -11,14 +11,10 @@ import psutil
 
 from nemesis.faults.fault import Fault
 from nemesis.faults.fields import Target
-from nemesis.faults.suspects import Server, Suspect, Undo
+from nemesis.faults.suspects import NoTarget, Server, Suspect, Undo
 from nemesis.faults.verb import ProcessVerb
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
-
-
-class NoTarget(Exception):
-    """No process of the targeted kind is running. The message says which kind."""
 
 
 class Executor:

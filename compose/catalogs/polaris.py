@@ -13,10 +13,11 @@ import http.client
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
-from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, DATABASE, SOCKET_TIMEOUT_MS, Catalog, Server, Site, split
+from compose.catalogs import bootstrap
+from compose.catalogs.bootstrap import CATALOG, CLIENT_ID, CLIENT_SECRET, REALM, SCOPE
+from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, DATABASE, SOCKET_TIMEOUT_MS, Catalog, Server, Site
 from compose.endpoints import Endpoints
 from compose.processes.container import Container, engine, have
 from compose.processes.ports import LOOPBACK
@@ -26,11 +27,6 @@ from compose.servers.postgres import USER
 
 VERSION = "1.7.0"
 IMAGE = f"apache/polaris:{VERSION}"
-REALM = "POLARIS"
-CLIENT_ID, CLIENT_SECRET = "root", "s3cr3t"  # no secret: the server listens on loopback for the time of a run
-CATALOG = "icequake"
-SCOPE = "PRINCIPAL_ROLE:ALL"
-CALL_SECONDS = 10.0
 REMEDY = (
     "start a Docker engine that has or gets the image, or run Polaris elsewhere and give its file, --catalog my.yaml "
     "(docs/own-catalog.md has one)"
@@ -42,6 +38,8 @@ class Polaris(Container):
 
     role = "catalog"
     remedy = REMEDY
+    inner_store = ""
+    """The object store's URL inside a network of containers; empty: that of the site."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(
@@ -91,86 +89,18 @@ class Polaris(Container):
 
     def after_first_ready(self) -> None:
         try:
-            set_up(self.uri, self._site.warehouse, self._site.client_store(), self._site.store(), self._site.region)
+            inner = self.inner_store or self._site.store()
+            set_up(self.uri, self._site.warehouse, self._site.client_store(), inner, self._site.region)
         except (NotReady, OSError) as e:
             raise self.error(f"the catalog cannot be set up: {e}") from e
 
 
 def set_up(uri: str, warehouse: str, client_store: str, server_store: str, region: str) -> None:
-    """Make the catalog, and let its administrators work with what is in it.
-
-    Args:
-        uri: of the catalog's API, ``http://host:port/api/catalog``.
-        client_store, server_store: the object store's URL for clients, and for Polaris itself.
-
-    Raises:
-        NotReady: its answer is not the success that its specification describes.
-        OSError: it does not answer.
-    """
-    bearer = token(uri, CALL_SECONDS)
-    management = uri.removesuffix("/catalog") + "/management/v1"
-    catalog = {
-        "name": CATALOG,
-        "type": "INTERNAL",
-        "properties": {"default-base-location": warehouse, "polaris.config.drop-with-purge.enabled": "true"},
-        "storageConfigInfo": {
-            "storageType": "S3",
-            "allowedLocations": [warehouse],
-            "region": region,
-            "endpoint": client_store,
-            "endpointInternal": server_store,
-            "pathStyleAccess": True,
-            "stsUnavailable": True,  # clients bring their own credentials
-            "kmsUnavailable": True,
-        },
-    }
-    status, body = _call("POST", f"{management}/catalogs", {"catalog": catalog}, bearer)
-    if status not in (201, 409):  # 409: it is there already
-        raise NotReady(f"asked to make the catalog it answers {status}: {body}")
-    grants = f"{management}/catalogs/{CATALOG}/catalog-roles/catalog_admin/grants"
-    grant = {"grant": {"type": "catalog", "privilege": "CATALOG_MANAGE_CONTENT"}}
-    status, body = _call("PUT", grants, grant, bearer)
-    if status != 201:
-        raise NotReady(f"asked to grant CATALOG_MANAGE_CONTENT it answers {status}: {body}")
-
-
-def token(uri: str, timeout: float) -> str:
-    """A token of the root principal. Raises NotReady or OSError."""
-    form = {
-        "grant_type": "client_credentials",
-        "client_id": CLIENT_ID,
-        "client_secret": CLIENT_SECRET,
-        "scope": SCOPE,
-    }
-    status, body = _request(
-        "POST", f"{uri}/v1/oauth/tokens", urlencode(form), "application/x-www-form-urlencoded", timeout
-    )
+    """``bootstrap.polaris``. Raises NotReady when an answer is not the success that the specification describes, or OSError."""
     try:
-        if status == 200:
-            return str(json.loads(body)["access_token"])
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise NotReady(f"asked for a token it answers {status}: {body}")
-
-
-def _call(method: str, url: str, content: Mapping[str, Any], bearer: str) -> tuple[int, str]:
-    return _request(method, url, json.dumps(dict(content)), "application/json", CALL_SECONDS, bearer)
-
-
-def _request(method: str, url: str, body: str, kind: str, timeout: float, bearer: str = "") -> tuple[int, str]:
-    parts = split(url)
-    connection = http.client.HTTPConnection(parts.hostname or LOOPBACK, parts.port, timeout=timeout)
-    headers = {"Content-Type": kind, "Accept": "application/json", "Polaris-Realm": REALM}
-    if bearer:
-        headers["Authorization"] = f"Bearer {bearer}"
-    try:
-        connection.request(method, parts.path, body.encode(), headers)
-        answer = connection.getresponse()
-        return answer.status, answer.read()[:10_000].decode("utf-8", "replace")
-    except http.client.HTTPException as e:
-        raise NotReady(f"{method} {parts.path}: {type(e).__name__}: {e}") from e
-    finally:
-        connection.close()
+        bootstrap.polaris(uri, warehouse, client_store, server_store, region)
+    except bootstrap.Refused as e:
+        raise NotReady(str(e)) from e
 
 
 def pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) -> str | None:
@@ -179,7 +109,7 @@ def pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) ->
     url = f"{endpoints.catalog_uri}/v1/{CATALOG}/namespaces/{levels}/tables/{quote(table, safe='')}"
     what = f"{namespace}.{table}"
     try:
-        bearer = token(endpoints.catalog_uri, timeout)
+        bearer = bootstrap.polaris_token(endpoints.catalog_uri, timeout)
         headers = {"Accept": "application/json", "Authorization": f"Bearer {bearer}", "Polaris-Realm": REALM}
         status, body = http_get(url, timeout, headers=headers)
         answer = json.loads(body)
@@ -187,7 +117,7 @@ def pointer(endpoints: Endpoints, namespace: str, table: str, timeout: float) ->
             return None
         if status == 200:
             return str(answer["metadata-location"])
-    except (OSError, NotReady, http.client.HTTPException, ValueError, KeyError, TypeError) as e:
+    except (OSError, bootstrap.Refused, http.client.HTTPException, ValueError, KeyError, TypeError) as e:
         raise ServiceError(endpoints.catalog, f"no metadata location of {what}: {type(e).__name__}: {e}") from e
     text = body[:200].decode("utf-8", "replace")
     raise ServiceError(endpoints.catalog, f"asked for {what} it answers {status}: {text}")

@@ -117,7 +117,7 @@ def _spec(name: str, given: Mapping[str, Any], file: Path) -> Spec:
         image=str(rest.pop("image")),
         profiles=tuple(rest.pop("profiles")),
         environment={key: str(value) for key, value in rest.pop("environment", {}).items()},
-        ports=ports(rest.pop("ports")),
+        ports=ports(rest.pop("ports", [])),
         memory=size(rest.pop("mem_limit")),
         pids=int(rest.pop("pids_limit")),
         command=_words(rest.pop("command", None)),

@@ -14,16 +14,19 @@ import hashlib
 import os
 import re
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
-from compose.install import engine, ensure
+from compose.catalogs import nessie
+from compose.install import engine, ensure, jdk
 from compose.install.cache import SetupError, exclusive
-from compose.install.installation import Installation
+from compose.install.installation import Installation, spark_home
 from compose.install.progress import Progress, for_stream
 from compose.processes.container import client_of
 
@@ -32,6 +35,7 @@ LABEL = "icequake.stand-in"
 """Label of every image that is made here; its value is the image's name."""
 REPOSITORY = "icequake-stand-in"
 BUILD_SECONDS = 1800
+KEPT_DAYS = 2
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
 
 
@@ -40,24 +44,80 @@ class StandIn:
     """One image.
 
     Attributes:
-        name: its folder, and the service of ``compose.yaml`` for which it is.
+        name: its folder, and in most cases the service of ``compose.yaml`` for which it is.
         variable: of ``compose.yaml``, which names the service's image.
         files: (installation) → path in the build context → file on this machine.
+        optional: it is left out where this machine lacks what it is made of, unless it is asked for by name.
     """
 
     name: str
     variable: str
     files: Callable[[Installation], Mapping[str, Path]] = lambda _: {}
+    optional: bool = False
 
 
 def _rest_jars(installation: Installation) -> Mapping[str, Path]:
     return {f"jars/{jar.name}": jar for jar in ensure.paths(installation, "rest")}
 
 
+def _hive_files(installation: Installation) -> Mapping[str, Path]:
+    """Spark's jars without those that the metastore has no use for, and icequake's classes."""
+    jars = (jar for jar in sorted((spark_home() / "jars").glob("*.jar")) if not jar.name.startswith(NOT_FOR_HIVE))
+    classes = sorted(installation.rest_classes.rglob("*.class"))
+    own = {f"classes/{one.relative_to(installation.rest_classes)}": one for one in classes}
+    return {**{f"jars/{jar.name}": jar for jar in jars}, **own}
+
+
+NOT_FOR_HIVE = (
+    *(
+        "spark-",
+        "scala-",
+        "breeze",
+        "spire",
+        "cats-",
+        "algebra",
+        "rocksdbjni",
+        "kubernetes-",
+        "netty-",
+        "arrow-",
+        "parquet-",
+    ),
+    *(
+        "orc-",
+        "icu4j",
+        "arpack",
+        "lapack",
+        "blas",
+        "vertx-",
+        "jersey-",
+        "jackson-module-scala",
+        "zstd-jni",
+        "tink",
+        "ivy",
+    ),
+)
+"""How the names of jars begin that Spark has for itself."""
+
+
+def _nessie_files(installation: Installation) -> Mapping[str, Path]:
+    """Nessie's jar, and the Java of this machine on which it runs: Debian 12 has none that is new enough."""
+    needed = ("nessie",)
+    ensure.provide(installation, needed)
+    java = jdk.pick(nessie.JAVA, purpose="Nessie").home.resolve()
+    without = ("jmods", "include", "man", "demo", "lib/src.zip", "lib/ct.sym")
+    files = (one for one in sorted(java.rglob("*")) if one.is_file())
+    kept = {str(one.relative_to(java)): one for one in files}
+    runtime = {f"java/{name}": one for name, one in kept.items() if not name.startswith(without)}
+    return {"nessie.jar": ensure.paths(installation, "nessie")[0], **runtime}
+
+
 STAND_INS = (
     StandIn("postgres", "ICEQUAKE_POSTGRES_IMAGE"),
     StandIn("minio", "ICEQUAKE_MINIO_IMAGE", lambda installation: {"minio": installation.minio}),
     StandIn("rest", "ICEQUAKE_REST_IMAGE", _rest_jars),
+    StandIn("hive", "ICEQUAKE_HIVE_IMAGE", _hive_files),
+    StandIn("nessie", "ICEQUAKE_NESSIE_IMAGE", _nessie_files, optional=True),
+    StandIn("python", "ICEQUAKE_PYTHON_IMAGE"),
 )
 
 
@@ -86,8 +146,19 @@ def build(
     try:
         with exclusive(engine.folder(installation.home) / "images.lock"):
             base = _base(client, installation, progress)
-            wanted = [s for s in STAND_INS if not names or s.name in names]
-            return {s.variable: _image(client, s, base, installation, progress) for s in wanted}
+            made = {}
+            for one in STAND_INS:
+                if names and one.name not in names:
+                    continue
+                try:
+                    files = one.files(installation)
+                except SetupError as e:
+                    if one.optional and not names:
+                        print(f"icequake: no stand-in image {one.name}: {e}", file=sys.stderr)
+                        continue
+                    raise
+                made[one.variable] = _image(client, one, files, base, progress)
+            return made
     except (DockerException, OSError) as e:
         raise SetupError(f"the stand-in images cannot be built: {_reason(e)}") from e
     finally:
@@ -136,20 +207,21 @@ def _base(client: Any, installation: Installation, progress: Progress) -> str:
     return tag
 
 
-def _image(client: Any, one: StandIn, base: str, installation: Installation, progress: Progress) -> str:
-    """One image, built if it is missing."""
+def _image(client: Any, one: StandIn, extra: Mapping[str, Path], base: str, progress: Progress) -> str:
+    """One image, built if it is missing. ``extra``: what its context has besides the files of its folder."""
     from docker.errors import BuildError
 
     own = {file.name: file for file in sorted((HERE / one.name).iterdir())}
-    files = {**own, **one.files(installation)}
+    files = {**own, **extra}
     absent = next((file for file in files.values() if not file.is_file()), None)
     if absent is not None:
         raise SetupError(f"the image {one.name} needs {absent}, which is missing: icequake setup")
-    # A jar's name and a program's name have their versions; their content was verified when they came.
+    # The folder of the checkout must not matter. A jar's name and a program's name have their versions; their content was verified when they
+    # came. icequake's classes lie in a folder that is named by a hash of them.
     parts = [
         base.encode(),
-        *(f.read_bytes() for f in own.values()),
-        *(f"{n}={f}".encode() for n, f in sorted(files.items())),
+        *(name.encode() + b"\n" + file.read_bytes() for name, file in own.items()),
+        *(f"{name}={file}".encode() for name, file in sorted(files.items()) if name not in own),
     ]
     tag = f"{REPOSITORY}/{one.name}:{_hash(parts)}"
     if _has(client, tag):
@@ -194,12 +266,14 @@ def _has(client: Any, tag: str) -> bool:
 
 
 def _forget(client: Any, name: str, current: str) -> None:
-    """Remove older versions of an image that no container uses."""
+    """Remove versions of an image that are older than KEPT_DAYS; another checkout may use a younger one."""
     from docker.errors import APIError
 
+    limit = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
     for image in client.images.list(filters={"label": f"{LABEL}={name}"}):
+        made = datetime.fromisoformat(image.attrs["Created"][:19]).replace(tzinfo=UTC)
         for tag in image.tags:
-            if tag != current and tag.startswith(f"{REPOSITORY}/{name}:"):
+            if tag != current and tag.startswith(f"{REPOSITORY}/{name}:") and made < limit:
                 try:
                     client.images.remove(tag)
                 except APIError:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from compose.docker import composefile, images
@@ -30,12 +31,14 @@ USAGE = 254
 ENV_FILE = "images.env"
 
 
-def variables(installation: Installation, address: str) -> dict[str, str]:
+def variables(installation: Installation, address: str, names: tuple[str, ...] = ()) -> dict[str, str]:
     """What a program needs in its environment to use the engine and the stand-in images, which are built if they are missing.
+
+    ``names``: of the images that it uses; empty: all.
 
     Variables that are set already keep their value. The images' part is also written to the file ``docker/images.env`` of the cache.
     """
-    made = images.build(address, installation)
+    made = images.build(address, installation, names=names)
     driver = next(jar.parent for jar in installation.jars["spark"] if jar.name.startswith("postgresql-"))
     made |= {"ICEQUAKE_JDBC_DRIVER": str(driver), "ICEQUAKE_PULL_POLICY": "never"}
     file = engine.folder(installation.home) / ENV_FILE
@@ -43,12 +46,24 @@ def variables(installation: Installation, address: str) -> dict[str, str]:
     return {**made, "DOCKER_HOST": address, **{name: os.environ[name] for name in made if os.environ.get(name)}}
 
 
+def used_by(words: Sequence[str]) -> tuple[str, ...]:
+    """The images that a command uses, by the option ``--catalog`` or ``--profile`` in it; empty if neither names a profile."""
+    specs = composefile.read({})
+    for option, value in pairwise(words):
+        if option in ("--catalog", "--profile"):
+            members = {name for name, spec in specs.items() if value in spec.profiles}
+            if any(name.endswith("-setup") for name in members):
+                members.add("python")
+            return tuple(one.name for one in images.STAND_INS if one.name in members)
+    return ()
+
+
 @contextmanager
-def running(installation: Installation) -> Iterator[Mapping[str, str]]:
+def running(installation: Installation, names: tuple[str, ...] = ()) -> Iterator[Mapping[str, str]]:
     """An engine with the images, for the time of a block, as environment variables. Raises SetupError."""
     found = engine.start(place=installation.home)
     try:
-        yield variables(installation, found.address)
+        yield variables(installation, found.address, names)
     finally:
         if found.started:
             client = client_of(found.address)
@@ -97,7 +112,7 @@ def main(arguments: Sequence[str]) -> int:
     match [word for i, word in enumerate(arguments) if not (i == 1 and word == "--")]:
         case ["run", *words] if words:
             installation = ensure()
-            with running(installation) as environment:
+            with running(installation, used_by(words)) as environment:
                 return _command(words, {**os.environ, **environment})
         case ["test", *words] if words:
             return _test(words)
@@ -115,7 +130,7 @@ def main(arguments: Sequence[str]) -> int:
             place = answers()
             if place is None:
                 raise SetupError("no Docker engine answers: python -m compose.docker.local start")
-            values = {**engine.environment(installation.home), **variables(installation, place)}
+            values = {**engine.environment(installation.home), **variables(installation, place, used_by(words))}
             return _command([*compose_command(installation.home), *words], values)
         case _:
             print((__doc__ or "").strip(), file=sys.stderr)

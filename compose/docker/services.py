@@ -15,7 +15,9 @@ from typing import Any, ClassVar
 import psutil
 
 from compose.catalogs.catalog import Catalog, Site
+from compose.catalogs.hive import Metastore
 from compose.catalogs.nessie import Nessie
+from compose.catalogs.polaris import Polaris
 from compose.catalogs.rest import RestCatalog
 from compose.docker import composefile
 from compose.docker.composefile import Spec
@@ -32,6 +34,10 @@ REMEDY = (
     "stand-ins by `python -m compose.docker.local run -- COMMAND` (docs/docker.md)"
 )
 DRIVER = "postgresql-"
+CHECK_NS = 60 * 10**9
+DISK, FILLING = "/data", ".icequake-fill"
+DISK_BYTES = 512 * 1024**2
+"""Of the object store, if a fault may fill it."""
 
 
 class Project:
@@ -117,6 +123,44 @@ class _InProject(Kept):
     def user(self) -> int | None:
         return None  # of the keeper
 
+    def disconnect(self) -> None:
+        """Take it out of the run's network. Raises ServiceError."""
+
+        def act(client: Any) -> None:
+            client.networks.get(self.project.network).disconnect(self.container, force=True)
+
+        self._ask("disconnect", act)
+
+    def reconnect(self) -> None:
+        """Put it back; it may have another address then, and has its name. No effect if it is there. Raises ServiceError."""
+
+        def act(client: Any) -> None:
+            network = client.networks.get(self.project.network)
+            if network.name not in client.containers.get(self.container).attrs["NetworkSettings"]["Networks"]:
+                network.connect(self.container, aliases=[self.name])
+
+        self._ask("reconnect", act)
+
+    def fill(self) -> None:
+        """Raises ServiceError: only the store has a disk that may be filled."""
+        raise self.error("its disk is that of the machine, which is not filled")
+
+    def empty(self) -> None:
+        """Nothing: see ``fill``."""
+
+    def _ask(self, what: str, act: Callable[[Any], None]) -> None:
+        from docker.errors import DockerException
+
+        client = engine(self.name, self.remedy)
+        try:
+            act(client)
+        except (DockerException, OSError) as e:
+            raise self.error(
+                f"the Docker engine does not {what} its container: {' '.join(str(e).split())[:300]}"
+            ) from e
+        finally:
+            client.close()
+
 
 def arguments(spec: Spec, network: str) -> dict[str, Any]:
     """What the engine's API needs to make a container of a service."""
@@ -132,20 +176,59 @@ def arguments(spec: Spec, network: str) -> dict[str, Any]:
         "tmpfs": dict(spec.tmpfs),
         "mem_limit": spec.memory,
         "pids_limit": spec.pids,
-        "healthcheck": dict(spec.healthcheck),
+        # A run asks its services itself. Each check starts a process in the container, which a busy machine feels.
+        "healthcheck": {**spec.healthcheck, "interval": max(CHECK_NS, spec.healthcheck.get("interval", 0))},
         "stop_signal": spec.stop_signal,
     }
     return {key: value for key, value in given.items() if value not in (None, [], {})}
 
 
 class MinioContainer(_InProject, Minio):
-    """MinIO in a container."""
+    """MinIO in a container.
+
+    Args:
+        small_disk: its disk is DISK_BYTES of memory, so it can be filled. What is on it is lost when the container stops.
+    """
 
     published: ClassVar[Mapping[str, str]] = {"ICEQUAKE_MINIO_PORT": "minio"}
 
-    def __init__(self, project: Project, *, ports: Ports, data: Path, log: Path) -> None:
+    def __init__(self, project: Project, *, ports: Ports, data: Path, log: Path, small_disk: bool = False) -> None:
         Minio.__init__(self, Path("minio"), run_id=project.run_id, ports=ports, data=data, log=log)
         self.project = project
+        self.small_disk = small_disk
+
+    def specification(self) -> Mapping[str, Any]:
+        how = dict(super().specification())
+        if self.small_disk:
+            how["tmpfs"] = {DISK: f"size={DISK_BYTES}"}
+            how["mem_limit"] += DISK_BYTES  # its pages count as memory of the container
+        return how
+
+    def fill(self) -> None:
+        """Fill the disk to the last byte. Raises ServiceError."""
+        if not self.small_disk:
+            raise self.error("its disk is that of the machine, which is not filled")
+        # dd ends with an error: the disk is full.
+        left = self._run(f"dd if=/dev/zero of={DISK}/{FILLING} bs=64k 2>/dev/null; df -P -k {DISK} | tail -n 1").split()
+        if len(left) < 4 or left[3] != "0":
+            raise self.error(f"its disk cannot be filled: df says {' '.join(left)[:200]!r}")
+
+    def empty(self) -> None:
+        """Remove what filled the disk. Raises ServiceError."""
+        if self.small_disk:
+            self._run(f"rm -f {DISK}/{FILLING}")
+
+    def _run(self, script: str) -> str:
+        said: list[str] = []
+
+        def act(client: Any) -> None:
+            done = client.containers.get(self.container).exec_run(["/bin/sh", "-c", script], user="0")
+            if done.exit_code != 0:
+                raise OSError(f"{script!r} ends with code {done.exit_code}")
+            said.append(done.output.decode("utf-8", "replace"))
+
+        self._ask("run a command in", act)
+        return said[0]
 
 
 class PostgresContainer(_InProject, Postgres):
@@ -194,13 +277,42 @@ class NessieContainer(_InProject, Nessie):
         self.project = project
 
 
-SERVERS: Mapping[str, Callable[[Site, Project], LocalProcess]] = {"rest": RestContainer, "nessie": NessieContainer}
+class HiveContainer(_InProject, Metastore):
+    """The Hive Metastore in a container, as ``compose/docker/hive`` configures it: with its locks."""
+
+    published: ClassVar[Mapping[str, str]] = {"ICEQUAKE_HIVE_PORT": "hive"}
+
+    def __init__(self, site: Site, project: Project) -> None:
+        Metastore.__init__(self, site)
+        self.project = project
+
+
+class PolarisContainer(_InProject, Polaris):
+    """Polaris in a container of the run's network."""
+
+    published: ClassVar[Mapping[str, str]] = {
+        "ICEQUAKE_POLARIS_PORT": "polaris",
+        "ICEQUAKE_POLARIS_MANAGEMENT_PORT": "polaris-management",
+    }
+    inner_store = "http://minio:9000"
+
+    def __init__(self, site: Site, project: Project) -> None:
+        Polaris.__init__(self, site)
+        self.project = project
+
+
+SERVERS: Mapping[str, Callable[[Site, Project], LocalProcess]] = {
+    "rest": RestContainer,
+    "nessie": NessieContainer,
+    "hive": HiveContainer,
+    "polaris": PolarisContainer,
+}
 """The catalogs' servers, besides PostgreSQL, that can run in a container of a project."""
 
 
 def cannot(catalog: Catalog) -> str | None:
     """Why the services of a catalog cannot run in containers; None if they can."""
-    missing = [s.name for s in catalog.servers if s.name not in (*SERVERS, "postgres")]
+    missing = _missing(catalog)
     if not missing:
         return None
     from compose.catalogs.registry import CATALOGS
@@ -209,8 +321,13 @@ def cannot(catalog: Catalog) -> str | None:
     return f"--docker has no container for {', '.join(missing)} of the catalog {catalog.name}; it has them for {able}"
 
 
-def _missing(catalog: Catalog) -> bool:
-    return any(s.name not in (*SERVERS, "postgres") for s in catalog.servers)
+def _missing(catalog: Catalog) -> list[str]:
+    """The servers that no container stands for. The one of Hive is configured for locks, which not every entry takes."""
+    return [
+        s.name
+        for s in catalog.servers
+        if s.name not in (*SERVERS, "postgres") or (s.name == "hive" and catalog.guard != "lock")
+    ]
 
 
 def images(services: Mapping[str, object]) -> dict[str, str]:

@@ -41,6 +41,8 @@ from compose.servers.postgres import Postgres
 from compose.servers.spark import SparkMaster, SparkWorker
 
 START_SECONDS = 90.0
+CONTAINER_START_SECONDS = 180.0
+"""In a container, whose limits and file system make a server start more slowly."""
 
 
 class Stack:
@@ -64,6 +66,7 @@ class Stack:
         jvm_options: Callable[[str], Sequence[str]] | None = None,
         external: External | None = None,
         docker: bool = False,
+        small_disk: bool = False,
     ):
         """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` gets a message when a
         service is ready, with the time that took; it may be called from other threads, one call at a time.
@@ -83,6 +86,7 @@ class Stack:
         ``external``: services that the user supplies, which are never started here; its catalog replaces ``catalog``.
 
         ``docker``: whether object store, database and catalog run in containers (``compose.docker``); Spark does not.
+        ``small_disk``: whether the object store in its container has a small disk in memory, which a fault can fill.
 
         Raises ValueError for fewer than one worker, a port of a service that does not exist, or a catalog that has no container.
         """
@@ -121,7 +125,9 @@ class Stack:
                 raise ValueError(reason)
             self._project = containers.Project(run_id, installation, self._ports, self._client_store)
             folder, log = place("minio")
-            self._minio = containers.MinioContainer(self._project, ports=self._ports, data=folder, log=log)
+            self._minio = containers.MinioContainer(
+                self._project, ports=self._ports, data=folder, log=log, small_disk=small_disk
+            )
             folder, log = place("postgres")
             self._postgres = containers.PostgresContainer(self._project, ports=self._ports, data=folder, log=log)
         else:
@@ -222,7 +228,8 @@ class Stack:
         try:
             self._data.mkdir(parents=True, exist_ok=True)
             self._data.chmod(0o711)  # PostgreSQL's user must be able to enter
-            self._catalog.check()
+            if self._project is None:
+                self._catalog.check()
             own_servers = () if self._project else self._catalog.server_jars
             ensure.provide(self._installation, (*self._catalog.jars, *own_servers))
             if self._project is not None:
@@ -317,7 +324,7 @@ class Stack:
                 return
             begin = time.monotonic()
             service.start()
-            service.ready(START_SECONDS)
+            service.ready(CONTAINER_START_SECONDS if self._project is not None else START_SECONDS)
             self._say(f"{service.name} ready in {time.monotonic() - begin:.1f} s")
 
     def _database(self) -> str:

@@ -169,8 +169,8 @@ def reachable(engines: Iterable[str], catalog: str) -> None:
         raise BadArgument(f"writers: {reason}")
 
 
-def user_services(catalog: str, s3: str | None, spark: str | None) -> Any:
-    """The user-supplied services of a run; each of them has answered."""
+def user_services(catalog: str, s3: str | None, spark: str | None, *, docker: bool = False) -> Any:
+    """The user-supplied services of a run; each of them has answered. ``docker``: the others run in containers."""
     from compose.catalogs import user_file
     from compose.catalogs.registry import CATALOGS
     from compose.external.external import ExternalError, external
@@ -181,7 +181,7 @@ def user_services(catalog: str, s3: str | None, spark: str | None) -> Any:
     except ExternalError as e:
         raise BadArgument(str(e)) from None
     preflight(found)
-    if found.catalog is None:
+    if found.catalog is None and not docker:
         CATALOGS[catalog].check()
     return found
 
@@ -201,7 +201,25 @@ def for_containers(spec: Workload, external: External) -> None:
             "--docker: a fault has `service: database`, and no proxy stands between a catalog and a database in containers; leave that "
             "fault out, or run without --docker"
         )
+    faults = () if spec.nemesis is None else spec.nemesis.all()
+    lost = sorted(
+        {fault.verb for fault in faults if fault.target == "store" and fault.verb in ("kill", "stop", "restart")}
+    )
+    if lost and any(fault.verb == "fill" for fault in faults):
+        raise BadArgument(
+            f"--docker: a disk that `fill` fills is in memory, and would be lost by {' and '.join(lost)} of the store: leave one of them out"
+        )
     engine("docker", services.REMEDY).close()
+
+
+def without_containers(spec: Workload) -> None:
+    """Raises BadArgument if a run without ``--docker`` has a fault that strikes containers."""
+    from nemesis.faults.verb import ProcessVerb
+
+    faults = () if spec.nemesis is None else spec.nemesis.all()
+    for fault in faults:
+        if isinstance(fault.action, ProcessVerb) and fault.action.contained:
+            raise BadArgument(f"the fault {fault.name} strikes containers only: run with --docker, or leave it out")
 
 
 def writers_of(text: str, now: Sequence[str]) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from harness.cli.options import (
     say_own_jar,
     user_services,
     warn,
+    without_containers,
 )
 from harness.cli.ordered import order_words, ordered
 
@@ -130,9 +131,11 @@ def run(
     release = release_of(iceberg, spec)
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
-    external = user_services(spec.catalog, s3, spark)
+    external = user_services(spec.catalog, s3, spark, docker=docker)
     if docker:
         for_containers(spec, external)
+    else:
+        without_containers(spec)
     words = ["run", path_anywhere(workload), *(["--seed", str(seed)] if replaying is None else [])]
     overrides = {
         "--writers": writers,

@@ -23,8 +23,8 @@ from harness.run.settings import REPLACE_TRIES, WRITER_START_S
 from harness.writers.slot import DriverProcess, WriterSlot
 from nemesis.faults.fault import Fault
 from nemesis.faults.schedule import PlannedFault, schedule
-from nemesis.faults.suspects import ACT_SECONDS, READY_SECONDS
-from nemesis.processes import NoTarget, Processes
+from nemesis.faults.suspects import ACT_SECONDS, READY_SECONDS, NoTarget
+from nemesis.processes import Processes
 from nemesis.proxy.board import Board
 from workloads.engines.engines import SPARK
 

@@ -58,6 +58,7 @@ def services_of(
     if standing is not None:
         run.say("using the stack that is up")
         return replace(standing.endpoints, catalog_properties=properties), standing.services
+    faults = () if run.workload.nemesis is None else run.workload.nemesis.all()
     own = Stack(
         run.installation,
         run_id=run.run_id,
@@ -72,6 +73,7 @@ def services_of(
         before_store=None if proxies is None else proxies.store,
         external=run.external,
         docker=run.settings.docker,
+        small_disk=any(fault.verb == "fill" for fault in faults),
     )
     stack.callback(own.stop)
     own.start()

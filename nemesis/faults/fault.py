@@ -22,7 +22,7 @@ from pydantic_core import PydanticKnownError
 
 from nemesis.faults.fields import VERB_FIELDS, FaultFields, Target
 from nemesis.faults.registry import VERBS
-from nemesis.faults.verb import ConnectionVerb, Verb
+from nemesis.faults.verb import ConnectionVerb, ProcessVerb, Verb
 
 
 def _known(verb: object) -> object:
@@ -45,6 +45,8 @@ class Fault(FaultFields):
             if getattr(self, key) is None:
                 allowed = f": one of {', '.join(get_args(Target))}" if key == "target" else ""
                 raise ValueError(f"{self.verb} needs {key}{allowed}")
+        if isinstance(verb, ProcessVerb) and verb.targets and self.target not in verb.targets:
+            raise ValueError(f"{self.verb} strikes {' or '.join(verb.targets)}, not {self.target}")
         for key in VERB_FIELDS:
             if key in self.model_fields_set and key not in verb.fields:
                 takers = ", ".join(name for name, v in VERBS.items() if key in v.fields)

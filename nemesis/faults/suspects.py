@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 READY_SECONDS = 60.0
 """Seconds within which a process that was started answers."""
@@ -49,6 +49,34 @@ class Server(Suspect, Protocol):
 
     def restart(self) -> None:
         """Stop it politely, start it again, and wait until it answers. Raises ServiceError."""
+
+
+@runtime_checkable
+class Contained(Server, Protocol):
+    """A service in a container, with a network and a disk of its own."""
+
+    def disconnect(self) -> None:
+        """Take it out of its network: no packet arrives or leaves. Raises ServiceError."""
+
+    def reconnect(self) -> None:
+        """Put it back into its network, under its names. Raises ServiceError."""
+
+    def fill(self) -> None:
+        """Fill its disk to the last byte. Raises ServiceError if its disk is not one that may be filled."""
+
+    def empty(self) -> None:
+        """Remove what filled its disk. Raises ServiceError."""
+
+
+class NoTarget(Exception):
+    """There is no process of the targeted kind, or the fault cannot strike it. The message says which and why."""
+
+
+def contained(server: Suspect, verb: str) -> Contained:
+    """The server, if it runs in a container. Raises NoTarget if not."""
+    if not isinstance(server, Contained):
+        raise NoTarget(f"{verb} strikes containers only, and {server.name} runs as a process: --docker")
+    return server
 
 
 def nothing_to_undo() -> None:

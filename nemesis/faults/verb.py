@@ -117,10 +117,17 @@ class Throttling(ConnectionVerb):
 
 
 class ProcessVerb(Verb):
-    """A verb that strikes the process ``target``."""
+    """A verb that strikes the process ``target``.
+
+    Attributes:
+        targets: the targets that it can strike; empty: all.
+        contained: it strikes services in containers only.
+    """
 
     fields = ("target",)
     needs = ("target",)
+    targets: tuple[str, ...] = ()
+    contained = False
 
     def title(self, fault: FaultFields) -> str:
         return f"{self.name} {fault.target}"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
 
 import pytest
 import yaml
 
+from compose.catalogs import hive, user_file
 from compose.catalogs.registry import CATALOGS
-from compose.docker import composefile, images, services
+from compose.docker import composefile, images, local, services
 from compose.processes.service import ServiceError
 from compose.servers.postgres import DATABASE, USER
 
@@ -37,16 +40,39 @@ def test_every_image_is_pinned_by_tag_and_a_variable_replaces_it(name: str) -> N
 def test_every_service_has_limits_a_check_and_ports_on_loopback_only(name: str) -> None:
     spec = composefile.read({})[name]
     assert spec.memory >= 256 * 1024**2 and spec.pids > 0 and spec.healthcheck["test"][0] == "CMD"
-    assert spec.ports and {host for host, _ in spec.ports.values()} == {"127.0.0.1"}
+    assert {host for host, _ in spec.ports.values()} == (set() if name.endswith("-setup") else {"127.0.0.1"})
 
 
 def test_each_profile_is_a_catalog_with_all_its_servers() -> None:
     specs = composefile.read({})
-    assert composefile.profiles()[:2] == ("rest", "jdbc")
+    assert composefile.profiles() == ("rest", "jdbc", "hive", "hive4", "nessie", "polaris", "lakekeeper", "gravitino")
     for profile in composefile.profiles():
-        members = {name for name, spec in specs.items() if profile in spec.profiles}
-        assert members == {"minio", *CATALOGS[profile].services}
-        assert services.cannot(CATALOGS[profile]) is None
+        members = {name for name, spec in specs.items() if profile in spec.profiles and not name.endswith("-setup")}
+        if profile in CATALOGS:  # a run starts these
+            assert members == {"minio", *CATALOGS[profile].services}
+            assert services.cannot(CATALOGS[profile]) is None
+        else:
+            assert members == {"minio", "postgres", profile}
+
+
+@pytest.mark.parametrize("profile", composefile.profiles())
+def test_each_profile_has_a_catalog_file_that_leads_to_its_published_ports(profile: str) -> None:
+    found = user_file.load(composefile.FILE.parent / "catalogs" / f"{profile}.yaml")
+    specs = composefile.read({})
+    published = {port for spec in specs.values() if profile in spec.profiles for _, port in spec.ports.values()}
+    uri = urlsplit(found.spark["uri"].removeprefix("jdbc:"))
+    assert (uri.hostname, uri.port in published) == ("127.0.0.1", True)
+    assert found.s3 == "http://127.0.0.1:9000/warehouse" and 9000 in published
+    minio = specs["minio"].environment
+    keys = (found.spark["s3.access-key-id"], found.spark["s3.secret-access-key"])
+    assert keys == (minio["MINIO_ROOT_USER"], minio["MINIO_ROOT_PASSWORD"])
+
+
+def test_the_metastore_in_a_container_gives_locks_back_as_the_local_one_does() -> None:
+    for folder, key in (("hive", "hive.txn.timeout"), ("hive4", "metastore.txn.timeout")):
+        site = ElementTree.parse(composefile.FILE.parent / folder / "hive-site.xml")
+        values = {p.findtext("name"): p.findtext("value") for p in site.getroot()}
+        assert values[key] == f"{hive.LOCK_TIMEOUT_S}s"
 
 
 def test_a_published_port_is_the_one_of_the_variable() -> None:
@@ -97,9 +123,24 @@ def test_every_stand_in_names_a_variable_of_the_file_and_has_a_dockerfile() -> N
         assert (images.HERE / one.name / "Dockerfile").read_text().count("FROM ${BASE}") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["icequake", "run", "quick", "--docker", "--catalog", "jdbc"], ("postgres", "minio")),
+        (["--profile", "hive", "up", "--wait"], ("minio", "hive")),
+        (["--profile", "polaris", "up"], ("postgres", "minio", "python")),
+        (["icequake", "run", "quick", "--docker", "--catalog", "nessie-native"], ()),
+        (["ps"], ()),
+    ],
+)
+def test_only_the_stand_ins_are_built_that_a_command_uses(words: list[str], names: tuple[str, ...]) -> None:
+    assert local.used_by(words) == names
+
+
 def test_the_catalogs_without_a_container_are_refused_with_those_that_have_one() -> None:
-    reason = services.cannot(CATALOGS["hive"])
+    reason = services.cannot(CATALOGS["glue"])
     assert reason and reason.startswith(
-        "--docker has no container for hive of the catalog hive; it has them for rest, jdbc, "
+        "--docker has no container for moto of the catalog glue; it has them for rest, jdbc, "
     )
-    assert "nessie" in reason and "glue" not in reason
+    assert {"hive", "nessie", "polaris"} <= {*reason.split("for ")[-1].split(", ")} and "hive-cas" not in reason
+    assert services.cannot(CATALOGS["hive-nolock"]), "the container's metastore takes locks"

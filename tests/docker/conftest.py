@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def images(client: Any) -> dict[str, str]:
 
     if not os.environ.get("ICEQUAKE_MINIO_IMAGE"):
         pytest.skip("no images are named by ICEQUAKE_MINIO_IMAGE and others: make test-docker")
-    wanted = services.images(dict.fromkeys(("minio", "postgres", "rest")))
+    wanted = services.images(dict.fromkeys(("minio", "postgres", "rest", "hive", "nessie")))
     for image in wanted.values():
         try:
             client.images.get(image)
@@ -49,9 +50,9 @@ def images(client: Any) -> dict[str, str]:
 Make = Callable[..., Stack]
 
 
-@pytest.fixture
-def make(images: dict[str, str], installation: Installation, tmp_path: Path) -> Iterator[Make]:
-    """Stacks in containers without a Spark cluster; their data folder goes with the test."""
+@contextmanager
+def maker(installation: Installation, logs: Path) -> Iterator[Make]:
+    """Stacks in containers without a Spark cluster; their data folder goes at the end of the block."""
     with tempfile.TemporaryDirectory(prefix="icequake-test-docker-") as name:
         data = Path(name)
 
@@ -60,7 +61,7 @@ def make(images: dict[str, str], installation: Installation, tmp_path: Path) -> 
                 installation,
                 run_id=data.name,
                 data=data / "services",
-                logs=tmp_path / "logs",
+                logs=logs,
                 external=External(master="local[1]"),
                 docker=True,
                 **settings,
@@ -68,6 +69,22 @@ def make(images: dict[str, str], installation: Installation, tmp_path: Path) -> 
 
         with Watchdog(data.name):
             yield stack
+
+
+@pytest.fixture
+def make(images: dict[str, str], installation: Installation, tmp_path: Path) -> Iterator[Make]:
+    """Stacks for one test."""
+    with maker(installation, tmp_path / "logs") as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def stack(
+    images: dict[str, str], installation: Installation, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
+    """A running stack that the tests of a file share; each leaves it as it was."""
+    with maker(installation, tmp_path_factory.mktemp("logs")) as make, make() as running:
+        yield running
 
 
 def left(client: Any, run_id: str) -> list[str]:

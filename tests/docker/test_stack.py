@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import signal
 import socket
 import subprocess
@@ -15,12 +17,15 @@ import psutil
 import pytest
 from pyarrow import fs
 
+from compose.docker.services import PostgresContainer, RestContainer
 from compose.processes.container import HARNESS, LABEL, Kept, identity, sweep
 from compose.processes.ports import LOOPBACK, PortInUse
-from compose.processes.process import NotReady
+from compose.processes.process import NotReady, http_get
 from compose.processes.service import Service, ServiceError
+from compose.processes.watchdog import MARK
 from compose.servers.postgres import Postgres
 from compose.stack.stack import Stack
+from nemesis.faults.suspects import Contained
 from tests.docker.conftest import Make, left
 from tests.support.runs import environment, icequake
 
@@ -41,12 +46,6 @@ def answers(service: Service) -> bool:
     except (NotReady, OSError):
         return False
     return True
-
-
-@pytest.fixture
-def stack(make: Make) -> Iterator[Stack]:
-    with make() as running:
-        yield running
 
 
 def contained(stack: Stack, name: str) -> Kept:
@@ -75,7 +74,7 @@ def test_a_service_comes_back_on_its_port_with_its_data(client: Any, stack: Stac
     database, catalog = stack.services["postgres"], stack.services["rest"]
     assert isinstance(database, Postgres)
     port = database.port()
-    database.execute("CREATE TABLE kept (a int)")
+    database.execute(f"CREATE TABLE kept_{strike} (a int)")
     for service in (database, catalog):
         getattr(service, strike)()
         if strike != "restart":
@@ -83,7 +82,7 @@ def test_a_service_comes_back_on_its_port_with_its_data(client: Any, stack: Stac
         service.start()
         service.ready(120)
     assert database.port() == port
-    assert database.execute("SELECT count(*) FROM kept") == [(0,)]
+    assert database.execute(f"SELECT count(*) FROM kept_{strike}") == [(0,)]
 
 
 def test_an_object_survives_the_store_s_death(stack: Stack) -> None:
@@ -118,6 +117,63 @@ def test_a_paused_service_can_be_ended(client: Any, stack: Stack, then: str) -> 
     assert client.containers.get(store.container).status == "exited"
     store.start()
     store.ready(120)
+
+
+def test_a_disconnected_service_answers_nobody_and_comes_back(client: Any, stack: Stack) -> None:
+    database, catalog = stack.services["postgres"], stack.services["rest"]
+    assert isinstance(database, PostgresContainer) and isinstance(catalog, RestContainer)
+    database.execute("CREATE TABLE kept (a int)")
+    began = client.containers.get(database.container).attrs["State"]["StartedAt"]
+    database.disconnect()
+    assert not answers(database)
+    tables = f"{catalog.uri}/v1/namespaces"
+    assert not listed(tables), "the catalog server must not reach its database"
+    database.reconnect()
+    database.reconnect()
+    database.ready(60)
+    assert database.execute("SELECT count(*) FROM kept") == [(0,)]
+    assert eventually(lambda: listed(tables)), "the catalog server finds its database by name"
+    assert client.containers.get(database.container).attrs["State"]["StartedAt"] == began, "it was never ended"
+
+
+def listed(url: str) -> bool:
+    """Whether the catalog server lists its namespaces."""
+    try:
+        status, _ = http_get(url, 5)
+    except (OSError, http.client.HTTPException):
+        return False
+    return status == 200
+
+
+def test_a_full_disk_takes_no_object_and_gives_those_that_it_has(client: Any, make: Make) -> None:
+    with make(small_disk=True) as stack:
+        store = stack.services["minio"]
+        assert isinstance(store, Contained)
+        e = stack.endpoints
+        files = fs.S3FileSystem(
+            access_key=e.access_key, secret_key=e.secret_key, region=e.region, scheme="http", endpoint_override=e.s3[7:]
+        )
+
+        def put(name: str) -> None:
+            with files.open_output_stream(f"warehouse/{name}") as out:
+                out.write(b"here")
+
+        put("before")
+        store.fill()
+        with pytest.raises(OSError, match=r"no space left on device|AWS Error"):
+            put("meanwhile")
+        with files.open_input_stream("warehouse/before") as kept:
+            assert kept.read() == b"here"
+        store.empty()
+        put("afterwards")
+
+
+def test_a_disk_that_is_the_machine_s_is_not_filled(stack: Stack) -> None:
+    for name in ("minio", "postgres"):
+        service = stack.services[name]
+        assert isinstance(service, Contained)
+        with pytest.raises(ServiceError, match=f"{name}: its disk is that of the machine, which is not filled"):
+            service.fill()
 
 
 def test_a_taken_port_is_said_before_anything_starts(client: Any, make: Make) -> None:
@@ -165,11 +221,12 @@ sys.stdin.read()
 """
 
 
-def test_a_killed_harness_leaves_nothing(client: Any, images: dict[str, str], tmp_path: Path) -> None:
-    """Not even a container that was struck and waits to be started again."""
-    run_id = "test-killed-harness"
+@contextlib.contextmanager
+def beside(run_id: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another harness with a stack in containers, of which MinIO was killed."""
+    folder.mkdir(exist_ok=True)
     harness = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, run_id, str(tmp_path)],
+        [sys.executable, "-c", PROGRAM, run_id, str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment(),
@@ -177,11 +234,60 @@ def test_a_killed_harness_leaves_nothing(client: Any, images: dict[str, str], tm
     )
     try:
         assert harness.stdout is not None and harness.stdout.readline() == "up\n"
-        assert len(left(client, run_id)) >= 4
+        yield harness
     finally:
         harness.send_signal(signal.SIGKILL)
         harness.communicate()
+
+
+def test_a_killed_harness_leaves_nothing(client: Any, images: dict[str, str], tmp_path: Path) -> None:
+    """Not even a container that was struck and waits to be started again."""
+    run_id, before = "test-killed-harness", volumes(client)
+    with beside(run_id, tmp_path):
+        assert len(left(client, run_id)) >= 4
     assert eventually(lambda: left(client, run_id) == []), left(client, run_id)
+    assert eventually(lambda: volumes(client) <= before)
+
+
+def test_down_removes_what_is_left_of_a_run_of_which_every_process_was_killed_and_nothing_of_another(
+    client: Any, images: dict[str, str], tmp_path: Path
+) -> None:
+    dead, alive, before = "test-down-dead-run", "test-down-living-run", volumes(client)
+    with beside(alive, tmp_path / "alive"):
+        theirs = left(client, alive)
+        with beside(dead, tmp_path / "dead") as harness:
+            everybody = [psutil.Process(harness.pid), *of_run(dead)]
+            assert len(everybody) >= 4, "the harness, its watchdog and the keepers"
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for process in everybody:
+                    process.send_signal(number)
+            psutil.wait_procs([one for one in everybody if one.pid != harness.pid], 30)
+            harness.wait(30)
+        assert len(left(client, dead)) == 4, "nobody could remove them"
+        done = icequake("down")
+        assert done.returncode == 0 and f"icequake-{dead}-minio" in done.stdout
+        assert left(client, dead) == []
+        assert left(client, alive) == theirs and alive not in done.stdout
+        running = client.containers.list(filters={"label": f"{LABEL}={alive}"})
+        assert {one.labels["icequake.service"] for one in running} == {"postgres", "rest"}
+    assert eventually(lambda: left(client, alive) == []) and eventually(lambda: volumes(client) <= before)
+
+
+def volumes(client: Any) -> set[str]:
+    """The names of the engine's volumes, also of those without a label that an image asked for."""
+    return {one.name for one in client.volumes.list()}
+
+
+def of_run(run_id: str) -> list[psutil.Process]:
+    """The processes that have the mark of a run, and its watchdog."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(MARK) == run_id or (
+                "watchdog" in " ".join(process.cmdline()) and run_id in process.cmdline()
+            ):
+                found.append(process)
+    return found
 
 
 def test_what_nobody_ended_goes_at_icequake_down_and_what_lives_stays(client: Any, images: dict[str, str]) -> None:

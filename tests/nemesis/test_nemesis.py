@@ -34,7 +34,8 @@ from harness.run.conductor import Conductor, drivers_of
 from nemesis.faults.fault import Fault
 from nemesis.faults.packages import PACKAGES
 from nemesis.faults.schedule import PlannedFault, schedule
-from nemesis.processes import NoTarget, Processes
+from nemesis.faults.suspects import NoTarget
+from nemesis.processes import Processes
 from nemesis.proxy.board import Armed, Board
 from nemesis.wires.wire import Message, Request
 from reports.run import bands
@@ -287,6 +288,22 @@ class Server:
             raise ServiceError(self.name, "does not come back")
 
 
+class Contained(Server):
+    """The same, in a container."""
+
+    def disconnect(self) -> None:
+        self.done.append("disconnect")
+
+    def reconnect(self) -> None:
+        self.done.append("reconnect")
+
+    def fill(self) -> None:
+        self.done.append("fill")
+
+    def empty(self) -> None:
+        self.done.append("empty")
+
+
 def conducted(
     tmp_path: Path, plan: list[Fault], processes: Processes, board: Board | None = None
 ) -> tuple[list[Event], Conductor]:
@@ -304,6 +321,31 @@ def conducted(
         assert over.wait(300)
         conductor.heal()
     return list(history.read(path).events), conductor
+
+
+def test_network_and_disk_of_a_container_are_struck_and_those_of_a_process_are_not(tmp_path: Path) -> None:
+    process, container = Server("postgres", "database"), Contained("minio", "store")
+    plan = [
+        Fault(verb="disconnect", target="store"),
+        Fault(verb="fill", target="store"),
+        Fault(verb="disconnect", target="database"),
+    ]
+    events, _ = conducted(tmp_path, plan, Processes({"postgres": process, "minio": container}, [], 0))
+    assert container.done == ["disconnect", "reconnect", "ready", "fill", "empty"] and process.done == []
+    tally = {t.name: t for t in bands.faults(events)}
+    assert [(tally[f.name].hits.total(), tally[f.name].missed) for f in plan] == [(1, 0), (1, 0), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("verb", "target", "says"),
+    [
+        ("fill", "database", "fill strikes store, not database"),
+        ("disconnect", "driver", "disconnect strikes catalog or database or store, not driver"),
+    ],
+)
+def test_a_target_without_a_container_is_refused(verb: str, target: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Fault.model_validate({"verb": verb, "target": target})
 
 
 def test_faults_are_windows_in_the_history_and_say_what_they_struck(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import org.apache.thrift.transport.TServerSocket;
 import org.apache.thrift.transport.TTransportFactory;
 
 /**
- * The Hive Metastore of the Hive that Spark ships, on loopback only.
+ * The Hive Metastore of the Hive that Spark ships, on loopback only; with the argument {@code every-interface} on all.
  *
  * <p>The same handler as {@code HiveMetaStore.main}, which binds every interface. The argument is the port; everything
  * else is in {@code hive-site.xml}. Locks of clients that are gone time out as with Hive's own housekeeping service.
@@ -33,7 +33,11 @@ public final class MetastoreServer {
     if (Arrays.asList(args).contains("ignore-expectations")) {
       handler = withoutExpectations(handler);
     }
-    InetSocketAddress address = new InetSocketAddress(InetAddress.getLoopbackAddress(), Integer.parseInt(args[0]));
+    int port = Integer.parseInt(args[0]);
+    InetSocketAddress address =
+        Arrays.asList(args).contains("every-interface")
+            ? new InetSocketAddress(port)
+            : new InetSocketAddress(InetAddress.getLoopbackAddress(), port);
     TThreadPoolServer.Args options =
         new TThreadPoolServer.Args(new TServerSocket(address))
             .processor(new TSetIpAddressProcessor<ThriftHiveMetastore.Iface>(handler))

@@ -1,0 +1,32 @@
+"""The Dockerfile of the harness: it copies all that icequake imports, and its last stage runs as a user without rights."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import harness
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "compose" / "docker" / "harness" / "Dockerfile").read_text()
+LAST = TEXT[TEXT.rindex("\nFROM ") :]
+
+
+def test_it_copies_every_package_and_nothing_that_the_context_leaves_out() -> None:
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]["include"]
+    copied = {word for line in re.findall(r"^COPY (?!--from)(.+) \S+$", TEXT, re.M) for word in line.split()}
+    assert {one.removesuffix("*") for one in packages} <= copied
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert {one.replace("see[d]", "seed") for one in copied} == allowed
+    assert all((ROOT / one).exists() for one in copied if not one.startswith("build/"))
+
+
+def test_its_last_stage_has_no_compiler_s_work_and_runs_as_another_user_than_root() -> None:
+    assert TEXT.count("\nFROM ") == 2 and "COPY --from=build" in LAST
+    assert re.search(r"^USER 10001:10001$", LAST, re.M) and "useradd --uid 10001" in LAST
+    assert LAST.index("USER 10001") < LAST.index("ENTRYPOINT")
+
+
+def test_its_name_has_the_version_of_icequake() -> None:
+    assert set(re.findall(r"icequake:(\d[\w.]*)", TEXT)) == {harness.__version__}

@@ -1,0 +1,110 @@
+"""The manifests for Kubernetes: the API takes them, they agree with one another, and icequake takes their commands."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import harness
+from compose.catalogs import user_file
+from compose.install import releases
+from compose.install.cache import SetupError, home
+from tests.support.runs import inside
+
+FOLDER = Path(__file__).parents[2] / "compose" / "k8s"
+FILES = sorted(FOLDER.glob("*.yaml"))
+RELEASES = ("1.29", "1.37")
+"""The oldest release of Kubernetes for which the manifests are checked, and the newest that the schemas have."""
+
+
+def documents() -> list[dict[str, Any]]:
+    return [one for file in FILES for one in yaml.safe_load_all(file.read_text())]
+
+
+def pods(node: Any) -> Iterator[dict[str, Any]]:
+    """Every specification of a pod."""
+    if isinstance(node, dict):
+        if "containers" in node:
+            yield node
+        node = [*node.values()]
+    if isinstance(node, list):
+        for value in node:
+            yield from pods(value)
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    """A Python with the schemas of Kubernetes' API."""
+    try:
+        return releases.environment(home(), FOLDER / "kubernetes-validate.lock")
+    except SetupError as e:
+        pytest.skip(f"the schemas of Kubernetes cannot be had: {e}")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_schemas_of_the_api_take_every_manifest(python: Path, release: str) -> None:
+    done = validated(python, release, *FILES)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(" passed for resource ") == len(documents()) == 8
+
+
+def test_a_key_that_the_api_does_not_know_is_found(python: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "run.yaml"
+    wrong.write_text((FOLDER / "run.yaml").read_text().replace("backoffLimit", "backOffLimit"))
+    done = validated(python, RELEASES[-1], wrong)
+    assert done.returncode != 0 and "backOffLimit" in done.stdout + done.stderr
+
+
+def validated(python: Path, release: str, *files: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(python), "-m", "kubernetes_validate", "--strict", "-k", release, *map(str, files)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def test_no_pod_runs_as_root_or_gains_rights() -> None:
+    found = list(pods(documents()))
+    assert len(found) == 3
+    for pod in found:
+        assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] > 0
+        assert pod["restartPolicy"] == "Never"
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert "memory" in container["resources"]["limits"]
+            assert container["image"] == f"icequake:{harness.__version__}"
+
+
+def test_all_that_a_manifest_names_is_made_by_one_of_them() -> None:
+    made = {(one["kind"], one["metadata"]["name"]) for one in documents()}
+    for pod in pods(documents()):
+        assert pod.get("automountServiceAccountToken") is False or ("ServiceAccount", pod["serviceAccountName"]) in made
+        volumes = {one["name"]: one for one in pod["volumes"]}
+        mounted = {mount["name"] for container in pod["containers"] for mount in container["volumeMounts"]}
+        assert mounted == set(volumes)
+        for volume in volumes.values():
+            if claim := volume.get("persistentVolumeClaim"):
+                assert ("PersistentVolumeClaim", claim["claimName"]) in made
+            if configured := volume.get("configMap"):
+                assert ("ConfigMap", configured["name"]) in made
+
+
+def test_icequake_takes_the_commands(tmp_path: Path) -> None:
+    for pod in pods(documents()):
+        for container in pod["containers"]:
+            told = inside(container["args"][0], "--help", cwd=tmp_path).stdout
+            options = [word for word in container["args"] if word.startswith("--")]
+            assert options and all(option in told for option in options), (container["args"], told)
+
+
+def test_icequake_takes_the_catalog_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKE_CREDENTIAL", "id:secret")
+    (configured,) = [one for one in documents() if one["kind"] == "ConfigMap"]
+    (tmp_path / "lake.yaml").write_text(configured["data"]["lake.yaml"])
+    found = user_file.load(tmp_path / "lake.yaml")
+    assert found.master == "k8s://https://kubernetes.default.svc" and found.spark["credential"] == "id:secret"
