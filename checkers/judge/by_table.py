@@ -52,6 +52,7 @@ from checkers.evidence.tablelog import TableLog
 from checkers.evidence.uncollected import uncollected
 from checkers.judge.assertions import Assertions
 from checkers.judge.check import ALL, LONG, Engine
+from checkers.judge.proof import PLANNED
 from checkers.judge.runfolder import Promises, Results
 from checkers.linearizable.checker import Linearizable
 from checkers.liveness import Liveness, unanswered
@@ -155,6 +156,7 @@ class _Run:
         plan = self.run.read_plan()
         load_kinds(self.run, plan.model_extra or {})
         _must(plan.tables is not None, "the plan has no tables")
+        _must(PLANNED not in (plan.model_extra or {}), "the run of a scenario")
         self.specs: dict[str, TableSpec] = {t.name: t for t in plan.tables or ()}
         self.promises = Promises(plan.expect, plan.assertions, plan.allow)
         _must(not plan.expect and len(self.specs) > 0, "anomalies are expected, or there are no tables")

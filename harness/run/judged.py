@@ -34,9 +34,24 @@ def judge_run(folder: RunFolder, publish: Publish[T], engine: Engine = "auto") -
         StoreError, HistoryError, TableLogError: a file in the folder cannot be read.
         OSError: a file cannot be written.
     """
-    by_table = judged_by_table(folder.path, engine)
     evidence = load_evidence(folder.path)
-    results = by_table or check(evidence, ALL, load_promises(folder.path), engine=engine, ran=load_ran(folder.path))
+    results = check(evidence, ALL, load_promises(folder.path), engine=engine, ran=load_ran(folder.path))
     results = replace(results, scenario=proof_of(folder, evidence.history, results))
     write_results(results, folder.results)
     return Judged(evidence, results, publish(folder, evidence))
+
+
+def results_of(folder: RunFolder, engine: Engine = "auto") -> Results:
+    """Check a run's folder and write its results, and nothing else: a long run is judged table by table, so that it need not fit into memory.
+
+    Raises: as :func:`judge_run`.
+    """
+    results = judged_by_table(folder.path, engine)
+    if results is None:
+        return judge_run(folder, _nothing, engine).results
+    write_results(results, folder.results)
+    return results
+
+
+def _nothing(folder: RunFolder, evidence: Evidence) -> None:
+    """No page."""

@@ -16,7 +16,6 @@ from urllib.parse import quote
 from checkers.columns import dataset
 from checkers.columns import spark as columns
 from checkers.evidence import runfolder
-from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import HistoryError
 from checkers.evidence.runfolder import FULL, RunFolder, StoreError
 from checkers.evidence.tablelog import TableLogError
@@ -24,7 +23,7 @@ from checkers.judge.check import Engine
 from checkers.judge.runfolder import Results, write_results
 from checkers.verdict import Validity, Verdict, exit_code, own_findings, worst
 from harness.run import disk
-from harness.run.judged import Publish, judge_run
+from harness.run.judged import Publish, judge_run, results_of
 from reports.run.results import verdict_words
 
 UNJUDGED: Literal["unjudged"] = "unjudged"
@@ -65,7 +64,8 @@ def judged(run: str, publish: Publish[object] | None = None, engine: Engine = "a
     """
     folder = RunFolder(Path(run))
     try:
-        return told(run, judge_run(folder, publish or _nothing, engine).results)
+        results = results_of(folder, engine) if publish is None else judge_run(folder, publish, engine).results
+        return told(run, results)
     except (StoreError, HistoryError, TableLogError) as e:
         return unjudged(run, str(e))
     except OSError as e:
@@ -104,10 +104,6 @@ def unjudged(run: str, why: str) -> Told:
 def one_by_one(runs: Iterable[str], publish: Publish[object] | None = None, engine: Engine = "auto") -> Iterator[Told]:
     """Judge runs in this process, in their order."""
     return (judged(run, publish, engine) for run in runs)
-
-
-def _nothing(folder: RunFolder, evidence: Evidence) -> None:
-    """No page."""
 
 
 def worst_code(found: Iterable[Told]) -> int:

@@ -306,6 +306,11 @@ def expected(folder: Path) -> None:
     run.write_plan(run.read_plan().model_copy(update={"expect": ("lost-update",)}))
 
 
+def of_a_scenario(folder: Path) -> None:
+    run = RunFolder(folder)
+    run.write_plan(run.read_plan().model_copy(update={"scenario": {"scenario": "rarely"}}))
+
+
 def slow_operation(folder: Path) -> None:
     """One that was answered only after its deadline."""
 
@@ -344,6 +349,7 @@ UNUSUAL: tuple[tuple[Callable[[Path], None], str], ...] = (
     (broken_log, "type must be one of metadata"),
     (fault_that_nothing_ends, "something took long"),
     (expected, "anomalies are expected"),
+    (of_a_scenario, "the run of a scenario"),
     (slow_operation, "a verdict that is not true"),
     (nemesis_on_a_table, "an event of no operation"),
 )

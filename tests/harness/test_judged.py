@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench import files
 from checkers.evidence import history, tablelog
 from checkers.evidence.runfolder import RunFolder
+from checkers.judge.by_table import judged as judged_by_table
 from harness.cli.check import publish
-from harness.run.judged import judge_run
+from harness.run import judged as judging
+from harness.run.judged import judge_run, results_of
 from reports.run import junit, page, stored, summary
 from tests.checkers.test_check import SPECS
 from tests.checkers.test_check import stored as stored_run
@@ -53,3 +57,22 @@ def test_a_history_whose_end_was_lost_is_a_problem_on_the_page_too(folder: RunFo
     assert text in " ".join(judge_run(folder, publish).published.problems) and text in " ".join(
         stored.load(folder.path).problems
     )
+
+
+def test_without_a_page_a_run_in_which_nothing_is_found_need_not_be_read_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as small:
+        small.setattr(files, "A_TABLE", 24)
+        clean = RunFolder(files.make_run(tmp_path / "run", 48))
+    whole, told = judge_run(clean, lambda *_: None, "columns").results, clean.results.read_bytes()
+    clean.results.unlink()
+    monkeypatch.setattr(judging, "judged_by_table", partial(judged_by_table, processes=1))
+    with monkeypatch.context() as without:
+        without.delattr(judging, "load_evidence")
+        assert results_of(clean, "columns") == whole
+    assert clean.results.read_bytes() == told
+
+
+def test_without_a_page_an_anomaly_is_found_as_with_one(folder: RunFolder) -> None:
+    assert results_of(folder, "columns") == judge_run(folder, publish, "columns").results
