@@ -34,8 +34,9 @@ from checkers.costs.attempts import Asked, CommitsMeasured
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.judge.runfolder import Results
-from checkers.retries import AROUND, Retries, RetriesStats
+from checkers.retries import Retries, RetriesStats
 from checkers.timeline.metrics import quantile
+from checkers.timeline.operation_columns import AROUND
 from checkers.verdict import Validity
 from nemesis.faults.fault import Fault
 from workloads.operations.kinds import KINDS

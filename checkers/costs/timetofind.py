@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Operation
-from checkers.retries import AROUND
+from checkers.timeline.operation_columns import AROUND
 from checkers.verdict import Anomaly
 
 S = 1_000_000_000

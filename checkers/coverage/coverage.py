@@ -30,8 +30,8 @@ from checkers.evidence.outcome import conflict_of
 from checkers.evidence.paths import normalise
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.runfolder import load_evidence
-from checkers.retries import AROUND
 from checkers.timeline import two_tables
+from checkers.timeline.operation_columns import AROUND
 from checkers.timeline.timeline import Timeline, kind_of, timelines
 
 Kinds = tuple[str, str]

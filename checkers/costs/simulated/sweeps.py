@@ -19,7 +19,7 @@ from checkers.costs.simulated.measured import Measured, Operation, measured, rec
 from checkers.costs.simulated.prediction import Predictions, predictions
 from checkers.costs.simulated.service import Service
 from checkers.evidence import history
-from checkers.retries import AROUND
+from checkers.timeline.operation_columns import AROUND
 from workloads.file.workload import Workload
 
 SCALES = ("writers", "backoff", "interval", "swap-latency")
