@@ -188,9 +188,10 @@ class OnBench:
 
 
 def _only_catalog(workload: Workload) -> bool:
-    """Whether its faults strike requests to the catalog only."""
+    """Whether its faults strike requests to the catalog only, and the catalog is not the object store."""
     faults = () if workload.nemesis is None else workload.nemesis.all()
-    return not strikes_processes(workload) and all(f.service == "catalog" for f in faults)
+    by_requests = not strikes_processes(workload) and all(f.service == "catalog" for f in faults)
+    return by_requests and CATALOGS[workload.catalog].wire != "s3"
 
 
 def _capture(workload: Workload) -> float | None:

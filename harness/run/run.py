@@ -19,6 +19,8 @@ from typing import Any
 
 from checkers.evidence.history import Recorder
 from checkers.evidence.runfolder import RunFolder, identity, save_kinds
+from compose.catalogs import user
+from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
 from compose.install.engines import installed
 from compose.install.installation import Installation
@@ -268,7 +270,11 @@ class Run:
         """The warm writers that this run may use; those of a standing stack keep the session that they were started with."""
         run = self._run
         if run.settings.warm:
-            return () if run.workload.clocks else run.settings.warm
+            # Hadoop's file systems are kept for as long as their JVM lives, with the store's address as the first run saw it.
+            theirs = run.external.catalog
+            own_io = (CATALOGS[run.workload.catalog] if theirs is None else user.entry(theirs)).own_io
+            moved = own_io and proxies is not None and proxies is not run.settings.writer_proxies
+            return () if run.workload.clocks or moved else run.settings.warm
         if self._standing is None or proxies is not run.settings.writer_proxies:
             return ()
         special = run.workload.clocks or (run.workload.catalog_properties and run.settings.writer_proxies is None)

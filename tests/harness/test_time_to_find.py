@@ -185,6 +185,13 @@ def test_what_cannot_be_run_is_said_and_tried_again(tmp_path: Path, run: Path) -
     assert [s.found for s in again] == [True, True]
 
 
+@pytest.mark.parametrize(
+    ("name", "own"), [("glue-lost-update", True), ("jdbc-lost-ack", True), ("hadoop-lost-update", False)]
+)
+def test_only_a_catalog_apart_from_the_store_gets_proxies_of_the_run_before_warm_writers(name: str, own: bool) -> None:
+    assert finding._only_catalog(read_defect(files.find(name))) is own
+
+
 def test_a_stack_that_does_not_come_up_is_tried_once(tmp_path: Path, run: Path) -> None:
     found = made(measurement(tmp_path / "m", Stacks(run, down=True), defect(tmp_path), seeds=3))
     assert [s.reason for s in found] == ["catalog rest: does not answer"] * 3 or all(
