@@ -5,6 +5,7 @@ Only the keys that the file uses are known. Any other key is an error, because a
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -109,7 +110,7 @@ def _spec(name: str, given: Mapping[str, Any], file: Path) -> Spec:
             source, target, mode = (*line.rsplit(":", 2), "", "")[:3]
             if mode != "ro":
                 raise wrong("volumes", line, "FOLDER:PATH:ro: a run's data stay in its containers")
-            found.append((str((file.parent / source).absolute()), target))
+            found.append((os.path.normpath((file.parent / source).absolute()), target))
         return tuple(found)
 
     spec = Spec(

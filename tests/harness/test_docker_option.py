@@ -33,7 +33,7 @@ def test_without_an_engine_one_line_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / "store").exists()
 
 
-@pytest.mark.parametrize("catalog", ["hive", "glue"])
+@pytest.mark.parametrize("catalog", ["hive-nolock", "glue"])
 def test_a_catalog_without_a_container_is_refused(tmp_path: Path, catalog: str) -> None:
     done = inside("run", "quick", "--docker", "--catalog", catalog, cwd=tmp_path, DOCKER_HOST=NOWHERE)
     assert done.returncode == 254 and "--docker has no container for" in done.stderr

@@ -83,9 +83,9 @@ class Heard:
         """Nothing."""
 
 
-def context(folder: Path, stop_when: str, heard: Heard) -> RunContext:
-    """A run of 40 operations on one table by two writers."""
-    text = f"workload: w\ntables: [{{name: t}}]\nwriters: 2\nlength: {{ops: 40}}\n{stop_when}operations: {{insert: 1, read: 1}}\n"
+def context(folder: Path, stop_when: str, heard: Heard, ops: int = 40) -> RunContext:
+    """A run on one table by two writers."""
+    text = f"workload: w\ntables: [{{name: t}}]\nwriters: 2\nlength: {{ops: {ops}}}\n{stop_when}operations: {{insert: 1, read: 1}}\n"
     nowhere = folder / "nowhere"
     parts = Installation(nowhere, nowhere, {}, nowhere, nowhere, nowhere, nowhere, nowhere)
     return context_of(workload.parse(text), RunFolder(folder), parts, Settings(seed=1, command="w"), heard)
@@ -110,11 +110,11 @@ def slots(folder: Path, good: int, then: str = MISSING) -> Iterator[list[WriterS
 
 
 def executed(
-    folder: Path, stop_when: str, good: int = 3, then: str = MISSING
+    folder: Path, stop_when: str, good: int = 3, then: str = MISSING, ops: int = 40
 ) -> tuple[list[Operation], Heard, str | None]:
     """The operations of a run whose table loses a file, what was said, and why the load ended; ``then`` as for :func:`slots`."""
     heard = Heard()
-    run = context(folder, stop_when, heard)
+    run = context(folder, stop_when, heard, ops)
     watchdog = Watchdog(run.run_id, remove=[])
     with slots(folder, good, then) as writers, Recorder(run.folder.history, {}) as recorder:
         follower = Follower({}, lambda table: None, recorder.now, None)
@@ -133,8 +133,9 @@ def of_phase(operations: list[Operation], phase: str) -> int:
 
 
 def test_the_load_ends_when_two_writers_cannot_read_a_table_and_the_final_reads_follow(tmp_path: Path) -> None:
-    operations, heard, ended = executed(tmp_path, "stop_when: unreadable\n")
-    assert 8 <= of_phase(operations, "main") < 40
+    # So many that one writer cannot make all of them before the other one begins.
+    operations, heard, ended = executed(tmp_path, "stop_when: unreadable\n", ops=20_000)
+    assert 8 <= of_phase(operations, "main") < 20_000
     assert of_phase(operations, "final-reads") == 2
     assert ended is not None and ended.startswith("t: unreadable since ") and "a file that no error names" in ended
     assert [x for x in heard.said if x.startswith("t: unreadable")] == [ended], "it is said once"
