@@ -5,20 +5,30 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 
 from checkers.evidence.paths import normalise
-from checkers.evidence.record import RecordError, beyond_64_bits, decoded
+from checkers.evidence.record import UNREADABLE, RecordError, decoded
 from checkers.evidence.tablelog import TableLog
 
 ACCEPTED = re.compile(r"(UPDATE [1-9]\d*|2\d\d|ok)( \(nemesis: not told\)|, told .*)?")
 """A service's answer to an accepted commit, even if the proxy gave the writer another answer: PostgreSQL's command tag, HTTP's
 status, Thrift's reply."""
+
+
+@lru_cache(1 << 10)
+def _accepts(answer: str) -> bool:
+    return ACCEPTED.fullmatch(answer) is not None
+
+
 _VERSION = re.compile(r"\.metadata\.json(\.gz)?$")
 _REFERENCE = re.compile(r"/trees/([^/]+?)(?:@|%40)[^/]*/history/|/tables/[^/?]+?(?:@|%40)([^/?@%]+)$")
 """Nessie's branch that a request names: in its own API, and as a REST catalog in the table's name (``table@branch``)."""
@@ -160,28 +170,151 @@ def carried(path: Path, logs: Mapping[str, TableLog]) -> dict[str, tuple[Carried
 
 def read_all(path: Path, logs: Mapping[str, TableLog]) -> Proxied:
     """All that :func:`read`, :func:`accepted` and :func:`carried` find, in one pass over the file."""
-    swaps, changes, requests = _Swaps(logs), _Changes(logs), _Requests(logs)
+    found = _Found(logs)
     try:
         with path.open("rb") as file:
             for line in file:
-                commits, changing = b'"commit"' in line, b'"changes":' in line
-                if not commits and not changing:
-                    continue
-                try:
-                    usual = orjson.loads(line) if line.isascii() and b"\r" not in line else None
-                except orjson.JSONDecodeError:
-                    usual = None
-                if type(usual) is not dict or beyond_64_bits(line):
-                    _unusual(line, swaps, changes, requests)
-                    continue
-                if commits:
-                    swaps.add(usual)
-                if changing:
-                    changes.add(usual)
-                    requests.add(usual)
+                if b'"commit"' in line or b'"changes":' in line:
+                    found.look(line, plain=False)
     except OSError:
         return Proxied({}, {}, {})
-    return Proxied(swaps.done(), changes.done(), requests.done())
+    return found.done()
+
+
+class Strayed(ValueError):
+    """A line that names one table is about the metadata of another one."""
+
+
+class Places:
+    """Where a log has the lines of each table, found without parsing them, so that :meth:`read` reads those of one table only.
+
+    A line is a table's if all the tables that it names are this one, and its text is plain. All other lines are looked at for each table.
+
+    Args:
+        path: of the log; a log that is absent or empty has no lines.
+        tables: names of the run's tables.
+
+    Raises:
+        OSError: the log cannot be read.
+    """
+
+    def __init__(self, path: Path, tables: Iterable[str]) -> None:
+        self._path = path
+        self._of: dict[bytes, array[int]] = {_named(t): array("q") for t in tables}
+        self._others = array("q")
+        if not path.exists() or not path.stat().st_size:
+            return
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as text:
+            for begin, end in _lines_with(text, b'"commit"'):
+                line = text[begin:end]
+                at = line.find(b'"table":"')
+                said = line[at : line.find(b'"', at + 9) + 1]
+                plain = line.isascii() and b"\\" not in line and b"\r" not in line and _MERGE.encode() not in line
+                whose = self._of.get(said) if plain and line.count(said) == line.count(b'"table"') else None
+                (self._others if whose is None else whose).extend((begin, end))
+            for begin, end in _lines_with(text, b'"changes":'):
+                if b'"commit"' not in text[begin:end]:
+                    self._others.extend((begin, end))
+
+    @property
+    def others(self) -> int:
+        """The number of lines that are looked at for each table."""
+        return len(self._others) // 2
+
+    def read(self, table: str, log: TableLog) -> Proxied:
+        """As :func:`read_all`, of one table.
+
+        Raises:
+            Strayed: a line that names this table is about the metadata of another one.
+            OSError: the log cannot be read.
+        """
+        found = _Found({table: log})
+        mine, others = self._of[_named(table)], self._others
+        if not mine and not others:
+            return found.done()
+        with self._path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as text:
+            own = [text[begin:end] for begin, end in _pairs(mine)]
+            rest = [(begin, text[begin:end]) for begin, end in _pairs(others)]
+        if not rest:
+            for line in own:
+                found.look(line, plain=True, only=True)
+            return found.done()
+        lines = [(begin, line, True) for begin, line in zip(mine[::2], own, strict=True)]
+        for _, line, only in sorted([*lines, *((begin, line, False) for begin, line in rest)]):
+            found.look(line, plain=only, only=only)
+        return found.done()
+
+
+def _named(table: str) -> bytes:
+    """How a line names a table."""
+    return b'"table":' + msgspec.json.encode(table)
+
+
+def _pairs(places: array[int]) -> Iterator[tuple[int, int]]:
+    ends = iter(places)
+    return zip(ends, ends, strict=True)
+
+
+def _lines_with(text: mmap, word: bytes) -> Iterator[tuple[int, int]]:
+    """Begin and end of each line that has a word."""
+    at, size = 0, len(text)
+    while (hit := text.find(word, at)) >= 0:
+        begin, end = max(at, text.rfind(b"\n", at, hit) + 1), text.find(b"\n", hit)
+        at = size if end < 0 else end + 1
+        yield begin, at
+
+
+class _Line(msgspec.Struct, gc=False):
+    """What is asked of a line, of whatever types; a line that does not say it has the default."""
+
+    kind: Any = None
+    status: Any = None
+    what: Any = msgspec.UNSET  # a change without it is none, and one whose ``what`` is null is
+    op: Any = None
+    writer: Any = None
+    time: Any = None
+    ms: Any = None
+    base: Any = None
+    new: Any = None
+    location: Any = None
+    changes: Any = None
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
+class _Found:
+    """Collects all that lines say of tables."""
+
+    def __init__(self, logs: Mapping[str, TableLog]) -> None:
+        self._swaps, self._changes, self._requests = _Swaps(logs), _Changes(logs), _Requests(logs)
+
+    def look(self, line: bytes, *, plain: bool, only: bool = False) -> None:
+        """Look at a line with the word ``commit`` or with changes.
+
+        Args:
+            plain: it is known to be of ASCII characters and to end as usual.
+            only: a commit that it tells of must be one to the tables that are looked for.
+
+        Raises:
+            Strayed: it is not.
+        """
+        try:
+            usual = _LINE.decode(line) if plain or (line.isascii() and b"\r" not in line) else None
+        except UNREADABLE:
+            usual = None
+        if usual is None:
+            _unusual(line, self._swaps, self._changes, self._requests)
+            return
+        if b'"commit"' in line:
+            self._swaps.add(usual, only=only)
+        if b'"changes":' in line:
+            self._changes.add(usual)
+            self._requests.add(usual)
+
+    def done(self) -> Proxied:
+        """What was found."""
+        return Proxied(self._swaps.done(), self._changes.done(), self._requests.done())
 
 
 def _unusual(told: bytes, swaps: _Swaps, changes: _Changes, requests: _Requests) -> None:
@@ -197,11 +330,12 @@ def _unusual(told: bytes, swaps: _Swaps, changes: _Changes, requests: _Requests)
             requests.add(record)
 
 
-def _record(line: str) -> dict[str, Any] | None:
+def _record(line: str) -> _Line | None:
     try:
-        return decoded(line.encode())
+        r = decoded(line.encode())
     except RecordError:
         return None
+    return _Line(**{key: r[key] for key in _Line.__struct_fields__ if key in r})
 
 
 class _Swaps:
@@ -214,27 +348,34 @@ class _Swaps:
             if log.location:
                 self._roots.setdefault(normalise(log.location).rstrip("/") + "/", name)
         self._lengths = {len(root) for root in self._roots}
+        self._only = next(iter(self._roots.items())) if len(self._roots) == 1 else None
         self._ops: dict[str, str] = {}
         self._merged: dict[str, tuple[int, int]] = {}
         self._aside: list[tuple[str, tuple[str, int | None], PointerSwap]] = []
 
-    def add(self, record: dict[str, Any]) -> None:
-        """Look at one record."""
-        swap = _swap(record)
-        what, asked = str(record.get("what")), record.get("op")
-        accepted_merge = what.endswith(_MERGE) and ACCEPTED.fullmatch(str(record.get("status")))
+    def add(self, record: _Line, *, only: bool = False) -> None:
+        """Look at one record; ``only`` as for :meth:`_Found.look`."""
+        what, asked = str(record.what), record.op
+        accepted_merge = what.endswith(_MERGE) and _accepts(str(record.status))
         if accepted_merge and isinstance(asked, str) and (times := _times(record)) is not None:
             self._merged[asked] = times
+        said = record.location or record.new
+        if not only and type(said) is str and self._table(normalise(said)) is None:
+            return  # most lines are about other tables
+        swap = _swap(record)
         if swap is None:
             return
         new = normalise(swap.new)
         table = self._table(new)
         if table is None:
+            if only:
+                raise Strayed(f"{asked}: {what} names another table than {new}")
             return
         if swap.op is not None and swap.writer is not None:
             self._ops.setdefault(new, swap.op)
         key = (new, swap.writer if swap.names_place else None)
-        if (named := _REFERENCE.search(what)) and (named[1] or named[2]) != "main":
+        named = _REFERENCE.search(what) if "@" in what or "%40" in what or "/trees/" in what else None
+        if named and (named[1] or named[2]) != "main":
             self._aside.append((table, key, swap))
             return
         known = self._found[table].get(key)
@@ -244,6 +385,8 @@ class _Swaps:
 
     def _table(self, new: str) -> str | None:
         """The first table below whose location a file lies."""
+        if self._only is not None:
+            return self._only[1] if new.startswith(self._only[0]) else None
         found = {self._roots[root] for n in self._lengths if (root := new[:n]) in self._roots}
         return next((t for t in self._found if t in found), None) if len(found) > 1 else next(iter(found), None)
 
@@ -272,12 +415,12 @@ class _Changes:
         self._logs = logs
         self._found: dict[str, list[AcceptedChange]] = {}
 
-    def add(self, r: dict[str, Any]) -> None:
+    def add(self, r: _Line) -> None:
         """Look at one record."""
         try:
-            if r.get("kind") != "commit" or not ACCEPTED.fullmatch(str(r.get("status"))):
+            if r.kind != "commit" or not _accepts(str(r.status)):
                 return
-            for change in r["changes"]:
+            for change in r.changes:
                 if change.get("table") in self._logs:
                     self._found.setdefault(change["table"], []).append(_accepted(r, change))
         except _UNREADABLE:
@@ -295,24 +438,24 @@ class _Requests:
         self._logs = logs
         self._found: dict[str, list[Carried]] = {}
 
-    def add(self, r: dict[str, Any]) -> None:
+    def add(self, r: _Line) -> None:
         """Look at one record."""
         try:
-            if r.get("kind") != "commit" or not isinstance(r.get("op"), str):
+            if r.kind != "commit" or not isinstance(r.op, str):
                 return
-            writer, answer = r.get("writer"), str(r.get("status"))
-            accepted = ACCEPTED.fullmatch(answer) is not None
-            for change in r["changes"]:
+            writer, answer = r.writer, str(r.status)
+            accepted = _accepts(answer)
+            for change in r.changes:
                 adds = tuple(int(snapshot) for snapshot in change.get("adds") or ())
                 if change.get("table") in self._logs and adds:
                     one = Carried(
-                        int(r["time"]),
+                        int(r.time),
                         None if writer is None else int(writer),
-                        r["op"],
+                        r.op,
                         adds,
                         accepted,
                         answer,
-                        float(r["ms"]),
+                        float(r.ms),
                     )
                     self._found.setdefault(change["table"], []).append(one)
         except _UNREADABLE:
@@ -323,18 +466,20 @@ class _Requests:
         return {table: tuple(sorted(rs, key=lambda c: (c.time, c.adds))) for table, rs in self._found.items()}
 
 
-def _accepted(r: Mapping[str, Any], change: Mapping[str, Any]) -> AcceptedChange:
-    main, base, writer = (change.get("refs") or {}).get("main"), change.get("base"), r.get("writer")
+def _accepted(r: _Line, change: Mapping[str, Any]) -> AcceptedChange:
+    main, base, time = (change.get("refs") or {}).get("main"), change.get("base"), int(r.time)
+    if r.what is msgspec.UNSET:
+        raise KeyError("what")
     return AcceptedChange(
-        int(r["time"]),
-        int(r["time"]) + int(float(r["ms"]) * 1e6),
-        None if writer is None else int(writer),
-        None if r.get("op") is None else str(r["op"]),
+        time,
+        time + int(float(r.ms) * 1e6),
+        None if r.writer is None else int(r.writer),
+        None if r.op is None else str(r.op),
         None if base is None else int(base),
-        tuple(int(snapshot) for snapshot in change.get("adds") or ()),
+        tuple([int(snapshot) for snapshot in change.get("adds") or ()]),
         None if main is None else int(main),
-        str(r["what"]),
-        str(r["status"]),
+        str(r.what),
+        str(r.status),
     )
 
 
@@ -342,35 +487,33 @@ def _with_op(s: PointerSwap, op: str | None) -> PointerSwap:
     return PointerSwap(s.time, s.end, s.writer, op, s.base, s.new, s.answer, s.names_place)
 
 
-def _swap(record: Mapping[str, Any]) -> PointerSwap | None:
+def _swap(record: _Line) -> PointerSwap | None:
     """A record of an accepted commit that names a metadata file; None for any other."""
-    if record.get("kind") != "commit" or not ACCEPTED.fullmatch(str(record.get("status"))):
+    if record.kind != "commit" or not _accepts(str(record.status)):
         return None
-    new, names_place = record.get("location") or record.get("new"), False
-    what = str(record.get("what"))
-    if new is None and what.startswith("PUT /") and _VERSION.search(what):
+    new, names_place = record.location or record.new, False
+    if new is None and (what := str(record.what)).startswith("PUT /") and _VERSION.search(what):
         new, names_place = "s3://" + what.removeprefix("PUT /"), True
     if not isinstance(new, str) or not _VERSION.search(new):
         return None
-    base = record.get("base")
+    base, op = record.base, record.op
     times = _times(record)
     if times is None:
         return None
-    op = record.get("op")
     return PointerSwap(
         *times,
-        record.get("writer"),
+        record.writer,
         op if isinstance(op, str) else None,
         base if isinstance(base, str) and _VERSION.search(base) else None,
         new,
-        str(record["status"]),
+        str(record.status),
         names_place,
     )
 
 
-def _times(record: Mapping[str, Any]) -> tuple[int, int] | None:
+def _times(record: _Line) -> tuple[int, int] | None:
     """When a request came and when its answer came, ns; None if the record does not say."""
-    time, ms = record.get("time"), record.get("ms")
+    time, ms = record.time, record.ms
     if not isinstance(time, int) or not isinstance(ms, int | float) or not math.isfinite(ms):
         return None
     return time, time + int(ms * 1e6)

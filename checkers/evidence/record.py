@@ -6,18 +6,17 @@ A reader puts the file and the line before it: ``tablelog/orders.jsonl:3: a comm
 from __future__ import annotations
 
 import json
-import re
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import orjson
+import msgspec
 
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_BELOW = re.compile(rb"[:,\[\s]-[0-9]{19}")
-_LONG, _LONG_BELOW = b"0" * 20, b"-" + b"0" * 19
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a decoder of ``msgspec.json`` raises at a line that is not JSON, or not of its type; it may also be text that only ``json`` reads."""
+_ANY = msgspec.json.Decoder()
 MOST = 40
 """Characters of a wrong value that are shown."""
 
@@ -26,26 +25,19 @@ class RecordError(ValueError):
     """A line is no record of its format; one sentence without file and line."""
 
 
-def beyond_64_bits(line: bytes) -> bool:
-    """Whether a line, or several, may have a whole number of more than 64 bits."""
-    digits = line.translate(_DIGITS)
-    return _LONG in digits or (_LONG_BELOW in digits and _BELOW.search(line) is not None)
-
-
-def decoded(line: bytes, *, short: bool = False) -> dict[str, Any]:
-    """The JSON object on a line; ``short``: no number on it is beyond 64 bits.
+def decoded(line: bytes) -> dict[str, Any]:
+    """The JSON object on a line.
 
     Raises:
         RecordError: it is torn, not UTF-8, not JSON, or another value.
     """
-    if short or not beyond_64_bits(line):  # a faster parser, which rounds such numbers
-        try:
-            value = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            pass
-        else:
-            if type(value) is dict:
-                return value
+    try:
+        value = _ANY.decode(line)  # as json reads it, or not at all
+    except UNREADABLE:
+        pass
+    else:
+        if type(value) is dict:
+            return value
     try:
         text = line.decode("utf-8-sig")
         value = json.loads(text)

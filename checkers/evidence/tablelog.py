@@ -35,11 +35,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from sys import intern
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
 
 from checkers.evidence import record
 from checkers.evidence.problem import Problem, problem_from_json
-from checkers.evidence.record import RecordError
+from checkers.evidence.record import UNREADABLE, RecordError
 from checkers.evidence.runfolder import replace_file
 
 FORMAT = 2
@@ -270,8 +272,126 @@ class TableLog:
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-_PLAIN_CHANGE: list[type] = [list, str, int]
-"""Types of the parts of a row that no delete file hides."""
+class _Form(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A part of a line as most lines have it. The parser itself refuses what :func:`checkers.evidence.record.checked` would."""
+
+
+class _FileForm(_Form):
+    """A :class:`FileEntry`."""
+
+    path: str
+    content: FileContent
+    format: str
+    records: int
+    size: int
+    partition: dict[str, Any]
+    data_sequence_number: int | None
+    referenced: str | None = None
+    offset: int | None = None
+    length: int | None = None
+    first_row_id: int | None = None
+    file_sequence_number: int | None = None
+    snapshot_id: int | None = None
+    spec_id: int | None = None
+
+    def entry(self) -> FileEntry:
+        """The entry; the few words in all of them are one object for each."""
+        path, content, form, *rest = msgspec.structs.astuple(self)
+        known: Any = intern(content)
+        return FileEntry(path, known, intern(form), *rest)
+
+
+class _ChangeForm(NamedTuple):
+    """A :class:`RowChange`."""
+
+    row: Row
+    file: str
+    pos: int
+    by: str | None = None
+
+
+class _CommitForm(_Form, tag_field="type", tag="commit"):
+    """A ``commit`` record without problems."""
+
+    snapshot_id: int
+    parent_id: int | None
+    sequence_number: int
+    timestamp_ms: int
+    operation: str
+    summary: dict[str, str]
+    op: str | None
+    attempt: int | None
+    manifest_list: str
+    schema_id: int | None
+    metadata: int
+    added: tuple[_ChangeForm, ...] | None
+    removed: tuple[_ChangeForm, ...] | None
+    added_files: tuple[_FileForm, ...]
+    removed_files: tuple[_FileForm, ...]
+    first_row_id: int | None = None
+    added_rows: int | None = None
+    problems: Annotated[list[Any], msgspec.Meta(max_length=0)] = []
+    violations: tuple[str, ...] = ()
+
+    def commit(self) -> Commit:
+        """The commit."""
+        *facts, added, removed, came, went, first_row_id, added_rows, _, violations = msgspec.structs.astuple(self)
+        known: list[Any] = [
+            *facts,
+            None if added is None else tuple([RowChange(*r) for r in added]),
+            None if removed is None else tuple([RowChange(*r) for r in removed]),
+            tuple([f.entry() for f in came]),
+            tuple([f.entry() for f in went]),
+            first_row_id,
+            added_rows,
+            (),
+            violations,
+        ]
+        return Commit(*known)
+
+
+class _Difference(msgspec.Struct, gc=False):
+    """Which snapshots a version lists no more, and which are new."""
+
+    drop: list[int]
+    add: list[int]
+
+
+class _Growth(msgspec.Struct, gc=False):
+    """How a list grew (:func:`_grown`)."""
+
+    skip: int
+    add: list[Any]
+
+
+class _MetadataForm(_Form, tag_field="type", tag="metadata"):
+    """A ``metadata`` record without problems that says how a version differs from the one before it."""
+
+    n: int
+    location: str
+    last_updated_ms: int
+    format_version: int
+    current: int | None
+    snapshots: _Difference
+    refs: dict[str, int]
+    last_sequence_number: int
+    next_row_id: int | None
+    raw: dict[str, Any]
+    same: list[str]
+    grown: dict[str, _Growth]
+    problems: Annotated[list[Any], msgspec.Meta(max_length=0)] = []
+
+    def metadata(self, previous: Metadata) -> Metadata:
+        """The version; ``previous``: the one before it."""
+        n, location, updated, version, current, snapshots, refs, last, row, raw, same, grown, _ = (
+            msgspec.structs.astuple(self)
+        )
+        listed = _listed_after(previous, snapshots.drop, snapshots.add)
+        raw = _raw_after(previous, raw, same, {k: (g.skip, g.add) for k, g in grown.items()})
+        return Metadata(n, location, updated, version, current, listed, refs, last, row, raw)
+
+
+_FORMS: msgspec.json.Decoder[_CommitForm | _MetadataForm] = msgspec.json.Decoder(_CommitForm | _MetadataForm)
 
 
 def _change_to_json(c: RowChange) -> list[Any]:
@@ -279,8 +399,6 @@ def _change_to_json(c: RowChange) -> list[Any]:
 
 
 def _change_from_json(v: Any, key: str) -> RowChange:
-    if type(v) is list and [*map(type, v)] == _PLAIN_CHANGE:
-        return RowChange(tuple(v[0]), v[1], v[2])
     if not isinstance(v, list) or not 3 <= len(v) <= 4 or not isinstance(v[0], list):
         raise RecordError(
             f"a row of {key} must be [[values], file, position] or [[values], file, position, delete file]"
@@ -308,6 +426,9 @@ def commit_to_json(c: Commit) -> dict[str, Any]:
     out["removed_files"] = [_file_to_json(f) for f in c.removed_files]
     out["problems"] = [p.to_json() for p in c.problems]
     return {"type": "commit", **out}
+
+
+_APART = frozenset({"type", "same", "grown"})
 
 
 def commit_from_json(r: Mapping[str, Any]) -> Commit:
@@ -349,21 +470,16 @@ def _problems(d: Mapping[str, Any]) -> tuple[Problem, ...]:
     return tuple(map(problem_from_json, found)) if found else ()
 
 
-_FIELDS = FileEntry.__slots__
-
-
 def _file_from_json(f: Any, key: str) -> FileEntry:
     record.must(isinstance(f, dict), f"an entry of {key}", "an object", f)
     record.checked(f, FileEntry, f"an entry of {key}")
-    if (*f,) == _FIELDS[: len(f)]:  # in their usual order
-        path, content, form, *rest = f.values()
-        known: Any = intern(content)
-        return FileEntry(path, known, intern(form), *rest)
     return FileEntry(**{**f, "content": intern(f["content"]), "format": intern(f["format"])})
 
 
 def _check_rows(c: Commit, columns: int) -> None:
     """Every row has as many values as there are columns."""
+    if all(len(r.row) == columns for rows in (c.added, c.removed) if rows for r in rows):
+        return
     for name in ("added", "removed"):
         for r in getattr(c, name) or ():
             count = f"the number of values in a row of {name}"
@@ -413,9 +529,7 @@ def metadata_from_json(r: Mapping[str, Any], previous: Metadata | None = None) -
     Raises:
         RecordError: the record is a difference and there is no ``previous``, or that lacks what did not change; or as :func:`commit_from_json`.
     """
-    d = dict(r)
-    for k in ("type", "same", "grown"):
-        d.pop(k, None)
+    d = {k: v for k, v in r.items() if k not in _APART}
     record.checked(d, Metadata, "a metadata record", but=DEFAULTED)
     snapshots, same, grown = d["snapshots"], r.get("same", []), r.get("grown", {})
     listed: tuple[int, ...] | None = None
@@ -424,22 +538,42 @@ def metadata_from_json(r: Mapping[str, Any], previous: Metadata | None = None) -
     if previous is not None:
         if isinstance(snapshots, dict):
             record.needs(snapshots, "a difference of snapshots", "drop", "add")
-            drop, add = set(_ids(snapshots["drop"])), _ids(snapshots["add"])
-            left = [s for s in previous.snapshots if s not in drop] if drop else previous.snapshots
-            listed = (*left, *add)
+            listed = _listed_after(previous, _ids(snapshots["drop"]), _ids(snapshots["add"]))
         record.must(isinstance(same, list) and {*map(type, same)} <= {str}, "same", "a list of words", same)
         record.must(isinstance(grown, dict), "grown", "an object", grown)
-        old = previous.raw
-        try:
-            unchanged = {k: old[k] for k in same}
-        except KeyError:
-            unchanged = {k: _before(previous, k) for k in same}
-        d["raw"] = {**d["raw"], **unchanged}
-        for k, g in grown.items():
-            d["raw"][k] = _longer(k, _before(previous, k), g)
+        d["raw"] = _raw_after(previous, d["raw"], same, {k: _growth(k, g) for k, g in grown.items()})
     d["snapshots"] = tuple(_ids(snapshots)) if listed is None else listed
     d["problems"] = _problems(d)
     return Metadata(**d)
+
+
+def _listed_after(previous: Metadata, drop: Sequence[int], add: Sequence[int]) -> tuple[int, ...]:
+    """The snapshots that a version lists."""
+    gone = {*drop}
+    left = [s for s in previous.snapshots if s not in gone] if gone else previous.snapshots
+    return (*left, *add)
+
+
+def _raw_after(
+    previous: Metadata, raw: dict[str, Any], same: Sequence[str], grown: Mapping[str, tuple[int, list[Any]]]
+) -> dict[str, Any]:
+    """The unparsed part of a version; ``grown``: how many entries of a list go, and those that come.
+
+    Raises:
+        RecordError: the version before it lacks what did not change, or grew.
+    """
+    old = previous.raw
+    try:
+        unchanged = {k: old[k] for k in same}
+    except KeyError:
+        unchanged = {k: _before(previous, k) for k in same}
+    out = {**raw, **unchanged}
+    for k, (skip, add) in grown.items():
+        before = _before(previous, k)
+        if not isinstance(before, list):
+            raise RecordError(_NO_GROWTH % record.shown(k))
+        out[k] = before[skip:] + add
+    return out
 
 
 def _ids(found: Any) -> list[int]:
@@ -455,16 +589,14 @@ def _before(previous: Metadata, key: str) -> Any:
     return previous.raw[key]
 
 
-def _longer(key: str, old: Any, g: Any) -> list[Any]:
-    """The inverse of :func:`_grown`."""
-    good = (
-        isinstance(g, dict) and type(g.get("skip")) is int and isinstance(g.get("add"), list) and isinstance(old, list)
-    )
-    if not good:
-        raise RecordError(
-            f"grown: {record.shown(key)} must have skip, a whole number, and add, a list, and be a list in the metadata record before it"
-        )
-    return list(old[g["skip"] :] + g["add"])
+_NO_GROWTH = "grown: %s must have skip, a whole number, and add, a list, and be a list in the metadata record before it"
+
+
+def _growth(key: str, g: Any) -> tuple[int, list[Any]]:
+    """How many entries of a list go, and those that come."""
+    if not (isinstance(g, dict) and type(g.get("skip")) is int and isinstance(g.get("add"), list)):
+        raise RecordError(_NO_GROWTH % record.shown(key))
+    return g["skip"], g["add"]
 
 
 def end_to_json(missing: Iterable[MissingFile]) -> dict[str, Any]:
@@ -534,11 +666,11 @@ def read(path: Path) -> TableLog:
         raw = path.read_bytes()
     except OSError as e:
         raise TableLogError(f"{path}: cannot be read: {e.strerror}") from None
-    short = not record.beyond_64_bits(raw)
     lines = raw.split(b"\n")
     del raw
     torn = lines.pop()
     header: dict[str, Any] | None = None
+    width = 0
     metadata: list[Metadata] = []
     commits: list[Commit] = []
     captures: list[Capture] = []
@@ -548,20 +680,24 @@ def read(path: Path) -> TableLog:
     problems = [Problem("torn", f"{path.name}: the last line is torn ({len(torn)} bytes)")] if torn else []
     for number, line in enumerate(lines, 1):
         try:
-            r = record.decoded(line, short=short)
+            usual = _usual(line) if metadata else None
+            if type(usual) is _MetadataForm:
+                metadata.append(usual.metadata(metadata[-1]))
+                continue
+            if type(usual) is _CommitForm:
+                commits.append(_with_words(usual.commit(), words, width))
+                continue
+            r = record.decoded(line)
             kind = r.get("type", _NO_TYPE)
             if kind is _NO_TYPE:
                 record.needs(r, "a record", "type")
             if header is None:
                 header = _header(r)
+                width = len(header["columns"])
             elif kind == "metadata":
                 metadata.append(metadata_from_json(r, metadata[-1] if metadata else None))
             elif kind == "commit":
-                commits.append(commit_from_json(r))
-                summary = commits[-1].summary
-                for key, text in summary.items():
-                    summary[key] = words.setdefault(text, text)
-                _check_rows(commits[-1], len(header["columns"]))
+                commits.append(_with_words(commit_from_json(r), words, width))
             elif kind == "capture":
                 at = {k: v for k, v in r.items() if k != "type"}
                 record.checked(at, Capture, "a capture")
@@ -589,6 +725,22 @@ def read(path: Path) -> TableLog:
         tuple(problems),
         missing,
     )
+
+
+def _usual(line: bytes) -> _CommitForm | _MetadataForm | None:
+    """A commit or a version of the usual form."""
+    try:
+        return _FORMS.decode(line)
+    except UNREADABLE:
+        return None
+
+
+def _with_words(c: Commit, words: dict[str, str], columns: int) -> Commit:
+    """A commit, whose rows have so many columns; equal words of summaries become one object, as in ``words``."""
+    summary = c.summary
+    summary.update(zip(summary, map(words.setdefault, summary.values(), summary.values()), strict=True))
+    _check_rows(c, columns)
+    return c
 
 
 def header_of(path: Path) -> TableLog:
