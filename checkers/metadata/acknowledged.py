@@ -37,28 +37,29 @@ class Acknowledged(Judging):
         """
         chain = self.chain
         versions = chain.log.metadata
+        checks = {
+            "add-column": self._added_column,
+            "widen-column": self._widened_column,
+            "rename-column": self._renamed_column,
+            "drop-column": self._dropped_column,
+            "set-property": self._set_property,
+            "upgrade": self._upgraded,
+        }
+        changes = [o for o in chain.of_table if o.f in checks]
         told = {f.name for f in self.seen.findings} & {
             "vanished-schema",
             "vanished-property",
             "format-version-decreased",
         }
+        if not changes or self.torn or not versions or any(map(_may_undo_changes, chain.of_table)):
+            return
         read = {place(m.location) for m in versions}
         until = max((c.time for c in chain.log.captures if c.metadata and place(c.metadata) in read), default=-1)
-        if self.torn or not versions or any(map(_may_undo_changes, chain.of_table)):
-            return
         whole = predecessor(versions[0]) is None and not any(s.gap for s in chain.steps[1:])
-        for o in chain.of_table:
+        for o in changes:
             if o.type != "ok" or o.end is None or o.end >= until or not isinstance(o.value, Mapping):
                 continue
-            check = {
-                "add-column": self._added_column,
-                "widen-column": self._widened_column,
-                "rename-column": self._renamed_column,
-                "drop-column": self._dropped_column,
-                "set-property": self._set_property,
-                "upgrade": self._upgraded,
-            }.get(o.f)
-            lost = check(o, versions, whole) if check is not None else None
+            lost = checks[o.f](o, versions, whole)
             if lost is None or told:
                 continue
             what, has = lost

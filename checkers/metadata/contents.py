@@ -116,7 +116,7 @@ class Contents(Judging):
     _last: tuple[Any, frozenset[int]] | None = None
 
     @cached_property
-    def _due(self) -> dict[tuple[str, int], Any]:
+    def due(self) -> dict[tuple[str, int], Any]:
         """(part, version) → what was due, of versions that say something else."""
         return {}
 
@@ -135,7 +135,7 @@ class Contents(Judging):
             return
         self._missing_fields(step, before)
         old, new = before.raw.get, step.after.raw.get
-        if not self._due and all(old(k) is new(k) for k in _SELDOM):
+        if not self.due and all(old(k) is new(k) for k in _SELDOM):
             if (
                 before.format_version == step.after.format_version
                 and before.refs.keys() == step.after.refs.keys() == _MAIN
@@ -163,14 +163,14 @@ class Contents(Judging):
     ) -> None:
         """Judge a part that differs from the predecessor's; ``judge`` says whether it may."""
         old, new = said(before), said(step.after)
-        due = self._due.get((part, before.n))
+        due = self.due.get((part, before.n))
         if old is new or old == new:
             if due is not None:
-                self._due[part, step.after.n] = due
+                self.due[part, step.after.n] = due
         elif due is not None and due[0] == new:
             return
         elif not judge(step, before):
-            self._due[part, step.after.n] = due or (old,)
+            self.due[part, step.after.n] = due or (old,)
 
     # --- schemas, specs, sort orders
 
@@ -345,7 +345,7 @@ class Contents(Judging):
             )
             if same and x is not SCHEMAS:
                 continue
-            ids = self._ids_of(m, x) if x is SCHEMAS else _ids(m.raw, x)
+            ids = self._ids_of(m, x) if x is SCHEMAS else ids_of(m.raw, x)
             if ids and said is not None and said not in ids and not same:
                 self._dangling(step, f"{x.default} is {said}", x, ids, self.by.accused(step))
             if x is SCHEMAS and ids and before is not None:
@@ -357,10 +357,10 @@ class Contents(Judging):
                         self._dangling(step, what, x, ids, () if c.op is None else (c.op,), (c.snapshot_id,))
 
     def _ids_of(self, m: Metadata, x: Listed) -> frozenset[int]:
-        """As :func:`_ids`; the answer for the last version is kept."""
+        """As :func:`ids_of`; the answer for the last version is kept."""
         listed = m.raw.get(x.key)
         if self._last is None or self._last[0] is not listed:
-            self._last = listed, _ids(m.raw, x)
+            self._last = listed, ids_of(m.raw, x)
         return self._last[1]
 
     def _dangling(
@@ -429,7 +429,7 @@ def _dicts(items: Any) -> list[Mapping[str, Any]]:
     return [x for x in items if isinstance(x, Mapping)] if isinstance(items, list) else []
 
 
-def _ids(raw: Mapping[str, Any], x: Listed) -> frozenset[int]:
+def ids_of(raw: Mapping[str, Any], x: Listed) -> frozenset[int]:
     return frozenset(e[x.id] for e in _dicts(raw.get(x.key)) if isinstance(e.get(x.id), int))
 
 

@@ -18,9 +18,10 @@ reported again when the file is removed: who removes it says what is true.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 from checkers.evidence.tablelog import Commit, FileEntry, RowChange
@@ -55,23 +56,44 @@ def own(c: Commit) -> Iterator[FileEntry]:
     return (f for f in c.added_files if f.snapshot_id in (None, c.snapshot_id))
 
 
+_NUMBERS = attrgetter("snapshot_id", "data_sequence_number", "file_sequence_number")
+
+
+def renumbered(commits: Iterable[Commit]) -> list[Commit]:
+    """The commits that add a file with another snapshot's id or another sequence number than their own, such as rewrites.
+
+    Only these can break a rule about the numbers of new files.
+    """
+    return [
+        c
+        for c in commits
+        if c.added_files and {*map(_NUMBERS, c.added_files)} != {(c.snapshot_id, c.sequence_number, c.sequence_number)}
+    ]
+
+
 class Entries:
     """The entries of a table's log, each judged where a snapshot adds its file.
 
     Args:
         found: called with each finding.
         told: what the reader said already: names of rules and snapshots.
+        renumbered: the log's commits as :func:`renumbered`.
 
     Attributes:
         wrong: files of which an entry was found wrong.
     """
 
     def __init__(
-        self, chain: Chain, found: Callable[[BrokenRule], None], told: Container[tuple[str, int]] = frozenset()
+        self,
+        chain: Chain,
+        found: Callable[[BrokenRule], None],
+        told: Container[tuple[str, int]],
+        renumbered: Iterable[Commit],
     ) -> None:
         self._chain = chain
         self._found = found
         self._told = told
+        self._renumbered = {*map(id, renumbered)}
         self._partitions = Partitions(chain.log)
         self.wrong: set[File] = set()
         self.added = Added()
@@ -84,12 +106,15 @@ class Entries:
 
     def judge(self) -> None:
         """All rules about added files, in the order of the log."""
-        lineage = any(f.first_row_id is not None for c in self._chain.log.commits for f in c.added_files)
-        for c in self._chain.log.commits:
-            self._sequence_numbers(c)
+        adding = [c for c in self._chain.log.commits if c.added_files]
+        lineage = any(f.first_row_id is not None for c in adding for f in c.added_files)
+        for c in adding:
+            if id(c) in self._renumbered:
+                self._sequence_numbers(c)
             if lineage:
                 self._row_ids(c)
-            self._vectors_in_version_2(c)
+            if self.added.deletes:
+                self._vectors_in_version_2(c)
         self._misfits()
         self._rows()
         self._delete_files()
@@ -181,11 +206,6 @@ class Entries:
 
     # --- files and rows
 
-    def _changes(self) -> Iterator[RowChange]:
-        for c in self._chain.log.commits:
-            yield from c.added or ()
-            yield from c.removed or ()
-
     def _misfits(self) -> None:
         """Data files at a partition that no spec of the table has."""
         for c, f in self.added.data.values():
@@ -200,12 +220,20 @@ class Entries:
     def _rows(self) -> None:
         """Rows that are in a data file of another partition."""
         wrong: dict[str, tuple[RowChange, list[str]]] = {}
-        for change in self._changes():
-            if change.file in wrong or change.file not in self.added.data:
-                continue
-            f = self.added.data[change.file][1]
-            if f.partition and of(f) not in self.wrong and (why := self._partitions.contradictions(f, change.row)):
-                wrong[change.file] = change, why
+        data = self.added.data
+        copied: dict[str, tuple[Sequence[int], Sequence[Any]] | None] = {}
+        for c in self._chain.log.commits:
+            for change in (*c.added, *c.removed) if c.added and c.removed else c.added or c.removed or ():
+                path, row = change.file, change.row
+                if path not in copied:
+                    copied[path] = self._partitions.copied(data[path][1]) if path in data else ([], [])
+                values = copied[path]
+                if values is not None and [row[at] for at in values[0] if at < len(row)] == values[1]:
+                    continue
+                if path in wrong or of(f := data[path][1]) in self.wrong:
+                    continue
+                if why := self._partitions.contradictions(f, row):
+                    wrong[path] = change, why
         for path, (change, why) in wrong.items():
             c, f = self.added.data[path]
             self._report(
@@ -218,6 +246,8 @@ class Entries:
 
     def _delete_files(self) -> None:
         """Delete files of another data file than they say, or of another partition than their data file."""
+        if not self.added.deletes:
+            return
         hidden: dict[str, dict[str, RowChange]] = {}  # delete file → data file → a row that it hides
         for c in self._chain.log.commits:
             for change in (*(c.removed or ()), *(c.added or ())):
@@ -281,10 +311,10 @@ _Undo = tuple[File, FileEntry | None]
 
 
 class LiveEntries:
-    """The live entries of the snapshot at a walk's cursor."""
+    """The live entries of the snapshot at a walk's cursor; ``live``: by file."""
 
     def __init__(self) -> None:
-        self._live: dict[File, list[FileEntry]] = {}
+        self.live: dict[File, list[FileEntry]] = {}
         self._steps: list[list[_Undo]] = []
 
     def do(self, c: Commit) -> list[tuple[FileEntry, FileEntry | None]]:
@@ -299,21 +329,34 @@ class LiveEntries:
             else:
                 removed.append((f, was))
         for f in absent:  # the same delete file may be told with another offset
-            other = None if f.content == "data" else next((k for k in self._live if k[0] == f.path), None)
+            other = None if f.content == "data" else next((k for k in self.live if k[0] == f.path), None)
             removed.append((f, None if other is None else self._take(other, undo)))
         for f in c.added_files:
-            self._live.setdefault(of(f), []).append(f)
+            self.live.setdefault(of(f), []).append(f)
             undo.append((of(f), None))
         self._steps.append(undo)
         return removed
 
+    def do_plain(self, c: Commit) -> None:
+        """Go to a child whose removed files are live, once each, and whose added files are not."""
+        live = self.live
+        undo: list[_Undo] = []
+        for f in c.removed_files:
+            file = f.path, f.offset
+            undo.append((file, live.pop(file)[0]))
+        for f in c.added_files:
+            file = f.path, f.offset
+            live[file] = [f]
+            undo.append((file, None))
+        self._steps.append(undo)
+
     def _take(self, file: File, undo: list[_Undo]) -> FileEntry | None:
-        there = self._live.get(file)
+        there = self.live.get(file)
         if not there:
             return None
         was = there.pop()
         if not there:
-            del self._live[file]
+            del self.live[file]
         undo.append((file, was))
         return was
 
@@ -321,12 +364,12 @@ class LiveEntries:
         """Go back to the parent."""
         for file, was in reversed(self._steps.pop()):
             if was is not None:
-                self._live.setdefault(file, []).append(was)
+                self.live.setdefault(file, []).append(was)
             else:
-                there = self._live[file]
+                there = self.live[file]
                 there.pop()
                 if not there:
-                    del self._live[file]
+                    del self.live[file]
 
 
 _KEPT = (
@@ -349,6 +392,8 @@ _KEPT = (
 
 def changed(was: FileEntry, now: FileEntry) -> list[str]:
     """What two entries of a file say differently, in words; what one of them leaves out is not compared."""
+    if was == now:
+        return []
 
     def differs(name: str) -> tuple[Any, Any] | None:
         a, b = getattr(was, name), getattr(now, name)

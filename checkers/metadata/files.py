@@ -13,16 +13,17 @@ Position deletes (version 2) of a data file that is not live are legal and norma
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from checkers.evidence.history import Operation
 from checkers.evidence.paths import commit_uuid
 from checkers.evidence.problem import FILES, Problem
 from checkers.evidence.tablelog import Commit
-from checkers.metadata.entries import MOST_FILES, Entries
+from checkers.metadata.entries import MOST_FILES, Entries, renumbered
 from checkers.metadata.rules import RULES, BrokenRule
 from checkers.metadata.seen import VersionSeen
-from checkers.metadata.summaries import check_summaries
+from checkers.metadata.summaries import Measured, check_summaries
 from checkers.metadata.walk import FileWalk
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
@@ -34,11 +35,13 @@ def check_files(chain: Chain, *, complete: bool) -> VersionSeen:
     seen = VersionSeen()
     _unreadable(chain, seen, complete)
     told = _violations(chain, seen)
-    _entries(chain, seen)
-    entries = Entries(chain, seen.findings.append, told)
+    others = renumbered(chain.log.commits)
+    _entries(chain, seen, others)
+    entries = Entries(chain, seen.findings.append, told, others)
     entries.judge()
-    miscounted = check_summaries(chain, seen, entries)
-    FileWalk(chain, seen, told, entries, miscounted).run()
+    measured = Measured()
+    miscounted = check_summaries(chain, seen, entries, measured)
+    FileWalk(chain, seen, told, entries, miscounted, measured).run()
     return seen
 
 
@@ -55,11 +58,12 @@ class _Lost:
 
 def _unreadable(chain: Chain, seen: VersionSeen, complete: bool) -> None:
     log = chain.log
+    commits = log.commits if log.missing_files or any(c.problems for c in log.commits) else ()
     listed = set(log.metadata[-1].snapshots) if log.metadata else set()
-    added_by = {f.path: c.snapshot_id for c in log.commits for f in c.added_files} | {
-        c.manifest_list: c.snapshot_id for c in log.commits
+    added_by = {f.path: c.snapshot_id for c in commits for f in c.added_files} | {
+        c.manifest_list: c.snapshot_id for c in commits
     }
-    writers = {uuid: c.snapshot_id for c in log.commits if (uuid := commit_uuid(c.manifest_list)) is not None}
+    writers = {uuid: c.snapshot_id for c in commits if (uuid := commit_uuid(c.manifest_list)) is not None}
     lost: dict[int | None, _Lost] = {}
 
     def miss(file: str, snapshots: tuple[int, ...], maker: int | None) -> None:
@@ -70,7 +74,7 @@ def _unreadable(chain: Chain, seen: VersionSeen, complete: bool) -> None:
 
     for f in log.missing_files:
         miss(f.path, f.snapshots, None)
-    for c in log.commits:
+    for c in commits:
         for problem in c.problems:
             if problem.code not in FILES or problem.file is None:
                 continue
@@ -179,8 +183,8 @@ def _violations(chain: Chain, seen: VersionSeen) -> set[tuple[str, int]]:
 # --- a commit's entries -----------------------------------------------------------------------------------------------
 
 
-def _entries(chain: Chain, seen: VersionSeen) -> None:
-    for c in chain.log.commits:
+def _entries(chain: Chain, seen: VersionSeen, renumbered: Iterable[Commit]) -> None:
+    for c in renumbered:
         wrong = [
             f
             for f in c.added_files

@@ -33,7 +33,7 @@ class Logs(Judging):
     """The two logs of one table."""
 
     @cached_property
-    def _due(self) -> dict[tuple[str, int], list[Any]]:
+    def due(self) -> dict[tuple[str, int], list[Any]]:
         """(log, version) → the entries that were due, of versions that have others."""
         return {}
 
@@ -64,9 +64,9 @@ class Logs(Judging):
 
     def _metadata_log(self, step: Step, before: Metadata) -> None:
         m, log = step.after, "metadata-log"
-        due = self._due.get((log, before.n))
+        due = self.due.get((log, before.n))
         old, new = _entries(before, log), _entries(m, log)
-        most = max(1, _number(m, PREVIOUS_VERSIONS, PREVIOUS_VERSIONS_DEFAULT))
+        most = previous_versions(m)
         usual = due is None and 0 < len(new) <= len(old) + 1 and len(new) >= min(most, len(old) + 1)
         if usual and new[:-1] == old[len(old) + 1 - len(new) :] and _place(new[-1]) == place(before.location):
             return  # without a look into the older entries
@@ -80,7 +80,7 @@ class Logs(Judging):
 
     def _snapshot_log(self, step: Step, before: Metadata, longer: bool) -> None:
         m, log = step.after, "snapshot-log"
-        due = self._due.get((log, before.n))
+        due = self.due.get((log, before.n))
         old, new = _entries(before, log), _entries(m, log)
         moved = [m.current] if m.current is not None and m.current != before.current else []
         if longer and due is None and new[: len(old)] == old and [_snapshot(x) for x in new[len(old) :]] == moved:
@@ -114,8 +114,8 @@ class Logs(Judging):
         """An entry that the predecessor has says the same time."""
         old, new = _entries(before, log), _entries(step.after, log)
         skip = max(0, len(old) + 1 - len(new)) if log == "metadata-log" else 0
-        if new[: len(old) - skip] == old[skip:]:
-            return
+        if new[: len(old) - skip] == old[skip:] or (new and new == old[-len(new) :]):
+            return  # nothing but the oldest entries is gone
         times: dict[Any, set[int]] = {}
         for x in old:
             if (time := _time(x)) is not None:
@@ -174,7 +174,7 @@ class Logs(Judging):
         m = step.after
         if self.by.explained(step, "logs"):
             return
-        self._due[log, m.n] = due
+        self.due[log, m.n] = due
         at = next((k for k, (a, b) in enumerate(zip(has, due, strict=False)) if a != b), min(len(has), len(due)))
         here = f"has {has[at]}" if at < len(has) else "ends"
         there = f"{due[at]} is due" if at < len(due) else "it should end"
@@ -208,13 +208,14 @@ def _time(entry: Any) -> int | None:
     return said if isinstance(said, int) else None
 
 
-def _number(m: Metadata, key: str, otherwise: int) -> int:
+def previous_versions(m: Metadata) -> int:
+    """How many entries a version's ``metadata-log`` may have, which are at least 1."""
     properties = m.raw.get("properties")
-    said = properties.get(key) if isinstance(properties, Mapping) else None
+    said = properties.get(PREVIOUS_VERSIONS) if isinstance(properties, Mapping) else None
     try:
-        return otherwise if said is None else int(said)
+        return max(1, PREVIOUS_VERSIONS_DEFAULT if said is None else int(said))
     except (TypeError, ValueError):
-        return otherwise
+        return PREVIOUS_VERSIONS_DEFAULT
 
 
 def _is_end_of(some: list[Any], whole: list[Any], least: int) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
+from operator import lt
 
 from checkers.evidence.tablelog import Commit, Metadata
 from checkers.metadata.seen import Judging
 from checkers.timeline import explain
+from checkers.timeline.version_order import Step
 
 
 class Numbers(Judging):
@@ -15,6 +18,10 @@ class Numbers(Judging):
 
     def sequence_numbers(self) -> None:
         """Sequence numbers increase along every parent chain, and snapshots that are listed together have different ones."""
+        if self._ascending():
+            self.seen.count("reused_by_replace", 0)
+            self.seen.count("reused_after_drop", 0)
+            return
         known = self.chain.snapshots
         taken: dict[int, list[Commit]] = {}
         looped = self._cycles()
@@ -54,6 +61,33 @@ class Numbers(Judging):
                 files=(m.location,),
             )
 
+    def _ascending(self) -> bool:
+        """Whether each snapshot has a higher sequence number than the one before it, and a parent that is before it or not known.
+
+        Then no parent has as high a number, and no number is taken twice.
+        """
+        commits = self.chain.log.commits
+        numbers = [c.sequence_number for c in commits]
+        at: dict[int | None, int] = {c.snapshot_id: n for n, c in enumerate(commits)}
+        parents = [at.get(c.parent_id, -1) for c in commits]
+        return (
+            bool(commits)
+            and len(at) == len(commits)
+            and numbers[0] > 0
+            and all(map(lt, numbers, numbers[1:]))
+            and all(map(lt, parents, range(len(commits))))
+        )
+
+    @cached_property
+    def _steps(self) -> dict[int, Step]:
+        """Version → the step to it."""
+        return {s.after.n: s for s in self.chain.steps if not s.again}
+
+    @cached_property
+    def _version_3(self) -> bool:
+        """Whether some version is of format version 3."""
+        return any(m.format_version >= 3 for m in self.chain.log.metadata)
+
     def _cycles(self) -> set[int]:
         """Snapshots that are their own ancestors by way of others; each cycle is told once.
 
@@ -61,6 +95,13 @@ class Numbers(Judging):
         """
         known = self.chain.snapshots
         done: set[int] = set()
+        for s, c in known.items():  # mostly each has a parent that stands before it, and then there is none
+            if c.parent_id in known and c.parent_id not in done:
+                break
+            done.add(s)
+        else:
+            return set()
+        done.clear()
         looped: set[int] = set()
         for start in known:
             line: dict[int, None] = {}
@@ -105,7 +146,9 @@ class Numbers(Judging):
 
     def row_ids(self) -> None:
         """Version 3: each snapshot's range of row ids begins at the table's next id, is above its parent's, and overlaps no other."""
-        steps = {s.after.n: s for s in self.chain.steps if not s.again}
+        if not self._version_3:
+            return
+        steps = self._steps
         ranges: list[tuple[int, int, Commit]] = []
         for c in self.chain.log.commits:
             step = steps.get(c.metadata)
@@ -168,7 +211,9 @@ class Numbers(Judging):
 
     def position_deletes(self) -> None:
         """A version 3 table gets no new position delete files; those from before its upgrade may stay."""
-        steps = {s.after.n: s for s in self.chain.steps if not s.again}
+        if not self._version_3:
+            return
+        steps = self._steps
         for c in self.chain.log.commits:
             step = steps.get(c.metadata)
             if step is None or step.gap or step.before is None or step.before.format_version < 3:
@@ -186,11 +231,14 @@ class Numbers(Judging):
 
     def parents(self) -> None:
         """A snapshot's parent was in some earlier version, or is older than the first version that could be read."""
-        steps = {s.after.n: s for s in self.chain.steps if not s.again}
-        for c in self.chain.log.commits:
+        log, known = self.chain.log, self.chain.snapshots
+        if {c.parent_id for c in log.commits} <= {None, *known} and not any(c.problems for c in log.commits):
+            return
+        steps = self._steps
+        for c in log.commits:
             step = steps.get(c.metadata)
             outside = next((p.why for p in c.problems if p.code == "outside-chain"), None)
-            lost = c.parent_id is not None and c.parent_id not in self.chain.snapshots
+            lost = c.parent_id is not None and c.parent_id not in known
             if outside is None and not lost:
                 continue
             several = len(self.chain.commits_of[c.metadata]) > 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from checkers.evidence.tablelog import FileEntry, TableLog
@@ -69,11 +69,16 @@ def transformed(transform: str, type: str, value: Any) -> Any:
     size = int(sized[2])
     if sized[1] == "truncate":
         return value[:size] if isinstance(value, str) else value - value % size
-    if isinstance(value, str):
-        return (murmur3(value.encode()) & 0x7FFFFFFF) % size
-    if not -(1 << 63) <= value < 1 << 63:
+    if not isinstance(value, str) and not -(1 << 63) <= value < 1 << 63:
         return UNKNOWN
-    return (murmur3(value.to_bytes(8, "little", signed=True)) & 0x7FFFFFFF) % size
+    return _hash(value) % size
+
+
+@lru_cache(1 << 14)
+def _hash(value: int | str) -> int:
+    """What a bucket transform divides."""
+    data = value.encode() if isinstance(value, str) else value.to_bytes(8, "little", signed=True)
+    return murmur3(data) & 0x7FFFFFFF
 
 
 class Partitions:
@@ -81,6 +86,8 @@ class Partitions:
 
     def __init__(self, log: TableLog) -> None:
         self._log = log
+        self._misfits: dict[tuple[str | int | None, ...], str | None] = {}
+        self._copies: dict[tuple[str | int | None, ...], dict[str, int] | None] = {}
 
     @cached_property
     def _specs(self) -> dict[int, list[Sequence[Field]]]:
@@ -144,6 +151,12 @@ class Partitions:
 
         Names that Avro cannot write as they are (a manifest has others for them) are not compared.
         """
+        shape = f.spec_id, *f.partition
+        if shape not in self._misfits:
+            self._misfits[shape] = self._misfit(f)
+        return self._misfits[shape]
+
+    def _misfit(self, f: FileEntry) -> str | None:
         if not self._specs or not all(self._specs.values()):
             return None
         told = self._specs.get(f.spec_id, []) if f.spec_id is not None else [x for t in self._specs.values() for x in t]
@@ -154,6 +167,28 @@ class Partitions:
             return f"the table has no partition spec {f.spec_id}"
         fields = " or ".join(", ".join(n) or "no field" for n in known)
         return f"a partition of {'the table' if f.spec_id is None else f'spec {f.spec_id}'} has {fields}"
+
+    def copied(self, f: FileEntry) -> tuple[list[int], list[Any]] | None:
+        """The columns of rows whose values a file's partition copies, and these values; None if a field is something else.
+
+        A row that has these values does not contradict the partition.
+        """
+        if not f.partition:
+            return [], []
+        shape = f.spec_id, *f.partition
+        if shape not in self._copies:
+            self._copies[shape] = self._copied_columns(f)
+        columns = self._copies[shape]
+        return None if columns is None else ([*columns.values()], [f.partition[name] for name in columns])
+
+    def _copied_columns(self, f: FileEntry) -> dict[str, int] | None:
+        """Each field of the one spec that a file can be of → its column in rows."""
+        specs = self._candidates(f)
+        if len(specs) != 1 or any(x.get("transform") != "identity" for x in specs[0]):
+            return None
+        found = [(str(x.get("name")), self._columns.get(x.get("source-id", -1))) for x in specs[0]]
+        columns = {name: column[0] for name, column in found if column is not None and name in f.partition}
+        return columns if len(columns) == len(found) else None
 
     def contradictions(self, f: FileEntry, row: Sequence[Any]) -> list[str]:
         """Why a row cannot be in a file of that partition, one sentence part a field: ``part is 3, not 2``; empty if it can be."""

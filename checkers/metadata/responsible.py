@@ -19,7 +19,7 @@ from checkers.evidence.tablelog import Commit, Metadata
 from checkers.timeline import explain
 from checkers.timeline.timeline import kind_of
 from checkers.timeline.version_order import FOREVER, Chain, Step
-from workloads.operations.kind import Lost, Part
+from workloads.operations.kind import Kind, Lost, Part
 
 
 @dataclass
@@ -28,6 +28,7 @@ class Responsible:
 
     chain: Chain
     _last: tuple[Step, list[Operation]] | None = field(default=None, init=False, repr=False)
+    _kinds: tuple[Step, list[Kind | None]] | None = field(default=None, init=False, repr=False)
 
     @cached_property
     def strangers(self) -> bool:
@@ -50,6 +51,13 @@ class Responsible:
             self._last = step, self.chain.under_way(step)
         return self._last[1]
 
+    def kinds_under_way(self, step: Step) -> list[Kind | None]:
+        """The kinds of the operations under way, each once; None: one that this version does not know."""
+        if self._kinds is None or self._kinds[0] is not step:
+            one_of_each = {o.f: o for o in self.under_way(step)}
+            self._kinds = step, [kind_of(o) for o in one_of_each.values()]
+        return self._kinds[1]
+
     def at_work(self, step: Step) -> list[Operation]:
         """Those under way that had not failed before. A failed request may still arrive and so explains a change, but accuses nobody."""
         return [o for o in self.under_way(step) if o.type != "fail" or o.end is None or o.end >= step.earliest]
@@ -62,7 +70,7 @@ class Responsible:
 
     def taken_away(self, step: Step, lost: Lost | None) -> bool:
         """Whether an operation under way when the version was made explains a loss. None: what no known kind takes away."""
-        return any((k := kind_of(o)) is None or lost in k.takes_away for o in self.under_way(step))
+        return any(k is None or lost in k.takes_away for k in self.kinds_under_way(step))
 
     def dropped(self, step: Step) -> frozenset[str]:
         """The columns that operations under way when the version was made may have dropped."""
@@ -71,7 +79,7 @@ class Responsible:
 
     def unknown_kind(self, step: Step) -> bool:
         """Whether an operation of an unknown kind was under way when the version was made."""
-        return self._some_unknown and any(kind_of(o) is None for o in self.under_way(step))
+        return self._some_unknown and None in self.kinds_under_way(step)
 
     @cached_property
     def _some_unknown(self) -> bool:

@@ -124,9 +124,7 @@ class Snapshots(Judging):
         if not self.by.taken_away(step, "snapshot"):
             self.vanished("vanished-snapshot", step, before, _words(gone), gone)
             return
-        expiries = [
-            o for o in self.chain.under_way(step) if (k := kind_of(o)) is not None and "snapshot" in k.takes_away
-        ]
+        expiries = [o for o in self.by.under_way(step) if (k := kind_of(o)) is not None and "snapshot" in k.takes_away]
         if expiries and not self.by.taken_away(step, None):
             self._retention(step, before, gone, expiries)
 
@@ -137,12 +135,12 @@ class Snapshots(Judging):
         if len(numbers) != len(asked):
             return
         retain = max(1, min(numbers))
-        who = explain.listing(explain.operation(o) for o in expiries)
         more: dict[str, Any] = {"ops": tuple(o.op for o in expiries), "files": (before.location, m.location)}
         listed = set(m.snapshots)
         had = sum(1 for _ in self.chain.ancestors(m.current, listed.union(before.snapshots)))
         kept = sum(1 for _ in self.chain.ancestors(m.current, listed))
         if kept < min(retain, had):
+            who = explain.listing(explain.operation(o) for o in expiries)
             self.found(
                 "retention",
                 f"version {before.n} lists {had} snapshots of main's ancestry, version {m.n} ({m.location}) only {kept}, though "
@@ -159,6 +157,7 @@ class Snapshots(Judging):
         due = self._retained(before, retain, age)
         young = tuple(s for s in gone if s in due)
         if young:
+            who = explain.listing(explain.operation(o) for o in expiries)
             at = ", ".join(f"{s} is of {_utc(self.chain.snapshots[s].timestamp_ms)}" for s in young[: explain.MOST])
             self.found(
                 "retention",

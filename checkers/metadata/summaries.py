@@ -31,19 +31,36 @@ def measures(files: tuple[FileEntry, ...]) -> dict[str, int]:
     """Numbers of files, records and bytes, named as in the summary's metrics; do not change it."""
     if not files:
         return _OF_NONE
-    out = dict.fromkeys(METRICS, 0)
+    out = {**_OF_NONE}
     for f in files:
         content = f.content
-        out["files-size"] += _size(f)
         if content == "data":
+            out["files-size"] += f.size
             out["data-files"] += 1
             out["records"] += f.records
             continue
+        out["files-size"] += _size(f)
         out["delete-files"] += 1
         out["equality-deletes" if content == "equality-deletes" else "position-deletes"] += f.records
         if content in _FILES_OF:
             out[_FILES_OF[content]] += 1
     return out
+
+
+class Measured:
+    """As :func:`measures`, of the files that the commits of a log added or removed; each is measured once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, dict[str, int]] = {}
+
+    def __call__(self, files: tuple[FileEntry, ...]) -> dict[str, int]:
+        """What files come to that a commit keeps, so that they stay the same object."""
+        if not files:
+            return _OF_NONE
+        found = self._known.get(id(files))
+        if found is None:
+            found = self._known[id(files)] = measures(files)
+        return found
 
 
 METRICS = (
@@ -68,8 +85,12 @@ _FILES_OF = {
 _REMOVED = {"data-files": "deleted-data-files", "records": "deleted-records"}
 """Metrics whose removals are called ``deleted-…``; all others ``removed-…``."""
 
-_CHANGES = tuple((m, f"added-{m}", _REMOVED.get(m, f"removed-{m}")) for m in METRICS)
-"""Each metric, and what a summary calls its additions and its removals."""
+_CHANGES = {
+    key: (metric, removed)
+    for metric in METRICS
+    for removed, key in enumerate((f"added-{metric}", _REMOVED.get(metric, f"removed-{metric}")))
+}
+"""What a summary calls the additions and the removals of each metric → the metric, and 0 or 1."""
 
 TOTALS = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")
 """Metrics that have a ``total-…``."""
@@ -88,32 +109,39 @@ def _whole(text: str) -> int | None:
     return int(text) if _WHOLE.fullmatch(text) else None
 
 
-def check_summaries(chain: Chain, seen: VersionSeen, entries: Entries) -> set[int]:
+def check_summaries(chain: Chain, seen: VersionSeen, entries: Entries, measured: Measured) -> set[int]:
     """What summaries say that a snapshot added and removed; returns the snapshots that say it wrong.
 
     Who removes a file whose entry was wrong from the beginning may count what is right.
     """
     compared = 0
+    keys_of: dict[
+        tuple[str, ...], list[str]
+    ] = {}  # a summary's keys → those that count changes, in the order of METRICS
     miscounted: set[int] = set()
     for c in chain.log.commits:
         if not c.readable or c.problems:
             continue
-        added, removed = measures(c.added_files), measures(c.removed_files)
+        files = measured(c.added_files), measured(c.removed_files)
         wrong: list[str] = []
-        doubtful = any(of(f) in entries.wrong or (f.path, None) in entries.wrong for f in c.removed_files)
+        bad = entries.wrong
+        doubtful = bool(bad) and any(of(f) in bad or (f.path, None) in bad for f in c.removed_files)
         summary = c.summary
-        for metric, came, gone in _CHANGES:
-            for key, files in ((came, added), (gone, removed)):
-                if key not in summary or (doubtful and key is gone):
-                    continue
-                said, real = number(summary, key), files[metric]
-                compared += said is not None
-                if said is not None and said != real:
-                    wrong.append(f"{key} is {said}, its manifests have {real}")
+        keys = keys_of.get(said_keys := (*summary,))
+        if keys is None:
+            keys = keys_of[said_keys] = [key for key in _CHANGES if key in summary]
+        for key in keys:
+            metric, removed = _CHANGES[key]
+            if doubtful and removed:
+                continue
+            said, real = number(summary, key), files[removed][metric]
+            compared += said is not None
+            if said is not None and said != real:
+                wrong.append(f"{key} is {said}, its manifests have {real}")
         if wrong:
             miscounted.add(c.snapshot_id)
             seen.findings.append(wrong_summary(chain, c, wrong))
-        operation = _contradiction(chain, c, added, removed)
+        operation = None if c.operation == "overwrite" else _contradiction(chain, c, *files)
         if operation:
             seen.findings.append(
                 BrokenRule(
@@ -144,16 +172,15 @@ def _contradiction(chain: Chain, c: Commit, added: Mapping[str, int], removed: M
     """
     if c.operation == "append" and (removed["data-files"] or added["delete-files"]):
         return f"yet it removed {removed['data-files']} data files and added {added['delete-files']} delete files"
-    data = sum(f.content == "data" for f in own(c))
-    if c.operation == "delete" and data:
+    if c.operation == "delete" and (data := sum(f.content == "data" for f in own(c))):
         return f"yet it added {data} data files"
     if c.operation == "replace" and (c.added or c.removed):
         o = chain.by_op.get(c.op or "")
         kind = kind_of(o) if o is not None else None
         if o is None or kind is None or kind.changes_rows:
             return f"yet it removed {len(c.removed or ())} rows and added {len(c.added or ())}"
+    if c.operation in OPERATIONS:
+        return None
     versions = chain.log.metadata
     dated = 0 <= c.metadata < len(versions) and versions[c.metadata].format_version >= 2
-    if c.operation not in OPERATIONS and (c.operation or dated):
-        return f"and an operation is one of {', '.join(sorted(OPERATIONS))}"
-    return None
+    return f"and an operation is one of {', '.join(sorted(OPERATIONS))}" if c.operation or dated else None

@@ -17,6 +17,7 @@ from checkers.metadata.acknowledged import Acknowledged
 from checkers.metadata.contents import Contents
 from checkers.metadata.logs import Logs
 from checkers.metadata.numbers import Numbers
+from checkers.metadata.plain import PlainVersions
 from checkers.metadata.seen import Judging, VersionSeen
 from checkers.metadata.snapshots import Snapshots
 from checkers.timeline import explain
@@ -28,7 +29,10 @@ def check_versions(chain: Chain, *, torn: bool) -> VersionSeen:
     seen = VersionSeen()
     check = _Versions(chain, seen, torn)
     snapshots, contents, logs = Snapshots(chain, seen, torn), Contents(chain, seen, torn), Logs(chain, seen, torn)
+    plain = PlainVersions(chain)
     for step in chain.steps:
+        if not contents.due and not logs.due and plain(step):
+            continue
         check.step(step)
         if not step.again:
             old, new = () if step.before is None else step.before.snapshots, step.after.snapshots

@@ -22,7 +22,7 @@ from checkers.evidence.tablelog import Commit, FileEntry
 from checkers.metadata.entries import MOST_FILES, Entries, File, LiveEntries, changed, of
 from checkers.metadata.rules import BrokenRule
 from checkers.metadata.seen import VersionSeen
-from checkers.metadata.summaries import TOTALS, measures, number, wrong_summary
+from checkers.metadata.summaries import METRICS, TOTALS, Measured, number, wrong_summary
 from checkers.timeline import explain
 from checkers.timeline.version_order import Chain, predecessor
 
@@ -30,6 +30,7 @@ REWRITES = {"rewrite-data-files": "data-files", "rewrite-position-delete-files":
 """Procedures whose result begins with the number of files that they rewrote and of those that they wrote → which files."""
 
 _TOTALS = tuple((metric, f"total-{metric}") for metric in TOTALS)
+_TOTAL_KEYS = tuple(key for _, key in _TOTALS)
 _Vector = tuple[str, int | None]
 
 
@@ -42,7 +43,13 @@ class FileWalk:
     """The live files of the snapshot at the cursor; one step for each commit, undone on the way back."""
 
     def __init__(
-        self, chain: Chain, seen: VersionSeen, told: set[tuple[str, int]], entries: Entries, miscounted: set[int]
+        self,
+        chain: Chain,
+        seen: VersionSeen,
+        told: set[tuple[str, int]],
+        entries: Entries,
+        miscounted: set[int],
+        measured: Measured,
     ) -> None:
         self._chain = chain
         self._seen = seen
@@ -53,15 +60,40 @@ class FileWalk:
         self._data: Counter[str] = Counter()
         self._vectors: dict[str, Counter[_Vector]] = {}
         self._targeted: Counter[str] = Counter()  # data files that position deletes of one file reference
-        self._totals: Counter[str] = Counter()
+        self._measured = measured
+        self._totals = dict.fromkeys(METRICS, 0)
+        self._words = ["0" for _ in TOTALS]  # what a summary says of the totals, if it says all and is right
         self._said: set[tuple[str, str]] = set()
 
     def run(self) -> None:
+        walked = self._line() if self._is_line() else self._tree()
+        unwalked = len(self._chain.log.commits) - walked
+        self._seen.count("unwalked", unwalked)
+        if unwalked:
+            self._seen.notes.append(
+                f"the live files of {unwalked} snapshots are not known, so paths, vectors and totals were not judged there"
+            )
+
+    def _is_line(self) -> bool:
+        """Whether each commit is the child of the one before it, as mostly: then there is no way back."""
+        commits = self._chain.log.commits
+        line = [None, *(c.snapshot_id for c in commits)]
+        return len(line) == len({*line}) and [c.parent_id for c in commits] == line[:-1]
+
+    def _line(self) -> int:
+        walked = 0
+        for c in self._chain.log.commits:
+            if not self._readable(c):
+                break
+            self._down(c)
+            walked += 1
+        return walked
+
+    def _tree(self) -> int:
         children: dict[int | None, list[Commit]] = {}
         for c in self._chain.log.commits:
             children.setdefault(c.parent_id, []).append(c)
         walked, stack = 0, [(c, False) for c in reversed(children.get(None, []))]
-        last = self._chain.log.metadata[-1].current if self._chain.log.metadata else None
         ahead = len(stack)
         entered: set[int] = set()  # records, not ids: two may have one id, and then the parents can form a circle
         while ahead:  # what comes then is only the way back
@@ -71,31 +103,48 @@ class FileWalk:
                 self._do(c, -1)
                 self._live.undo()
                 continue
-            if id(c) in entered or not c.readable or any(_of_a_manifest(p) for p in c.problems):
+            if id(c) in entered or not self._readable(c):
                 continue
             entered.add(id(c))
             walked += 1
-            self._do(c, 1)
-            self._removed(c, self._live.do(c))
-            self._judge(c)
-            if c.snapshot_id == last:
-                self._seen.count(
-                    "dangling_position_delete_files", sum(n for p, n in self._targeted.items() if not self._data[p])
-                )
-                self._seen.count("live_data_files", self._data.total())
-                self._seen.count("live_delete_files", self._totals["delete-files"])
+            self._down(c)
             after = children.get(c.snapshot_id, [])
             ahead += len(after)
             stack.append((c, True))
             stack += [(child, False) for child in reversed(after)]
-        unwalked = len(self._chain.log.commits) - walked
-        self._seen.count("unwalked", unwalked)
-        if unwalked:
-            self._seen.notes.append(
-                f"the live files of {unwalked} snapshots are not known, so paths, vectors and totals were not judged there"
+        return walked
+
+    @staticmethod
+    def _readable(c: Commit) -> bool:
+        """Whether it is known which files a snapshot has."""
+        return c.readable and not (c.problems and any(map(_of_a_manifest, c.problems)))
+
+    def _down(self, c: Commit) -> None:
+        """Go to a child and judge it."""
+        if self._plain(c):
+            self._live.do_plain(c)
+            self._do(c, 1)
+        else:
+            self._do(c, 1)
+            self._removed(c, self._live.do(c))
+            self._judge(c)
+        self._judge_totals(c)
+        if c.snapshot_id == self._last:
+            self._seen.count(
+                "dangling_position_delete_files", sum(n for p, n in self._targeted.items() if not self._data[p])
             )
+            self._seen.count("live_data_files", self._data.total())
+            self._seen.count("live_delete_files", self._totals["delete-files"])
+
+    @cached_property
+    def _last(self) -> int | None:
+        """The last current snapshot."""
+        versions = self._chain.log.metadata
+        return versions[-1].current if versions else None
 
     def _do(self, c: Commit, sign: int) -> None:
+        if not c.added_files and not c.removed_files:
+            return
         for files, n in ((c.removed_files, -sign), (c.added_files, sign)):
             for f in files:
                 if f.content == "data":
@@ -112,8 +161,51 @@ class FileWalk:
                 elif f.content == "position-deletes" and f.referenced is not None:
                     self._targeted[f.referenced] += n
             if files:
-                for metric, amount in measures(files).items():
+                for metric, amount in self._measured(files).items():
                     self._totals[metric] += n * amount
+        self._words = [str(self._totals[metric]) for metric in TOTALS]
+
+    def _plain(self, c: Commit) -> bool:
+        """Whether a commit only removes live files, as they were told, and adds new ones; a deletion vector as the only one of a live file.
+
+        Then no path is live twice, no vector is of a file that is not live, and nothing was removed that was not there or was told differently.
+        """
+        live, data, vectors = self._live.live, self._data, self._vectors
+        files: set[File] = set()
+        gone: set[str] = set()
+        bare: set[str | None] = set()  # data files that lose their deletion vector
+        for f in c.removed_files:
+            file = f.path, f.offset
+            if live.get(file) != [f]:
+                return False
+            files.add(file)
+            if f.content == "data":
+                if data[f.path] != 1:
+                    return False
+                gone.add(f.path)
+            elif f.content == "deletion-vector":
+                if f.referenced is None or [*vectors.get(f.referenced, {}).items()] != [(file, 1)]:
+                    return False
+                bare.add(f.referenced)
+        if not gone.isdisjoint(vectors.keys() - bare if bare else vectors):
+            return False
+        hidden: set[str | None] = set()
+        for f in c.added_files:
+            file = f.path, f.offset
+            if file in live:
+                return False
+            files.add(file)
+            if f.content == "data":
+                if f.path in data or f.path in vectors:
+                    return False
+            elif f.content == "deletion-vector":
+                of_file = f.referenced
+                if of_file is None or of_file in hidden or of_file in gone or data.get(of_file) != 1:
+                    return False
+                if of_file in vectors and of_file not in bare:
+                    return False
+                hidden.add(of_file)
+        return len(files) == len(c.added_files) + len(c.removed_files)
 
     def _judge(self, c: Commit) -> None:
         touched = {f.path for f in (*c.added_files, *c.removed_files) if f.content == "data"}
@@ -141,10 +233,16 @@ class FileWalk:
                         files=files,
                     )
                 )
+
+    def _judge_totals(self, c: Commit) -> None:
+        if [*map(c.summary.get, _TOTAL_KEYS)] == self._words:
+            return
         wrong = [
             f"{key} is {said}, its live files have {self._totals[metric]}"
             for metric, key in _TOTALS
-            if (said := number(c.summary, key)) is not None and said != self._totals[metric]
+            if c.summary.get(key) != str(self._totals[metric])
+            and (said := number(c.summary, key)) is not None
+            and said != self._totals[metric]
         ]
         if wrong and not self._wrong_before(c):
             self._seen.findings.append(self._total(c, wrong))
