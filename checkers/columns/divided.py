@@ -44,7 +44,7 @@ from checkers.columns.frames import (
     WHOLE,
     mix,
 )
-from checkers.columns.screen import Screen, part_of
+from checkers.columns.screen import Screen, part_of, proving
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -430,6 +430,8 @@ def _events_of(o: Mapping[str, I64], facts: KindFacts, made_by: I64, position: I
     of_commit = {"position": position, "op": o["op"][made_by], "a": answered, "b": flags}
     yield inorder.rows(inorder.COMMIT, o["invoked"][made_by], **of_commit)
     travels = ok & facts.travels[kind]
+    proofs = proving(o["at"], ok, facts.travels[kind])
+    yield inorder.rows(inorder.PROOF, o["invoked"][proofs], position=o["at"][proofs], a=o["completed"][proofs])
     known = o["since"] >= 0
     whole = ok & facts.reads[kind] & ~facts.travels[kind] & (o["form"] != IDS)
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Any, Literal, TypedDict
 
-from checkers.columns.frames import NEVER, Frame, Unordinary, Unplaced, frame_of
+from checkers.columns.frames import NEVER, Frame, Unordinary, Unplaced, frame_of, frame_without_travels
 from checkers.columns.screen import DEFINITE, Screen, screen
 from checkers.commits import Commits
 from checkers.evidence.evidence import Evidence
@@ -110,7 +111,7 @@ def _resolved(v: Verdict, found: Sequence[Timeline], evidence: Evidence) -> Verd
 def _judge(name: str, evidence: Evidence, t: Timeline) -> Judged:
     try:
         return judge_frame(frame_of(t), evidence)
-    except Unplaced as e:
+    except Unplaced as e:  # it is ordinary
         return _without_travels(t, evidence, str(e))
     except Unordinary as e:
         return _exact(name, evidence, str(e))
@@ -119,7 +120,7 @@ def _judge(name: str, evidence: Evidence, t: Timeline) -> Judged:
 def _without_travels(t: Timeline, evidence: Evidence, why: str) -> Judged:
     """Judge a table with time travels that columns cannot represent: only the checker ``reads`` judges these."""
     try:
-        f = frame_of(t, travels=False)
+        f = frame_without_travels(t)
     except Unordinary as e:
         return _exact(t.name, evidence, str(e))
     found = screen(f)
@@ -190,16 +191,20 @@ def _why(suspects: Mapping[str, Suspects]) -> str:
 
 
 def _exact(name: str, evidence: Evidence, why: str, checkers: Sequence[Checker] = _EXACT) -> Judged:
-    evidence = two_tables.alone(evidence, name)
+    seen = two_tables.alone(evidence, name)
+    if not all(map(is_, seen.history.events, evidence.history.events)):
+        evidence = seen  # else what is known of it already stays so
     logs = {n: log for n, log in evidence.logs.items() if n == name}
     events = tuple(e for e in evidence.history.events if e.table in (None, name))
     made_here = {c.op for log in logs.values() for c in log.commits}
     foreign = {e.op for e in evidence.history.events if e.table not in (None, name)} & made_here
     if foreign:  # an operation of another table left a snapshot here: the exact checkers need it
         events = tuple(e for e in evidence.history.events if e.table in (None, name) or e.op in foreign)
-    alone = replace(
-        evidence, history=replace(evidence.history, events=events), logs=logs, tables={name: evidence.tables[name]}
-    )
+    alone = evidence
+    if len(events) < len(evidence.history.events) or {*evidence.logs, *evidence.tables} != {name}:
+        alone = replace(
+            evidence, history=replace(evidence.history, events=events), logs=logs, tables={name: evidence.tables[name]}
+        )
     return Judged(name, {c.name: _one_table(c.check(alone), name) for c in checkers}, "exact", why)
 
 

@@ -15,9 +15,11 @@ that all tables of all runs form one dataset.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,7 @@ import pyarrow as pa
 from checkers.columns.facts import keeps_rows
 from checkers.evidence.history import Operation
 from checkers.timeline import explain, two_tables
-from checkers.timeline.answers import claims_of, contradictions
+from checkers.timeline.answers import all_claims, contradictions
 from checkers.timeline.captured import stale_captures, without_table
 from checkers.timeline.past import Past
 from checkers.timeline.promise import isolation
@@ -44,6 +46,8 @@ U64 = npt.NDArray[np.uint64]
 NEVER = np.iinfo(np.int64).max
 """Event index of an event that never came."""
 _LEAST = np.iinfo(np.int64).min
+_FAR = 1 << 62
+"""Numbers in arguments are nearer to zero."""
 _ALL = (1 << 64) - 1
 _LONGEST = 900
 """Commas of the longest list that columns represent."""
@@ -57,6 +61,9 @@ _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 IDS, COPY, WHERE, PART, PARTS, WHOLE = range(6)
 """What an operation touches: the ids that it names; of two ids the second, as a copy of the first; the rows of ``part`` whose counter has
 ``parity``; the rows of ``part``; those of the partitions of its ids; all rows."""
+
+_IDS_ONLY = NOTHING[1:5]
+"""What an operation touches besides ids, if it is nothing."""
 
 
 class Unordinary(Exception):
@@ -78,7 +85,8 @@ class Frame:
             is ``NEVER`` if no answer came.
         name: per operation, the hash of its id.
         seen: per operation, the hash of the rows that it read; 0 for others.
-        at: per operation, the position that a read of an older snapshot asked for; -1 for others.
+        at: per operation, the position that a read of an older snapshot asked for; of an operation that expired snapshots, beside such
+            reads, the position at which main proved to be when it was acknowledged; -1 for others.
         since, until: per operation, the first and the last position at which the history answered a read of an older snapshot so; -1
             for others.
         form: per operation, what it touches (:data:`IDS` …).
@@ -244,68 +252,79 @@ def _u64(values: Sequence[int]) -> U64:
     return np.array(values, np.uint64)
 
 
-def frame_of(t: Timeline, *, travels: bool = True) -> Frame:
+def frame_of(t: Timeline) -> Frame:
     """A table's columns.
 
-    Args:
-        travels: with the reads of older snapshots; without them, only the checker ``reads`` misses something.
-
     Raises:
+        Unplaced: it has a time travel that columns cannot represent.
         Unordinary: it is not ordinary, so the exact checkers must judge it.
     """
-    _demand_ordinary(t)
-    ops = t.ops if travels else tuple(o for o in t.ops if not _travels(o))
-    placed = _placed(t, ops)
+    demand_ordinary(t)
+    return _frame(t, t.ops, _placed(t))
+
+
+def frame_without_travels(t: Timeline) -> Frame:
+    """The columns of a table without the reads of older snapshots, which only the checker ``reads`` misses. For a table that is ordinary
+    (:func:`demand_ordinary`).
+
+    Raises:
+        Unordinary: columns cannot represent anything else.
+    """
+    return _frame(t, tuple(o for o in t.ops if not _travels(o)), {})
+
+
+def _frame(t: Timeline, ops: Sequence[Operation], placed: Mapping[str, tuple[int, int, int]]) -> Frame:
+    """The columns of these operations; ``placed``: as :func:`_placed`."""
     rows = _Rows()
-    number = {o.op: n for n, o in enumerate(ops)}
     names = tuple(KINDS)
     code = {name: n for n, name in enumerate(names)}
     part, parity, at, since, until = ([-1] * len(ops) for _ in range(5))
+    proofs = _proofs(Past(t), t) if placed else {}
     form: list[int] = []
-    seen: list[tuple[int, int, int]] = []
-    read = _Rows()
-    read.names, read.logs = rows.names, rows.logs
+    readers: list[int] = []
+    results: list[list[Any]] = []
     arg_op: list[int] = []
     arg_id: list[int] = []
+    kinds = {f: KINDS.get(f) for f in {o.f for o in ops}}
+    skipped = {f for f, kind in kinds.items() if kind is not None and keeps_rows(kind) and kind.verb != "read"}
+    reading = {f for f, kind in kinds.items() if kind is not None and kind.verb == "read"}
     for n, o in enumerate(ops):
+        if o.f in skipped and isinstance(o.value, dict):
+            at[n] = proofs.pop(o.op, -1)
+            form.append(IDS)
+            continue
         about = _touched(o, t.spec)
-        arg_op += [n] * len(about.named)
-        arg_id += about.named
-        form.append(_form(o, about, t.spec))
-        if form[n] == WHERE and about.predicate is not None:
+        named = about.named
+        if named:
+            arg_op += [n] * len(named)
+            arg_id += named
+        what = IDS if about[1:5] == _IDS_ONLY and o.f not in reading else _form(o, about, t.spec)
+        form.append(what)
+        if what == WHERE and about.predicate is not None:
             part[n], parity[n] = about.predicate
-        elif form[n] == PART:
+        elif what == PART:
             (part[n],) = about.parts
-        kind = KINDS[o.f]
-        if o.type == "ok" and kind.verb == "read":
+        if o.f in reading and o.type == "ok":
             result = o.result
-            if kind.travels:
+            if KINDS[o.f].travels:
                 at[n], since[n], until[n] = placed[o.op]
                 result = result.get("rows")
             if not isinstance(result, list):
                 raise Unordinary(f"{o.op} returned no rows")
-            first = len(read.id)
-            if not {*map(type, result)} <= _ROW_TYPES or not {*map(len, result)} <= {len(Row._fields)}:
-                raise Unordinary(f"{o.op} returned something that is no row")
-            read.add_all(result)
-            seen.append((n, first, len(read.id)))
-    sizes: list[int] = []
-    changed: list[Row] = []
-    for c in t.main:
-        changes = t.changes(c)
-        assert changes is not None  # known for an ordinary table
-        changed += changes.removed
-        changed += changes.added
-        sizes += len(changes.removed), len(changes.added)
-    rows.add_all(changed)
-    many = _i64(sizes)
+            readers.append(n)
+            results.append(result)
+    if proofs:
+        raise Unplaced(f"{min(proofs)} expired snapshots, and may have changed rows")
+    sums = np.zeros(len(ops), np.uint64)
+    sums[_i64(readers)] = _sums([ops[n] for n in readers], results, rows)
+    changes = [t.changes(c) for c in t.main]
+    assert None not in changes  # known for an ordinary table
+    sides: list[tuple[Row, ...]] = [*chain.from_iterable(changes)]  # type: ignore[arg-type]
+    rows.add_all([*chain.from_iterable(sides)])
+    many = _i64([*map(len, sides)])
     position = np.repeat(np.arange(1, len(t.main) + 1).repeat(2), many)
     sign = np.repeat(np.tile(np.array([-1, 1], np.int64), len(t.main)), many)
-    sums = np.zeros(len(ops), np.uint64)
-    if seen:
-        running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(read.hashes(), dtype=np.uint64)])
-        reader, first_row, last_row = np.array(seen, np.int64).T
-        sums[reader] = running[last_row] - running[first_row]
+    number = {o.op: n for n, o in enumerate(ops)}
     return Frame(
         spec=_weakest(t),
         kinds=names,
@@ -335,10 +354,47 @@ def frame_of(t: Timeline, *, travels: bool = True) -> Frame:
     )
 
 
+def _sums(readers: Sequence[Operation], results: Sequence[list[Any]], names: _Rows) -> U64:
+    """The hash of the rows that each operation returned; ``names``: keeps the hashes of texts.
+
+    Most rows are returned by many reads, so each is hashed once. Rows are looked up as tuples, and 1, 1.0 and True are one key of a
+    dictionary: so that is only done where all values are plain whole numbers and texts, of which no two that differ are equal.
+
+    Raises:
+        Unordinary: something is no row, or one that columns cannot represent.
+    """
+    every = [*chain.from_iterable(results)]
+    if not _are_rows(every):
+        wrong = next(o.op for o, result in zip(readers, results, strict=True) if not _are_rows(result))
+        raise Unordinary(f"{wrong} returned something that is no row")
+    read = _Rows()
+    read.names, read.logs = names.names, names.logs
+    if {*map(type, chain.from_iterable(every))} <= {int, str}:
+        number: defaultdict[tuple[Any, ...], int] = defaultdict()
+        number.default_factory = number.__len__
+        which = np.fromiter(map(number.__getitem__, map(tuple, every)), np.int64, len(every))
+        read.add_all([*number])
+        hashes = read.hashes()[which]
+    else:
+        read.add_all(every)
+        hashes = read.hashes()
+    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(hashes, dtype=np.uint64)])
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(_i64([*map(len, results)]))])
+    sums: U64 = np.diff(running[bounds])
+    return sums
+
+
+def _are_rows(values: list[Any]) -> bool:
+    return {*map(type, values)} <= _ROW_TYPES and {*map(len, values)} <= {len(Row._fields)}
+
+
 def _weakest(t: Timeline) -> TableSpec:
     """The table's definition; at snapshot isolation if that is all that any of its operations was promised."""
-    one_each = {(o.f, o.engine): o for o in t.ops}.values()  # a promise is one of these two
-    if t.spec.isolation == "snapshot" or all(isolation(t.spec, o) != "snapshot" for o in one_each):
+    if t.spec.isolation == "snapshot":
+        return t.spec
+    # A promise is by kind and engine.
+    one_each = {(o.f, o.invoked.extra.get("engine")): o for o in t.ops}.values()
+    if all(isolation(t.spec, o) != "snapshot" for o in one_each):
         return t.spec
     return t.spec.model_copy(update={"isolation": "snapshot"})
 
@@ -348,7 +404,7 @@ def _travels(o: Operation) -> bool:
     return kind is not None and kind.travels
 
 
-def _placed(t: Timeline, ops: Sequence[Operation]) -> dict[str, tuple[int, int, int]]:
+def _placed(t: Timeline) -> dict[str, tuple[int, int, int]]:
     """Time travel → the position that it asked for, and the first and the last at which the history answered so.
 
     Raises:
@@ -356,14 +412,27 @@ def _placed(t: Timeline, ops: Sequence[Operation]) -> dict[str, tuple[int, int, 
     """
     out: dict[str, tuple[int, int, int]] = {}
     past = Past(t)
-    for o in ops:
-        if not _travels(o) or o.type != "ok":
+    for o in t.ops:
+        if o.type != "ok" or not _travels(o):
             continue
         snapshot = o.result.get("snapshot") if isinstance(o.result, dict) else None
         if not isinstance(snapshot, int) or snapshot not in t.position:
             raise Unplaced(f"{o.op} read a snapshot that main has not")
         at = t.position[snapshot]
         out[o.op] = at, *_answered(past, o, at, t)
+    return out
+
+
+def _proofs(past: Past, t: Timeline) -> dict[str, int]:
+    """Operation that expired snapshots → the position of main that its acknowledgement proves.
+
+    Main had got as far as the expiry found it, also if the commits up to there are acknowledged later, or never. The checker ``reads`` looks
+    at that where there are time travels.
+    """
+    first = 0 if t.versions[0].snapshot is None else 1
+    out: dict[str, int] = {}
+    for n, _, expiry in past.expiries:
+        out[expiry.op] = max(out.get(expiry.op, 0), past.position(n) + first)
     return out
 
 
@@ -394,21 +463,22 @@ def _answered(past: Past, o: Operation, at: int, t: Timeline) -> tuple[int, int]
     return best[0], best[-1]
 
 
-def _demand_ordinary(t: Timeline) -> None:
+def demand_ordinary(t: Timeline) -> None:
     """Raises :class:`Unordinary` unless the table's log is complete and simple."""
     if not (t.complete and t.log.complete and t.rooted and t.read_to_pointer):
         raise Unordinary("the run or its log did not come to its end, or the log is not known down to its root")
-    if any(o.type != "fail" and (k := kind_of(o)) is not None and k.sets_back for o in t.ops):
+    back = {f for f in {o.f for o in t.ops} if (k := KINDS.get(f)) is not None and k.sets_back}
+    if back and any(o.type != "fail" and o.f in back for o in t.ops):
         raise Unordinary("the table was rolled back")
-    if any(e.completed is not None and e.completed.time >= t.seen_until for e in t.ops):
+    ends = [o.completed.time for o in t.ops if o.completed is not None]
+    if ends and max(ends) >= t.seen_until:
         raise Unordinary("an operation ended after the log was read last")
     if not t.unbroken:
         raise Unordinary("the log may lack metadata versions")
-    if any(two_tables.snapshots_read(o) for o in t.ops):
+    if two_tables.any_snapshots_read(t.ops):
         raise Unordinary("a read of two tables names its snapshots")
-    said = [(o, claims) for o in t.ops if (claims := claims_of(o)) is not None]
-    if any(contradictions(t, o) for o, _ in said) or any(
-        claims.needs_snapshot and not t.commits.get(o.op) for o, claims in said
+    if any(
+        contradictions(t, o) or (claims.needs_snapshot and not t.commits.get(o.op)) for o, claims in all_claims(t.ops)
     ):
         raise Unordinary("a procedure answered what the log does not show")
     if any(stale_captures(t)) or any(without_table(t)):
@@ -417,13 +487,13 @@ def _demand_ordinary(t: Timeline) -> None:
         raise Unordinary("the log lacks files or has problems")
     if t.labels.made:
         raise Unordinary("a snapshot names no operation, and its maker is known by its rows")
+    wanted = [c.snapshot_id for c in t.main]
+    if off := {c.snapshot_id for c in t.log.commits}.difference(wanted):
+        raise Unordinary(f"snapshot {min(off)} is not on main")
     for c in t.log.commits:
-        if c.snapshot_id not in t.position:
-            raise Unordinary(f"snapshot {c.snapshot_id} is not on main")
-        if not c.readable or t.changes(c) is None:
+        if c.added is None or c.removed is None or t.changes(c) is None:
             raise Unordinary(f"the rows of snapshot {c.snapshot_id} are not known")
     current = [v.snapshot for v in t.versions]
-    wanted = [c.snapshot_id for c in t.main]
     if [s for s in current if s is not None] != wanted or None in current[1:]:
         raise Unordinary("main was set back, or its versions are not known one by one")
 
@@ -442,7 +512,10 @@ def _touched(o: Operation, spec: TableSpec) -> Touches:
     if not kind.told:
         raise Unordinary(f"{o.op} is of the kind {o.f}, and columns do not know what it means")
     about = touches(o, spec)
-    if about is None or any(abs(x) >= 1 << 62 for x in (*about.named, *(about.predicate or ()), *about.parts)):
+    if about is None:
+        raise Unordinary(f"{o.op} has arguments of no known form")
+    numbers = about.named if about[1:5] == _IDS_ONLY else (*about.named, *(about.predicate or ()), *about.parts)
+    if numbers and not -_FAR < min(numbers) <= max(numbers) < _FAR:
         raise Unordinary(f"{o.op} has arguments of no known form")
     return about
 

@@ -1,10 +1,11 @@
 """The screen of a table's commits and reads in the order of events, in one pass that holds only what is under way.
 
-What ``screen`` shows of positions (commits in an order that real time allows; every read at a position not below any commit or read
-that had ended before it began, and below the first commit that was not yet invoked when it ended) needs all commits and reads, but of
-the rows only which positions had what a read returned. Of reads of an id the buckets tell that (``bykey``); of reads of the whole table
-it follows from the change that each commit made to the hash of its state. The pass reads rows sorted by ``event``. It keeps the commits and
-reads that have begun and not ended, and the states between the oldest read of the whole table and now.
+What ``screen`` shows of positions (commits in an order that real time allows; every read at a position not below any commit or read that
+had ended before it began nor below what an expiry proves, and below the first commit that was not yet invoked when it ended) needs all
+commits and reads, but of the rows only which positions had what a read returned. Of reads of an id the buckets tell that (``bykey``); of
+reads of the whole table it follows from the change that each commit made to the hash of its state. The pass reads rows sorted by
+``event``. It keeps the commits and reads that have begun and not ended, and the states between the oldest read of the whole table and
+now.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from checkers.columns.frames import I64, NEVER, U64
 from checkers.columns.screen import LOOKED_AT
 
-COMMIT, DELTA, RANGE, WHOLE, TRAVEL, DIFFERENCE = range(6)
+COMMIT, DELTA, RANGE, WHOLE, TRAVEL, DIFFERENCE, PROOF = range(7)
 """What a row is:
 
 * a commit: ``a`` when it was acknowledged, ``b`` its :data:`DML` and :data:`TOLD`;
@@ -27,6 +28,7 @@ COMMIT, DELTA, RANGE, WHOLE, TRAVEL, DIFFERENCE = range(6)
   There is a row for each range;
 * a read of the whole table: ``a`` when it completed, ``b`` the hash of its rows;
 * a time travel to ``position``: the same;
+* an expiry that proves that main was at ``position``: ``a`` when it was acknowledged;
 * what a bucket found of a commit (``screen.Differences``): ``a``, ``b`` of removed rows, ``c``, ``d`` of added ones, count and hash; ``op`` has
   :data:`DOUBTFUL` and :data:`CHANGES_ROWS`.
 
@@ -85,6 +87,7 @@ class InOrder:
         self._ahead = _none("position", "invoked")
         self._deltas = _none("position", "a")
         self._answers = _none("position", "when")
+        self._proofs = _none("position", "when")
         self._open = _none(*_READ)
         self._ranges = _none("since", "until")
         self._travels = _none("position", "op", "a", "b")
@@ -117,7 +120,7 @@ class InOrder:
         if n:
             now = dict(zip(COLUMNS, all_rows[:, :n], strict=True))
             horizon = NEVER if last else int(event[n - 1])
-            self._look({k: _some(now, now["what"] == k) for k in range(DIFFERENCE + 1)}, horizon)
+            self._look({k: _some(now, now["what"] == k) for k in range(PROOF + 1)}, horizon)
 
     def _suspect(self, reason: str, ops: I64) -> None:
         if len(ops):
@@ -144,6 +147,11 @@ class InOrder:
         answered, self._answers = _some(answers, past), _some(answers, ~past)
         floor = _newest(answered["when"], answered["position"], commits["event"], self._newest_commit)
         self._suspect("commit-order", commits["op"][floor > commits["position"]])
+        if len(answered["position"]):
+            self._newest_commit = max(self._newest_commit, answered["position"].max())
+        proofs = _join(self._proofs, {"position": of[PROOF]["position"], "when": of[PROOF]["a"]})
+        past = proofs["when"] <= horizon
+        answered, self._proofs = _join(answered, _some(proofs, past)), _some(proofs, ~past)
 
         began = len(self._open["op"])
         reads = _join(self._open, self._begun(of))
@@ -153,8 +161,6 @@ class InOrder:
         for when, position in ((answered["when"], answered["position"]), (reads["completed"][closing], found)):
             if len(when):
                 self._newest = max(self._newest, position.max())
-        if len(answered["position"]):
-            self._newest_commit = max(self._newest_commit, answered["position"].max())
         self._keep(reads, np.setdiff1d(np.arange(len(reads["op"])), closing))
 
     def _know(self, commits: Rows) -> None:

@@ -7,8 +7,9 @@ It shows four things of an ordinary table (see ``frames``), all by sorting and s
 2. *Rows.* Every commit's net rows are what its operation means at its parent's state. What it removes must be all rows of the ids or the
    predicate that it names, so counts and hashes of the sets are compared: those of a set before a commit are sums over the earlier changes.
    What it adds must be what its meaning makes of those rows, which is computed row by row from what it removed.
-3. *Reads.* Every read equals the state at a position not below any write or read that had ended before it began, and not above the newest
-   commit whose makers had all been invoked when it ended. Positions are the least that satisfy this (as those of the checker ``reads``).
+3. *Reads.* Every read equals the state at a position not below any write or read that had ended before it began, nor below what an expiry
+   that had ended proves, and not above the newest commit whose makers had all been invoked when it ended. Positions are the least that
+   satisfy this (as those of the checker ``reads``).
    A time travel returned the rows of its snapshot, and has a position within these bounds at which the history answered so.
 4. *Isolation* then follows. Put every read after the commit of its position, reads of the same position by their invocation. That is one
    order of all operations; by 2 and 3 every operation sees exactly what the earlier ones left; by 1 and 3 it agrees with real time, so with the
@@ -433,6 +434,8 @@ def _reads(f: Frame, facts: KindFacts, states: States, out: Screen) -> None:
     invoked, completed = f.invoked[reads], f.completed[reads]
     answered = np.where(f.outcome[f.commit_op] == _OK, f.completed[f.commit_op], NEVER)
     floor = _newest_before(answered, np.arange(1, len(f.commit_op) + 1), invoked)
+    proofs = proving(f.at, ok, facts.travels[f.kind])
+    floor = np.maximum(floor, _newest_before(f.completed[proofs], f.at[proofs], invoked))
     reached = np.concatenate([np.full(1, -1, np.int64), np.maximum.accumulate(f.invoked[f.commit_op])])
     ceiling = np.searchsorted(reached, completed, "left") - 1
     find = _Finder(f, states, reads)
@@ -451,6 +454,11 @@ def _reads(f: Frame, facts: KindFacts, states: States, out: Screen) -> None:
     nowhere[find.given_up] = False
     # The position of a time travel need not be the least possible (``frames``), so nothing is certain beside one.
     out.suspect("undecided-read" if len(travels) else "no-state-read", reads[nowhere])
+
+
+def proving(at: I64, ok: Bools, travels: Bools) -> I64:
+    """The operations whose acknowledgement proves a position of main: expiries beside time travels (``Frame.at``)."""
+    return np.flatnonzero(ok & ~travels & (at > 0))
 
 
 def _newest_before(when: I64, position: I64, events: I64) -> I64:
@@ -481,7 +489,7 @@ class _Finder:
         first = np.maximum(low, self.since[which])
         answered = (self.since[which] >= 0) & (first <= np.minimum(high, self.until[which]))
         out[answered] = first[answered]
-        left = np.flatnonzero(self.since[which] < 0)
+        left = np.flatnonzero((self.since[which] < 0) & (low <= high))
         at = low[left]
         for _ in range(LOOKED_AT):
             mine = which[left]

@@ -31,6 +31,19 @@ def claims_of(o: Operation) -> Claims | None:
     return kind.claims(o.value, o.result)
 
 
+def all_claims(operations: Iterable[Operation]) -> list[tuple[Operation, Claims]]:
+    """The procedures that say what they did, each with what it says."""
+    may: dict[str, bool] = {}
+    out = []
+    for o in operations:
+        if o.f not in may:
+            kind = kind_of(o)
+            may[o.f] = kind is not None and type(kind).claims is not Kind.claims
+        if may[o.f] and (claims := claims_of(o)) is not None:
+            out.append((o, claims))
+    return out
+
+
 def contradictions(t: Timeline, o: Operation) -> list[str]:
     """Where an answer differs from the log, in words: ``7 replaced data files, but the log has 5``; empty where nothing contradicts it.
 
@@ -45,7 +58,7 @@ def contradictions(t: Timeline, o: Operation) -> list[str]:
     commits = [] if said.dropped_snapshots is not None else t.commits.get(o.op, [])
     if not commits or any(c.snapshot_id not in t.position or not c.readable for c in commits):
         return []
-    if any(_perhaps_of(t, c, o) for c in t.log.commits if c.op is None):
+    if any(_perhaps_of(t, c, o) for c in t.unnamed):
         return []
     return [
         f"{n} {what}, but the log has {there}"

@@ -62,7 +62,7 @@ class OperationColumns:
         writing = {f: k.writes for f, k in KINDS.items()}
         reading = {f: not k.commits for f, k in KINDS.items()}
         ends = [o.completed for o in operations]
-        start = np.array([o.start for o in operations], np.int64)
+        start = np.array([o.invoked.time for o in operations], np.int64)
         found = OperationColumns(
             name=np.array([hash(o.op) for o in operations], np.int64),
             process=np.array([_number(o.process) for o in operations], np.int64),
@@ -77,9 +77,9 @@ class OperationColumns:
             ),
             writes=np.array([writing.get(o.f, False) for o in operations], np.bool_),
             reads=np.array([reading.get(o.f, False) for o in operations], np.bool_),
-            aborted=np.array([conflict_of(o) is not None for o in operations], np.bool_),
+            aborted=np.array([o.error is not None and conflict_of(o) is not None for o in operations], np.bool_),
         )
-        if start.min(initial=0) < 0 or any(e is not None and e.time < 0 for e in ends):
+        if start.min(initial=0) < 0 or min((e.time for e in ends if e is not None), default=0) < 0:
             raise ValueError("an event has a negative time")
         return found
 

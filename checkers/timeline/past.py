@@ -66,8 +66,7 @@ class Past:
             return None
         if m.current is None:
             return []
-        listed = set(m.snapshots)
-        line = [c.snapshot_id for c in self._t.of_every_snapshot.ancestors(m.current) if c.snapshot_id in listed]
+        line = self._line(m)
         log: Any = m.raw.get("snapshot-log")
         if not log:
             return [(-k, s) for k, s in enumerate(line)]
@@ -79,6 +78,17 @@ class Past:
             return None  # it contradicts the rest of the file
         ancestors = set(line)
         return sorted((e for e in entries if e[1] in ancestors), key=lambda e: -e[0])
+
+    def _line(self, m: Metadata) -> list[int]:
+        """The current snapshot and its ancestors, of those that the version lists."""
+        listed = set(m.snapshots)
+        line: list[int] = []
+        for c in self._t.of_every_snapshot.ancestors(m.current):
+            if len(line) == len(listed):
+                break  # mostly few are listed, and the table is old
+            if c.snapshot_id in listed:
+                line.append(c.snapshot_id)
+        return line
 
     def position(self, n: int) -> int:
         """The last position of :attr:`Timeline.versions` that version n or an earlier one made."""

@@ -367,6 +367,11 @@ class Timeline:
         return found
 
     @cached_property
+    def unnamed(self) -> tuple[Commit, ...]:
+        """The commits that name no operation."""
+        return tuple(c for c in self.log.commits if c.op is None)
+
+    @cached_property
     def chain(self) -> Chain:
         """The metadata versions, with the times when they can have been made."""
         return Chain(self.log, self.ops, self.everything)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from checkers.evidence.history import Operation
 from workloads.operations.kind import Touches
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
+
+_NUMBERS = frozenset({int})
+"""The types of ids, partitions and parities."""
 
 
 def touches(o: Operation, table: TableSpec) -> Touches | None:
@@ -20,12 +21,14 @@ def touches(o: Operation, table: TableSpec) -> Touches | None:
         return None
     try:
         found = kind.touches(o.value, table)
-        numbers: tuple[Any, ...] = (*found.named, *(found.predicate or ()), *found.parts)
+        types = {*map(type, found.named)}
+        if found.predicate or found.parts:
+            types.update(map(type, (*(found.predicate or ()), *found.parts)))
     except (TypeError, KeyError, IndexError, AttributeError, ValueError):
         return None
-    if reads_rows(o) and not found.whole and len(found.ids) != 1:
+    if kind.verb == "read" and not found.whole and len(found.ids) != 1 and reads_rows(o):
         return None
-    return found if all(type(n) is int for n in numbers) else None
+    return found if types <= _NUMBERS else None
 
 
 def reads_rows(o: Operation) -> bool:

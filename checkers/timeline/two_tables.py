@@ -64,6 +64,14 @@ def snapshots_read(o: Operation) -> tuple[int, ...]:
     return kind.snapshots_read(first.value, last.value, o.table != first.table)
 
 
+def any_snapshots_read(operations: Sequence[Operation]) -> bool:
+    """Whether the result of any of them names snapshots (:func:`snapshots_read`)."""
+    both = {f for f in {o.invoked.f for o in operations} if (kind := KINDS.get(f)) is not None and kind.two_tables}
+    shown = (o for o in operations if o.completed is not None and SHOWN in o.completed.extra)
+    asked = (o for o in operations if o.invoked.f in both) if both else ()
+    return any(map(snapshots_read, shown)) or any(map(snapshots_read, asked))
+
+
 def of_table(operations: Iterable[Operation], table: str) -> list[Operation]:
     """The operations on a table, in order, as it saw them."""
     return [seen_from(o, table) for o in operations if table in tables_of(o)]

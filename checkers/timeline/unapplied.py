@@ -35,8 +35,10 @@ def unapplied(log: TableLog, accepted: Sequence[AcceptedChange]) -> Iterator[Una
     until = log.captured_until
     if until is None:
         return
-    listed = {s for m in log.metadata for s in m.snapshots}
     on_main = {m.current for m in log.metadata}
+    if all(c.main is not None and c.main in on_main for c in accepted):
+        return  # as usual
+    listed = {s for m in log.metadata for s in m.snapshots}
 
     def missing(c: AcceptedChange) -> int | None:
         if c.main is not None and c.main in on_main:

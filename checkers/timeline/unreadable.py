@@ -139,6 +139,8 @@ class Watch:
 def unreadable(evidence: Evidence) -> tuple[Unreadable, ...]:
     """The tables of a run that were unreadable at its end, by time."""
     operations = evidence.history.operations()
+    if all(o.error is None or missing_file(o.error) is None for o in operations):
+        return ()
     watch = Watch(len({writer_of(o.op) for o in operations}))
     done = [(o.completed.index, o.completed.time, o) for o in operations if o.completed is not None]
     for _, at, o in sorted(done, key=lambda d: d[0]):

@@ -23,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +44,7 @@ def place(location: str) -> str:
     return location.partition("://")[2] or location
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One version and its predecessor.
 
     Attributes:
@@ -99,19 +100,23 @@ class Chain:
         newest: dict[str, int] = {}
         first: dict[str, int] = {}
         base: dict[str, Metadata | None] = {}
-        for k, m in enumerate(versions):
-            here = place(m.location)
+        last: Metadata | None = None
+        for k, (m, here) in enumerate(zip(versions, self._places, strict=True)):
             said = predecessor(m)
-            broken = any(p.code in METADATA for p in m.problems)
-            loose = any(p.code == "fork" for p in m.problems)
-            before: Metadata | None = versions[k - 1] if k else None
+            before, last = last, m
+            again = here in first
+            if before is not None and said == before.location and not again and not m.problems:  # as mostly
+                yield Step(before, m, (), False, False, earliest[k], latest[k])
+                first[here] = newest[here] = k
+                base[here] = before
+                continue
+            codes = [p.code for p in m.problems]
+            broken, loose = not METADATA.isdisjoint(codes), "fork" in codes
             passed: tuple[Metadata, ...] = ()
             gap = broken or not k
-            again = here in first
             if again:
                 before, passed = base[here], versions[first[here] + 1 : k]
-            elif said is not None and place(said) in newest:
-                n = newest[place(said)]
+            elif said is not None and (n := newest.get(place(said))) is not None:
                 before, passed = versions[n], versions[n + 1 : k]
             elif loose:  # a chain of its own
                 before, passed, gap = None, versions[:k], True
@@ -133,13 +138,13 @@ class Chain:
                 o = self.by_op.get(c.op or "")
                 if o is None:
                     continue
-                if n + 1 < size:
-                    starts[n + 1] = max(starts[n + 1], o.start)
-                if o.type == "ok" and o.end is not None and n:
-                    ends[n - 1] = min(ends[n - 1], o.end)
+                if n + 1 < size and o.start > starts[n + 1]:
+                    starts[n + 1] = o.start
+                if n and o.type == "ok" and o.completed is not None and o.completed.time < ends[n - 1]:
+                    ends[n - 1] = o.completed.time
         at = 0
         captures = [c for c in self.log.captures if c.metadata is not None]
-        locations = [place(m.location) for m in self.log.metadata]
+        locations = self._places
         seen: list[int] = []
         whole = {*locations}
         captures = captures[
@@ -154,11 +159,12 @@ class Chain:
                 starts[seen[j] + 1] = max(starts[seen[j] + 1], capture.time)
             if j + 1 < len(captures) and seen[j] < size:
                 ends[seen[j]] = min(ends[seen[j]], captures[j + 1].time)
-        for n in range(1, size):
-            starts[n] = max(starts[n], starts[n - 1])
-        for n in range(size - 2, -1, -1):
-            ends[n] = min(ends[n], ends[n + 1])
-        return starts, ends
+        return [*accumulate(starts, max)], [*accumulate(ends[::-1], min)][::-1]
+
+    @cached_property
+    def _places(self) -> list[str]:
+        """The place of each version, in the order of the log."""
+        return [place(m.location) for m in self.log.metadata]
 
     def under_way(self, step: Step, among: Iterable[Operation] | None = None) -> list[Operation]:
         """The table's operations (or those of them in ``among``) that can have made the version: under way when it can have been made.
@@ -177,11 +183,12 @@ class Chain:
     @cached_property
     def _spans(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
         """When the table's operations began, and when they had certainly ended; None if a time is beyond 64 bits."""
-        starts = [o.start for o in self.of_table]
-        ends = [o.end if o.type == "ok" and o.end is not None else LAST for o in self.of_table]
-        if any(abs(t) > LAST for t in (*starts, *ends)):
+        starts = [o.invoked.time for o in self.of_table]
+        ends = [o.completed.time if o.type == "ok" and o.completed is not None else LAST for o in self.of_table]
+        try:
+            return np.array(starts, np.int64), np.array(ends, np.int64)
+        except OverflowError:
             return None
-        return np.array(starts, np.int64), np.array(ends, np.int64)
 
     def makers(self, m: Metadata) -> list[str]:
         """Ids of the operations whose snapshots the version is the first to show."""
