@@ -123,7 +123,7 @@ def counted(evidence: Evidence) -> tuple[LoadCounts, list[Operation], set[str | 
     for o in ops:
         succeeded[o.f] = succeeded.get(o.f, False) or o.type == "ok" or o.op in there
     retried = sum(c.attempt is not None and c.attempt > 1 for c in made)
-    aborted = sum(conflict_of(o) is not None for o in ops)
+    aborted = sum(o.error is not None and conflict_of(o) is not None for o in ops)
     return LoadCounts(tables, missed, len(ops), len(made), retried, aborted, succeeded), ops, there
 
 

@@ -309,8 +309,9 @@ class _TableSwaps:
             o = self._operations.get(s.op or "")
             if o is None:
                 continue
-            early = s.end < o.start or (s.time < o.start and s.writer is not None)
-            if not early and not (o.type == "ok" and o.end is not None and s.time > o.end):
+            start, done = o.invoked.time, o.completed
+            early = s.end < start or (s.time < start and s.writer is not None)
+            if not early and not (o.type == "ok" and done is not None and s.time > done.time):
                 continue
             asked = f"the catalog was asked for {self._who(s)} at {explain.ms(s.time)}, and accepted it (it answered {s.answer})"
             if early:
@@ -332,8 +333,10 @@ class _TableSwaps:
         for s in self._swaps:
             n = self._once.get(normalise(s.new))
             makers = [] if n is None else shown.get(n, [])
+            if s.op in makers:
+                continue
             known = s.op in self._operations and bool(makers) and all(op in self._operations for op in makers)
-            if self.gap or not known or s.op in makers or normalise(s.new) in self._told:
+            if self.gap or not known or normalise(s.new) in self._told:
                 continue
             whose = explain.listing(explain.operation(self._operations[op]) for op in makers if op is not None)
             yield self._make(

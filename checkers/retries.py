@@ -53,11 +53,11 @@ from checkers.evidence.tablelog import Commit
 from checkers.timeline import fault_windows
 from checkers.timeline.metrics import Metrics, measure, quantile
 from checkers.timeline.operation_columns import AROUND
-from checkers.timeline.timeline import Timeline, kind_of, meaning, timelines
+from checkers.timeline.timeline import Changes, Timeline, kind_of, meaning, timelines
 from checkers.timeline.touched import touches
 from checkers.verdict import Checker, Verdict
 from workloads.engines.engines import SPARK
-from workloads.operations.kind import NOTHING
+from workloads.operations.kind import NOTHING, Touches
 from workloads.tables import Row, State
 
 S = 1_000_000_000
@@ -561,12 +561,15 @@ class _Table:
         if self.states is None:
             return footprints, same
         active: list[Operation] = []
-        for k, state in self._walk():
+        asks = {o.op: touches(o, t.spec) for o in self.aborted}
+        for k, state, changes in self._walk():
             active = [o for o in active if windows[o.op][1] >= k] + starts.get(k, [])
             for o in active:
-                kind = kind_of(o)
+                kind, asked = kind_of(o), asks[o.op]
                 if kind is None or not kind.writes:
                     continue
+                if o.op in footprints and asked is not None and not _concerned(asked, changes):
+                    continue  # it means what it meant one state before
                 want = meaning(o, state, t.spec)
                 if want is None:
                     continue
@@ -574,19 +577,19 @@ class _Table:
                 rows = [*want.removed, *want.added]
                 mine.keys.update(r.id for r in rows)
                 mine.parts.update(r.part for r in rows)
-                asked = touches(o, t.spec) or NOTHING
-                mine.keys.update(asked.named)
-                mine.parts.update(asked.among or asked.parts)
+                about = asked or NOTHING
+                mine.keys.update(about.named)
+                mine.parts.update(about.among or about.parts)
                 if not kind.changes_rows:
                     continue
                 now = (sorted(want.removed), sorted(want.added))
                 same[o.op] = same.get(o.op, True) and seen.setdefault(o.op, now) == now
         return footprints, same
 
-    def _walk(self) -> Iterator[tuple[int, State]]:
-        """Position and state, from the empty table on; the state is one object that changes."""
+    def _walk(self) -> Iterator[tuple[int, State, Changes]]:
+        """Position, state, and what changed before, from the empty table on; the state is one object that changes."""
         state = State()
-        yield 0, state
+        yield 0, state, Changes((), ())
         for k, c in enumerate(self.timeline.main, 1):
             changes = self.timeline.changes(c)
             assert changes is not None
@@ -594,7 +597,7 @@ class _Table:
                 state.apply(*changes)
             except KeyError:  # the log contradicts itself; ``replay`` reports where
                 return
-            yield k, state
+            yield k, state, changes
 
     @property
     def footprints(self) -> dict[str, _Footprint]:
@@ -698,6 +701,14 @@ def _retry_ms(t: _Table, carried: Sequence[Carried]) -> list[float]:
 class _Footprint:
     keys: set[int]
     parts: set[int]
+
+
+def _concerned(asked: Touches, changes: Changes) -> bool:
+    """Whether rows changed that an operation reads or changes."""
+    named, among = asked.named, asked.among
+    if among is None:
+        return True
+    return any(r.id in named or r.part in among for rows in changes for r in rows)
 
 
 def _tail(path: str) -> str:

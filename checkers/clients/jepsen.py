@@ -254,14 +254,14 @@ def from_edn(text: str, file: str = "<edn>", *, scan: bool = True) -> History:
         if scan and (own or "invoke" in text):
             _scan(builder, text, file)
         else:
-            forms: Iterable[tuple[int, edn.Value]] = _events(edn.read_all(text, file))
+            forms: Iterable[tuple[int, edn.Value]] = events_of(edn.read_all(text, file))
             if not own and "invoke" not in text:
                 forms = list(forms)
                 if _only_completions(form for _, form in forms):
                     builder.alone = len(forms)
                     header = {**header, CONCURRENT: True}
             for at, form in forms:
-                _event(builder, at, form)
+                builder.add(at, **read_event(where, at, form))
     except EdnError as e:
         raise HistoryError(str(e)) from None
     return History(header, tuple(builder.all_events()))
@@ -290,12 +290,12 @@ def _scan(builder: _Builder, text: str, file: str) -> None:
         form = next(reader.forms(at), None)
         if form is None:
             return
-        for where, event in _events((form,)):
-            _event(builder, where, event)
+        for place, event in events_of((form,)):
+            builder.add(place, **read_event(builder.where, place, event))
         at = reader.space(reader.end)
 
 
-def _events(forms: Iterable[tuple[int, edn.Value]]) -> Iterator[tuple[int, edn.Value]]:
+def events_of(forms: Iterable[tuple[int, edn.Value]]) -> Iterator[tuple[int, edn.Value]]:
     """The events of a text's forms, in a vector or not."""
     for at, form in forms:
         if isinstance(form, tuple | edn.List):
@@ -306,8 +306,15 @@ def _events(forms: Iterable[tuple[int, edn.Value]]) -> Iterator[tuple[int, edn.V
             yield at, form
 
 
-def _event(builder: _Builder, at: int, form: edn.Value) -> None:
-    fail = builder.where
+def read_event(fail: Callable[[int, str], HistoryError], at: int, form: edn.Value) -> dict[str, Any]:
+    """The event that a form is: the arguments of a builder's ``add``, but the offset.
+
+    Args:
+        fail: makes the error for an offset and a message.
+
+    Raises:
+        HistoryError: it is none.
+    """
     bare = form.value if isinstance(form, edn.Tagged) else form
     if not isinstance(bare, edn.Map):
         raise fail(
@@ -347,19 +354,18 @@ def _event(builder: _Builder, at: int, form: edn.Value) -> None:
         chain = _chain(error)
     except EdnError as e:
         raise fail(at, str(e)) from None
-    builder.add(
-        at,
-        type=type,
-        process=process,
-        f=f,
-        value=value,
-        error=chain,
-        op=op,
-        table=table,
-        time=time,
-        index=index,
-        extra=extra,
-    )
+    return {
+        "type": type,
+        "process": process,
+        "f": f,
+        "value": value,
+        "error": chain,
+        "op": op,
+        "table": table,
+        "time": time,
+        "index": index,
+        "extra": extra,
+    }
 
 
 def _plain(v: edn.Value) -> Any:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypedDict
 
 from checkers import linearizable
@@ -29,7 +30,7 @@ from checkers.evidence.history import History, HistoryError, Operation
 from checkers.evidence.uncollected import uncollected
 from checkers.isolation.blackbox import WORKLOADS, check_transactions
 from checkers.isolation.levels import LEVELS, contained
-from checkers.isolation.transactions import Finding, Op, Transaction
+from checkers.isolation.transactions import Finding, IsolationResult, Op, Transaction
 from checkers.linearizable import MODELS, KeyResult, check_model
 from checkers.linearizable.checker import Linearizable, LinearizableStats
 from checkers.timeline import explain
@@ -144,15 +145,21 @@ def _judge(h: History, model: str | None, level: str | None) -> Verdict:
     else:
         verdict = _linearizable(h, chosen)
     valid: Validity = "unknown" if h.problems and verdict.valid is True else verdict.valid
-    stats: ClientStats = {
-        "model": chosen,
-        "level": level,
-        "guessed": model is None and chosen != ROWS,
-        "operations": len(operations),
-        **verdict.stats_as(ClientStats),
-    }
     notes = (*h.problems, *((WITHOUT_INVOCATIONS,) if h.header.get(CONCURRENT) else ()), *verdict.notes)
-    return Verdict(verdict.checker, valid, verdict.anomalies, stats, notes)
+    told = with_model(verdict, chosen, level, model is None and chosen != ROWS, len(operations))
+    return replace(told, valid=valid, notes=notes)
+
+
+def with_model(v: Verdict, model: str, level: str, guessed: bool, operations: int) -> Verdict:
+    """The verdict, with these in its ``stats``."""
+    stats: ClientStats = {
+        "model": model,
+        "level": level,
+        "guessed": guessed,
+        "operations": operations,
+        **v.stats_as(ClientStats),
+    }
+    return Verdict(v.checker, v.valid, v.anomalies, stats, v.notes)
 
 
 def guess(operations: Sequence[Operation]) -> str:
@@ -270,8 +277,12 @@ def _cut(v: Any) -> str:
 
 def _transactions(operations: Sequence[Operation], model: str, level: str) -> Verdict:
     result = check_transactions(transactions(operations, model), workload=model, level=level)
-    events = {o.op: o.indices for o in operations}
-    anomalies = tuple(_anomaly(f, level, events) for f in result.violations)
+    return of_transactions(result, {o.op: o.indices for o in operations})
+
+
+def of_transactions(result: IsolationResult, events: Mapping[str, tuple[int, ...]]) -> Verdict:
+    """The verdict on transactions; ``events``: those of each operation."""
+    anomalies = tuple(_anomaly(f, result.level, events) for f in result.violations)
     stats: ClientStats = {
         "transactions": result.transactions,
         "dependencies": result.edges,

@@ -23,9 +23,11 @@ _FIELDS = {
 }
 """The fields of an event, and what each may have."""
 _KEY = re.compile(r"(?:^\{|, ):([a-z]+) ")
-_INT = r"(?:0|-?[1-9][0-9]{0,17})"
-_MICRO = re.compile(rf"\[:(append|r|w) ({_INT}) (nil|{_INT}|\[[^\[\]]*\])\](?= |\Z)")
-_INTS = re.compile(rf"{_INT}(?: {_INT})*")
+INT = r"(?:0|-?[1-9][0-9]{0,17})"
+"""A pattern of whole numbers that Jepsen writes."""
+_MICRO = re.compile(rf"\[:(append|r|w) ({INT}) (nil|{INT}|\[[^\[\]]*\])\](?= |\Z)")
+INTS = re.compile(rf"{INT}(?: {INT})*")
+"""Several of them."""
 _BESIDE = len("[: ") + len(" ]")
 """Characters of a micro-operation that are no part of its three forms."""
 
@@ -68,22 +70,9 @@ class Scanner:
         self._read: dict[str, tuple[str, list[int]]] = {}
         """A key's text → its longest list so far: its text but the closing bracket, and its elements."""
 
-    def events(self, at: int) -> Iterator[Scanned]:
+    def events(self, first: int) -> Iterator[Scanned]:
         """The events from an offset on, one on each line, up to the first that the reader must read."""
-        text = self._text
-        shape = self._shape(at)
-        if shape is None:
-            return
-        match, groups = shape.pattern.match, shape.groups
-        while True:
-            m = match(text, at)
-            if m is None:
-                if shape is (shape := self._shape(at)) or shape is None:
-                    return
-                match, groups = shape.pattern.match, shape.groups
-                continue
-            type, process, f, said, time, index = m.group(*groups)
-            end = m.end()
+        for at, end, type, process, f, said, time, index in self.texts(first):
             if said[0] != "[":
                 value: Any = None if said == "nil" else int(said)
             elif (value := self._steps(said)) is None:
@@ -95,9 +84,30 @@ class Scanner:
                 process[1:] if process[0] == ":" else int(process),
                 f,
                 value,
-                int(time) if groups[4] else None,
-                int(index) if groups[5] else None,
+                None if time is None else int(time),
+                None if index is None else int(index),
             )
+
+    def texts(self, at: int) -> Iterator[tuple[int, int, str, str, str, str, str | None, str | None]]:
+        """The same without a look at what is in a value's brackets: ``at``, ``end``, and the texts of type, process, function, value, time
+        and index."""
+        text = self._text
+        shape = self._shape(at)
+        if shape is None:
+            return
+        match, groups = shape.pattern.match, shape.groups
+        timed, numbered = groups[4] > 0, groups[5] > 0
+        while True:
+            m = match(text, at)
+            if m is None:
+                if shape is (shape := self._shape(at)) or shape is None:
+                    return
+                match, groups = shape.pattern.match, shape.groups
+                timed, numbered = groups[4] > 0, groups[5] > 0
+                continue
+            type, process, f, said, time, index = m.group(*groups)
+            end = m.end()
+            yield at, end, type, process, f, said, time if timed else None, index if numbered else None
             at = end + 1
             if text[end:at] != "\n":
                 return
@@ -135,13 +145,13 @@ class Scanner:
             if said.startswith(text):
                 if len(said) == n + 1:
                     return elements[:]
-                if said[n] == " " and _INTS.fullmatch(said, n + 1, len(said) - 1):
+                if said[n] == " " and INTS.fullmatch(said, n + 1, len(said) - 1):
                     elements = elements + [int(x) for x in said[n + 1 : -1].split(" ")]
                     self._read[key] = said[:-1], elements
                     return elements[:]
             elif n >= len(said) and text[len(said) - 1] == " " and text.startswith(said[:-1]):
                 return elements[: said.count(" ") + 1]
-        if _INTS.fullmatch(said, 1, len(said) - 1) is None:
+        if INTS.fullmatch(said, 1, len(said) - 1) is None:
             return None
         elements = [int(x) for x in said[1:-1].split(" ")]
         self._read[key] = said[:-1], elements

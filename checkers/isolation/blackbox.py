@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from checkers.isolation.cycles import explain_cycle, find_cycles
-from checkers.isolation.graph import PROCESS, REALTIME, THROUGH, components, is_acyclic
+from checkers.isolation.graph import PROCESS, REALTIME, components, is_acyclic
 from checkers.isolation.levels import contained
 from checkers.isolation.listappend import ListAppend
 from checkers.isolation.observed import Observed
@@ -59,7 +59,11 @@ def check_transactions(
         for _, cycle in find_cycles(graph):
             finding = explain_cycle(cycle, seen.id, seen.show, seen.why)
             cycles.add(finding.name, lambda finding=finding: finding)  # type: ignore[misc]
-    edges = int(((graph.kind & THROUGH) == 0).sum())
     return IsolationResult(
-        level, cycles.sorted(), dict(cycles.counts), tuple(dict.fromkeys(seen.undecided)), len(transactions), edges
+        level,
+        cycles.sorted(),
+        dict(cycles.counts),
+        tuple(dict.fromkeys(seen.undecided)),
+        len(transactions),
+        graph.edges,
     )

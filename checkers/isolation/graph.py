@@ -58,6 +58,11 @@ class Graph:
     kind: Ints
     at: Ints
 
+    @property
+    def edges(self) -> int:
+        """The number of edges that are no part of another one."""
+        return int(((self.kind & THROUGH) == 0).sum())
+
     def only(self, keep: npt.NDArray[np.bool_]) -> Graph:
         """The graph with only the selected edges."""
         return Graph(self.transactions, self.size, self.src[keep], self.dst[keep], self.kind[keep], self.at[keep])

@@ -13,7 +13,7 @@ read. Successive elements of one transaction are one version in Adya's sense: th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +49,39 @@ class _Key:
     first: int = 0
     """The number of its version 0 among all keys' versions."""
     ambiguous: bool = False
+
+
+def tail(g: GraphBuilder, readers: Iterable[int], writer: int | None, unread: Sequence[int], at: int) -> None:
+    """The edges to appends of one key that nobody read.
+
+    Args:
+        g: gets them.
+        readers: who read the last version that is known.
+        writer: who made it; None for the initial one.
+        unread: who made those appends.
+        at: that version.
+    """
+    before = {(n, RW) for n in readers}
+    if writer is not None:
+        before.add((writer, WW))
+    if not before:
+        return
+    there = set(unread)
+    own = [(n, kind) for n, kind in before if n in there]
+    others = sorted(before.difference(own))
+    for n, kind in sorted(own)[:32]:  # more than one is a lost update, which another rule reports
+        for w in unread:
+            g.edge(n, w, kind, at)
+    if len(others) * len(unread) <= len(others) + len(unread):
+        for n, kind in others:
+            for w in unread:
+                g.edge(n, w, kind, at)
+        return
+    v = g.node()
+    for n, kind in others:
+        g.edge(n, v, kind, at)
+    for w in unread:
+        g.edge(v, w, THROUGH)
 
 
 class ListAppend(Observed):
@@ -288,27 +321,8 @@ class ListAppend(Observed):
         last = len(key.order)
         while last and self.failed[key.makers[last - 1]]:
             last -= 1
-        before = {(n, RW) for v, n in self._reads(key) if not key.following[len(v)]}
-        if last:
-            before.add((key.makers[last - 1], WW))
-        if not before:
-            return
-        own = [(n, kind) for n, kind in before if n in set(key.tail)]
-        others = sorted(before.difference(own))
-        at = key.first + len(key.order)
-        for n, kind in sorted(own)[:32]:  # more than one is a lost update, which another rule reports
-            for w in key.tail:
-                g.edge(n, w, kind, at)
-        if len(others) * len(key.tail) <= len(others) + len(key.tail):
-            for n, kind in others:
-                for w in key.tail:
-                    g.edge(n, w, kind, at)
-            return
-        v = g.node()
-        for n, kind in others:
-            g.edge(n, v, kind, at)
-        for w in key.tail:
-            g.edge(v, w, THROUGH)
+        readers = (n for v, n in self._reads(key) if not key.following[len(v)])
+        tail(g, readers, key.makers[last - 1] if last else None, key.tail, key.first + len(key.order))
 
     # --- anomalies that are not cycles
 

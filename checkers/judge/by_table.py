@@ -20,7 +20,7 @@ import multiprocessing
 import os
 import threading
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -46,7 +46,6 @@ from checkers.evidence.history import (
 )
 from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.paths import normalise
-from checkers.evidence.record import beyond_64_bits
 from checkers.evidence.runfolder import RunFolder, load_kinds
 from checkers.evidence.tablelog import TableLog
 from checkers.evidence.uncollected import uncollected
@@ -76,7 +75,9 @@ PROCESSES = 4
 LEAST_BYTES = 60
 """Of an event's line: a shorter history has fewer events than a long run."""
 MOST_COMMON = 10_000
-"""Events without a table, such as faults, at most: each table is judged with all of them."""
+"""Events without a table, such as faults, and requests of no table or several, at most: each table is judged with all of them."""
+MOST_LEFT = 40_000
+"""Objects that a table may leave behind before they are searched for garbage: what it adds to the verdicts is fewer."""
 OF_A_TABLE: tuple[type[Checker], ...] = (Linearizable, Metadata, Pointer)
 """Checkers that judge one table after the other, besides those that columns replace."""
 OF_THE_RUN: tuple[type[Checker], ...] = (Liveness, Atomicity, Retries, Load)
@@ -171,6 +172,8 @@ class _Run:
         _must({*self.places} <= {None, *self.specs}, "events of a table that the plan does not describe")
         self.common = self._common()
         self.paths = self._logs()
+        self.requests = proxylog.Places(self.run.proxy, self.specs)
+        _must(self.requests.others <= MOST_COMMON, "many requests of no table")
 
     def _sorted_by_table(self) -> tuple[dict[str, Any], dict[str | None, np.ndarray[Any, np.dtype[np.int64]]], int]:
         """The header; table → index, begin and end of each of its lines; the number of events."""
@@ -203,10 +206,8 @@ class _Run:
         return events
 
     def _read(self, places: np.ndarray[Any, np.dtype[np.int64]], table: str | None) -> tuple[Event, ...]:
-        words: dict[str, str] = {}
         lines = [self.text[a:b] for _, a, b in places.tolist()]
-        short = not beyond_64_bits(b"\n".join(lines))
-        events = tuple(event_of(line, words, short=short) for line in lines)
+        events = tuple([event_of(line) for line in lines])
         _must(all(e.table == table for e in events), "an event of another table than its line seems to be of")
         _must([e.index for e in events] == places[:, 0].tolist(), "events are missing, or out of order")
         return events
@@ -264,16 +265,18 @@ class _Run:
         Raises:
             Unusual: something is not as usual.
         """
-        proxied = proxylog.read_all(self.run.proxy, {name: self.paths[name][1] for name in tables})
         gc.freeze()  # what is there stays; what is found of a table goes before the next one
         try:
             for name in tables:
-                yield self._part(name, proxied)
-                gc.collect()
+                yield self._part(name)
+                if gc.get_count()[0] > MOST_LEFT:
+                    gc.collect()
+                gc.freeze()
         finally:
             gc.unfreeze()
 
-    def _part(self, name: str, proxied: proxylog.Proxied) -> _Part:
+    def _part(self, name: str) -> _Part:
+        proxied = self.requests.read(name, self.paths[name][1])
         own = self._read(self.places.get(name, np.zeros((0, 3), np.int64)), name)
         events = tuple(sorted((*own, *self.common), key=lambda e: e.index)) if self.common else own
         log = counted(tablelog.read(self.paths[name][0]), attempts_by_op(own))
@@ -282,9 +285,9 @@ class _Run:
             History(self.header, events),
             {name: log},
             {name: self.specs[name]},
-            swaps=_of(proxied.swaps, name),
-            accepted=_of(proxied.accepted, name),
-            carried=_of(proxied.carried, name),
+            swaps=proxied.swaps,
+            accepted=proxied.accepted,
+            carried=proxied.carried,
             proxied=self.run.proxy.exists(),
         )
         evidence = named(alone)
@@ -293,7 +296,7 @@ class _Run:
         columns = OperationColumns.of(operations)
         log = evidence.logs[name]
         _must(
-            all((k := KINDS.get(o.f)) is not None and not k.two_tables for o in operations),
+            all((k := KINDS.get(f)) is not None and not k.two_tables for f in {o.f for o in operations}),
             "two tables, or an unknown kind",
         )
         _must(len(own) == len(operations) + int((columns.completed >= 0).sum()), "an event of no operation")
@@ -313,9 +316,10 @@ class _Run:
         became = fates(found, pending)
         counts, invoked, _ = counted_load(evidence)
         failed: dict[str, list[tuple[int, ErrorChain | None]]] = {}
-        for o in invoked:
-            if not counts.succeeded[o.f]:
-                failed.setdefault(o.f, []).append((o.invoked.index, o.error))
+        if not all(counts.succeeded.values()):
+            for o in invoked:
+                if not counts.succeeded[o.f]:
+                    failed.setdefault(o.f, []).append((o.invoked.index, o.error))
         _must(all(not ops or counts.tables[n]["committed"] for n, ops in counts.missed.items()), "an idle table")
         measured = [o for o, m in zip(operations, columns.measured.tolist(), strict=True) if m]
         workload = Workload(measured)
@@ -328,7 +332,7 @@ class _Run:
             columns=columns,
             unanswered=len(pending),
             open=tuple(o for o in pending if "applied" not in became.get(o.op, {}).values()),
-            kinds=frozenset(o.f for o in measured),
+            kinds=frozenset({o.f for o in measured}),
             attempts=(len(attempts), sum(a > 1 for a in attempts)),
             retries=part_of(t, workload, carried, self.header.get("writers")),
             load=replace(counts, missed={name: []}),
@@ -416,10 +420,6 @@ def _table(value: bytes) -> str | None:
         return None
     _must(len(value) > 2 and value[:1] == value[-1:] == b'"' and b"\\" not in value, "a table's name of another form")
     return value[1:-1].decode()
-
-
-def _of(found: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {name: found[name]} if name in found else {}
 
 
 def _verdicts(evidence: Evidence) -> tuple[dict[str, Verdict], str]:

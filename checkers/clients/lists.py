@@ -1,0 +1,371 @@
+"""Transactions over append lists in Jepsen's own shape, judged without an object for each event.
+
+A short cut of :func:`checkers.clients.jepsen.load` and :func:`checkers.clients.models.judge` for histories in which nothing is found, with the
+same verdict. Of a read of a list only its length is kept: all reads of a key must be prefixes of the longest one, which a comparison of
+their texts shows. The dependencies are those of :mod:`checkers.isolation.listappend`, as arrays.
+
+Whatever is not as usual ends it, and the history is read and judged as any other: another form or another model, a defect of the file,
+any anomaly and any doubt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from checkers.clients import edn
+from checkers.clients.edn import EdnError
+from checkers.clients.jepsen import events_of, read_event
+from checkers.clients.models import of_transactions, with_model
+from checkers.clients.scan import INT, INTS, Scanner
+from checkers.evidence.history import NEMESIS, HistoryError
+from checkers.evidence.uncollected import uncollected
+from checkers.isolation.graph import RW, WR, WW, GraphBuilder, Ints, is_acyclic
+from checkers.isolation.levels import LEVELS
+from checkers.isolation.listappend import tail
+from checkers.isolation.transactions import IsolationResult
+from checkers.verdict import Verdict
+
+MODEL = "list-append"
+_NEVER = -1
+_WHOLE = re.compile(INT)
+_STEP = rf"\[:(?:append {INT} {INT}|r {INT} nil)\]"
+_ASKED = re.compile(rf"\[(?:{_STEP}(?: {_STEP})*)?\]")
+"""The value of an invocation."""
+_START = "{:"
+
+
+class Unusual(Exception):
+    """The history must be judged as any other."""
+
+
+def judged(path: Path, model: str | None = None, level: str | None = None) -> Verdict | None:
+    """The verdict on a history's file; None if it must be read and judged as any other.
+
+    Args:
+        model, level: as for :func:`checkers.clients.models.judge`.
+    """
+    if model not in (None, MODEL) or (level is not None and level not in LEVELS):
+        return None
+    with uncollected():
+        try:
+            text = path.read_bytes().decode("utf-8-sig")
+            return _judged(_read(text, str(path)), model, LEVELS[-1] if level is None else level)
+        except (Unusual, OSError, UnicodeDecodeError, HistoryError, EdnError):
+            return None
+
+
+def _must(usual: bool) -> None:
+    if not usual:
+        raise Unusual
+
+
+@dataclass(slots=True, eq=False)
+class _Key:
+    """One key.
+
+    Attributes:
+        text: its longest list without the brackets; ``count``: elements of it.
+        writers: element → the transaction that appended it.
+        readers, lengths: who read it before any operation of its own on it, and how many elements.
+        intermediate: elements that their transaction followed by another one.
+        mine: the elements that a reader must have seen from an offset on: its own; as (offset, elements).
+        later: what a transaction appended after it had read so many elements, which cannot be among these.
+        followed: (length, transaction that read so many and appended another element).
+        updated: how many elements a transaction had read that appended another one then.
+    """
+
+    text: str = ""
+    count: int = 0
+    writers: dict[str, int] = field(default_factory=dict)
+    readers: list[int] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    intermediate: set[str] = field(default_factory=set)
+    mine: list[tuple[int, list[str]]] = field(default_factory=list)
+    later: list[tuple[int, str]] = field(default_factory=list)
+    followed: list[tuple[int, int]] = field(default_factory=list)
+    updated: list[int] = field(default_factory=list)
+
+    def length(self, said: str) -> int:
+        """How many elements a list has; all lists of the key are prefixes of one another."""
+        if said == "[]" or said == "nil":
+            return 0
+        _must(said[0] == "[" and said[-1] == "]")
+        text = self.text
+        n, new = len(text), len(said) - 2
+        if new < n:
+            _must(text[new] == " " and text.startswith(said[1:-1]))
+            return said.count(" ") + 1
+        _must(said.startswith(text, 1))
+        if new > n:
+            _must(not n or said[n + 1] == " ")
+            _must(INTS.fullmatch(said, n + 2 if n else 1, new + 1) is not None)
+            self.text = said[1:-1]
+            self.count = said.count(" ") + 1
+        return self.count
+
+    def append(self, element: str, n: int) -> None:
+        _must(element not in self.writers and _WHOLE.fullmatch(element) is not None)
+        self.writers[element] = n
+
+
+class _Transactions:
+    """The transactions of a history, by invocation: when each began and ended (the number of the event; -1 for never), whose, how."""
+
+    def __init__(self) -> None:
+        self.keys: dict[str, _Key] = {}
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.processes: list[int] = []
+        self.failed: list[bool] = []
+        self.appends = False
+        self._numbers: dict[str, int] = {}
+        self._open: dict[str, tuple[int, str]] = {}
+        self._ended: set[str] = set()
+        self._crashed: list[tuple[int, str]] = []
+
+    def invoke(self, process: str, said: str, event: int) -> None:
+        _must(process not in self._open and process not in self._ended and _ASKED.fullmatch(said) is not None)
+        self._open[process] = len(self.starts), said
+        self.starts.append(event)
+        self.ends.append(_NEVER)
+        self.processes.append(self._numbers.setdefault(process, len(self._numbers)))
+        self.failed.append(False)
+        self.appends = self.appends or "[:append" in said
+
+    def complete(self, process: str, type: str, said: str, event: int) -> None:
+        _must(process in self._open)
+        n, asked = self._open.pop(process)
+        if type == "ok":
+            self.ends[n] = event
+            self._ok(n, said)
+            return
+        _must(said[0] != "[" or _ASKED.fullmatch(said) is not None)
+        self.failed[n] = type == "fail"
+        if type == "info":
+            self._ended.add(process)
+        self._crashed.append((n, asked))
+
+    def done(self) -> None:
+        """Nothing follows: what did not come back wrote what it asked for, or nothing."""
+        self._crashed += self._open.values()
+        for n, asked in self._crashed:
+            last: dict[str, str] = {}
+            for f, k, v in _steps(asked):
+                if f == ":append":
+                    key = self._key(k)
+                    key.append(v, n)
+                    if k in last:
+                        key.intermediate.add(last[k])
+                    last[k] = v
+
+    def _key(self, name: str) -> _Key:
+        key = self.keys.get(name)
+        if key is None:
+            _must(_WHOLE.fullmatch(name) is not None)
+            key = self.keys[name] = _Key()
+        return key
+
+    def _ok(self, n: int, said: str) -> None:
+        steps = _steps(said)
+        if len(steps) > 1 and len({k for _, k, _ in steps}) < len(steps):
+            self._repeated(n, steps)
+            return
+        keys = self.keys
+        for f, k, v in steps:
+            key = keys.get(k) or self._key(k)
+            if f == ":r":
+                key.readers.append(n)
+                key.lengths.append(key.length(v))
+            else:
+                _must(f == ":append")
+                key.append(v, n)
+
+    def _repeated(self, n: int, steps: list[list[str]]) -> None:
+        """A transaction that touches a key several times."""
+        state: dict[
+            str, tuple[int | None, list[str], bool]
+        ] = {}  # the length that it read; what it appended since; the first read
+        seen: set[str] = set()
+        for f, k, v in steps:
+            key = self._key(k)
+            was = state.get(k)
+            if f == ":r":
+                now = key.length(v)
+                if was is None:
+                    key.readers.append(n)
+                    key.lengths.append(now)
+                else:
+                    base, mine, _ = was
+                    at = now - len(mine)
+                    _must(at == base if base is not None else at >= 0)
+                    key.mine.append((at, mine))
+                state[k] = now, [], k not in seen
+                seen.add(k)
+                continue
+            _must(f == ":append")
+            key.append(v, n)
+            if was is None:
+                state[k] = None, [v], False
+                continue
+            base, mine, first = was
+            if mine:
+                key.intermediate.add(mine[-1])
+            elif base:
+                key.followed.append((base, n))
+            if base is not None:
+                key.later.append((base, v))
+                if first and not mine:
+                    key.updated.append(base)
+            state[k] = base, [*mine, v], first
+
+
+def _steps(said: str) -> list[list[str]]:
+    """The micro-operations of a text: function, key and value."""
+    if said == "[]":
+        return []
+    _must(said.startswith("[[") and said.endswith("]]"))
+    steps = [step.split(" ", 2) for step in said[2:-2].split("] [")]
+    _must({*map(len, steps)} == {3})
+    return steps
+
+
+def _read(text: str, file: str) -> _Transactions:
+    """The transactions of a text.
+
+    Raises:
+        Unusual, HistoryError, EdnError: it must be read as any other.
+    """
+    _must(text.startswith(_START))
+    out = _Transactions()
+    invoke, complete = out.invoke, out.complete
+    reader, scanner = edn.Reader(text, file), Scanner(text)
+    at = event = 0
+    while True:
+        for _, end, type, process, f, said, _, _ in scanner.texts(at):
+            at = end
+            if process != ":nemesis":
+                _must(f == "txn")
+                if type == "invoke":
+                    invoke(process, said, event)
+                else:
+                    complete(process, type, said, event)
+            else:
+                _must(said[0] != "[")
+            event += 1
+        form = next(reader.forms(at), None)
+        if form is None:
+            break
+        for whose, type in _odd(form):
+            if whose is not None:
+                complete(whose, type, "nil", event)
+            event += 1
+        at = reader.space(reader.end)
+    out.done()
+    return out
+
+
+def _odd(form: tuple[int, edn.Value]) -> Iterator[tuple[str | None, str]]:
+    """Process and type of each failure or crash in a form of the reader; None for another process than a client."""
+    for at, value in events_of((form,)):
+        e = read_event(lambda _, message: HistoryError(message), at, value)
+        if e["process"] == NEMESIS:
+            yield None, e["type"]
+            continue
+        _must(type(e["process"]) is int and e["type"] in ("fail", "info") and e["f"] == "txn")
+        _must(e["op"] is None and e["table"] is None and "engine" not in e["extra"])
+        yield str(e["process"]), e["type"]
+
+
+def _judged(t: _Transactions, model: str | None, level: str) -> Verdict:
+    """The verdict on transactions without an anomaly.
+
+    Raises:
+        Unusual: there may be one.
+    """
+    count = len(t.starts)
+    _must(count > 0 and (model is not None or t.appends))
+    g = GraphBuilder(count)
+    _edges(t, g)
+    failed = np.array(t.failed)
+    nodes = np.flatnonzero(~failed)
+    starts, ends, processes = (np.array(x, np.int64)[nodes] for x in (t.starts, t.ends, t.processes))
+    g.realtime(nodes, starts, ends)
+    g.sessions(nodes, processes, starts, ends)
+    graph = g.graph()
+    _must(is_acyclic(graph))
+    verdict = of_transactions(IsolationResult(level, (), {}, (), count, graph.edges), {})
+    return with_model(verdict, MODEL, level, model is None, count)
+
+
+def _edges(t: _Transactions, g: GraphBuilder) -> None:
+    """The dependencies.
+
+    Raises:
+        Unusual: there may be an anomaly.
+    """
+    committed = [end >= 0 for end in t.ends]
+    orders = {key: key.text.split(" ") if key.text else [] for key in t.keys.values()}
+    made = {key: [key.writers.get(x, -1) for x in order] for key, order in orders.items()}
+    maker: list[int] = []
+    following: list[int] = []  # the next version by another transaction; -1 for none
+    readers: list[int] = []
+    versions: list[int] = []
+    seen = {w for makers in made.values() for w in makers if not committed[w]}
+    for key, order in orders.items():
+        makers, first = made[key], len(maker)
+        size = len(order)
+        _must(-1 not in makers and not any(t.failed[w] for w in seen.intersection(makers)))
+        _as_usual(key, order, makers)
+        maker.append(-1)
+        maker += makers
+        after, rest = -1, [-1] * (size + 1)
+        for p in range(size - 1, -1, -1):
+            if not p or makers[p] != makers[p - 1]:
+                after = first + p + 1
+            rest[p] = after
+        following += rest
+        readers += key.readers
+        versions += [first + n for n in key.lengths]
+        if len(key.writers) > size:
+            there = set(order)
+            unread = dict.fromkeys(w for x, w in key.writers.items() if x not in there and (committed[w] or w in seen))
+            if unread:
+                last = (r for r, n in zip(key.readers, key.lengths, strict=True) if rest[n] < 0)
+                tail(g, last, makers[-1] if makers else None, [*unread], first + size)
+    of, after_, reader, at = (np.array(x, np.int64) for x in (maker, following, readers, versions))
+    _add(g, of[at], reader, WR, at)
+    _add(g, reader, _makers(of, after_[at]), RW, after_[at])
+    _add(g, of, _makers(of, after_), WW, after_)
+
+
+def _makers(of: Ints, versions: Ints) -> Ints:
+    return np.where(versions >= 0, of[versions], -1)
+
+
+def _add(g: GraphBuilder, before: Ints, after: Ints, kind: int, at: Ints) -> None:
+    """Edges between transactions, where there is one on both sides."""
+    known = (before >= 0) & (after >= 0)
+    g.edges(before[known], after[known], kind, at[known])
+
+
+def _as_usual(key: _Key, order: list[str], makers: list[int]) -> None:
+    """No list has an element twice, and transactions that touched the key several times agree with themselves.
+
+    Raises:
+        Unusual: that is not so.
+    """
+    _must(len(set(order)) == len(order) and len(set(key.updated)) == len(key.updated))
+    for at, mine in key.mine:
+        _must(order[at : at + len(mine)] == mine)
+    if key.later:
+        places = {x: p for p, x in enumerate(order)}
+        _must(all(places.get(x, n) >= n for n, x in key.later))
+    key.intermediate.update(order[n - 1] for n, w in key.followed if makers[n - 1] == w)
+    if key.intermediate:
+        ends = {p for p, x in enumerate(order, 1) if x in key.intermediate}
+        _must(all(n not in ends or makers[n - 1] == r for r, n in zip(key.readers, key.lengths, strict=True)))
