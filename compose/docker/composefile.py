@@ -40,6 +40,7 @@ class Spec:
         memory: limit in bytes.
         healthcheck: as the engine's API wants it, times in ns.
         stop_seconds: between the stop signal and SIGKILL.
+        network: ``host``: the container shares this machine's network; None: that of its project.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Spec:
     healthcheck: Mapping[str, Any] = field(default_factory=dict)
     stop_signal: str | None = None
     stop_seconds: float = 10.0
+    network: str | None = None
 
 
 def read(variables: Mapping[str, str], file: Path = FILE) -> dict[str, Spec]:
@@ -68,8 +70,14 @@ def read(variables: Mapping[str, str], file: Path = FILE) -> dict[str, Spec]:
         raise ServiceError("docker", f"{file} cannot be read: {type(e).__name__}: {e}") from e
 
 
+def size(text: str) -> int | None:
+    """The bytes of a size such as ``512m``; None if it is none."""
+    found = _SIZE.fullmatch(text)
+    return int(found[1]) * _UNITS[found[2].lower()] if found else None
+
+
 def profiles(file: Path = FILE) -> tuple[str, ...]:
-    """The profiles of the file: the catalogs that it can start."""
+    """The profiles of the file: the catalogs that it can start, and ``spark``."""
     return tuple(dict.fromkeys(p for spec in read({}, file).values() for p in spec.profiles))
 
 
@@ -90,9 +98,9 @@ def _spec(name: str, given: Mapping[str, Any], file: Path) -> Spec:
     def wrong(key: str, value: Any, wanted: str) -> ServiceError:
         return ServiceError("docker", f"{file}: services.{name}.{key} is {value!r}, not {wanted}")
 
-    def size(text: Any) -> int:
-        if found := _SIZE.fullmatch(str(text)):
-            return int(found[1]) * _UNITS[found[2].lower()]
+    def memory(text: Any) -> int:
+        if (found := size(str(text))) is not None:
+            return found
         raise wrong("mem_limit", text, "a size such as 512m")
 
     def ports(lines: list[str]) -> dict[int, tuple[str, int]]:
@@ -119,7 +127,7 @@ def _spec(name: str, given: Mapping[str, Any], file: Path) -> Spec:
         profiles=tuple(rest.pop("profiles")),
         environment={key: str(value) for key, value in rest.pop("environment", {}).items()},
         ports=ports(rest.pop("ports", [])),
-        memory=size(rest.pop("mem_limit")),
+        memory=memory(rest.pop("mem_limit")),
         pids=int(rest.pop("pids_limit")),
         command=_words(rest.pop("command", None)),
         entrypoint=_words(rest.pop("entrypoint", None)),
@@ -128,7 +136,10 @@ def _spec(name: str, given: Mapping[str, Any], file: Path) -> Spec:
         healthcheck=_healthcheck(rest.pop("healthcheck")),
         stop_signal=rest.pop("stop_signal", None),
         stop_seconds=_seconds(rest.pop("stop_grace_period", "10s")),
+        network=rest.pop("network_mode", None),
     )
+    if spec.network not in (None, "host"):
+        raise wrong("network_mode", spec.network, "host")
     if rest:
         raise ServiceError("docker", f"{file}: services.{name} has keys that icequake does not know: {', '.join(rest)}")
     return spec

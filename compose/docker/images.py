@@ -1,9 +1,9 @@
 """Stand-in images, built on this machine where the public ones cannot be pulled.
 
 Each image is a folder of ``compose/docker/images`` with a Dockerfile, and what icequake has in its cache anyway: the MinIO that it built, the
-jars of Iceberg's REST server. The Dockerfiles start from ``debian:bookworm-slim``, or from the base that is made here by Debian's
-``mmdebstrap`` out of this machine's package sources. A stand-in understands the same variables and listens on the same port as the public
-image that it stands for.
+jars of Iceberg's REST server. Only the image of Hive 4.0 has an archive that nothing else needs. The Dockerfiles start from
+``debian:bookworm-slim``, or from the base that is made here by Debian's ``mmdebstrap`` out of this machine's package sources. A stand-in
+understands the same variables and listens on the same port as the public image that it stands for.
 
 An image's tag is a hash of everything that it is made of, so a second call only looks it up.
 """
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from compose.catalogs import nessie
+from compose.docker import packets
 from compose.install import engine, ensure, jdk
 from compose.install.cache import SetupError, exclusive
 from compose.install.installation import Installation, spark_home
@@ -99,16 +100,51 @@ NOT_FOR_HIVE = (
 """How the names of jars begin that Spark has for itself."""
 
 
+def _hive4_files(installation: Installation) -> Mapping[str, Path]:
+    """The metastore's archive, what it leaves to an installed Hadoop (``lib``), S3A (``tools``), and a class that neither has."""
+    needed = ("hive4", "hadoop")
+    ensure.provide(installation, needed)
+    archive, *others = ensure.paths(installation, "hive4")
+    installed = spark_home() / "jars"
+    lib = [*others, *(jar for jar in sorted(installed.glob("*.jar")) if jar.name.startswith(FOR_HIVE4))]
+    bundle = [jar for jar in installation.jars["spark"] if jar.name.startswith("iceberg-aws-bundle-")]
+    tools = [*bundle, *ensure.paths(installation, "hadoop")]
+    classes = ensure.classes_folder(installation.home, "hive4-classes", HIVE4_JAVA, ())
+    ensure.compile_folder(HIVE4_JAVA, jdk.pick().javac, (), classes)
+    return {
+        "metastore.tar.gz": archive,
+        **{f"lib/{jar.name}": jar for jar in lib},
+        **{f"tools/{jar.name}": jar for jar in tools},
+        **{f"classes/{one.relative_to(classes)}": one for one in sorted(classes.rglob("*.class"))},
+    }
+
+
+FOR_HIVE4 = ("hadoop-client-", "httpclient-", "gson-", "commons-io-", "javax.servlet-api-")
+"""How the names of Spark's jars begin that the archive of the Hive Metastore 4.0 lacks."""
+HIVE4_JAVA = ensure.JAVA / "hive4"
+
+
 def _nessie_files(installation: Installation) -> Mapping[str, Path]:
     """Nessie's jar, and the Java of this machine on which it runs: Debian 12 has none that is new enough."""
     needed = ("nessie",)
     ensure.provide(installation, needed)
-    java = jdk.pick(nessie.JAVA, purpose="Nessie").home.resolve()
-    without = ("jmods", "include", "man", "demo", "lib/src.zip", "lib/ct.sym")
-    files = (one for one in sorted(java.rglob("*")) if one.is_file())
-    kept = {str(one.relative_to(java)): one for one in files}
-    runtime = {f"java/{name}": one for name, one in kept.items() if not name.startswith(without)}
+    runtime = _java(jdk.pick(nessie.JAVA, purpose="Nessie").home)
     return {"nessie.jar": ensure.paths(installation, "nessie")[0], **runtime}
+
+
+def _spark_files(installation: Installation) -> Mapping[str, Path]:
+    """Spark, and this machine's Java: a run's class-data archive (:mod:`compose.servers.classdata`) fits no other one."""
+    home = spark_home()
+    parts = [one for part in ("bin", "sbin", "jars") for one in sorted((home / part).rglob("*")) if one.is_file()]
+    return {f"spark/{one.relative_to(home)}": one for one in parts} | _java(installation.java.resolve().parents[1])
+
+
+def _java(home: Path) -> dict[str, Path]:
+    """The files of a Java that programs need at run time, in the folder ``java`` of a build context."""
+    home = home.resolve()
+    without = ("jmods", "include", "man", "demo", "lib/src.zip", "lib/ct.sym")
+    kept = {str(one.relative_to(home)): one for one in sorted(home.rglob("*")) if one.is_file()}
+    return {f"java/{name}": one for name, one in kept.items() if not name.startswith(without)}
 
 
 STAND_INS = (
@@ -116,8 +152,11 @@ STAND_INS = (
     StandIn("minio", "ICEQUAKE_MINIO_IMAGE", lambda installation: {"minio": installation.minio}),
     StandIn("rest", "ICEQUAKE_REST_IMAGE", _rest_jars),
     StandIn("hive", "ICEQUAKE_HIVE_IMAGE", _hive_files),
+    StandIn("hive4", "ICEQUAKE_HIVE4_IMAGE", _hive4_files, optional=True),
     StandIn("nessie", "ICEQUAKE_NESSIE_IMAGE", _nessie_files, optional=True),
+    StandIn("spark", "ICEQUAKE_SPARK_IMAGE", _spark_files),
     StandIn("python", "ICEQUAKE_PYTHON_IMAGE"),
+    StandIn("network", packets.VARIABLE),
 )
 
 

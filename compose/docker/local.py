@@ -54,14 +54,23 @@ def used_by(words: Sequence[str]) -> tuple[str, ...]:
             members = {name for name, spec in specs.items() if value in spec.profiles}
             if any(name.endswith("-setup") for name in members):
                 members.add("python")
+            if any(name.startswith("spark-") for name in members):
+                members.add("spark")
+            if option == "--catalog" and members:
+                members |= {"network", "spark"}  # a run's faults may strike packets
             return tuple(one.name for one in images.STAND_INS if one.name in members)
     return ()
 
 
 @contextmanager
-def running(installation: Installation, names: tuple[str, ...] = ()) -> Iterator[Mapping[str, str]]:
-    """An engine with the images, for the time of a block, as environment variables. Raises SetupError."""
-    found = engine.start(place=installation.home)
+def running(
+    installation: Installation, names: tuple[str, ...] = (), found: engine.Engine | None = None
+) -> Iterator[Mapping[str, str]]:
+    """An engine with the images, for the time of a block, as environment variables; ended if it was started for it. Raises SetupError.
+
+    ``found``: the engine, if it runs already.
+    """
+    found = found or engine.start(place=installation.home)
     try:
         yield variables(installation, found.address, names)
     finally:
@@ -98,12 +107,12 @@ def compose_command(place: Path | None = None) -> list[str]:
 def _test(words: Sequence[str]) -> int:
     """Run pytest beside an engine. Where there is no engine and none can be started, say so and run nothing."""
     installation = ensure()
-    if answers() is None and (reason := engine.impossible()) is not None:
-        print(
-            f"icequake: the tests in containers are skipped: no Docker engine answers, and icequake cannot start one: {reason}"
-        )
+    try:
+        found = engine.start(place=installation.home)
+    except SetupError as e:
+        print(f"icequake: the tests in containers are skipped: {' '.join(str(e).split())}")
         return 0
-    with running(installation) as environment:
+    with running(installation, found=found) as environment:
         return _command([sys.executable, "-m", "pytest", *words], {**os.environ, **environment})
 
 

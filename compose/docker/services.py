@@ -19,7 +19,7 @@ from compose.catalogs.hive import Metastore
 from compose.catalogs.nessie import Nessie
 from compose.catalogs.polaris import Polaris
 from compose.catalogs.rest import RestCatalog
-from compose.docker import composefile
+from compose.docker import composefile, packets
 from compose.docker.composefile import Spec
 from compose.install.installation import Installation
 from compose.processes.container import HARNESS, LABEL, Kept, engine, have, identity, sweep
@@ -28,6 +28,7 @@ from compose.processes.process import LocalProcess
 from compose.processes.service import ServiceError
 from compose.servers.minio import Minio
 from compose.servers.postgres import Postgres
+from nemesis.faults.packets import Packets
 
 REMEDY = (
     "start a Docker engine that has or gets the images, name other images by the variables of compose/docker/compose.yaml, or make "
@@ -35,9 +36,9 @@ REMEDY = (
 )
 DRIVER = "postgresql-"
 CHECK_NS = 60 * 10**9
-DISK, FILLING = "/data", ".icequake-fill"
+FILLING = ".icequake-fill"
 DISK_BYTES = 512 * 1024**2
-"""Of the object store, if a fault may fill it."""
+"""Of a service whose disk a fault may fill."""
 
 
 class Project:
@@ -52,6 +53,8 @@ class Project:
     ) -> None:
         self.run_id = run_id
         self.network = f"icequake-{run_id}"
+        self.netem: bool | None = None
+        """Whether the kernel has ``tc netem``; None: nobody has looked."""
         self._ports = ports
         self._client_store = client_store
         self._driver = next(
@@ -105,20 +108,76 @@ class Project:
             client.close()
 
 
-class _InProject(Kept):
-    """A service of ``compose.yaml``. Its class also is the service as a local process, whose name, role and probe it has."""
+class WithDisk(Kept):
+    """A service in a container, of which a disk can be filled."""
 
     remedy = REMEDY
     keeps_container = True
+    disk: str | None = None
+    """The folder in the container that a fault may fill; None if there is none."""
+    small_disk = False
+    """Whether ``disk`` is DISK_BYTES of memory, so that it can be filled. What is on it is lost when the container stops."""
+
+    def with_small_disk(self, how: dict[str, Any]) -> dict[str, Any]:
+        """Arguments of the engine's API, with the disk in memory if the service is to have one."""
+        if not self.small_disk:
+            return how
+        assert self.disk is not None
+        # Its pages count as memory of the container.
+        return {**how, "tmpfs": {self.disk: f"size={DISK_BYTES}"}, "mem_limit": how["mem_limit"] + DISK_BYTES}
+
+    def fill(self) -> None:
+        """Fill the disk to the last byte. Raises ServiceError."""
+        if not self.small_disk:
+            raise self.error("its disk is that of the machine, which is not filled")
+        # dd ends with an error: the disk is full.
+        file = f"{self.disk}/{FILLING}"
+        left = self._run(f"dd if=/dev/zero of={file} bs=64k 2>/dev/null; df -P -k {self.disk} | tail -n 1").split()
+        if len(left) < 4 or left[3] != "0":
+            raise self.error(f"its disk cannot be filled: df says {' '.join(left)[:200]!r}")
+
+    def empty(self) -> None:
+        """Remove what filled the disk. Raises ServiceError."""
+        if self.small_disk:
+            self._run(f"rm -f {self.disk}/{FILLING}")
+
+    def _run(self, script: str) -> str:
+        said: list[str] = []
+
+        def act(client: Any) -> None:
+            done = client.containers.get(self.container).exec_run(["/bin/sh", "-c", script], user="0")
+            if done.exit_code != 0:
+                raise OSError(f"{script!r} ends with code {done.exit_code}")
+            said.append(done.output.decode("utf-8", "replace"))
+
+        self._ask("run a command in", act)
+        return said[0]
+
+    def _ask(self, what: str, act: Callable[[Any], None]) -> None:
+        from docker.errors import DockerException
+
+        client = engine(self.name, self.remedy)
+        try:
+            act(client)
+        except (DockerException, OSError) as e:
+            raise self.error(
+                f"the Docker engine does not {what} its container: {' '.join(str(e).split())[:300]}"
+            ) from e
+        finally:
+            client.close()
+
+
+class _InProject(WithDisk):
+    """A service of ``compose.yaml``. Its class also is the service as a local process, whose name, role and probe it has."""
+
     published: ClassVar[Mapping[str, str]] = {}
     """Variable of the file with the published port → name of the port in the stack."""
     hands_out_store = False
     project: Project
 
     def specification(self) -> Mapping[str, Any]:
-        return arguments(
-            self.project.spec(self.name, self.published, asks_for_store=self.hands_out_store), self.project.network
-        )
+        spec = self.project.spec(self.name, self.published, asks_for_store=self.hands_out_store)
+        return self.with_small_disk(arguments(spec, self.project.network))
 
     def user(self) -> int | None:
         return None  # of the keeper
@@ -141,25 +200,31 @@ class _InProject(Kept):
 
         self._ask("reconnect", act)
 
-    def fill(self) -> None:
-        """Raises ServiceError: only the store has a disk that may be filled."""
-        raise self.error("its disk is that of the machine, which is not filled")
+    def delays_packets(self) -> bool:
+        """Whether the kernel has ``tc netem``. Raises ServiceError."""
+        if self.project.netem is None:
+            self.project.netem = self._in_its_network(packets.PROBE) == 0
+        return self.project.netem
 
-    def empty(self) -> None:
-        """Nothing: see ``fill``."""
+    def hamper(self, wanted: Packets) -> None:
+        """Drop, reset or delay packets between its ports and its clients until ``let_pass``. Raises ServiceError."""
+        if wanted.seconds and not self.delays_packets():
+            raise self.error("this kernel has no netem to delay its packets")
+        self._in_its_network(packets.script(wanted, composefile.read(os.environ)[self.name].ports))
 
-    def _ask(self, what: str, act: Callable[[Any], None]) -> None:
-        from docker.errors import DockerException
+    def let_pass(self) -> None:
+        """Let all packets pass again. Raises ServiceError."""
+        self._in_its_network(packets.LET_PASS)
 
-        client = engine(self.name, self.remedy)
-        try:
-            act(client)
-        except (DockerException, OSError) as e:
-            raise self.error(
-                f"the Docker engine does not {what} its container: {' '.join(str(e).split())[:300]}"
-            ) from e
-        finally:
-            client.close()
+    def _in_its_network(self, commands: str) -> int:
+        codes: list[int] = []
+
+        def act(client: Any) -> None:
+            labels = {LABEL: self.project.run_id, HARNESS: identity(psutil.Process())}
+            codes.append(packets.run(client, self.container, commands, labels))
+
+        self._ask("strike the packets of", act)
+        return codes[0]
 
 
 def arguments(spec: Spec, network: str) -> dict[str, Any]:
@@ -184,51 +249,15 @@ def arguments(spec: Spec, network: str) -> dict[str, Any]:
 
 
 class MinioContainer(_InProject, Minio):
-    """MinIO in a container.
-
-    Args:
-        small_disk: its disk is DISK_BYTES of memory, so it can be filled. What is on it is lost when the container stops.
-    """
+    """MinIO in a container."""
 
     published: ClassVar[Mapping[str, str]] = {"ICEQUAKE_MINIO_PORT": "minio"}
+    disk = "/data"
 
     def __init__(self, project: Project, *, ports: Ports, data: Path, log: Path, small_disk: bool = False) -> None:
         Minio.__init__(self, Path("minio"), run_id=project.run_id, ports=ports, data=data, log=log)
         self.project = project
         self.small_disk = small_disk
-
-    def specification(self) -> Mapping[str, Any]:
-        how = dict(super().specification())
-        if self.small_disk:
-            how["tmpfs"] = {DISK: f"size={DISK_BYTES}"}
-            how["mem_limit"] += DISK_BYTES  # its pages count as memory of the container
-        return how
-
-    def fill(self) -> None:
-        """Fill the disk to the last byte. Raises ServiceError."""
-        if not self.small_disk:
-            raise self.error("its disk is that of the machine, which is not filled")
-        # dd ends with an error: the disk is full.
-        left = self._run(f"dd if=/dev/zero of={DISK}/{FILLING} bs=64k 2>/dev/null; df -P -k {DISK} | tail -n 1").split()
-        if len(left) < 4 or left[3] != "0":
-            raise self.error(f"its disk cannot be filled: df says {' '.join(left)[:200]!r}")
-
-    def empty(self) -> None:
-        """Remove what filled the disk. Raises ServiceError."""
-        if self.small_disk:
-            self._run(f"rm -f {DISK}/{FILLING}")
-
-    def _run(self, script: str) -> str:
-        said: list[str] = []
-
-        def act(client: Any) -> None:
-            done = client.containers.get(self.container).exec_run(["/bin/sh", "-c", script], user="0")
-            if done.exit_code != 0:
-                raise OSError(f"{script!r} ends with code {done.exit_code}")
-            said.append(done.output.decode("utf-8", "replace"))
-
-        self._ask("run a command in", act)
-        return said[0]
 
 
 class PostgresContainer(_InProject, Postgres):
@@ -236,10 +265,12 @@ class PostgresContainer(_InProject, Postgres):
 
     published: ClassVar[Mapping[str, str]] = {"ICEQUAKE_POSTGRES_PORT": "postgres"}
     stop_signal = Kept.stop_signal  # to the keeper
+    disk = "/var/lib/postgresql/data"
 
-    def __init__(self, project: Project, *, ports: Ports, data: Path, log: Path) -> None:
+    def __init__(self, project: Project, *, ports: Ports, data: Path, log: Path, small_disk: bool = False) -> None:
         Postgres.__init__(self, Path("postgres"), run_id=project.run_id, ports=ports, data=data, log=log)
         self.project = project
+        self.small_disk = small_disk
 
     def probe(self, timeout: float) -> None:
         self.execute("SELECT 1", timeout=timeout)
