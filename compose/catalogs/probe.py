@@ -159,17 +159,22 @@ class Probe:
 # --- the child --------------------------------------------------------------------------------------------------------
 
 
+NESSIE = "nessie.is-nessie-catalog"
+"""What Nessie's REST endpoint says of itself, in the answer to ``/v1/config``."""
+
+
 class _Found(Exception):
     """The location that PyIceberg was about to read."""
 
 
 def _answer(catalog: Any, question: Mapping[str, Any]) -> Any:
-    """``{"pointer": [namespace, table]}`` → its location or None; ``{"namespaces": true}`` → how many there are; ``{"store": {…}}`` →
-    what a small object holds after it was written, read and deleted."""
+    """``{"pointer": [namespace, table]}`` → its location or None; ``{"namespaces": true}`` → how many there are, and whether the server is
+    Nessie; ``{"store": {…}}`` → what a small object holds after it was written, read and deleted."""
     if "store" in question:
         return _try_store(**question["store"])
     if "namespaces" in question:
-        return len(catalog().list_namespaces())
+        asked = catalog()
+        return {"count": len(asked.list_namespaces()), "nessie": asked.properties.get(NESSIE) == "true"}
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
     namespace, table = question["pointer"]

@@ -25,7 +25,7 @@ from compose.install import jars, jdk
 from compose.install.bootstrap import pip_environment
 from compose.install.cache import SetupError, arriving, exclusive, sweep
 from compose.install.installation import spark_home
-from compose.install.progress import Progress, for_stream
+from compose.install.progress import Progress, for_stream, sizes
 
 LOCK = Path(__file__).with_name("flink.lock")
 CONF = "flink"
@@ -140,7 +140,7 @@ def _fetch(lock: Lock, folder: Path, progress: Progress) -> None:
                 )
                 try:
                     while process.poll() is None:
-                        step.at(min(_downloaded(Path(scratch)), lock.archive.size))
+                        step.at(min(max(sizes(scratch, ".tar.gz"), default=0), lock.archive.size))
                         try:
                             process.wait(_POLL_S)
                         except subprocess.TimeoutExpired:
@@ -177,17 +177,6 @@ def _unpack(archive: Path, lock: Lock, into: Path) -> None:
             del wanted[jar.name]
     if wanted:
         raise SetupError(f"{lock.package}=={lock.version} lacks {', '.join(wanted)}; see compose/install/flink.lock")
-
-
-def _downloaded(folder: Path) -> int:
-    """Bytes of the archive that pip has written so far."""
-    sizes = [0]
-    for file in folder.rglob("*.tar.gz"):
-        try:
-            sizes.append(file.stat().st_size)
-        except FileNotFoundError:
-            continue
-    return max(sizes)
 
 
 def _reason(lock: Lock, said: str) -> str:

@@ -1,10 +1,10 @@
 """The jars of ``jars.lock``: fetched by the Ivy inside pyspark, accepted only with the right length and SHA-256.
 
-    group:artifact:version[:classifier]  --Ivy-->  a staging folder  --size, SHA-256-->  jars/<sha256[:12]>/<name>.jar
+    group:artifact:version[:classifier[:extension]]  --Ivy-->  a staging folder  --size, SHA-256-->  jars/<sha256[:12]>/<name>.jar
 
-The lock lists each jar by name and resolves no dependencies, so a registry cannot add any jar. A verified
-jar has a stamp beside it with its length and modification time: a warm start compares those instead of reading
-120 MB, and a jar that changed since is read again.
+A line with an extension is no jar, such as a server's archive: ``…:bin:tar.gz``. The lock lists each file by name and resolves no
+dependencies, so a registry cannot add any. A verified one has a stamp beside it with its length and modification time: a warm start
+compares those instead of reading 120 MB, and a file that changed since is read again.
 """
 
 import hashlib
@@ -21,9 +21,13 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from compose.install.cache import SetupError
-from compose.install.progress import Progress, Step
+from compose.install.progress import Progress, Step, sizes
 
 LOCK = Path(__file__).with_name("jars.lock")
+COORDINATES = r"([^:\s]+):([^:\s]+):([^:\s]+)(?::([^:\s]+)(?::([^:\s]+))?)?"
+
+ARRIVING = (".jar", ".jar.part", ".tar.gz", ".tar.gz.part")
+"""How the names of files end that Ivy has, whole or in part."""
 
 Fetch = Callable[[Sequence["Jar"], Path, Step], None]
 """Put the jars, as ``Jar.staged`` names them, into a folder; raise SetupError if one cannot be fetched."""
@@ -31,7 +35,7 @@ Fetch = Callable[[Sequence["Jar"], Path, Step], None]
 
 @dataclass(frozen=True)
 class Jar:
-    """One line of the lock. ``size`` is in bytes."""
+    """One line of the lock. ``size`` is in bytes; ``extension`` is how the file's name ends."""
 
     confs: tuple[str, ...]
     group: str
@@ -40,14 +44,16 @@ class Jar:
     classifier: str
     size: int
     sha256: str
+    extension: str = "jar"
 
     @property
     def coordinates(self) -> str:
-        return ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier)))
+        extension = "" if self.extension == "jar" else self.extension
+        return ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier, extension)))
 
     @property
     def name(self) -> str:
-        return "-".join(filter(None, (self.artifact, self.version, self.classifier))) + ".jar"
+        return "-".join(filter(None, (self.artifact, self.version, self.classifier))) + f".{self.extension}"
 
     @property
     def staged(self) -> Path:
@@ -63,13 +69,21 @@ def read_lock(path: Path = LOCK) -> tuple[Jar, ...]:
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        match = re.fullmatch(r"(\S+)\s+([^:\s]+):([^:\s]+):([^:\s]+)(?::(\S+))?\s+(\d+)\s+([0-9a-f]{64})", line.strip())
+        match = re.fullmatch(rf"(\S+)\s+{COORDINATES}\s+(\d+)\s+([0-9a-f]{{64}})", line.strip())
         if not match:
             raise SetupError(
-                f"{path}:{number}: expected 'configurations group:artifact:version[:classifier] bytes sha256'"
+                f"{path}:{number}: expected 'configurations group:artifact:version[:classifier[:extension]] bytes sha256'"
             )
-        confs, group, artifact, version, classifier, size, sha256 = match.groups()
-        jars.append(Jar(tuple(confs.split(",")), group, artifact, version, classifier or "", int(size), sha256))
+        confs, group, artifact, version, classifier, extension, size, sha256 = match.groups()
+        jars.append(
+            Jar(
+                tuple(confs.split(",")),
+                *(group, artifact, version, classifier or ""),
+                size=int(size),
+                sha256=sha256,
+                extension=extension or "jar",
+            )
+        )
     return tuple(jars)
 
 
@@ -212,7 +226,7 @@ class Ivy:
                             process.wait(timeout=0.3)
                             break
                         except subprocess.TimeoutExpired:
-                            step.at(_downloaded(ivy_cache(self.home)))
+                            step.at(sum(sizes(ivy_cache(self.home), *ARRIVING)))
                 finally:
                     process.kill()
                     process.wait()
@@ -250,7 +264,7 @@ def ivy_xml(jars: Iterable[Jar]) -> str:
     dependencies = []
     for (group, name, revision), variants in groupby(sorted(jars, key=module), module):
         artifacts = "".join(
-            f'<artifact name={quoteattr(name)} type="jar"'
+            f"<artifact name={quoteattr(name)} type={quoteattr(jar.extension)} ext={quoteattr(jar.extension)}"
             + (f" m:classifier={quoteattr(jar.classifier)}/>" if jar.classifier else "/>")
             for jar in variants
         )
@@ -286,18 +300,6 @@ def proxy_options(environment: "os._Environ[str] | dict[str, str]") -> list[str]
         hosts = "|".join(f"*{host}" if host.startswith(".") else host for host in re.split(r"[,\s]+", excluded) if host)
         options.append(f"-Dhttp.nonProxyHosts={hosts}")
     return options
-
-
-def _downloaded(folder: Path) -> int:
-    """Bytes of jars, whole and partial, below ``folder``, while Ivy is renaming them."""
-    total = 0
-    for pattern in ("*.jar", "*.jar.part"):
-        for file in folder.rglob(pattern):
-            try:
-                total += file.stat().st_size
-            except FileNotFoundError:
-                continue
-    return total
 
 
 def _blamed(said: str, jars: Sequence[Jar]) -> str:

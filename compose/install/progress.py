@@ -29,6 +29,17 @@ class Progress(Protocol):
         """Show ``name`` until the block ends; ``total`` is None if the amount of work is unknown."""
 
 
+def sizes(folder: str | os.PathLike[str], *ends: str) -> Iterator[int]:
+    """Bytes of each file below a folder whose name ends so. Another program may write, rename and remove files and folders meanwhile."""
+    for place, _, names in os.walk(folder):  # passes over a folder that is gone, which rglob does not
+        for name in names:
+            if name.endswith(ends):
+                try:
+                    yield os.stat(os.path.join(place, name)).st_size
+                except FileNotFoundError:
+                    continue
+
+
 def watched(stream: IO[str]) -> bool:
     """True if the stream is a terminal, and not that of a CI job."""
     return stream.isatty() and "CI" not in os.environ

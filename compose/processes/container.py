@@ -36,6 +36,8 @@ KEEPER, HARNESS = "icequake.keeper", "icequake.harness"
 SERVICE = "icequake.service"
 SWEEP = "--sweep"
 CLIENT_SECONDS = 60
+REMOVAL_SECONDS = 30
+CONFLICT = 409
 NEEDS_DOCKER = "start a Docker engine"
 
 
@@ -158,6 +160,7 @@ class Kept(LocalProcess):
 
     def kill(self) -> None:
         with self._lock:
+            self._killed = self._killed or self.running  # soon its keeper ends by itself
             self._tell("kill")
             super().kill()
             if not self.keeps_container:
@@ -190,7 +193,7 @@ class Kept(LocalProcess):
         try:
             container = client.containers.get(self.container)
             if what == "remove":
-                container.remove(force=True, v=True)
+                _remove(client, container)
                 return True
             if what in ("kill", "stop") and container.status == "paused":
                 if what == "kill":
@@ -209,6 +212,27 @@ class Kept(LocalProcess):
 
     def _check_ports_are_its_own(self, process: Any) -> None:
         """No check: the container owns the ports, and it is not a child of this process."""
+
+
+def _remove(client: Any, container: Any) -> None:
+    """Remove a container; if another process, such as its keeper, has begun to do it, wait until it is gone."""
+    from docker.errors import APIError, NotFound
+
+    try:
+        container.remove(force=True, v=True)
+        return
+    except NotFound:
+        return
+    except APIError as e:
+        if e.status_code != CONFLICT:
+            raise
+    deadline = time.monotonic() + REMOVAL_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            client.containers.get(container.id)
+        except NotFound:
+            return
+        time.sleep(0.02)  # the engine tells nobody who asks too late
 
 
 class Container(Kept):
@@ -332,6 +356,8 @@ def keep(spec: Mapping[str, Any]) -> int:
                 if container.status == "paused":
                     container.unpause()
                 container.stop()
+                if not lives(labels[HARNESS]):  # it was killed meanwhile, before it could sweep
+                    _sweep_in_peace(labels[LABEL])
         except NotFound:
             pass
         except (DockerException, OSError) as e:

@@ -113,6 +113,10 @@ class LocalProcess(ABC):
         """The server's process id, None if it is not running."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
+    def host_pid(self) -> int | None:
+        """The process on this machine whose children are the server's; None if it does not run."""
+        return self.pid
+
     @property
     def running(self) -> bool:
         return self.pid is not None

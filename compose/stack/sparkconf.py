@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from compose.catalogs import user_file
+from compose.catalogs.catalog import Catalog
 from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
 from compose.install import ensure
@@ -24,6 +25,13 @@ def writer_environment(installation: Installation, endpoints: Endpoints) -> dict
         "AWS_ACCESS_KEY_ID": endpoints.access_key,  # for other clients than the object store's: Glue's, DynamoDB's
         "AWS_SECRET_ACCESS_KEY": endpoints.secret_key,
     }
+
+
+def jars_of(installation: Installation, catalog: Catalog, theirs: Iterable[str | Path] = ()) -> list[Path]:
+    """The jars, and the folder of icequake's own classes, that a session needs besides Spark; ``theirs``: those of a user-supplied catalog."""
+    jars = [*installation.jars["spark"], *(path for conf in catalog.jars for path in ensure.paths(installation, conf))]
+    jars += [ensure.own_classes(installation)] if catalog.own_classes else []
+    return [*jars, *map(Path, theirs)]
 
 
 _STORE_KEYS = ("io-impl", "s3.path-style-access", "client.region")
@@ -55,9 +63,7 @@ def spark_conf(
             class-data archive, if there is one.
     """
     catalog, entry = f"spark.sql.catalog.{catalog_name}", catalog_of(endpoints)
-    jars = [*installation.jars["spark"], *(path for conf in entry.jars for path in ensure.paths(installation, conf))]
-    jars += [ensure.own_classes(installation)] if entry.own_classes else []
-    jars += map(Path, user_file.UserCatalogFile.of(endpoints.own).jars if endpoints.own else ())
+    jars = jars_of(installation, entry, user_file.UserCatalogFile.of(endpoints.own).jars if endpoints.own else ())
     class_path = join_class_path(jars)
     # Executors on other machines cannot read paths of this one: they get the jars from their driver.
     on_executors = (

@@ -15,18 +15,19 @@ Start the run's watchdog (compose.processes.watchdog) first: it ends these proce
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from threading import Event, Lock
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from compose.catalogs import user
 from compose.catalogs.catalog import Server, Site
 from compose.catalogs.registry import CATALOGS, DEFAULT
 from compose.docker import services as containers
+from compose.docker import spark as spark_containers
 from compose.endpoints import Endpoints
 from compose.external.external import External, driver_host, is_local
 from compose.install import ensure
@@ -39,6 +40,7 @@ from compose.servers.classdata import spark_class_path
 from compose.servers.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
 from compose.servers.postgres import Postgres
 from compose.servers.spark import SparkMaster, SparkWorker
+from compose.stack.sparkconf import jars_of
 
 START_SECONDS = 90.0
 CONTAINER_START_SECONDS = 180.0
@@ -66,7 +68,8 @@ class Stack:
         jvm_options: Callable[[str], Sequence[str]] | None = None,
         external: External | None = None,
         docker: bool = False,
-        small_disk: bool = False,
+        contained_spark: bool = False,
+        small_disks: Collection[str] = (),
     ):
         """``ports``: fixed ones by name (``port_names``), free ones for the rest. ``on_event`` gets a message when a
         service is ready, with the time that took; it may be called from other threads, one call at a time.
@@ -85,8 +88,10 @@ class Stack:
 
         ``external``: services that the user supplies, which are never started here; its catalog replaces ``catalog``.
 
-        ``docker``: whether object store, database and catalog run in containers (``compose.docker``); Spark does not.
-        ``small_disk``: whether the object store in its container has a small disk in memory, which a fault can fill.
+        ``docker``: whether object store, database and catalog run in containers (``compose.docker``).
+        ``contained_spark``: whether Spark's master and workers do.
+        ``small_disks``: which of ``store``, ``database`` and ``spark-worker`` (its scratch folder) has a small disk in memory in its
+        container, which a fault can fill.
 
         Raises ValueError for fewer than one worker, a port of a service that does not exist, or a catalog that has no container.
         """
@@ -109,8 +114,12 @@ class Stack:
         self._event_lock = Lock()
         self._given_up = Event()
         self._ports = Ports(ports)
-        java, home, python = installation.java, installation.spark_home, installation.python
-        class_path = spark_class_path(installation)
+        programs: dict[str, Any] = {
+            "java": installation.java,
+            "spark_home": installation.spark_home,
+            "python": installation.python,
+            "class_path": spark_class_path(installation),
+        }
         jvm_options = jvm_options or (lambda _: classdata.use(installation))
 
         def place(name: str) -> tuple[Path, Path]:
@@ -126,10 +135,12 @@ class Stack:
             self._project = containers.Project(run_id, installation, self._ports, self._client_store)
             folder, log = place("minio")
             self._minio = containers.MinioContainer(
-                self._project, ports=self._ports, data=folder, log=log, small_disk=small_disk
+                self._project, ports=self._ports, data=folder, log=log, small_disk="store" in small_disks
             )
             folder, log = place("postgres")
-            self._postgres = containers.PostgresContainer(self._project, ports=self._ports, data=folder, log=log)
+            self._postgres = containers.PostgresContainer(
+                self._project, ports=self._ports, data=folder, log=log, small_disk="database" in small_disks
+            )
         else:
             folder, log = place("minio")
             self._minio = Minio(installation.minio, run_id=run_id, ports=self._ports, data=folder, log=log)
@@ -151,37 +162,31 @@ class Stack:
         )
         self._servers = [self._make(server, site) for server in self._catalog.servers]
         folder, log = place("spark-master")
-        self._master = SparkMaster(
-            "spark-master",
-            java=java,
-            spark_home=home,
-            python=python,
-            class_path=class_path,
-            jvm_options=jvm_options("spark-master"),
-            run_id=run_id,
-            ports=self._ports,
-            data=folder,
-            log=log,
+        own: dict[str, Any] = {"run_id": run_id, "ports": self._ports, "data": folder, "log": log}
+        options = jvm_options("spark-master")
+        self._contained_spark = contained_spark and self._external.master is None
+        self._master = (
+            spark_containers.SparkMasterContainer("spark-master", installation, jvm_options=options, **own)
+            if contained_spark
+            else SparkMaster("spark-master", **programs, jvm_options=options, **own)
         )
-        self._workers = []
+        self._workers: list[SparkWorker] = []
         for number in range(1, workers + 1):
-            folder, log = place(f"spark-worker-{number}")
-            worker = SparkWorker(
-                f"spark-worker-{number}",
-                master=self._master,
-                cores=worker_cores,
-                memory_mb=worker_memory_mb,
-                java=java,
-                spark_home=home,
-                python=python,
-                class_path=class_path,
-                jvm_options=jvm_options(f"spark-worker-{number}"),
-                run_id=run_id,
-                ports=self._ports,
-                data=folder,
-                log=log,
+            name = f"spark-worker-{number}"
+            folder, log = place(name)
+            own |= {"data": folder, "log": log, "master": self._master, "cores": worker_cores}
+            own |= {"memory_mb": worker_memory_mb, "jvm_options": jvm_options(name)}
+            small = "spark-worker" in small_disks
+            self._workers.append(
+                spark_containers.SparkWorkerContainer(name, installation, jars=self._jars, small_disk=small, **own)
+                if contained_spark
+                else SparkWorker(name, **programs, **own)
             )
-            self._workers.append(worker)
+
+    def _jars(self) -> list[Path]:
+        """What a session of this stack has on its class path besides Spark."""
+        supplied = self._external.catalog
+        return jars_of(self._installation, self._catalog, () if supplied is None else supplied.jars)
 
     def _make(self, server: Server, site: Site) -> LocalProcess:
         contained = containers.SERVERS.get(server.name)
@@ -232,6 +237,8 @@ class Stack:
                 self._catalog.check()
             own_servers = () if self._project else self._catalog.server_jars
             ensure.provide(self._installation, (*self._catalog.jars, *own_servers))
+            if self._contained_spark:
+                spark_containers.check()
             if self._project is not None:
                 self._project.open({service.name: service for service in self._all()})
             for service in self._all():
