@@ -11,8 +11,8 @@ import psutil
 
 from nemesis.faults.fault import Fault
 from nemesis.faults.fields import Target
-from nemesis.faults.suspects import NoTarget, Server, Suspect, Undo
-from nemesis.faults.verb import ProcessVerb
+from nemesis.faults.suspects import Contained, NoTarget, Server, Suspect, Undo
+from nemesis.faults.verb import PacketVerb, ProcessVerb
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
 
@@ -75,7 +75,32 @@ class Processes:
             suspect = self._executor() if target == "executor" else self._driver(fault)
             return suspect.name, verb.strike(suspect)
         server = self._server(target)
+        if isinstance(verb, PacketVerb):
+            return server.name, verb.strike_packets(server, fault)
         return server.name, verb.strike_server(server)
+
+    def by_proxies(self, fault: Fault) -> Fault | None:
+        """The fault of connections that stands for a fault of packets; None if the packets themselves can be struck.
+
+        Raises:
+            NoTarget: neither is possible.
+            ServiceError: a container cannot be asked.
+        """
+        verb, target = fault.action, fault.target
+        assert isinstance(verb, PacketVerb) and target is not None
+        contained = None
+        with contextlib.suppress(NoTarget):  # a service of the user's
+            server = self._server(target)
+            contained = server if isinstance(server, Contained) else None
+        if contained is not None and (not verb.packets(fault).seconds or contained.delays_packets()):
+            return None
+        writers_ask_it = bool(self._of_role("database")) and not self._of_role("catalog")
+        service = "catalog" if target == "database" and writers_ask_it else target
+        if contained is not None and service == "database":
+            raise NoTarget(
+                f"this kernel has no netem to delay the packets of {contained.name}, and no proxy stands before a database in a container"
+            )
+        return Fault.model_validate({**verb.by_proxies(fault), "service": service, "request": "any"})
 
     def _of_role(self, role: Target) -> list[Server]:
         return [s for s in self._services.values() if s.role == role]
@@ -106,8 +131,8 @@ class Processes:
         workers = self._workers()
         found = []
         for worker in workers:
-            pid = getattr(worker, "pid", None)
-            if pid is not None:
+            host_pid = getattr(worker, "host_pid", None)
+            if host_pid is not None and (pid := host_pid()) is not None:
                 with contextlib.suppress(psutil.Error):
                     children = psutil.Process(pid).children(recursive=True)
                     found += [c for c in children if any(EXECUTOR in part for part in c.cmdline())]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+from nemesis.faults.packets import Packets
+
 READY_SECONDS = 60.0
 """Seconds within which a process that was started answers."""
 ACT_SECONDS = 60.0
@@ -52,8 +54,19 @@ class Server(Suspect, Protocol):
 
 
 @runtime_checkable
-class Contained(Server, Protocol):
-    """A service in a container, with a network and a disk of its own."""
+class Fillable(Server, Protocol):
+    """A service in a container, with a disk of its own."""
+
+    def fill(self) -> None:
+        """Fill its disk to the last byte. Raises ServiceError if its disk is not one that may be filled."""
+
+    def empty(self) -> None:
+        """Remove what filled its disk. Raises ServiceError."""
+
+
+@runtime_checkable
+class Contained(Fillable, Protocol):
+    """A service in a container, with a disk and a network of its own."""
 
     def disconnect(self) -> None:
         """Take it out of its network: no packet arrives or leaves. Raises ServiceError."""
@@ -61,11 +74,14 @@ class Contained(Server, Protocol):
     def reconnect(self) -> None:
         """Put it back into its network, under its names. Raises ServiceError."""
 
-    def fill(self) -> None:
-        """Fill its disk to the last byte. Raises ServiceError if its disk is not one that may be filled."""
+    def delays_packets(self) -> bool:
+        """Whether the kernel can delay packets (``tc netem``). Raises ServiceError."""
 
-    def empty(self) -> None:
-        """Remove what filled its disk. Raises ServiceError."""
+    def hamper(self, packets: Packets) -> None:
+        """Drop, reset or delay packets between its ports and its clients until ``let_pass``. Raises ServiceError."""
+
+    def let_pass(self) -> None:
+        """Let all packets pass again. Raises ServiceError."""
 
 
 class NoTarget(Exception):
@@ -75,8 +91,18 @@ class NoTarget(Exception):
 def contained(server: Suspect, verb: str) -> Contained:
     """The server, if it runs in a container. Raises NoTarget if not."""
     if not isinstance(server, Contained):
-        raise NoTarget(f"{verb} strikes containers only, and {server.name} runs as a process: --docker")
+        raise NoTarget(f"{verb} {_NEEDS.format(server.name)}")
     return server
+
+
+def fillable(server: Suspect, verb: str) -> Fillable:
+    """The server, if it runs in a container with a disk. Raises NoTarget if not."""
+    if not isinstance(server, Fillable):
+        raise NoTarget(f"{verb} {_NEEDS.format(server.name)}")
+    return server
+
+
+_NEEDS = "strikes containers only, and {} runs as a process: --docker"
 
 
 def nothing_to_undo() -> None:

@@ -8,6 +8,7 @@ A verb derives from the class below that says when it acts:
 ``Delaying``         on any number of requests, which wait and then pass
 ``Throttling``       on any number of requests, which pass slowly
 ``ProcessVerb``      on a process
+``PacketVerb``       on the packets between a service and its clients
 ``MaintenanceVerb``  on the table: an additional writer invokes an operation
 ===================  ===================================================================================================
 """
@@ -15,11 +16,14 @@ A verb derives from the class below that says when it acts:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from random import Random
+from typing import Any
 
 from nemesis.faults.fields import Direction, FaultFields, OwnFields
+from nemesis.faults.packets import Packets
 from nemesis.faults.relay import Relay, ServiceReply
-from nemesis.faults.suspects import Server, Suspect, Undo
+from nemesis.faults.suspects import READY_SECONDS, NoTarget, Server, Suspect, Undo, contained
 
 
 class Verb(ABC):
@@ -124,8 +128,8 @@ class ProcessVerb(Verb):
         contained: it strikes services in containers only.
     """
 
-    fields = ("target",)
-    needs = ("target",)
+    fields: tuple[str, ...] = ("target",)
+    needs: tuple[str, ...] = ("target",)
     targets: tuple[str, ...] = ()
     contained = False
 
@@ -139,6 +143,42 @@ class ProcessVerb(Verb):
     def strike_server(self, server: Server) -> Undo:
         """Strike a service of the stack. Raises ServiceError."""
         return self.strike(server)
+
+
+class PacketVerb(ProcessVerb):
+    """A verb that strikes the packets between the service ``target`` and its clients: of a container in the container's own network, of a
+    process by the proxies before it, which do what the clients would notice of it."""
+
+    targets = ("catalog", "database", "store")
+
+    def title(self, fault: FaultFields) -> str:
+        return f"{self.name} of {fault.target}{self.detail(fault)}"
+
+    def detail(self, fault: FaultFields) -> str:
+        """What the title says beside verb and target."""
+        return ""
+
+    @abstractmethod
+    def packets(self, fault: FaultFields) -> Packets:
+        """What becomes of the packets."""
+
+    @abstractmethod
+    def by_proxies(self, fault: FaultFields) -> Mapping[str, Any]:
+        """The fault of connections by which proxies do the same: its fields, without ``service`` and ``request``."""
+
+    def strike(self, suspect: Suspect) -> Undo:
+        raise NoTarget(f"{self.name} strikes services only, and {suspect.name} is none")
+
+    def strike_packets(self, server: Server, fault: FaultFields) -> Undo:
+        """Strike a service in a container. Raises ServiceError."""
+        struck = contained(server, self.name)
+        struck.hamper(self.packets(fault))
+
+        def let_pass() -> None:
+            struck.let_pass()
+            struck.ready(READY_SECONDS)
+
+        return let_pass
 
 
 class MaintenanceVerb(Verb):

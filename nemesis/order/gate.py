@@ -92,6 +92,11 @@ class Gate:
         with self._lock:
             return tuple(t.held.moment for t in self._turns.values() if not t.gone)
 
+    def concerns(self, moment: Moment) -> bool:
+        """Whether the policy decides when this request goes."""
+        with self._lock:
+            return self._policy.concerns(moment)
+
     async def comes(self, writer: int, moment: Moment) -> Turn | None:
         """Wait until a request may go; None: the gate is open. To be called in the event loop of the proxies."""
         with self._lock:

@@ -11,6 +11,9 @@ from nemesis.faults.fields import RequestKind, Service
 ORDERED: tuple[RequestKind, ...] = ("load", "commit", "lock")
 """The kinds of requests to the catalog whose order is recorded and decided. ``lock``: the Hive Metastore gives a table to who asks first."""
 
+OF_FILES: tuple[RequestKind, ...] = ("read", "delete")
+"""The kinds of requests to the object store that a replay can order, where the recording has them: who met a deleted file is luck otherwise."""
+
 POLLS = ("check_lock", "heartbeat")
 """Procedures of the Hive Metastore of the kind ``lock`` that ask after a lock. Time decides how many there are, so they are no moments."""
 
@@ -36,8 +39,13 @@ class Moment:
 
     @property
     def ordered(self) -> bool:
-        """Whether it has a place in the order of a run."""
+        """Whether it has a place in the order of every run."""
         return self.service == "catalog" and self.kind in ORDERED
+
+    @property
+    def can_be_ordered(self) -> bool:
+        """Whether the order of a recording may have it."""
+        return self.ordered or (self.service == "store" and self.kind in OF_FILES)
 
     def __str__(self) -> str:
         place = "" if self.service == "catalog" else f"{self.service} "

@@ -46,6 +46,10 @@ class Strike:
 class Policy(ABC):
     """Who goes next. Times are seconds of one monotonic clock."""
 
+    def concerns(self, moment: Moment) -> bool:
+        """Whether this request has to come to the gate. Asked when it comes."""
+        return moment.ordered
+
     @abstractmethod
     def invoked(self, writer: int, op: str, now: float) -> None:
         """A writer begins an operation."""

@@ -176,6 +176,9 @@ class Replay(Policy):
 
     # -- the gate --------------------------------------------------------------------------------------------------------
 
+    def concerns(self, moment: Moment) -> bool:
+        return moment.ordered or self.label(moment) in self._first
+
     def arrives(self, held: Held) -> None:
         known = self.label(held.moment)
         place = None if known is None else self._first.get(known)
@@ -214,7 +217,7 @@ class Replay(Policy):
     def _unordered(self, now: float) -> list[Held]:
         """The requests without a place that go. At a fence those of recorded operations wait: what it waits for, such as the death of their
         writer, may be why they were not recorded. Those of operations that it ended are dropped."""
-        if fenced := any(at <= self._at for at in self._fences.values()):
+        if fenced := any(at <= self._reached for at in self._fences.values()):
             self._at_fence = now
         going, staying = [], []
         for held in self._free:
@@ -229,6 +232,12 @@ class Replay(Policy):
                 going.append(held)
         self._free = staying
         return going
+
+    @property
+    def _reached(self) -> int:
+        """Places that a writer can have behind it. It has its reply, and may make its next request, before that place counts as passed."""
+        under_way = not self.done and self._places[self._at].state in ("under way", "passed")
+        return self._at + under_way
 
     def drops(self) -> Sequence[Held]:
         dropped, self._dropped = self._dropped, []

@@ -340,7 +340,7 @@ class Board:
     async def turn(self, writer: int | None, moment: Moment | None) -> Turn | None:
         """Wait until the order lets a request go; None if the order does not concern it. Who got a turn must call ``over``."""
         gate = self._gate
-        if gate is None or moment is None or writer is None or not moment.ordered:
+        if gate is None or moment is None or writer is None or not gate.concerns(moment):
             return None
         return await gate.comes(writer, moment)
 

@@ -1,21 +1,21 @@
-"""``fill``: the object store's disk is full."""
+"""``fill``: a disk is full."""
 
-from nemesis.faults.suspects import NoTarget, Server, Suspect, Undo, contained
+from nemesis.faults.suspects import NoTarget, Server, Suspect, Undo, fillable
 from nemesis.faults.verb import ProcessVerb
 
 
 class Fill(ProcessVerb):
-    """A file takes what is left of the store's disk, and goes when the fault ends. The disk is a small one, in memory."""
+    """A file takes what is left of the disk, and goes when the fault ends. The disk is a small one, in memory."""
 
     name = "fill"
-    summary = "the disk of the store's container is full to the last byte until the fault ends"
-    targets = ("store",)
+    summary = "a container's disk is full to the last byte until the fault ends; of a Spark worker, the disk of its executors' scratch files"
+    targets = ("store", "database", "spark-worker")
     contained = True
 
     def strike(self, suspect: Suspect) -> Undo:
         raise NoTarget(f"{self.name} strikes containers only, and {suspect.name} is none")
 
     def strike_server(self, server: Server) -> Undo:
-        struck = contained(server, self.name)
+        struck = fillable(server, self.name)
         struck.fill()
         return struck.empty
