@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from checkers.clients import jepsen, models
+from checkers.clients import jepsen, lists, models
 from checkers.evidence.history import HistoryError
 from checkers.verdict import Verdict, exit_code
 from harness.cli.options import write_output
@@ -43,11 +43,13 @@ def show(
         HistoryError: the file is not a history, or the model does not know one of its operations.
         ModelError: the model or the level does not exist or does not fit the history.
     """
-    history = jepsen.load(path)
-    try:
-        verdict = models.judge(history, model, level)
-    except HistoryError as e:
-        raise HistoryError(f"{path}: {e}") from None
+    verdict = lists.judged(path, model, level)
+    if verdict is None:
+        history = jepsen.load(path)
+        try:
+            verdict = models.judge(history, model, level)
+        except HistoryError as e:
+            raise HistoryError(f"{path}: {e}") from None
     if output is not None:
         text = json.dumps(verdict.to_json(), indent=1, sort_keys=True, ensure_ascii=False, default=str)
         write_output(output, text + "\n")

@@ -54,7 +54,9 @@ def prove(
     from compose import setup
     from harness.cli.terminal import Voice, console
     from harness.experiments import prove as proving
+    from harness.run import disk
     from harness.run.resolve import read_scenario
+    from harness.run.settings import RunError
     from reports import proofs as shown
     from workloads.file import scenario
 
@@ -100,8 +102,11 @@ def prove(
             for n, paragraph in enumerate(shown.story(s, last[s.scenario])):
                 lead = f"{s.scenario}: " if n == 0 else ""
                 typer.echo("\n" + _wrapped(lead + paragraph))
-            typer.echo(f"\n  page  {last[s.scenario].folder}/report.html\n")
+            folder = last[s.scenario].folder
+            typer.echo("" if folder is None else f"\n  page  {folder}/report.html\n")
     typer.echo(f"Spark {found['spark']}, Iceberg {release.label}; the runs are in {store}")
+    if (full := next((w for p in proofs if p.state == "not run" for w in p.why if disk.said(w)), None)) is not None:
+        raise RunError(f"the disk is full; {disk.remedy(None)} ({full})")
     return 0 if all(p.as_said for p in proofs) else 1
 
 

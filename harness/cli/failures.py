@@ -100,4 +100,5 @@ def explain(crash: Crash, help_command: str) -> int:
         hint = f"the details are in {crash.write()}"
     except OSError as e:
         hint = f"the details could not be written: {e}"
-    return fail(f"internal error: {type(error).__name__}: {error}; {hint}; please report it", HARNESS_FAILED)
+    what = next(iter(str(error).splitlines()), "")  # the details have all lines
+    return fail(f"internal error: {type(error).__name__}: {what}; {hint}; please report it", HARNESS_FAILED)

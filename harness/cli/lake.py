@@ -165,6 +165,7 @@ def query(
     readable(sql)  # before Spark starts
     place = _one(where, store)
     with details_in(store, place.secrets), opened(place) as found, session(_installation(), found, spark) as running:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         frame = ask(running, sql)
@@ -173,7 +174,7 @@ def query(
                 _write(frame, as_json=as_json)
             else:
                 _print(frame, limit)
-        except PySparkException as e:  # while it computes
+        except (PySparkException, Py4JError) as e:  # while it computes
             raise failed(e) from None
     return 0
 

@@ -6,12 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
 if TYPE_CHECKING:
     from compose.external.external import External
+    from harness.run.settings import OnHost
     from workloads.file.workload import Workload
 
 
@@ -186,11 +187,37 @@ def user_services(catalog: str, s3: str | None, spark: str | None, *, docker: bo
     return found
 
 
-def for_containers(spec: Workload, external: External) -> None:
-    """Raises BadArgument if a run with ``--docker`` cannot be made so, ServiceError if no Docker engine answers."""
+def on_host_of(text: str | None, external: External, *, docker: bool) -> OnHost | None:
+    """What of Spark runs as processes of this machine in a run with ``--docker``. Raises BadArgument."""
+    from harness.run.settings import OnHost
+    from workloads.file.meant import unknown
+
+    if text is None:
+        return None
+    allowed = get_args(OnHost)
+    if text not in allowed:
+        raise BadArgument(f"--on-host {text}: {unknown('value', text, allowed)}")
+    if not docker:
+        raise BadArgument(
+            f"--on-host {text}: without --docker all of Spark runs on this machine; add --docker, or leave it out"
+        )
+    if text == "spark" and external.master is not None:
+        raise BadArgument(
+            "--on-host spark: --spark names a master of your own; --on-host drivers keeps the drivers on this machine"
+        )
+    return cast("OnHost", text)
+
+
+def for_containers(spec: Workload, external: External, on_host: OnHost | None = None) -> None:
+    """Raises BadArgument if a run with ``--docker`` cannot be made so, ServiceError if no Docker engine answers.
+
+    ``on_host``: what of Spark stays on this machine.
+    """
     from compose.catalogs.registry import CATALOGS
-    from compose.docker import services
-    from compose.processes.container import engine
+    from compose.docker import packets, services
+    from compose.docker import spark as spark_containers
+    from compose.processes.container import engine, have
+    from nemesis.faults.verb import PacketVerb
 
     if external.catalog is not None or external.store is not None:
         raise BadArgument("--docker starts object store and catalog itself: leave out --s3 and a catalog of your own")
@@ -198,18 +225,36 @@ def for_containers(spec: Workload, external: External) -> None:
         raise BadArgument(reason)
     if spec.nemesis is not None and any(fault.service == "database" for fault in spec.nemesis.all()):
         raise BadArgument(
-            "--docker: a fault has `service: database`, and no proxy stands between a catalog and a database in containers; leave that "
-            "fault out, or run without --docker"
+            "--docker: a fault has `service: database`, and no proxy stands between a catalog and a database in containers; use drop-packets, "
+            "reset-connections or lose-packets with `target: database`, which both know, leave that fault out, or run without --docker"
         )
     faults = () if spec.nemesis is None else spec.nemesis.all()
-    lost = sorted(
-        {fault.verb for fault in faults if fault.target == "store" and fault.verb in ("kill", "stop", "restart")}
-    )
-    if lost and any(fault.verb == "fill" for fault in faults):
+    of_its_own = any(server.name != "postgres" for server in CATALOGS[spec.catalog].servers)
+    for target in ("store", "database"):
+        # A catalog without a server of its own is its database.
+        struck = {target} if target == "store" or of_its_own else {target, "catalog"}
+        lost = sorted({f.verb for f in faults if f.target in struck and f.verb in ("kill", "stop", "restart")})
+        if lost and any(fault.verb == "fill" and fault.target == target for fault in faults):
+            raise BadArgument(
+                f"--docker: a disk that `fill` fills is in memory, and would be lost by {' and '.join(lost)} of the {target}: "
+                "leave one of them out"
+            )
+    scratch = next((fault for fault in faults if fault.verb == "fill" and fault.target == "spark-worker"), None)
+    if scratch is not None and (on_host == "spark" or external.master is not None):
+        theirs = "--on-host spark" if external.master is None else "--spark"
+        raise BadArgument(f"the fault {scratch.name} strikes containers only: leave out {theirs}, or the fault")
+    if spec.clocks and on_host is None:
         raise BadArgument(
-            f"--docker: a disk that `fill` fills is in memory, and would be lost by {' and '.join(lost)} of the store: leave one of them out"
+            "--docker: `clocks` shifts the clocks of processes: keep the drivers on this machine by --on-host drivers"
         )
-    engine("docker", services.REMEDY).close()
+    if on_host is None or (on_host == "drivers" and external.master is None):
+        spark_containers.check()
+    client = engine("docker", services.REMEDY)
+    try:
+        if any(isinstance(fault.action, PacketVerb) for fault in faults):
+            have(client, "network", packets.image(), services.REMEDY)
+    finally:
+        client.close()
 
 
 def without_containers(spec: Workload) -> None:

@@ -25,6 +25,7 @@ from harness.cli.options import (
     anywhere,
     for_containers,
     known_catalog,
+    on_host_of,
     overridden,
     path_anywhere,
     ports_of,
@@ -74,8 +75,16 @@ def run(
         list[str] | None, typer.Option(help="SERVICE=PORT: port of a service of the embedded stack; repeatable.")
     ] = None,
     docker: Annotated[
-        bool, typer.Option("--docker", help="Run object store and catalog in containers; needs a Docker engine.")
+        bool,
+        typer.Option("--docker", help="Run all services and Spark's writers in containers; needs a Docker engine."),
     ] = False,
+    on_host: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="What of Spark is no container with --docker: 'drivers' (of the writers), or 'spark' (master, workers and drivers).",
+        ),
+    ] = None,
     lake: LakeOption = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start a new stack even if one is up.")] = False,
     online: Annotated[
@@ -132,8 +141,9 @@ def run(
     if seed is None:
         seed = spec.seed if spec.seed is not None else random.SystemRandom().randrange(2**31)
     external = user_services(spec.catalog, s3, spark, docker=docker)
+    stays = on_host_of(on_host, external, docker=docker)
     if docker:
-        for_containers(spec, external)
+        for_containers(spec, external, stays)
     else:
         without_containers(spec)
     words = ["run", path_anywhere(workload), *(["--seed", str(seed)] if replaying is None else [])]
@@ -153,6 +163,7 @@ def run(
     words += ["--no-nemesis"] if no_nemesis else []
     words += ["--proxies"] if proxies else []
     words += ["--docker"] if docker else []
+    words += ["--on-host", stays] if stays is not None else []
     words += ["--clean"] if clean else []
     words += ["--lake", path_anywhere(lake)] if lake is not None else []
     words += ["--stop-on-anomaly"] if stop_on_anomaly else [] if online else ["--no-online"]
@@ -167,6 +178,7 @@ def run(
             proxied=proxies,
             external=external,
             docker=docker,
+            on_host=stays,
             clean=clean,
             stop=stop,
             online=OnlineSettings(voice.live, voice.keep, voice.live_every, stop_on_anomaly) if online else None,

@@ -1,5 +1,7 @@
 """Whose turn it is in a soak: every cell once in each round, and in a round all cells of one warm stack before the next stack is started.
 
+A stack that is ended within its round, as after faults of processes, goes on when the others have had as large a part of theirs.
+
 A round is not stored: the cells with the fewest runs are its cells. Which of several stacks or cells comes first is drawn from the night's
 seed, the round and its name, so a night that is continued draws as if it had never been stopped. Each run's seed comes from the night's seed,
 its cell and its number in the same way.
@@ -65,9 +67,17 @@ class Turns:
         due = [c for c in ready if counts.get(c, 0) == lowest]
         stacks = list(dict.fromkeys(c.stack for c in due))
         if on not in stacks:
+            stacks = self._behind(stacks, counts)
             heavy = {s: sum(self.weight(c) for c in due if c.stack == s) for s in stacks}
             on = self._first([(s, "/".join(s), heavy[s]) for s in stacks], lowest)
         return self._first([(c, c.name, self.weight(c)) for c in due if c.stack == on], lowest)
+
+    def _behind(self, stacks: Sequence[Stack], counts: Mapping[Cell, int]) -> list[Stack]:
+        """Those of these stacks that have had the smallest part of their turns: a stack is also ended within its round, and a short night is to
+        see every catalog."""
+        cells = {s: [c for c in self.cells if c.stack == s] for s in stacks}
+        had = {s: sum(counts.get(c, 0) for c in mine) / len(mine) for s, mine in cells.items()}
+        return [s for s in stacks if had[s] == min(had.values())]
 
     def _live(self) -> list[Cell]:
         """The cells whose stack is not given up."""

@@ -49,6 +49,7 @@ def session(installation: Installation, lake: Lake, master: str = LOCAL) -> Iter
         LakeError: Spark cannot start, or cannot read the tables.
         OSError: the disk of its scratch files is full.
     """
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -77,7 +78,12 @@ def session(installation: Installation, lake: Lake, master: str = LOCAL) -> Iter
                 if full(e):
                     raise full_at(scratch) from None
                 raise LakeError(f"{lake.place.name}: Spark cannot read its tables: {first_line(e)}") from None
-            yield spark
+            try:
+                yield spark
+            except (PySparkException, Py4JError) as e:  # of a task, which PySpark hands on as Py4J's
+                if full(e):
+                    raise full_at(scratch) from None
+                raise
         finally:
             spark.stop()
     finally:
@@ -231,6 +237,7 @@ _CHANGING = re.compile(
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's message, without Spark's position and stack."""
-    text = str(error).strip().splitlines()
+    """The first line of an error's message, without Spark's position and stack; of Py4J's, that of the error in Java."""
+    inside = getattr(error, "java_exception", None)
+    text = str(error if inside is None else inside.getMessage()).strip().splitlines()
     return next((line.strip() for line in text if line.strip()), type(error).__name__)

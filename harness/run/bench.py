@@ -63,8 +63,10 @@ class Bench:
         groups: number of groups that work at the same time, each run in its own thread.
         external: services that the user supplies. Its catalog, if it has one, replaces ``catalog``; each run drops
             its tables there.
+        docker: whether the object store and the catalog's servers run in containers.
         on: another bench, whose object store, Spark cluster and writers this one uses; the two must not run anything at the same time.
-            Only the catalog's servers are started, and new drivers if the catalog needs jars that the existing ones lack.
+            Only the catalog's servers are started, with an object store beside them if they are in containers, and new drivers if the catalog
+            needs jars that the existing ones lack.
 
     Raises (on entry):
         ServiceError, WriterError: a service or a writer does not come up.
@@ -81,7 +83,9 @@ class Bench:
         groups: int = 1,
         on: Bench | None = None,
         external: External | None = None,
+        docker: bool = False,
     ) -> None:
+        self._docker = docker
         self._installation = installation
         self._external = external or External()
         self.catalog = catalog
@@ -119,9 +123,10 @@ class Bench:
                 worker_cores=max(8, 3 * self.writers * self._count),
                 on_event=self._watcher.say,
                 catalog=self.catalog,
-                before_database=proxies[0].database,
+                before_database=None if self._docker else proxies[0].database,
                 before_store=proxies[0].store,
                 external=self._external if self._on is None else self._beside(self._on),
+                docker=self._docker,
             )
             services.start()
             stack.callback(services.stop)
@@ -161,6 +166,8 @@ class Bench:
 
     def _beside(self, other: Bench) -> External:
         """The services of another bench, with the user's own catalog if there is one."""
+        if self._docker:  # what runs in containers does not reach this machine's loopback
+            return External(master=other.endpoints.spark_master)
         return replace(other.shared, catalog=self._external.catalog)
 
     @property

@@ -24,6 +24,7 @@ from harness.writers.slot import DriverProcess, WriterSlot
 from nemesis.faults.fault import Fault
 from nemesis.faults.schedule import PlannedFault, schedule
 from nemesis.faults.suspects import ACT_SECONDS, READY_SECONDS, NoTarget
+from nemesis.faults.verb import PacketVerb
 from nemesis.processes import Processes
 from nemesis.proxy.board import Board
 from workloads.engines.engines import SPARK
@@ -117,17 +118,31 @@ class Conductor:
             self._maintenance(fault)
         elif fault.on_connections:
             self._begins(fault)
-            armed = self._board.arm(fault)
-            self._began()
-            self._over(planned.duration)
-            self._board.end(armed)
-            self._ends(fault, hits=dict(armed.hits), missed=armed.missed)
+            self._connections(planned, fault)
+        elif isinstance(fault.action, PacketVerb):
+            self._begins(fault)
+            try:
+                stands_in = self._processes.by_proxies(fault)
+            except (NoTarget, ServiceError) as e:
+                self._say(f"nemesis: {fault.name}: {e}")
+                return self._ends(fault, hits={"process": 0}, missed=1)
+            if stands_in is None:
+                self._process(planned)
+            else:
+                self._connections(planned, stands_in)
         else:
+            self._begins(fault)
             self._process(planned)
+
+    def _connections(self, planned: PlannedFault, carried_out: Fault) -> None:
+        armed = self._board.arm(carried_out)
+        self._began()
+        self._over(planned.duration)
+        self._board.end(armed)
+        self._ends(planned.fault, hits=dict(armed.hits), missed=armed.missed)
 
     def _process(self, planned: PlannedFault) -> None:
         fault = planned.fault
-        self._begins(fault)
         whom, missed = None, 1
         try:
             whom, undo = self._processes.strike(fault)

@@ -40,7 +40,7 @@ def remedy(path: str | Path | None) -> str:
         return "free some space there, or set TMPDIR to a folder on another disk"
     if Path(path).is_relative_to(home()):
         return "free some space there, or set ICEQUAKE_HOME to a folder on another disk"
-    return "free some space there, or give another --store"
+    return "free some space there, or give a path on another disk (of runs: --store)"
 
 
 def _ours(path: Path, temp: Path) -> bool:
@@ -63,6 +63,11 @@ def full(folder: Path) -> str | None:
     return None
 
 
+def said(text: str) -> bool:
+    """Whether a text, such as the last lines of a server's log, says that a disk is full."""
+    return _SAYS.search(text) is not None
+
+
 def told(chain: ErrorChain | None) -> str | None:
     """The text of an operation's error that says that a disk is full; None if none does."""
-    return next((" ".join(text.split()) for _, text in chain or () if _SAYS.search(text)), None)
+    return next((" ".join(text.split()) for _, text in chain or () if said(text)), None)

@@ -345,9 +345,14 @@ class Phases:
         return result
 
     def _have_room(self, op: str, error: ErrorChain | None) -> None:
-        """End the run if an operation failed for want of disk: no promise of a table says anything of that. Raises RunError."""
+        """End the run if an operation failed for want of disk: no promise of a table says anything of that. Raises RunError.
+
+        What an error says of a disk may concern the one that a fault fills; then only this machine's own disk ends the run.
+        """
         place = disk.temporary()
-        said, store = disk.told(error), self._run.external.store
+        nemesis, store = self._run.workload.nemesis, self._run.external.store
+        filled = nemesis is not None and any(fault.verb == "fill" for fault in nemesis.all())
+        said = None if filled else disk.told(error)
         if said is not None and store is not None:
             raise RunError(
                 f"{store.shown}: the disk of this store is full; free some space there ({op}: {said[:MOST_QUOTED]})"

@@ -9,6 +9,7 @@ from checkers.evidence.plan import FORMAT, Plan, PlannedCatalog
 from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS
 from compose.docker import services as containers
+from compose.docker import spark
 from compose.external.external import External
 from compose.redaction import masked
 from harness.run.context import RunContext
@@ -29,7 +30,7 @@ def catalog_of_plan(name: str, external: External) -> PlannedCatalog:
 
 def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
     """The plan of a run, without secrets; ``more``: keys in addition to those of every plan."""
-    w = run.workload
+    w, images = run.workload, images_of(run)
     return Plan.model_validate(
         {
             "format": FORMAT,
@@ -41,7 +42,7 @@ def plan_of(run: RunContext, more: Mapping[str, Any]) -> Plan:
             "external": run.hide.value(run.external.plain),
             "catalog_properties": masked(w.catalog_properties),
             "namespace": run.namespace,
-            "versions": versions(run.installation, our_servers(run), images_of(run)),
+            "versions": versions(run.installation, our_servers(run) | images.keys(), images),
             "tables": [t.model_dump() for t in w.tables],
             "writers": w.writers,
             "engines": list(w.engines) if {*w.engines} != {SPARK} else [],
@@ -78,5 +79,8 @@ def our_servers(run: RunContext) -> frozenset[str]:
 
 
 def images_of(run: RunContext) -> Mapping[str, str]:
-    """The images of the servers that the run starts in containers."""
-    return containers.images(dict.fromkeys(our_servers(run))) if run.settings.docker else {}
+    """The images of what the run starts in containers; of Spark, which is this machine's, that of master, workers and drivers."""
+    if not run.settings.docker:
+        return {}
+    inside = run.settings.contained_drivers or (run.settings.contained_spark and run.external.master is None)
+    return {**containers.images(dict.fromkeys(our_servers(run))), **({"spark-image": spark.image()} if inside else {})}

@@ -2,7 +2,10 @@
 
 The order is that of the answers. Where two requests were under way at the same time, their answers can come in another order than the
 catalog served them. So what they say of the table decides: a load follows the commit that made the metadata file that it got, and a refused
-commit the one that replaced its base.
+commit the one that replaced its base. A read of a file that found it came before its deletion, one that did not find it came after.
+
+Requests to the object store have no place in the order, but for those of metadata files that an operation deleted while another one could
+still read them: a writer that takes its commit for failed deletes files of the table, and who meets that is not decided by the catalog.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ from workloads.operations.kinds import KINDS
 
 AHEAD = 64
 """How many later requests can have been under way together with one."""
+METADATA = "/metadata/"
+"""Part of the paths of a table's metadata files, its manifest lists and manifests among them."""
 AROUND = ("setup", "final-reads")
 """The phases that belong to the workload, not to a recording."""
 _WRITER = re.compile(r"w(\d+)-\d+")
@@ -52,6 +57,7 @@ class _Request:
         made: the metadata file that a commit put in place, or the one that a load got.
         base, new: of a commit: what it builds on, and what replaces it.
         again: the proxy sent the request once more, or later.
+        file: of a request to the object store: the path of what it reads or deletes.
     """
 
     moment: Moment
@@ -64,6 +70,7 @@ class _Request:
     new: str | None
     faults: tuple[str, ...]
     again: bool
+    file: str = ""
 
 
 @dataclass(slots=True)
@@ -97,7 +104,9 @@ def recording_of(folder: RunFolder) -> Recording:
     ends = {o.op: o.completed.time for o in kept if o.completed is not None}
     requests = [*_requests(folder, {o.op for o in kept})]
     windows = [*_windows(history.events)]
-    ordered = _served([r for r in requests if r.moment.ordered and r.start <= ends.get(r.moment.op, r.start)])
+    began = {o.op: o.start for o in kept}
+    placed = [*(r for r in requests if r.moment.ordered), *_of_deleted_files(requests, began)]
+    ordered = _served([r for r in placed if r.start <= ends.get(r.moment.op, r.start)])
     last = max((e.time for e in history.events), default=0)
     return Recording(
         workload,
@@ -252,7 +261,26 @@ def _requests(folder: RunFolder, ops: set[str]) -> Iterator[_Request]:
                 r.get("new"),
                 faults,
                 again,
+                str(r.get("what")).partition(" ")[2].partition("?")[0] if r["service"] == "store" else "",
             )
+
+
+def _of_deleted_files(requests: Sequence[_Request], began: Mapping[str, int]) -> Iterator[_Request]:
+    """The requests that decide who met the deletion of a metadata file: the deletions, and the reads of operations that had begun before.
+
+    Args:
+        began: an operation's id → when it was invoked, in ns.
+    """
+    files: dict[str, list[_Request]] = defaultdict(list)
+    for r in requests:
+        if METADATA in r.file and r.moment.can_be_ordered:
+            files[r.file].append(r)
+    for asked in files.values():
+        gone = [r for r in asked if r.moment.kind == "delete" and r.accepted]
+        last = max((r.end for r in gone), default=0)
+        reads = [r for r in asked if r.moment.kind == "read" and began[r.moment.op] <= last]
+        if {r.moment.op for r in reads} - {r.moment.op for r in gone}:
+            yield from (*gone, *reads)
 
 
 def _served(requests: Sequence[_Request]) -> list[_Request]:
@@ -273,7 +301,12 @@ def _served(requests: Sequence[_Request]) -> list[_Request]:
 
 
 def _first(one: _Request, other: _Request, made: Mapping[str, int]) -> bool:
-    """Whether the catalog must have served ``one`` before ``other``."""
+    """Whether the catalog, or the store, must have served ``one`` before ``other``."""
+    if one.file or other.file:
+        read, deleted = one.moment.kind == "read", one.moment.kind == "delete"
+        if one.file != other.file:
+            return False
+        return (read and one.accepted and other.moment.kind == "delete") or (deleted and not other.accepted)
     if one.table != other.table:
         return False
     commit, load = one.moment.kind == "commit" and one.accepted, one.moment.kind == "load" and one.made is not None

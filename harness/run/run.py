@@ -9,6 +9,7 @@ An error in any thread stops all of them and is raised here.
 from __future__ import annotations
 
 import contextlib
+import gc
 import shutil
 import tempfile
 import time
@@ -135,6 +136,8 @@ class Run:
                 run.hide.folder(run.folder.logs)
             with contextlib.suppress(OSError):
                 run.folder.write_state(self._state)
+            # PyIceberg's file systems stand in reference cycles, and each keeps its connections to the store open.
+            gc.collect()
 
     def _inside(self, stack: contextlib.ExitStack, data: Path, watchdog: Watchdog) -> None:
         run, workload = self._run, self._run.workload
@@ -256,6 +259,7 @@ class Run:
             clocks=run.workload.clocks,
             engines=run.engines,
             shared=shared,
+            docker=run.settings.contained_drivers,
         )
         slots = []
         for n in range(run.writers):

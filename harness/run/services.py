@@ -73,7 +73,8 @@ def services_of(
         before_store=None if proxies is None else proxies.store,
         external=run.external,
         docker=run.settings.docker,
-        small_disk=any(fault.verb == "fill" for fault in faults),
+        contained_spark=run.settings.contained_spark,
+        small_disks={fault.target or "" for fault in faults if fault.verb == "fill"},
     )
     stack.callback(own.stop)
     own.start()

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from checkers.coverage.pair import Pair
 from compose.endpoints import Endpoints
@@ -26,6 +26,10 @@ WRITER_START_S = 240.0
 """Seconds within which a writer's Spark session must be ready."""
 REPLACE_TRIES = 3
 """How often a writer that died is replaced before the run fails."""
+
+
+OnHost = Literal["drivers", "spark"]
+"""What of Spark runs as processes beside services in containers: the drivers, or master, workers and drivers."""
 
 
 class Watcher(Protocol):
@@ -82,7 +86,8 @@ class Settings:
         proxied: whether a run without a nemesis makes proxies too, so that its proxy log has every request.
         store_too: whether such a run has proxies before the object store, and not only before the catalog.
         external: services that the user supplies; never started here.
-        docker: whether the object store and the catalog's servers run in containers.
+        docker: whether the object store, the catalog's servers and Spark run in containers.
+        on_host: what of Spark runs as processes all the same.
         clean: whether to drop the tables at the end.
         online: how the check during the run tells what it knows; None: there is none.
         about: further keys of the plan, such as the scenario.
@@ -107,6 +112,7 @@ class Settings:
     stop: threading.Event = field(default_factory=threading.Event)
     external: External = field(default_factory=External)
     docker: bool = False
+    on_host: OnHost | None = None
     clean: bool = False
     online: OnlineSettings | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -114,6 +120,16 @@ class Settings:
     order: Ordering | None = None
     seen: Mapping[Pair, int] = field(default_factory=dict)
     operations: Callable[[Workload, Phase, int, int], Iterable[PlannedOperation]] = generator.operations
+
+    @property
+    def contained_spark(self) -> bool:
+        """Whether Spark's master and workers run in containers, if icequake starts them."""
+        return self.docker and self.on_host != "spark"
+
+    @property
+    def contained_drivers(self) -> bool:
+        """Whether the drivers of Spark's writers run in containers."""
+        return self.docker and self.on_host is None
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import fastavro
-import orjson
+import msgspec
 
+from checkers.evidence.record import UNREADABLE
 from checkers.evidence.tablelog import FileContent
 from harness.tablefiles.metadata_json import CorruptFile
 from harness.tablefiles.rows import plain
@@ -176,8 +177,8 @@ def _content(r: Mapping[str, Any], deletes: bool) -> FileContent:
 
 def _partition_spec(header: Mapping[str, str]) -> list[Mapping[str, Any]] | None:
     try:
-        spec = orjson.loads(header["partition-spec"])
-    except (KeyError, ValueError):
+        spec = msgspec.json.decode(header["partition-spec"])
+    except (KeyError, *UNREADABLE):
         return None
     fields = spec.get("fields") if isinstance(spec, dict) else spec
     return fields if isinstance(fields, list) else None

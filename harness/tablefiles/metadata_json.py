@@ -8,7 +8,9 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
+import msgspec
+
+from checkers.evidence.record import UNREADABLE
 
 _SNAP = re.compile(r"snap-(-?\d+)-(\d+)-[^/]*\.avro$")
 
@@ -64,8 +66,8 @@ def read_metadata(content: bytes) -> dict[str, Any]:
         CorruptFile: not a table's metadata.
     """
     try:
-        parsed = orjson.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
-    except (ValueError, OSError, EOFError, zlib.error) as e:
+        parsed = msgspec.json.decode(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+    except (*UNREADABLE, OSError, EOFError, zlib.error) as e:
         raise CorruptFile(f"not a metadata.json: {e}") from None
     if not isinstance(parsed, dict) or not isinstance(parsed.get("location"), str) or "format-version" not in parsed:
         raise CorruptFile("not a table's metadata.json: format-version or location is missing")

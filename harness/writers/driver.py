@@ -6,11 +6,14 @@ import glob
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from compose.catalogs.registry import catalog_of
+from compose.docker.composefile import Spec
+from compose.docker.spark import JAVA, PYTHON, InHostNetwork, driver_memory
 from compose.endpoints import Endpoints
 from compose.install import ensure
 from compose.install.engines import Files, installed
@@ -65,7 +68,7 @@ class Driver(LocalProcess):
         return [str(self._python), "-m", "harness.writers.session", str(self.folder / "conf.json"), str(self.socket)]
 
     def environment(self) -> Mapping[str, str]:
-        return self._environment | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        return self._environment | {"PYTHONPATH": str(_ROOT)}
 
     def prepare(self) -> None:
         conf = self.folder / "conf.json"
@@ -79,6 +82,61 @@ class Driver(LocalProcess):
     def alive(self) -> bool:
         """Whether the process runs."""
         return self.running
+
+
+class DriverContainer(InHostNetwork, Driver):
+    """The same in a container. Its socket, properties and scratch files are in the run's folder of this machine.
+
+    Arguments as for :class:`Driver`, without ``python``: the image has one.
+    """
+
+    keeps_container = False
+    ends_itself = True
+
+    def __init__(
+        self,
+        name: str,
+        installation: Installation,
+        *,
+        run_id: str,
+        conf: Mapping[str, str],
+        environment: Mapping[str, str],
+        folder: Path,
+        log: Path,
+    ) -> None:
+        Driver.__init__(
+            self, name, run_id=run_id, python=PYTHON, conf=conf, environment=environment, folder=folder, log=log
+        )
+        self.installation = installation
+
+    def prepare(self) -> None:
+        Driver.prepare(self)
+        InHostNetwork.prepare(self)
+
+    def program(self) -> tuple[Sequence[str], Mapping[str, str]]:
+        # Beside pyspark only Py4J is mounted, so the container's Python sees no packages of this machine's.
+        path = os.pathsep.join((str(_ROOT), str(self.installation.spark_home.parent)))
+        return Driver.argv(self), {**Driver.environment(self), "PYTHONPATH": path}
+
+    def memory(self, spec: Spec) -> int:
+        return driver_memory()
+
+    def reads(self) -> Iterable[Path]:
+        paths = [self._conf[key].split(mark) for key, mark in _PATHS.items() if key in self._conf]
+        return (_ROOT / "harness", *(Path(path) for found in paths for path in found if path.startswith("/")))
+
+    def writes(self) -> Iterable[Path]:
+        return (self.folder.parent,)
+
+
+_ROOT = Path(__file__).parents[2]
+_PATHS = {
+    "spark.driver.extraClassPath": os.pathsep,
+    "spark.executor.extraClassPath": os.pathsep,
+    "spark.jars": ",",
+    "spark.icequake.classes": os.pathsep,
+}
+"""Properties that name files → what separates them."""
 
 
 class GuestDriver(LocalProcess):
@@ -114,7 +172,7 @@ class GuestDriver(LocalProcess):
         return [sys.executable, "-m", "harness.writers.engine_session", self._engine, conf, str(self.socket)]
 
     def environment(self) -> Mapping[str, str]:
-        return self._environment | {"PYTHONPATH": os.pathsep.join((str(Path(__file__).parents[2]), *self._path))}
+        return self._environment | {"PYTHONPATH": os.pathsep.join((str(_ROOT), *self._path))}
 
     def prepare(self) -> None:
         Path(self._access.scratch).mkdir(exist_ok=True)
@@ -237,6 +295,7 @@ def launcher(
     clocks: Mapping[int, str] | None = None,
     engines: Sequence[str] = (),
     shared: Pools | None = None,
+    docker: bool = False,
 ) -> Launch:
     """A function that launches the driver process of a writer (or, first, returns a warm one).
 
@@ -248,6 +307,7 @@ def launcher(
         clocks: writer → offset of its clock, such as ``-2h``; raises ServiceError where that is impossible.
         engines: the engine of each writer; Spark for those beyond. Raises SetupError if one cannot be installed.
         shared: the process of the committers among them.
+        docker: whether Spark's drivers run in containers; those of other engines are processes.
         warm: sockets of running writers; the n-th belongs to the n-th writer of Spark's. One that is gone or busy is not used.
         new_sessions: whether a warm writer first gets a new session with these endpoints; False: its session has them already.
     """
@@ -284,15 +344,13 @@ def launcher(
             taken = Writer(name, None, warm[rank])
             if taken.take(session_properties(conf) if new_sessions else None):
                 return taken
-        driver = Driver(
-            tag,
-            run_id=run_id,
-            python=installation.python,
-            conf=conf | {"spark.app.name": f"icequake {tag}"},
-            environment=environment,
-            folder=data / tag,
-            log=logs / f"writer-{tag}.log",
-        )
+        own: dict[str, Any] = {"conf": conf | {"spark.app.name": f"icequake {tag}"}, "folder": data / tag}
+        own |= {"run_id": run_id, "log": logs / f"writer-{tag}.log"}
+        if docker:
+            inside = writer_environment(replace(installation, java=JAVA, python=PYTHON), endpoints)
+            driver: Driver = DriverContainer(tag, installation, environment=inside, **own)
+        else:
+            driver = Driver(tag, python=installation.python, environment=environment, **own)
         driver.start()
         return Writer(name, driver, driver.socket)
 
