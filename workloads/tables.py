@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -97,7 +98,11 @@ class State:
 
     def __iter__(self) -> Iterator[Row]:
         for rows in self._by_id.values():
-            yield from rows.elements()
+            for row, n in rows.items():
+                if n == 1:
+                    yield row
+                else:
+                    yield from repeat(row, n)
 
     def __len__(self) -> int:
         return sum(c.total() for c in self._by_id.values())

@@ -267,8 +267,9 @@ def _problems(file: _File) -> Iterable[Problem]:
     for i, moment in enumerate(file.order):
         if moment.op not in known:
             yield (("order", i), f"order: there is no operation {moment.op}")
-        elif not moment.ordered:
-            yield (("order", i), f"order: {moment}: only loads, commits and locks of the catalog have an order")
+        elif not moment.can_be_ordered:
+            what = "loads, commits and locks of the catalog, reads and deletes of the store"
+            yield (("order", i), f"order: {moment}: only {what} have an order")
     for i, fault in enumerate(file.faults):
         for j, moment in enumerate(fault.struck):
             if moment.op not in known:
