@@ -251,6 +251,21 @@ def request_of_another_table(folder: Path) -> None:
     edit(folder, lambda found: first(found, table="t0000", kind="commit").update(op=op), "proxy.jsonl")
 
 
+def request_about_another_table(folder: Path) -> None:
+    """A commit to one table, as the table's name says, that replaces the metadata of another one."""
+
+    def change(found: list[Line]) -> None:
+        r = first(found, table="t0000", kind="commit", service="database")
+        r["new"] = r["new"].replace("t0000", "t0001")
+
+    edit(folder, change, "proxy.jsonl")
+
+
+def requests_of_no_table(folder: Path) -> None:
+    with (folder / "proxy.jsonl").open("a") as file:
+        file.write('{"kind":"commit"}\n' * (by_table.MOST_COMMON + 1))
+
+
 def proxies_of_another_run(folder: Path) -> None:
     def change(found: list[Line]) -> None:
         for r in found:
@@ -340,6 +355,8 @@ UNUSUAL: tuple[tuple[Callable[[Path], None], str], ...] = (
     (of_another_table, "another table's operation"),
     (of_nobody, "names no operation"),
     (request_of_another_table, "another table's operation"),
+    (request_about_another_table, "names another table than"),
+    (requests_of_no_table, "many requests of no table"),
     (proxies_of_another_run, "another run's"),
     (lost_row, "a verdict that is not true"),
     (other_engine, "other engines than Spark"),

@@ -41,6 +41,7 @@ SPECS = {
     for level in ("serializable", "snapshot")
 }
 EXACT = {c.name: c for c in _EXACT}
+A, B = row(1, "a"), row(2, "b")
 
 
 def said(e: Evidence) -> dict[str, tuple[object, list[tuple[object, ...]]]]:
@@ -114,6 +115,32 @@ def test_a_copy_of_several_rows_with_a_wrong_one_is_not_proven() -> None:
         wrong = replace(c.added[0], row=(*c.added[0].row[:2], c.added[0].row[2] + 1, *c.added[0].row[3:]))
         commits = (*log.commits[:n], replace(c, added=(wrong, *c.added[1:])), *log.commits[n + 1 :])
         assert agrees(replace(e, logs={**e.logs, "a": replace(log, commits=commits)}))[0]
+
+
+@pytest.mark.parametrize(("acknowledged", "travels"), [(False, False), (False, True), (True, True)])
+def test_an_expiry_proves_a_commit_that_nobody_acknowledged(acknowledged: bool, travels: bool) -> None:
+    """``reads`` looks at it where there are time travels, and finds a read stale that does not see the commit."""
+    d = Drawing("serializable")
+    d.did("a", "insert", ids=[1], add=[A])
+    d.invoke("b", "insert", ids=[2])
+    d.commit("b", add=[B])
+    if acknowledged:
+        d.ok("b")
+    d.invoke("e", "expire-snapshots", retain_last=1)
+    kept = d.metadata[-1]
+    d.metadata.append(replace(kept, n=kept.n + 1, location=kept.location + "x", snapshots=kept.snapshots[-1:]))
+    d.ok("e", [[0, 0, 0, 1, 1, 0]])
+    d.read("r", [A, B] if acknowledged else [A])
+    if travels:
+        d.invoke("x", "read-snapshot", back=0)
+        d.ok("x", {"snapshot": d.metadata[-1].current, "rows": [list(A), list(B)]})
+    d.capture()
+    evidence = d.evidence()
+    exact = EXACT["reads"].check(evidence)
+    (found,) = [v for v in check_columns(evidence) if v.checker == "reads"]
+    assert [a.name for a in exact.anomalies] == (["stale-read"] if travels and not acknowledged else [])
+    assert (found.valid, found.anomalies) == (exact.valid, exact.anomalies)
+    assert found.stats["engine"]["columns"] == (0 if exact.anomalies else 1)
 
 
 @pytest.mark.parametrize("defects", [Defects(), Defects(wrong_travel=0.5), Defects(stale_travel=0.5)])

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from checkers.evidence import proxylog, tablelog
+from checkers.evidence import history, proxylog, tablelog
 from checkers.evidence.record import RecordError, decoded
 from checkers.timeline.timeline import timelines
 from tests.support.simulator import simulate
@@ -107,3 +112,188 @@ def test_a_line_of_the_proxy_log_is_read_whatever_its_characters(
     path.write_bytes(SWAP % (more, end))
     told = proxylog.read_all(path, {"t": log})
     assert [len(x.get("t", ())) for x in (told.swaps, told.accepted, told.carried)] == [found] * 3
+
+
+# --- lines of one table only
+
+
+PLACES = st.sampled_from(["t", "u", "t/u", "v"])
+REQUESTS = st.fixed_dictionaries(
+    {"time": st.integers(0, 9), "kind": st.sampled_from(["commit"] * 4 + ["load"]), "status": st.just("200")},
+    optional={
+        "ms": st.just(1.5),
+        "writer": st.sampled_from([0, 1, None]),
+        "what": st.sampled_from(["POST /x", "PUT /w/t/metadata/9.metadata.json", "x/trees/b/history/merge", "x/trees/b@1/history/commit"]),
+        "table": st.sampled_from(["t", "t", "u", "t\\", "é"]),
+        "op": st.sampled_from(["w0-1", "w1-1", "é"]),
+        "new": st.just("7"),
+        "base": PLACES.map("s3://w/{}/metadata/0.metadata.json".format),
+        "location": st.tuples(PLACES, st.integers(1, 3)).map(lambda x: f"s3://w/{x[0]}/metadata/{x[1]}.metadata.json"),
+        "changes": st.lists(st.fixed_dictionaries({"table": st.sampled_from(["t", "u"]), "adds": st.just(["2"])}), max_size=2),
+    },
+)  # fmt: skip
+ENDS = st.sampled_from([b"\n"] * 6 + [b"\r\n", b"}\n", b"\xff\n", b"\\u0041\n"])
+
+
+@given(st.lists(st.tuples(REQUESTS, ENDS, st.booleans()), max_size=8), st.booleans())
+@settings(max_examples=400)
+def test_the_requests_of_one_table_are_those_among_all(
+    told: list[tuple[dict[str, Any], bytes, bool]], whole: bool
+) -> None:
+    logs = {n: tablelog.TableLog(n, f"c.{n}", f"s3://w/{n}", (), (), (), (), True) for n in "tu"}
+    lines = [msgspec.json.encode(r) if plain else json.dumps(r).encode() for r, _, plain in told]
+    text = b"".join(line + end for line, (_, end, _) in zip(lines, told, strict=True))
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "proxy.jsonl"
+        path.write_bytes(text if whole else text[:-1])
+        every = proxylog.read_all(path, logs)
+        places = proxylog.Places(path, logs)
+        for table, log in logs.items():
+            try:
+                one = places.read(table, log)
+            except proxylog.Strayed:
+                where = [str(r.get("location", r.get("what"))) for r, _, _ in told if r.get("table") == table]
+                assert any(f"w/{table}/metadata" not in w for w in where)
+                continue
+            try:
+                for other in logs:
+                    places.read(other, logs[other])
+            except proxylog.Strayed:
+                continue  # what the other one has may be this one's
+            assert [x.get(table, ()) for x in (one.swaps, one.accepted, one.carried)] == [
+                x.get(table, ()) for x in (every.swaps, every.accepted, every.carried)
+            ]
+
+
+def test_the_requests_of_a_table_are_found_without_reading_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "proxy.jsonl"
+    one, other = (SWAP % (b"", b"\n"), SWAP.replace(b'"t"', b'"u"').replace(b"w/t", b"w/u") % (b"", b"\n"))
+    path.write_bytes(one + other + b'{"kind":"load","table":"t"}\n' + one + b'{"kind":"commit"}\n')
+    places = proxylog.Places(path, ["t", "u"])
+    assert places.others == 1
+    assert {k: [path.read_bytes()[a:b] for a, b in proxylog._pairs(found)] for k, found in places._of.items()} == {
+        b'"table":"t"': [one, one],
+        b'"table":"u"': [other],
+    }
+    path.write_bytes(one.replace(b"w/t", b"w/u"))
+    log = tablelog.TableLog("t", "c.t", "s3://w/t", (), (), (), (), True)
+    with pytest.raises(proxylog.Strayed, match="names another table than s3://w/u/metadata/1"):
+        proxylog.Places(path, ["t"]).read("t", log)
+
+
+# --- lines that the parser reads into their types
+
+
+VALUE = VALUES.map(json.loads) | st.sampled_from(
+    [[], {}, "data", "ok", 0, 1, -1, True, 1.0, 1e300, 2**64, "s3://w/x", None]
+)
+
+
+def damaged(draw: st.DrawFn, value: Any) -> Any:
+    """A JSON value with something else in it: another value, one more, one less, or keys in another order."""
+    if isinstance(value, dict):
+        value = dict(value)
+        key = draw(st.sampled_from(sorted(value))) if value else ""
+        match draw(st.integers(0, 7)):
+            case 0:
+                value.pop(key, None)
+            case 1:
+                value[draw(st.sampled_from(["more", "type", "error", "phase", "spec_id", "by", "\ud800", key]))] = draw(
+                    VALUE
+                )
+            case 2:
+                return dict(draw(st.permutations([*value.items()])))
+            case _ if value:
+                value[key] = damaged(draw, value[key])
+        return value
+    if isinstance(value, list) and value:
+        n, change = draw(st.integers(0, len(value) - 1)), draw(st.integers(0, 5))
+        if change == 0:
+            return [*value[:n], *value[n + 1 :]]
+        if change == 1:
+            return [*value, draw(VALUE)]
+        return [*value[:n], damaged(draw, value[n]), *value[n + 1 :]]
+    return draw(VALUE)
+
+
+@cache
+def made() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Events, and the records of a table log."""
+    found = simulate(2, [TableSpec(name="t", format_version=3, mode="merge-on-read")], ops=25, unknown=0.1)
+    events = [e.to_json() for e in found.history.events]
+    for n, e in enumerate(events):
+        more = [{}, {}, {"phase": "fill"}, {"engine": "duckdb"}, {"attempts": []}, {"error": [["A", "b"]]}][n % 6]
+        e.update(more)
+    return events, [*tablelog.records(found.logs["t"])]
+
+
+def said(read: Callable[[], object]) -> tuple[bool, str]:
+    """What it returns, or the words of its error."""
+    try:
+        return True, repr(read())
+    except ValueError as e:
+        return False, f"{type(e).__name__}: {e}"
+
+
+@st.composite
+def an_event(draw: st.DrawFn) -> bytes:
+    e = draw(st.sampled_from(made()[0]))
+    return json.dumps(damaged(draw, e) if draw(st.integers(0, 3)) else e).encode()
+
+
+@given(an_event())
+@settings(max_examples=400)
+def test_an_event_is_what_its_record_says(line: bytes) -> None:
+    def sorted_keys(e: history.Event) -> history.Event:
+        return replace(e, extra=dict(sorted(e.extra.items())))
+
+    assert said(lambda: sorted_keys(history.event_of(line))) == said(lambda: sorted_keys(history._event(decoded(line))))
+
+
+@st.composite
+def a_log(draw: st.DrawFn) -> tuple[int, bytes]:
+    """A table log with one damaged line, and which."""
+    told = [*made()[1]]
+    n = draw(st.integers(0, len(told) - 1))
+    told[n] = damaged(draw, told[n])
+    return n, b"".join(json.dumps(r).encode() + b"\n" for r in told)
+
+
+@given(a_log())
+@settings(max_examples=300)
+def test_a_table_log_is_what_its_records_say(log: tuple[int, bytes]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "t.jsonl"
+        path.write_bytes(log[1])
+        found = said(lambda: tablelog.read(path))
+        with pytest.MonkeyPatch.context() as m:
+            m.setattr(tablelog, "_usual", lambda line: None)
+            assert found == said(lambda: tablelog.read(path)), log[0]
+
+
+def test_most_lines_of_a_run_are_of_the_usual_form() -> None:
+    events, records = made()
+    usual = [tablelog._usual(tablelog.dump(r)) for r in records if r["type"] in ("commit", "metadata")]
+    assert sum(u is None for u in usual) == 1  # the first version, which says all
+    for e in events:
+        assert history._LINE.decode(json.dumps(e).encode()).event() == history.Event.from_json(e)
+
+
+@st.composite
+def a_request(draw: st.DrawFn) -> bytes:
+    whole = json.loads(SWAP % (b"", b""))
+    return json.dumps(damaged(draw, whole) if draw(st.booleans()) else whole).encode()
+
+
+@given(a_request())
+@settings(max_examples=400)
+def test_a_request_is_what_its_record_says(line: bytes) -> None:
+    logs = {"t": tablelog.TableLog("t", "c.t", "s3://w/t", (), (), (), (), True)}
+
+    def by(read: Callable[[proxylog._Found], None]) -> proxylog.Proxied:
+        found = proxylog._Found(logs)
+        read(found)
+        return found.done()
+
+    usual = by(lambda f: f.look(line, plain=True))
+    assert usual == by(lambda f: proxylog._unusual(line, f._swaps, f._changes, f._requests))

@@ -16,7 +16,7 @@ from checkers.columns.engine import MOST
 from checkers.columns.external import Sorting
 from checkers.columns.facts import Bools, KindFacts
 from checkers.columns.frames import COPY, I64, IDS, NEVER, PARTS, WHERE, WHOLE
-from checkers.columns.screen import part_of
+from checkers.columns.screen import part_of, proving
 from checkers.timeline.timeline import timelines
 from tests.support.simulator import MIX, UPSERTING, Defects, simulate
 from workloads.tables import TableSpec
@@ -53,6 +53,23 @@ def frames() -> list[Frame]:
     return out
 
 
+def with_proofs() -> list[tuple[Frame, Frame]]:
+    """Tables with time travels, and the same whose expiries prove a little more than was asked for when they were acknowledged."""
+    out = []
+    for f in frames():
+        facts = KindFacts.of(f.kinds)
+        expiries = np.flatnonzero((f.kind == f.kinds.index("expire-snapshots")) & (f.outcome == 0))
+        if not (facts.travels[f.kind] & (f.outcome == 0)).any() or not len(expiries) or (f.commit_op < 0).any():
+            continue
+        at = f.at.copy()
+        reached = np.maximum.accumulate(f.invoked[f.commit_op])
+        at[expiries] = (
+            np.searchsorted(reached, f.completed[expiries]) + 3
+        )  # may be beyond main, as in a damaged dataset
+        out.append((f, replace(f, at=at)))
+    return out
+
+
 def divided(f: Frame, buckets: int, chunk: int) -> dict[str, list[int]]:
     """Reason → operations, from buckets and the pass."""
     facts, n = KindFacts.of(f.kinds), f.operations
@@ -72,6 +89,8 @@ def divided(f: Frame, buckets: int, chunk: int) -> dict[str, list[int]]:
     flags = facts.dml[f.kind[c]] * inorder.DML + facts.told[f.kind[c]] * inorder.TOLD
     at = np.arange(1, len(c) + 1)
     found.append(inorder.rows(inorder.COMMIT, f.invoked[c], position=at, op=c, a=answered, b=flags))
+    proofs = proving(f.at, ok, facts.travels[f.kind])
+    found.append(inorder.rows(inorder.PROOF, f.invoked[proofs], position=f.at[proofs], a=f.completed[proofs]))
     for what, chosen in ((inorder.WHOLE, whole), (inorder.TRAVEL, travels), (inorder.RANGE, travels)):
         ops = np.flatnonzero(chosen)
         about: dict[str, I64] = {"op": ops, "a": f.completed[ops]}
@@ -181,6 +200,20 @@ def test_buckets_and_order_show_what_the_screen_shows(chunk: int) -> None:
         reasons |= wanted.keys()
         proven += not wanted
     assert proven >= 10 and reasons >= {"wrong-rows", "no-state-read", "maintenance-changed-rows"}, (proven, reasons)
+
+
+@pytest.mark.parametrize("chunk", [7, 1 << 20])
+def test_what_expiries_prove_bounds_reads_in_buckets_too(chunk: int, tmp_path: Path) -> None:
+    bounded = 0
+    for n, (f, proven) in enumerate(with_proofs()):
+        if len(np.unique(f.commit_op)) < len(f.commit_op):
+            continue
+        wanted = of_screen(proven)
+        assert divided(proven, 1 + n % 4, chunk) == wanted, n
+        first = {reason: ops.tolist()[:MOST] for reason, ops in sorted(screen(proven).suspects.items())}
+        assert staged(written(proven, tmp_path / str(n)), (20, 200, 10_000)[n % 3], n) == first, n
+        bounded += wanted != of_screen(f)
+    assert bounded >= 3, bounded
 
 
 @pytest.mark.parametrize("chunk", [500, 1 << 20])

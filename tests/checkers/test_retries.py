@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from checkers import retries
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.proxylog import Carried
@@ -22,7 +23,7 @@ from checkers.judge.runfolder import load_evidence
 from checkers.retries import Retries
 from checkers.timeline.metrics import measure
 from checkers.verdict import Verdict
-from tests.support.simulator import MIX, simulate
+from tests.support.simulator import MIX, UPSERTING, simulate
 from workloads.operations.kinds import KINDS
 from workloads.tables import COLUMNS, State, TableSpec
 
@@ -307,6 +308,26 @@ def test_simulated_runs_are_measured_the_same_twice() -> None:
         assert s["spurious"]["judged"] <= s["spurious"]["aborted"]
         judged += s["spurious"]["judged"]
     assert judged > 20
+
+
+def test_an_operation_means_the_same_until_rows_change_that_it_reads_or_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mix = {f: 1 for f, kind in KINDS.items() if kind.told and kind.writes and f in {**MIX, **UPSERTING}} | {"read": 1}
+    tables = [TableSpec(name="a", mode="merge-on-read", partitions=2), TableSpec(name="b", partitioned=False)]
+    never = 0
+    for seed in range(25):
+        e = simulate(seed, tables, mix=mix, keys=6).evidence()
+        told = Retries().check(e).stats
+        for concerned in (True, False):
+            with monkeypatch.context() as m:
+                m.setattr(retries, "_concerned", lambda asked, changes, to=concerned: to)
+                found = Retries().check(replace(e)).stats
+            if concerned:
+                assert (found["conflicts"], found["spurious"]) == (told["conflicts"], told["spurious"])
+            else:
+                never += found["spurious"] != told["spurious"]
+    assert never > 5
 
 
 def test_the_simulator_aborts_nobody_for_nothing_but_for_compaction() -> None:

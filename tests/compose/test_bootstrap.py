@@ -2,83 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from compose.catalogs import bootstrap
 from compose.docker import composefile
-
-S3_PROFILE = {
-    *(
-        "type",
-        "bucket",
-        "region",
-        "sts-enabled",
-        "allow-alternative-protocols",
-        "assume-role-arn",
-        "aws-kms-key-arn",
-        "endpoint",
-    ),
-    *(
-        "flavor",
-        "key-prefix",
-        "legacy-md5-behavior",
-        "path-style-access",
-        "push-s3-delete-disabled",
-        "remote-signing-enabled",
-    ),
-    *("remote-signing-url-style", "sts-endpoint", "sts-role-arn", "sts-session-tags", "sts-token-validity-seconds"),
-}
-"""``S3Profile`` of docs/docs/api/management-open-api.yaml, 0.13.1."""
-
-
-class Lakekeeper:
-    """What the specification of the management API demands of the calls that we make."""
-
-    def __init__(self) -> None:
-        self.bootstrapped = False
-        self.warehouses: list[dict[str, Any]] = []
-        self.calls: list[str] = []
-        self.broken: dict[str, int] = {}
-
-    def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
-        self.calls.append(f"{method} {path}")
-        if (status := self.broken.get(path)) is not None:
-            return status, {"error": {"message": "broken", "type": "InternalServerError", "code": status, "stack": []}}
-        match method, path:
-            case "GET", "/management/v1/info":
-                return 200, {"version": "0.13.1", "bootstrapped": self.bootstrapped, "authz-backend": "allow-all"}
-            case "POST", "/management/v1/bootstrap":
-                if self.bootstrapped or json.loads(body)["accept-terms-of-use"] is not True:
-                    return 400, {"error": {"message": "no", "type": "CatalogAlreadyBootstrapped", "code": 400}}
-                self.bootstrapped = True
-                return 204, None
-            case "GET", "/management/v1/warehouse":
-                return 200, {"warehouses": self.warehouses}
-            case "POST", "/management/v1/warehouse":
-                return self.create(json.loads(body))
-        return 404, {}
-
-    def create(self, wanted: dict[str, Any]) -> tuple[int, Any]:
-        assert self.bootstrapped and {"warehouse-name", "storage-profile"} <= set(wanted)
-        profile, credential = wanted["storage-profile"], wanted["storage-credential"]
-        assert {"type", "bucket", "region", "sts-enabled"} <= set(profile) <= S3_PROFILE
-        assert profile["type"] == "s3" and profile["flavor"] in ("aws", "s3-compat")
-        assert credential["type"] == "s3" and credential["credential-type"] == "access-key"
-        assert set(credential) == {"type", "credential-type", "access-key-id", "secret-access-key"}
-        assert wanted["delete-profile"] == {"type": "hard"}
-        if any(one["name"] == wanted["warehouse-name"] for one in self.warehouses):
-            return 409, {"error": {"message": "there", "type": "WarehouseAlreadyExists", "code": 409}}
-        self.warehouses.append({"name": wanted["warehouse-name"], "storage-profile": profile, "status": "active"})
-        return 201, self.warehouses[-1]
+from tests.support.specified import Lakekeeper, serving
 
 
 @pytest.fixture
@@ -86,32 +19,8 @@ def server() -> Iterator[tuple[Lakekeeper, str]]:
     """Such a server, and its address."""
     specified = Lakekeeper()
 
-    class Handler(BaseHTTPRequestHandler):
-        def reply(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            try:
-                status, content = specified.answer(self.command, self.path, body)
-            except (AssertionError, KeyError, ValueError) as e:
-                status, content = 400, {"error": {"message": repr(e), "type": "BadRequest", "code": 400}}
-            raw = b"" if content is None else json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
-
-        do_GET = do_POST = reply
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield specified, f"http://127.0.0.1:{running.server_address[1]}"
-        finally:
-            running.shutdown()
-            thread.join()
+    with serving(specified.answer) as address:
+        yield specified, address
 
 
 def set_up(uri: str, warehouse: str = "s3://warehouse/lakekeeper") -> None:

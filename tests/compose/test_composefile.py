@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,11 +15,14 @@ import yaml
 
 from compose.catalogs import hive, user_file
 from compose.catalogs.registry import CATALOGS
-from compose.docker import composefile, images, local, services
+from compose.docker import composefile, images, local, packets, services
 from compose.processes.service import ServiceError
 from compose.servers.postgres import DATABASE, USER
+from tests.support.runs import environment
 
 CONTENT = yaml.safe_load(composefile.FILE.read_text())["services"]
+PROFILES = tuple(profile for profile in composefile.profiles() if profile != "spark")
+"""Those of catalogs."""
 
 
 def changed(tmp_path: Path, **keys: Any) -> Path:
@@ -40,13 +45,19 @@ def test_every_image_is_pinned_by_tag_and_a_variable_replaces_it(name: str) -> N
 def test_every_service_has_limits_a_check_and_ports_on_loopback_only(name: str) -> None:
     spec = composefile.read({})[name]
     assert spec.memory >= 256 * 1024**2 and spec.pids > 0 and spec.healthcheck["test"][0] == "CMD"
-    assert {host for host, _ in spec.ports.values()} == (set() if name.endswith("-setup") else {"127.0.0.1"})
+    unpublished = name.endswith("-setup") or spec.network == "host"
+    assert {host for host, _ in spec.ports.values()} == (set() if unpublished else {"127.0.0.1"})
+    if spec.network == "host":  # it listens where it is told to
+        assert spec.command is not None and spec.command[spec.command.index("--host") + 1] == "127.0.0.1"
+        assert spec.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
 
 
 def test_each_profile_is_a_catalog_with_all_its_servers() -> None:
     specs = composefile.read({})
-    assert composefile.profiles() == ("rest", "jdbc", "hive", "hive4", "nessie", "polaris", "lakekeeper", "gravitino")
-    for profile in composefile.profiles():
+    assert PROFILES == ("rest", "jdbc", "hive", "hive4", "nessie", "polaris", "lakekeeper", "gravitino")
+    assert composefile.profiles() == (*PROFILES, "spark")
+    assert {name for name, spec in specs.items() if "spark" in spec.profiles} == {"spark-master", "spark-worker"}
+    for profile in PROFILES:
         members = {name for name, spec in specs.items() if profile in spec.profiles and not name.endswith("-setup")}
         if profile in CATALOGS:  # a run starts these
             assert members == {"minio", *CATALOGS[profile].services}
@@ -55,7 +66,7 @@ def test_each_profile_is_a_catalog_with_all_its_servers() -> None:
             assert members == {"minio", "postgres", profile}
 
 
-@pytest.mark.parametrize("profile", composefile.profiles())
+@pytest.mark.parametrize("profile", PROFILES)
 def test_each_profile_has_a_catalog_file_that_leads_to_its_published_ports(profile: str) -> None:
     found = user_file.load(composefile.FILE.parent / "catalogs" / f"{profile}.yaml")
     specs = composefile.read({})
@@ -69,10 +80,15 @@ def test_each_profile_has_a_catalog_file_that_leads_to_its_published_ports(profi
 
 
 def test_the_metastore_in_a_container_gives_locks_back_as_the_local_one_does() -> None:
-    for folder, key in (("hive", "hive.txn.timeout"), ("hive4", "metastore.txn.timeout")):
+    for folder, key, *how_often in (
+        ("hive", "hive.txn.timeout", "hive.timedout.txn.reaper.interval"),
+        ("hive4", "metastore.txn.timeout", "metastore.acid.housekeeper.interval"),
+    ):
         site = ElementTree.parse(composefile.FILE.parent / folder / "hive-site.xml")
         values = {p.findtext("name"): p.findtext("value") for p in site.getroot()}
         assert values[key] == f"{hive.LOCK_TIMEOUT_S}s"
+        for looks in how_often:  # by default it looks so seldom that a lock may last for minutes
+            assert values[looks] == "2s"
 
 
 def test_a_published_port_is_the_one_of_the_variable() -> None:
@@ -108,6 +124,7 @@ def test_the_database_keeps_what_protects_committed_data() -> None:
         ({"mem_limit": "much"}, r"services\.postgres\.mem_limit is 'much', not a size such as 512m"),
         ({"volumes": ["./data:/data"]}, r"services\.postgres\.volumes is '\./data:/data', not FOLDER:PATH:ro"),
         ({"stop_grace_period": "soon"}, r"'soon' is no time such as 5s"),
+        ({"network_mode": "bridge"}, r"services\.postgres\.network_mode is 'bridge', not host"),
         ({"image": None}, r"compose\.yaml cannot be read: KeyError: 'image'"),
     ],
 )
@@ -119,15 +136,30 @@ def test_what_a_run_would_not_do_as_compose_does_is_refused(tmp_path: Path, keys
 def test_every_stand_in_names_a_variable_of_the_file_and_has_a_dockerfile() -> None:
     text = composefile.FILE.read_text()
     for one in images.STAND_INS:
-        assert f"${{{one.variable}:-" in text
+        assert f"${{{one.variable}:-" in text or one.variable == packets.VARIABLE, "a run's, not a service"
         assert (images.HERE / one.name / "Dockerfile").read_text().count("FROM ${BASE}") == 1
+
+
+def test_where_no_engine_can_be_had_the_tests_in_containers_are_skipped_in_one_line(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "compose.docker.local", "test", "-m", "docker", "tests/docker"]
+    nowhere = f"unix://{tmp_path}/docker.sock"
+    done = subprocess.run(
+        words, env=environment(DOCKER_HOST=nowhere), cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "icequake: the tests in containers are skipped: no Docker engine answers at "
+        f"DOCKER_HOST={nowhere}: unset it, or start one there\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        (["icequake", "run", "quick", "--docker", "--catalog", "jdbc"], ("postgres", "minio")),
+        (["icequake", "run", "quick", "--docker", "--catalog", "jdbc"], ("postgres", "minio", "spark", "network")),
+        (["--profile", "spark", "up", "--wait"], ("spark",)),
         (["--profile", "hive", "up", "--wait"], ("minio", "hive")),
+        (["--profile", "hive4", "up", "--wait"], ("postgres", "minio", "hive4")),
         (["--profile", "polaris", "up"], ("postgres", "minio", "python")),
         (["icequake", "run", "quick", "--docker", "--catalog", "nessie-native"], ()),
         (["ps"], ()),

@@ -18,7 +18,7 @@ import pytest
 
 from compose.install import bootstrap, cache, doctor, ensure, installation, jars, jdk, minio_build, postgres_files
 from compose.install.cache import SetupError
-from compose.install.progress import Lines, Step, for_stream
+from compose.install.progress import Lines, Step, for_stream, sizes
 
 CHECKOUT = Path(__file__).parents[2]
 SPARKS = [f"compose/install/{lock.name}" for lock in sorted((CHECKOUT / "compose" / "install").glob("pyspark-*.lock"))]
@@ -96,6 +96,14 @@ def test_every_pinned_package_has_a_hash(lock: str) -> None:
     assert not [
         pin for pin in pins if not pin.startswith("#") and not re.search(r"==.*--hash=sha256:[0-9a-f]{64}", pin, re.S)
     ]
+
+
+def test_a_line_with_an_extension_names_an_archive(tmp_path: Path) -> None:
+    lock = tmp_path / "jars.lock"
+    lock.write_text(f"server org.example:one:1.0:bin:tar.gz 12 {'0' * 64}\nserver org.example:one:1.0 12 {'0' * 64}\n")
+    archive, one = jars.read_lock(lock)
+    assert (archive.name, archive.coordinates) == ("one-1.0-bin.tar.gz", "org.example:one:1.0:bin:tar.gz")
+    assert (one.name, one.coordinates) == ("one-1.0.jar", "org.example:one:1.0")
 
 
 def test_a_bad_line_of_the_lock_is_named(tmp_path: Path) -> None:
@@ -192,6 +200,16 @@ def test_pysparks_ivy_fetches_by_the_users_settings(home: Path, silent: Lines, r
     jars.provide(LOCKED, home, ivy(home), silent)
     assert [one.path(home).read_bytes() for one in LOCKED] == list(JARS.values())
     assert not jars.ivy_cache(home).exists()  # every jar is kept once
+
+
+def test_ivy_also_fetches_an_archive(home: Path, silent: Lines, repository: LocalRepository) -> None:
+    content = b"no matter what"
+    (repository.folder / "three-3.0-bin.tar.gz").write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    archive = jars.Jar(("server",), "org.example", "three", "3.0", "bin", len(content), digest, "tar.gz")
+    jars.provide((*LOCKED, archive), home, ivy(home), silent)
+    assert archive.path(home).read_bytes() == content
+    assert [one.path(home).read_bytes() for one in LOCKED] == list(JARS.values())
 
 
 def test_a_wrong_file_is_not_remembered_by_ivy(home: Path, silent: Lines, repository: LocalRepository) -> None:
@@ -514,6 +532,19 @@ def test_a_folder_arrives_whole_or_not_at_all(tmp_path: Path) -> None:
         (scratch / "half").touch()
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_size_of_what_arrives_can_be_asked_while_files_and_folders_go(tmp_path: Path) -> None:
+    (tmp_path / "pip-unpack").mkdir()
+    for name in ("a.tar.gz", "b.tar.gz", "notes", "pip-unpack/c.tar.gz"):
+        (tmp_path / name).write_bytes(b"12345")
+    assert list(sizes(tmp_path, ".tar.gz")) == [5, 5, 5]
+    asked = sizes(tmp_path, ".tar.gz")
+    assert next(asked) == 5
+    shutil.rmtree(tmp_path / "pip-unpack")
+    for file in tmp_path.glob("*.tar.gz"):
+        file.unlink()
+    assert list(asked) == []
 
 
 def test_progress_is_lines_unless_a_person_is_watching() -> None:

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, unquote
 
 import pytest
 
@@ -20,114 +14,23 @@ from compose.processes.container import engine
 from compose.processes.process import NotReady
 from compose.processes.service import ServiceError
 from tests.support.runs import environment, icequake
-
-TOKEN = "a.token.of.theirs"
-GRANTS = re.compile(r"/api/management/v1/catalogs/([^/]+)/catalog-roles/([^/]+)/grants")
-TABLE = re.compile(r"/api/catalog/v1/([^/]+)/namespaces/([^/]+)/tables/([^/]+)")
-STORAGE_KEYS = {
-    *("storageType", "allowedLocations", "storageName", "roleArn", "externalId", "userArn", "currentKmsKey", "region"),
-    *(
-        "allowedKmsKeys",
-        "endpoint",
-        "stsEndpoint",
-        "stsUnavailable",
-        "endpointInternal",
-        "pathStyleAccess",
-        "kmsUnavailable",
-    ),
-}
-"""``AwsStorageConfigInfo`` of spec/polaris-management-service.yml, 1.7.0."""
-
-
-class Specified:
-    """What the specifications of the management service and of the catalog service demand of the calls that we make."""
-
-    def __init__(self) -> None:
-        self.catalogs: dict[str, Any] = {}
-        self.grants: list[tuple[str, str, Any]] = []
-        self.tables: dict[tuple[str, str, str], str] = {}
-        self.broken: dict[str, int] = {}
-
-    def answer(self, method: str, path: str, headers: Any, body: bytes) -> tuple[int, Any]:
-        if (status := self.broken.get(method)) is not None:
-            return status, {"error": {"message": "broken", "type": "ServiceFailureException", "code": status}}
-        if (method, path) == ("POST", "/api/catalog/v1/oauth/tokens"):
-            form = {k: v[0] for k, v in parse_qs(body.decode()).items()}
-            known = (form.get("client_id"), form.get("client_secret")) == ("root", "s3cr3t")
-            if form.get("grant_type") != "client_credentials" or form.get("scope") != "PRINCIPAL_ROLE:ALL" or not known:
-                return 401, {"error": "unauthorized_client"}
-            return 200, {"access_token": TOKEN, "token_type": "bearer", "expires_in": 3600}
-        if headers.get("Authorization") != f"Bearer {TOKEN}":
-            return 401, {"error": {"message": "no", "type": "NotAuthorizedException", "code": 401}}
-        if (method, path) == ("POST", "/api/management/v1/catalogs"):
-            return self.create(json.loads(body))
-        if method == "PUT" and (m := GRANTS.fullmatch(path)):
-            grant = json.loads(body)["grant"]
-            if unquote(m[1]) not in self.catalogs or m[2] != "catalog_admin":
-                return 404, {}
-            assert grant["type"] in ("catalog", "namespace", "table", "view", "policy") and grant["privilege"]
-            self.grants.append((unquote(m[1]), m[2], grant["privilege"]))
-            return 201, None
-        if method == "GET" and (m := TABLE.fullmatch(path)):
-            location = self.tables.get((unquote(m[1]), unquote(m[2]), unquote(m[3])))
-            if location is None:
-                return 404, {"error": {"message": "no", "type": "NoSuchTableException", "code": 404}}
-            return 200, {"metadata-location": location, "metadata": {}, "config": {}}
-        return 404, {}
-
-    def create(self, request: Any) -> tuple[int, Any]:
-        catalog = request["catalog"]
-        assert {"name", "type", "storageConfigInfo", "properties"} <= set(catalog)
-        assert catalog["type"] in ("INTERNAL", "EXTERNAL")
-        assert "default-base-location" in catalog["properties"]
-        assert all(isinstance(v, str) for v in catalog["properties"].values())
-        storage = catalog["storageConfigInfo"]
-        assert storage["storageType"] == "S3" and set(storage) <= STORAGE_KEYS
-        assert any(catalog["properties"]["default-base-location"].startswith(x) for x in storage["allowedLocations"])
-        if catalog["name"] in self.catalogs:
-            return 409, {"error": {"message": "there", "type": "AlreadyExistsException", "code": 409}}
-        self.catalogs[catalog["name"]] = catalog
-        return 201, catalog
+from tests.support.specified import Polaris, serving
 
 
 @pytest.fixture
-def server() -> Iterator[tuple[Specified, str]]:
+def server() -> Iterator[tuple[Polaris, str]]:
     """Such a server, and the address of its catalog API."""
-    specified = Specified()
+    specified = Polaris()
 
-    class Handler(BaseHTTPRequestHandler):
-        def reply(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            try:
-                status, content = specified.answer(self.command, self.path, self.headers, body)
-            except (AssertionError, KeyError, ValueError) as e:
-                status, content = 400, {"error": {"message": repr(e), "type": "BadRequestException", "code": 400}}
-            raw = b"" if content is None else json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
-
-        do_GET = do_POST = do_PUT = reply
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield specified, f"http://127.0.0.1:{running.server_address[1]}/api/catalog"
-        finally:
-            running.shutdown()
-            thread.join()
+    with serving(specified.answer) as address:
+        yield specified, f"{address}/api/catalog"
 
 
 def set_up(uri: str) -> None:
     polaris.set_up(uri, "s3://warehouse/polaris", "http://127.0.0.1:1", "http://127.0.0.1:2", "us-east-1")
 
 
-def test_it_makes_the_catalog_and_grants_the_work_with_its_content(server: tuple[Specified, str]) -> None:
+def test_it_makes_the_catalog_and_grants_the_work_with_its_content(server: tuple[Polaris, str]) -> None:
     specified, uri = server
     set_up(uri)
     storage = specified.catalogs["icequake"]["storageConfigInfo"]
@@ -136,7 +39,7 @@ def test_it_makes_the_catalog_and_grants_the_work_with_its_content(server: tuple
     assert specified.grants == [("icequake", "catalog_admin", "CATALOG_MANAGE_CONTENT")]
 
 
-def test_a_catalog_that_is_there_already_is_taken(server: tuple[Specified, str]) -> None:
+def test_a_catalog_that_is_there_already_is_taken(server: tuple[Polaris, str]) -> None:
     specified, uri = server
     set_up(uri)
     set_up(uri)
@@ -146,14 +49,14 @@ def test_a_catalog_that_is_there_already_is_taken(server: tuple[Specified, str])
 @pytest.mark.parametrize(
     ("method", "says"), [("POST", "asked for a token it answers 500"), ("PUT", "asked to grant CATALOG_MANAGE_CONTENT")]
 )
-def test_another_answer_is_said(server: tuple[Specified, str], method: str, says: str) -> None:
+def test_another_answer_is_said(server: tuple[Polaris, str], method: str, says: str) -> None:
     specified, uri = server
     specified.broken[method] = 500
     with pytest.raises(NotReady, match=says):
         set_up(uri)
 
 
-def test_the_pointer_is_asked_with_a_token(server: tuple[Specified, str]) -> None:
+def test_the_pointer_is_asked_with_a_token(server: tuple[Polaris, str]) -> None:
     specified, uri = server
     e = Endpoints("http://s", "a", "b", "r", "w", "polaris", uri, "s3://w/polaris", "spark://m")
     specified.tables["icequake", "a\x1fb", "t"] = "s3://w/polaris/a/b/t/metadata/1.json"

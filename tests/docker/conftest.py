@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compose.docker import services
+from compose.docker import packets, services
 from compose.external.external import External
 from compose.install.installation import Installation
 from compose.processes.container import LABEL, engine
@@ -38,8 +38,8 @@ def images(client: Any) -> dict[str, str]:
 
     if not os.environ.get("ICEQUAKE_MINIO_IMAGE"):
         pytest.skip("no images are named by ICEQUAKE_MINIO_IMAGE and others: make test-docker")
-    wanted = services.images(dict.fromkeys(("minio", "postgres", "rest", "hive", "nessie")))
-    for image in wanted.values():
+    wanted = services.images(dict.fromkeys(("minio", "postgres", "rest", "hive", "nessie", "spark-worker")))
+    for image in (*wanted.values(), packets.image()):
         try:
             client.images.get(image)
         except ImageNotFound:

@@ -14,7 +14,8 @@ import yaml
 
 from checkers.evidence import history
 from checkers.evidence.plan import Plan
-from compose.processes.container import LABEL
+from compose.processes.container import LABEL, SERVICE
+from tests.docker.conftest import left
 from tests.support.runs import command, environment, icequake
 
 pytestmark = pytest.mark.docker
@@ -33,18 +34,16 @@ STRIKES = {
         ("fill", "store"),
         ("pause", "store"),
         ("stop", "database"),
+        ("drop-packets", "database"),
     ],
-    "jdbc": [("kill", "database"), ("stop", "store"), ("disconnect", "store"), ("restart", "store")],
     "hive": [("kill", "catalog"), ("pause", "catalog")],
     "nessie": [("restart", "catalog"), ("kill", "database")],
 }
 
 
-def left(client: Any) -> list[str]:
-    """The names of everything in the engine that has the label of a run."""
-    filters = {"label": LABEL}
-    found = client.containers.list(all=True, filters=filters, ignore_removed=True)
-    return [one.name for one in (*found, *client.networks.list(filters=filters), *client.volumes.list(filters=filters))]
+def run_of(folder: Path) -> str:
+    """The id of a run, which its namespace has."""
+    return plan_of(folder).namespace.removeprefix("iq_")
 
 
 @pytest.mark.parametrize("catalog", STRIKES)
@@ -56,16 +55,53 @@ def test_a_run_whose_containers_are_struck_is_valid_and_leaves_nothing(
     file, store = tmp_path / "contained.yaml", tmp_path / "store"
     nemesis = {"interval": "5s", "duration": "1s", "faults": faults}
     file.write_text(yaml.safe_dump({**WORKLOAD, "nemesis": nemesis}))
-    done = icequake("run", file, "--docker", "--catalog", catalog, "--seed", "5", "--store", store, timeout=580)
+    words = ("--docker", "--catalog", catalog, "--spark", "local[1]", "--seed", "5", "--store", store)
+    done = icequake("run", file, *words, timeout=580)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = (store / "contained" / "latest").resolve()
-    plan = Plan.model_validate(yaml.safe_load((folder / "plan.yaml").read_text()))
+    plan = plan_of(folder)
     used = {name: image for name, image in plan.versions.items() if name in images}
     assert "minio" in used and used == {name: images[name] for name in used}
     assert "--docker" in plan.command
     struck = {e.f for e in history.read(folder / "history.jsonl").events if e.process == "nemesis"}
     assert struck, "the schedule struck nothing"
-    assert left(client) == [] and {one.name for one in client.volumes.list()} <= volumes
+    assert left(client, run_of(folder)) == [] and {one.name for one in client.volumes.list()} <= volumes
+
+
+def plan_of(folder: Path) -> Plan:
+    return Plan.model_validate(yaml.safe_load((folder / "plan.yaml").read_text()))
+
+
+def test_a_full_scratch_disk_and_the_deaths_of_worker_and_driver_strike_and_heal(
+    client: Any, images: dict[str, str], tmp_path: Path
+) -> None:
+    """Spark's master, workers and drivers are containers, too."""
+    faults = [
+        {"verb": "fill", "target": "spark-worker", "duration": "10s"},
+        {"verb": "kill", "target": "spark-worker"},
+        {"verb": "kill", "target": "driver"},
+    ]
+    nemesis = {"interval": "2s", "duration": "4s", "faults": faults}
+    spec = {**WORKLOAD, "writers": 2, "length": {"time": "40s"}, "operations": {"insert": 1}}
+    file, store = tmp_path / "contained.yaml", tmp_path / "store"
+    file.write_text(yaml.safe_dump({**spec, "nemesis": nemesis}))
+    done = icequake("run", file, "--docker", "--seed", str(FILLS_FIRST), "--store", store, timeout=580)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = (store / "contained" / "latest").resolve()
+    assert plan_of(folder).versions["spark-image"] == images["spark-worker"]
+    recorded = history.read(folder / "history.jsonl")
+    struck = [e for e in recorded.events if e.process == history.NEMESIS and e.f.startswith("stop-")]
+    assert [e.f for e in struck[:3]] == ["stop-fill-spark-worker", "stop-kill-driver", "stop-kill-spark-worker"]
+    assert all(e.value["hits"] == {"process": 1} for e in struck)
+    operations = recorded.operations()
+    assert any(FULL in json.dumps(o.error) for o in operations if o.type == "fail"), "no scratch file had room"
+    assert any(o.type == "ok" and o.start > struck[-1].time for o in operations)
+    assert left(client, run_of(folder)) == []
+
+
+FILLS_FIRST = 9
+"""A seed whose first three faults are the three."""
+FULL = "No space left on device"
 
 
 def test_a_run_whose_harness_is_killed_leaves_nothing(client: Any, images: dict[str, str], tmp_path: Path) -> None:
@@ -76,10 +112,15 @@ def test_a_run_whose_harness_is_killed_leaves_nothing(client: Any, images: dict[
     with subprocess.Popen(words, env=environment(), cwd=tmp_path, stdout=subprocess.DEVNULL) as harness:
         try:
             assert eventually(lambda: acknowledged(store) or harness.poll() is not None, 300)
-            assert harness.poll() is None and len(left(client)) == 4, "three containers and a network"
+            assert harness.poll() is None
+            run = run_of((store / "contained" / "latest").resolve())
+            services = {"minio", "postgres", "rest", "spark-master", "spark-worker-1", "spark-worker-2", "w0"}
+            there = client.containers.list(filters={"label": f"{LABEL}={run}"})
+            assert {one.labels[SERVICE] for one in there} == services
+            assert len(left(client, run)) == len(services) + 1, "a network, too"
         finally:
             harness.send_signal(signal.SIGKILL)
-    assert eventually(lambda: left(client) == [], 60), left(client)
+    assert eventually(lambda: left(client, run) == [], 60), left(client, run)
     done = icequake("down")
     assert done.returncode == 0 and "removed from the Docker engine" not in done.stdout, done.stdout
     assert {one.name for one in client.volumes.list()} <= volumes
@@ -106,9 +147,27 @@ def test_faults_of_containers_need_containers(tmp_path: Path) -> None:
     assert "the fault fill store strikes containers only: run with --docker, or leave it out" in done.stderr
 
 
-def test_a_disk_in_memory_is_not_combined_with_faults_that_would_lose_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("catalog", "filled", "killed"),
+    [("rest", "store", "store"), ("rest", "database", "database"), ("jdbc", "database", "catalog")],
+)
+def test_a_disk_in_memory_is_not_combined_with_faults_that_would_lose_it(
+    tmp_path: Path, catalog: str, filled: str, killed: str
+) -> None:
     file = tmp_path / "contained.yaml"
-    faults = [{"verb": "fill", "target": "store"}, {"verb": "kill", "target": "store"}]
-    file.write_text(yaml.safe_dump({**WORKLOAD, "nemesis": {"faults": faults}}))
+    faults = [{"verb": "fill", "target": filled}, {"verb": "kill", "target": killed}]
+    file.write_text(yaml.safe_dump({**WORKLOAD, "catalog": catalog, "nemesis": {"faults": faults}}))
     done = icequake("run", file, "--docker", "--store", tmp_path / "store")
-    assert done.returncode == 254 and "would be lost by kill of the store: leave one of them out" in done.stderr
+    assert done.returncode == 254 and f"would be lost by kill of the {filled}: leave one of them out" in done.stderr
+
+
+def test_an_image_that_strikes_packets_and_cannot_be_had_is_said(
+    client: Any, images: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "contained.yaml"
+    faults = [{"verb": "reset-connections", "target": "store"}]
+    file.write_text(yaml.safe_dump({**WORKLOAD, "nemesis": {"faults": faults}}))
+    given = environment(ICEQUAKE_NETWORK_IMAGE="localhost:1/no/such:image")
+    done = icequake("run", file, "--docker", "--store", tmp_path / "store", env=given)
+    assert done.returncode == 255 and done.stderr.count("\n") == 1
+    assert "network: the image localhost:1/no/such:image cannot be pulled" in done.stderr

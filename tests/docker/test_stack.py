@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
+import select
 import signal
 import socket
 import subprocess
@@ -14,17 +16,21 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg2
 import pytest
+from psycopg2.extensions import POLL_OK, POLL_READ
 from pyarrow import fs
 
+from compose.docker import packets
 from compose.docker.services import PostgresContainer, RestContainer
 from compose.processes.container import HARNESS, LABEL, Kept, identity, sweep
 from compose.processes.ports import LOOPBACK, PortInUse
 from compose.processes.process import NotReady, http_get
 from compose.processes.service import Service, ServiceError
 from compose.processes.watchdog import MARK
-from compose.servers.postgres import Postgres
+from compose.servers.postgres import DATABASE, USER, Postgres
 from compose.stack.stack import Stack
+from nemesis.faults.packets import Packets
 from nemesis.faults.suspects import Contained
 from tests.docker.conftest import Make, left
 from tests.support.runs import environment, icequake
@@ -39,10 +45,10 @@ def eventually(condition: Callable[[], bool], seconds: float = 60) -> bool:
     return condition()
 
 
-def answers(service: Service) -> bool:
+def answers(service: Service, seconds: float = 2) -> bool:
     assert isinstance(service, Kept)
     try:
-        service.probe(2)
+        service.probe(seconds)
     except (NotReady, OSError):
         return False
     return True
@@ -146,7 +152,7 @@ def listed(url: str) -> bool:
 
 
 def test_a_full_disk_takes_no_object_and_gives_those_that_it_has(client: Any, make: Make) -> None:
-    with make(small_disk=True) as stack:
+    with make(small_disks={"store"}) as stack:
         store = stack.services["minio"]
         assert isinstance(store, Contained)
         e = stack.endpoints
@@ -166,6 +172,120 @@ def test_a_full_disk_takes_no_object_and_gives_those_that_it_has(client: Any, ma
             assert kept.read() == b"here"
         store.empty()
         put("afterwards")
+
+
+def test_a_full_disk_of_the_database_takes_no_rows_and_gives_those_that_it_has(client: Any, make: Make) -> None:
+    with make(catalog="jdbc", small_disks={"database"}) as stack:
+        database = stack.services["postgres"]
+        assert isinstance(database, PostgresContainer)
+        many = "INSERT INTO kept SELECT repeat('x', 100) FROM generate_series(1, 5000)"
+        database.execute("CREATE TABLE kept (a text)")
+        database.execute(many)
+        database.execute("CREATE TABLE pointer (a int)")
+        database.execute("INSERT INTO pointer VALUES (1)")
+        database.fill()
+        with pytest.raises(NotReady, match="No space left on device"):
+            database.execute(many)
+        database.execute("UPDATE pointer SET a = 2")  # there is room in its page, and in the log's segment
+        assert database.execute("SELECT a FROM pointer") == [(2,)]
+        assert database.execute("SELECT count(*) FROM kept") == [(5000,)]
+        database.empty()
+        database.execute(many)
+        assert database.execute("SELECT count(*) FROM kept") == [(10000,)]
+
+
+RESET = r"reset by peer|closed the connection"
+
+
+@pytest.mark.parametrize(
+    ("struck_by", "what"),
+    [
+        (Packets(dropped=1.0), "timed out|no answer in time"),
+        (Packets("requests", dropped=1.0), "timed out|no answer in time"),
+        (Packets("replies", dropped=1.0), "timed out|no answer in time"),
+        (Packets(reset=True), RESET),
+    ],
+    ids=lambda p: str(p) if isinstance(p, str) else f"{p.direction}{'-reset' if p.reset else ''}",
+)
+def test_packets_are_dropped_or_reset_and_pass_again(stack: Stack, struck_by: Packets, what: str) -> None:
+    for name in ("minio", "postgres", "rest"):
+        struck = contained(stack, name)
+        assert isinstance(struck, Contained)
+        struck.hamper(struck_by)
+        with pytest.raises((NotReady, OSError), match=what):
+            struck.probe(1)
+        struck.let_pass()
+        struck.ready(60)
+
+
+def test_replies_that_are_dropped_are_those_of_requests_that_were_carried_out(stack: Stack) -> None:
+    """One way: on an open connection the database does what it is asked, and the client hears nothing of it."""
+    database = stack.services["postgres"]
+    assert isinstance(database, PostgresContainer)
+    database.execute("CREATE TABLE one_way (a int)")
+    connection = psycopg2.connect(
+        host=LOOPBACK, port=database.port(), user=USER, dbname=DATABASE, sslmode="disable", async_=True
+    )
+    try:
+        assert answered(connection, None, 30) and answered(connection, "SELECT 1", 30)
+        database.hamper(Packets("replies", dropped=1.0))
+        assert not answered(connection, "INSERT INTO one_way VALUES (1)", 1)
+    finally:
+        database.let_pass()
+        connection.close()
+    database.ready(60)
+    assert database.execute("SELECT count(*) FROM one_way") == [(1,)]
+
+
+def answered(connection: Any, sql: str | None, seconds: float) -> bool:
+    """Whether a connection has carried out a statement in time, or, without one, was opened."""
+    cursor = None if sql is None else connection.cursor()  # the connection itself does not keep it
+    if cursor is not None:
+        cursor.execute(sql)
+    deadline = time.monotonic() + seconds
+    while (state := connection.poll()) != POLL_OK:
+        left, reads = deadline - time.monotonic(), state == POLL_READ
+        ready = select.select([connection] if reads else [], [] if reads else [connection], [], max(0.0, left))
+        if not any(ready):
+            return False
+    return True
+
+
+LOST = "iptables -w 5 -nvxL | grep -Eq '^ *[1-9][0-9]* +[0-9]+ +DROP'"
+"""Ends with code 0 if a rule of the container's network has dropped a packet."""
+
+
+def test_lost_packets_are_sent_again(client: Any, stack: Stack) -> None:
+    """A fifth of them, each way: requests are answered all the same. The kernel counts the packets that it dropped."""
+    store = contained(stack, "minio")
+    name = store.container
+    assert isinstance(store, Contained)
+
+    def lost() -> bool:
+        return packets.run(client, name, f"{LOST} || exit {packets.NO_NETEM}", {LABEL: name}) == 0
+
+    assert not lost()
+    store.hamper(Packets(dropped=0.2))
+    try:
+        assert eventually(lambda: answers(store, seconds=15) and lost(), 240)
+    finally:
+        store.let_pass()
+    store.ready(60)
+    assert not lost()
+
+
+def test_packets_are_delayed_where_the_kernel_can_and_otherwise_it_is_said(stack: Stack) -> None:
+    store = contained(stack, "minio")
+    assert isinstance(store, Contained)
+    delayed = Packets(seconds=3.0)
+    if not store.delays_packets():
+        with pytest.raises(ServiceError, match="minio: this kernel has no netem to delay its packets"):
+            store.hamper(delayed)
+        return
+    store.hamper(delayed)
+    assert not answers(store), "it takes longer than the two seconds of a probe"
+    store.let_pass()
+    assert eventually(lambda: answers(store))
 
 
 def test_a_disk_that_is_the_machine_s_is_not_filled(stack: Stack) -> None:
@@ -247,6 +367,35 @@ def test_a_killed_harness_leaves_nothing(client: Any, images: dict[str, str], tm
         assert len(left(client, run_id)) >= 4
     assert eventually(lambda: left(client, run_id) == []), left(client, run_id)
     assert eventually(lambda: volumes(client) <= before)
+
+
+def test_a_harness_that_is_killed_while_its_containers_are_stopped_leaves_nothing(
+    client: Any, images: dict[str, str], tmp_path: Path
+) -> None:
+    """The container takes no notice of SIGTERM, so the keeper waits for it when the harness is killed."""
+    run_id, spec = "test-killed-stopping", tmp_path / "spec.json"
+    harness = subprocess.Popen(["sleep", "600"])
+    labels = {LABEL: run_id, HARNESS: identity(psutil.Process(harness.pid))}
+    how = {"image": images["minio"], "entrypoint": ["sleep", "600"]}
+    spec.write_text(json.dumps({"name": f"icequake-{run_id}", "labels": labels, "keeps": True, "how": how}))
+    keeper = subprocess.Popen([sys.executable, "-m", "compose.processes.container", str(spec)], env=environment())
+    try:
+        running = {"label": f"{LABEL}={run_id}", "status": "running"}
+        assert eventually(lambda: bool(client.containers.list(filters=running)))
+        began = time.time()
+        keeper.terminate()
+        wanted = {"label": f"{LABEL}={run_id}", "event": "kill"}
+        with contextlib.closing(client.events(since=int(began), filters=wanted, decode=True)) as events:
+            next(events)  # the engine has been asked to stop it
+        harness.kill()
+        harness.wait(30)
+        keeper.wait(60)
+        assert eventually(lambda: left(client, run_id) == []), left(client, run_id)
+    finally:
+        for process in (keeper, harness):
+            process.kill()
+            process.wait(30)
+        sweep(client, run_id)
 
 
 def test_down_removes_what_is_left_of_a_run_of_which_every_process_was_killed_and_nothing_of_another(

@@ -24,6 +24,8 @@ DATABASE_FAULT = {
     "nemesis": {"interval": "1s", "faults": [{"verb": "refuse", "service": "database"}]},
 }
 
+SCRATCH = {"faults": [{"verb": "fill", "target": "spark-worker"}]}
+
 
 def test_without_an_engine_one_line_says_so(tmp_path: Path) -> None:
     done = inside("run", "quick", "--docker", cwd=tmp_path, DOCKER_HOST=NOWHERE)
@@ -43,6 +45,36 @@ def test_a_fault_that_no_proxy_can_carry_out_is_refused(tmp_path: Path) -> None:
     (tmp_path / "w.yaml").write_text(yaml.safe_dump(DATABASE_FAULT))
     done = inside("run", "w.yaml", "--docker", cwd=tmp_path, DOCKER_HOST=NOWHERE)
     assert done.returncode == 254 and "a fault has `service: database`" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "keys", "said"),
+    [
+        (["--on-host", "drivers"], {}, "--on-host drivers: without --docker all of Spark runs on this machine"),
+        (
+            ["--docker", "--on-host", "driver"],
+            {},
+            "--on-host driver: unknown value 'driver' (did you mean drivers?); allowed: drivers, spark",
+        ),
+        (
+            ["--docker", "--on-host", "spark", "--spark", "local[1]"],
+            {},
+            "--on-host spark: --spark names a master of your own; --on-host drivers keeps the drivers on this machine",
+        ),
+        (["--docker"], {"clocks": {"0": "-2h"}}, "keep the drivers on this machine by --on-host drivers"),
+        (["--docker", "--on-host", "spark"], {"nemesis": SCRATCH}, "leave out --on-host spark, or the fault"),
+        (["--docker", "--spark", "local[1]"], {"nemesis": SCRATCH}, "leave out --spark, or the fault"),
+        ([], {"nemesis": SCRATCH}, "fill spark-worker strikes containers only: run with --docker, or leave it out"),
+    ],
+)
+def test_what_of_spark_cannot_be_so_is_one_line(
+    tmp_path: Path, words: list[str], keys: dict[str, object], said: str
+) -> None:
+    given = {key: value for key, value in {**DATABASE_FAULT, **keys}.items() if key != "nemesis" or key in keys}
+    (tmp_path / "w.yaml").write_text(yaml.safe_dump(given))
+    done = inside("run", "w.yaml", *words, cwd=tmp_path, DOCKER_HOST=NOWHERE)
+    assert done.returncode == 254 and done.stderr.count("\n") == 1 and said in done.stderr, done.stderr
+    assert not (tmp_path / "store").exists()
 
 
 FORBIDDEN = """

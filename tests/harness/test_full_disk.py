@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -32,7 +34,7 @@ from tests.checkers.test_divided import SPECS
 from tests.harness.test_stop_when import executed
 from tests.support.files import disk_of, files_of_at_most, fill
 from tests.support.lakes import copied
-from tests.support.runs import inside
+from tests.support.runs import environment, icequake, inside
 from tests.support.simulator import simulate
 
 MINIO = "Storage backend has reached its minimum free drive threshold. Please delete a few objects to proceed. (Service: S3, Status Code: 507)"
@@ -205,6 +207,13 @@ def test_a_run_ends_when_an_operation_had_no_disk_and_keeps_its_history(tmp_path
     assert 4 <= len(operations) < 20 and operations[0].completed is not None
 
 
+def test_a_disk_that_a_fault_fills_ends_no_run(tmp_path: Path) -> None:
+    full = json.dumps([["org.apache.spark.SparkException", "java.io.IOException: No space left on device"]])
+    fills = "nemesis: {faults: [{verb: fill, target: spark-worker}]}\n"
+    operations, _, ended = executed(tmp_path, fills, then=full)
+    assert ended is None and {o.type for o in operations} > {"ok"}
+
+
 def test_a_fault_that_answers_507_is_no_full_disk() -> None:
     assert disk.told([["S3Exception", "by the nemesis (Service: S3, Status Code: 507, Request ID: null)"]]) is None
     assert disk.told(None) is None and disk.told([["a", "b"]]) is None
@@ -236,3 +245,16 @@ def test_without_any_folder_for_temporary_files_the_command_says_so(
     monkeypatch.setattr("tempfile._candidate_tempdir_list", lambda: [str(tmp_path / "none")])
     assert disk.temporary() is None
     assert "--store" in disk.words(OSError(errno.ENOSPC, "No space left on device", str(tmp_path)))
+
+
+@pytest.mark.slow
+def test_a_proof_whose_services_have_no_disk_says_so_below_its_table(tmp_path: Path) -> None:
+    place = Path(tempfile.mkdtemp())
+    place.chmod(0o755)  # a server of another user writes there
+    with disk_of("6m", place / "disk") as small:
+        fill(small, 64 << 10)  # with none at all, Python takes another folder
+        done = icequake("prove", "undelete", "--store", tmp_path / "store", env={**environment(), "TMPDIR": str(small)})
+    shutil.rmtree(place)
+    assert done.returncode == 255 and "could not run here" in done.stdout and "report.html" not in done.stdout
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("icequake: the disk is full; free some space, or use other disks: --store for runs, TMPDIR")

@@ -148,6 +148,43 @@ def test_a_late_request_has_two_places_and_a_duplicate_one(run: Run, marked: boo
         assert texts(run.recording())[:2] == ["w0-1 commit 1", "w0-1 commit 2"]  # an older log does not say of which
 
 
+LIST = "GET /b/orders/metadata/snap-1.avro"
+
+
+def test_who_met_the_deletion_of_a_metadata_file_is_part_of_the_order(run: Run, tmp_path: Path) -> None:
+    store = {"service": "store", "table": ""}
+    gone = {**store, "status": "204"}
+    run.operation("w0-1", 0, 90)
+    run.operation("w1-1", 5, 60)
+    run.operation("w1-2", 61, 95)
+    run.request("w0-1", "load", 1, 2)
+    run.request("w1-1", "load", 8, 9)
+    run.request(
+        "w1-1", "read", 10, 44, what=LIST, **store
+    )  # it was answered last, and found the file: the deletion came later
+    run.request("w0-1", "delete", 20, 40, what=LIST.replace("GET", "DELETE"), **gone)
+    run.request("w1-1", "read", 30, 35, what=LIST.replace("GET", "HEAD"), status="404", **store)  # it came later
+    run.request("w1-2", "load", 62, 63)
+    run.request("w1-2", "read", 64, 65, what=LIST, status="404", **store)  # its load says that already
+    for method, kind in (("DELETE", "delete"), ("GET", "read")):  # nobody else's file; data; no file that was deleted
+        run.request("w0-1", kind, 50, 51, what=f"{method} /b/orders/metadata/own.avro", **gone)
+        run.request("w0-1", kind, 52, 53, what=f"{method} /b/orders/data/one.parquet", **gone)
+    run.request("w1-1", "read", 54, 55, what="GET /b/orders/data/one.parquet", **gone)
+    run.request("w1-1", "read", 56, 57, what="GET /b/orders/metadata/kept.avro", **gone)
+    run.request("w0-1", "delete", 58, 59, what="DELETE /b/orders/metadata/kept.avro", **store, status="503")
+    recording = run.recording()
+    assert texts(recording) == [
+        "w0-1 load 1",
+        "w1-1 load 1",
+        "w1-1 store read 1",
+        "w0-1 store delete 1",
+        "w1-1 store read 2",
+        "w1-2 load 1",
+    ]
+    (file := tmp_path / "recording.json").write_text(recording.to_json())
+    assert recording_at(file) == recording
+
+
 def fault(run: Run, began: int, ended: int | None, fault: Fault, **more: Any) -> None:
     run.at(began).record("info", NEMESIS, f"start-{fault.slug}", value={"name": fault.name, "fault": fault.plain()})
     if ended is not None:

@@ -51,6 +51,21 @@ def test_a_stack_is_started_once_in_a_round_and_the_last_one_of_a_round_goes_on(
     assert starts <= rounds * (c - 1)
 
 
+@given(*SIZES, st.integers(0, 2**31), st.integers(1, 4))
+def test_a_stack_that_is_ended_within_its_round_goes_on_when_the_others_have_had_as_much(
+    w: int, c: int, seed: int, each: int
+) -> None:
+    turns, counts = Turns(cells(w, c), seed), Counter[Cell]()
+    for _ in range(c):
+        on = None
+        for _ in range(min(each, w)):
+            cell = turns.next(counts, on)
+            assert cell is not None and on in (None, cell.stack)
+            counts[cell] += 1
+            on = cell.stack
+    assert len({cell.catalog for cell in counts}) == c
+
+
 @given(*SIZES, st.integers(0, 2**31), st.integers(0, 40), st.integers(1, 40))
 def test_a_night_that_is_continued_draws_as_one_that_was_not_stopped(
     w: int, c: int, seed: int, before: int, after: int

@@ -33,6 +33,7 @@ from compose.servers.spark import SparkMaster, SparkWorker
 from harness.run.conductor import Conductor, drivers_of
 from nemesis.faults.fault import Fault
 from nemesis.faults.packages import PACKAGES
+from nemesis.faults.packets import Packets
 from nemesis.faults.schedule import PlannedFault, schedule
 from nemesis.faults.suspects import NoTarget
 from nemesis.processes import Processes
@@ -78,7 +79,7 @@ def commit(op: str | None = None) -> Request:
         ({"verb": "kill"}, "kill needs target"),
         ({"verb": "maintain"}, "maintain needs do"),
         ({"verb": "drop-reply", "status": 503}, "status is for answer, late, reject, not for drop-reply"),
-        ({"verb": "delay", "seconds": "1s", "direction": "both"}, "direction is for partition"),
+        ({"verb": "delay", "seconds": "1s", "direction": "both"}, "direction is for drop-packets, partition"),
         ({"verb": "kill", "target": "moon"}, "target"),
         ({"verb": "answer", "status": 200}, "status"),
         ({"verb": "drop-reply", "probability": 0}, "probability"),
@@ -288,8 +289,18 @@ class Server:
             raise ServiceError(self.name, "does not come back")
 
 
-class Contained(Server):
-    """The same, in a container."""
+class Fillable(Server):
+    """The same, in a container with a disk, and without a network of its own."""
+
+    def fill(self) -> None:
+        self.done.append("fill")
+
+    def empty(self) -> None:
+        self.done.append("empty")
+
+
+class Contained(Fillable):
+    """The same, in a container with a network."""
 
     def disconnect(self) -> None:
         self.done.append("disconnect")
@@ -297,11 +308,14 @@ class Contained(Server):
     def reconnect(self) -> None:
         self.done.append("reconnect")
 
-    def fill(self) -> None:
-        self.done.append("fill")
+    def delays_packets(self) -> bool:
+        return False
 
-    def empty(self) -> None:
-        self.done.append("empty")
+    def hamper(self, packets: Packets) -> None:
+        self.done.append(str(packets))
+
+    def let_pass(self) -> None:
+        self.done.append("let pass")
 
 
 def conducted(
@@ -325,21 +339,102 @@ def conducted(
 
 def test_network_and_disk_of_a_container_are_struck_and_those_of_a_process_are_not(tmp_path: Path) -> None:
     process, container = Server("postgres", "database"), Contained("minio", "store")
+    worker = Fillable("spark-worker-1", "spark-worker")
     plan = [
         Fault(verb="disconnect", target="store"),
         Fault(verb="fill", target="store"),
         Fault(verb="disconnect", target="database"),
+        Fault(verb="fill", target="database"),
+        Fault(verb="fill", target="spark-worker"),
     ]
-    events, _ = conducted(tmp_path, plan, Processes({"postgres": process, "minio": container}, [], 0))
+    services = {"postgres": process, "minio": container, "spark-worker-1": worker}
+    events, _ = conducted(tmp_path, plan, Processes(services, [], 0))
     assert container.done == ["disconnect", "reconnect", "ready", "fill", "empty"] and process.done == []
+    assert worker.done == ["fill", "empty"]
     tally = {t.name: t for t in bands.faults(events)}
-    assert [(tally[f.name].hits.total(), tally[f.name].missed) for f in plan] == [(1, 0), (1, 0), (0, 1)]
+    counts = [(tally[f.name].hits.total(), tally[f.name].missed) for f in plan]
+    assert counts == [(1, 0), (1, 0), (0, 1), (0, 1), (1, 0)]
+
+
+ON_PACKETS = [
+    Fault(verb="drop-packets", target="store"),
+    Fault(verb="drop-packets", target="database", direction="replies"),
+    Fault(verb="reset-connections", target="database"),
+    Fault.model_validate({"verb": "lose-packets", "target": "store", "share": 0.25}),
+    Fault(verb="delay-packets", target="store", seconds=0.3, jitter=0.1),
+]
+DELAY = ON_PACKETS[-1]
+
+
+def test_faults_of_packets_strike_those_of_containers(tmp_path: Path) -> None:
+    store, database = Contained("minio", "store"), Contained("postgres", "database")
+    delays = Contained("minio", "store")
+    delays.delays_packets = lambda: True  # type: ignore[method-assign]
+    processes = Processes({"minio": store, "postgres": database}, [], 0)
+    events, _ = conducted(tmp_path, ON_PACKETS[:-1], processes)
+    passes = ["let pass", "ready"]
+    assert store.done == [str(Packets(dropped=1.0)), *passes, str(Packets(dropped=0.25)), *passes]
+    assert database.done == [str(Packets("replies", 1.0)), *passes, str(Packets(reset=True)), *passes]
+    tally = {t.name: t for t in bands.faults(events)}
+    assert [(tally[f.name].hits.total(), tally[f.name].missed) for f in ON_PACKETS[:-1]] == [(1, 0)] * 4
+    assert all(w.healed for w in windows.windows(events))
+    (tmp_path / "delay").mkdir()
+    conducted(tmp_path / "delay", [DELAY], Processes({"minio": delays}, [], 0))
+    assert delays.done == [str(Packets(seconds=0.3, jitter=0.1)), *passes]
+
+
+def test_of_processes_the_proxies_carry_them_out_and_the_history_names_the_same_faults(tmp_path: Path) -> None:
+    board = Board()
+    armed: list[Fault] = []
+    arm = board.arm
+
+    def note(fault: Fault) -> Armed:
+        armed.append(fault)
+        return arm(fault)
+
+    board.arm = note  # type: ignore[method-assign]
+    services = {"minio": Server("minio", "store"), "postgres": Server("postgres", "database")}
+    events, _ = conducted(tmp_path, ON_PACKETS, Processes(services, [], 0), board)
+    assert [(f.name, f.request) for f in armed] == [
+        ("partition (store)", "any"),
+        ("partition (replies)", "any"),  # writers without a catalog's server ask the database: it is their catalog
+        ("refuse", "any"),
+        ("delay (store)", "any"),
+        ("delay (store)", "any"),
+    ]
+    assert (armed[3].probability, armed[3].seconds, armed[4].seconds, armed[4].jitter) == (0.25, 0.2, 0.3, 0.1)
+    assert [w.name for w in windows.windows(events)] == [f.slug for f in ON_PACKETS]
+    assert [e.value["fault"] for e in events if e.f.startswith("start-")] == [f.plain() for f in ON_PACKETS]
+
+
+def test_with_a_catalog_s_server_its_database_is_struck_on_the_connections_of_that_server(tmp_path: Path) -> None:
+    processes = Processes({"rest": Server("rest", "catalog"), "postgres": Server("postgres", "database")}, [], 0)
+    stands_in = processes.by_proxies(Fault(verb="drop-packets", target="database"))
+    assert stands_in is not None and (stands_in.service, stands_in.verb) == ("database", "partition")
+
+
+def test_a_kernel_without_netem_leaves_delays_to_the_proxies_and_says_where_there_is_none(tmp_path: Path) -> None:
+    store, database, catalog = (
+        Contained("minio", "store"),
+        Contained("postgres", "database"),
+        Contained("rest", "catalog"),
+    )
+    processes = Processes({"minio": store, "postgres": database, "rest": catalog}, [], 0)
+    stands_in = processes.by_proxies(DELAY)
+    assert stands_in is not None and stands_in.name == "delay (store)"
+    of_database = DELAY.model_copy(update={"target": "database"})
+    with pytest.raises(NoTarget, match="no netem to delay the packets of postgres, and no proxy stands before"):
+        processes.by_proxies(of_database)
+    events, _ = conducted(tmp_path, [of_database], processes)
+    (tally,) = bands.faults(events)
+    assert (tally.hits.total(), tally.missed) == (0, 1)
 
 
 @pytest.mark.parametrize(
     ("verb", "target", "says"),
     [
-        ("fill", "database", "fill strikes store, not database"),
+        ("fill", "catalog", "fill strikes store or database or spark-worker, not catalog"),
+        ("drop-packets", "executor", "drop-packets strikes catalog or database or store, not executor"),
         ("disconnect", "driver", "disconnect strikes catalog or database or store, not driver"),
     ],
 )
@@ -415,7 +510,7 @@ def test_a_real_executor_is_stopped_and_killed() -> None:
     worker = subprocess.Popen([sys.executable, "-c", code % "CoarseGrainedExecutorBackend"])
     try:
         service = Server("spark-worker-1", "spark-worker")
-        service.pid = worker.pid  # type: ignore[attr-defined]
+        service.host_pid = lambda: worker.pid  # type: ignore[attr-defined]
         until(lambda: any("time.sleep" in " ".join(c.cmdline()) for c in psutil.Process(worker.pid).children()))
         (child,) = psutil.Process(worker.pid).children()
         processes = Processes({"spark-worker-1": service}, [], 0)

@@ -27,6 +27,7 @@ from nemesis.wires.wire import Message, Request
 from tests.support.peers import eventually
 
 TABLE = "/v1/namespaces/db/tables/t"
+FILE = "/bucket/t/metadata/snap-1.avro"
 PATIENCE = 60.0
 """Seconds after which a test that got stuck fails."""
 
@@ -48,6 +49,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self._answer()
+
+    do_DELETE = do_GET
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -73,7 +76,10 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 class Catalog:
-    """A small catalog behind one proxy a writer; ``seen`` has the names of the requests in the order in which they reached it."""
+    """A small catalog, and an object store, each behind one proxy a writer.
+
+    ``seen``: the names of the requests in the order in which they came there.
+    """
 
     def __init__(self, log: Path, writers: int) -> None:
         self.seen: list[str] = []
@@ -83,6 +89,7 @@ class Catalog:
         self._log = log
         self._inside = contextlib.ExitStack()
         self.listeners: list[Listener] = []
+        self.stores: list[Listener] = []
         self._writers = writers
 
     def __enter__(self) -> Catalog:
@@ -96,6 +103,7 @@ class Catalog:
         proxies = self._inside.enter_context(Proxies(self.board))
         port = self.server.server_address[1]
         self.listeners = [proxies.listen("catalog", n, "http", "127.0.0.1", port) for n in range(self._writers)]
+        self.stores = [proxies.listen("store", n, "s3", "127.0.0.1", port) for n in range(self._writers)]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -103,10 +111,14 @@ class Catalog:
 
     def ask(self, writer: int, kind: str, name: str) -> int | None:
         """One request of a writer; its status, or None if the connection broke."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.listeners[writer].port, timeout=PATIENCE)
+        of_store = kind in ("read", "delete")
+        listener = (self.stores if of_store else self.listeners)[writer]
+        connection = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=PATIENCE)
         try:
             if kind == "commit":
                 connection.request("POST", TABLE, b"{}", {"X-Name": name})
+            elif of_store:
+                connection.request("GET" if kind == "read" else "DELETE", FILE, headers={"X-Name": name})
             else:
                 path = TABLE if kind == "load" else "/v1/config"
                 connection.request("GET", path, headers={"X-Name": name})
@@ -138,6 +150,12 @@ def together(works: Sequence[threading.Thread]) -> Iterator[None]:
     for w in works:
         w.join(PATIENCE)
         assert not w.is_alive()
+
+
+def held(catalog: Catalog, count: int, works: Sequence[threading.Thread]) -> bool:
+    """Whether so many writers wait at the gate, once they do or too many have ended without."""
+    eventually(lambda: len(catalog.board.waiting) >= count or sum(w.is_alive() for w in works) < count)
+    return len(catalog.board.waiting) >= count
 
 
 def writer(
@@ -198,7 +216,7 @@ def test_the_log_numbers_each_operations_requests_and_says_how_long_they_waited(
     catalog.board.follow(replay)
     first = writer(catalog, 0, [("w0-1", ("load", "load", "commit"))], replay)
     with together([first]):
-        eventually(lambda: catalog.board.waiting)
+        assert held(catalog, 1, [first])
         with together([writer(catalog, 1, [("w1-1", ("load",))], replay)]):
             pass
     found = [(r["op"], r["kind"], r["nth"]) for r in catalog.lines(4) if r["op"] == "w0-1"]
@@ -209,14 +227,33 @@ def test_the_log_numbers_each_operations_requests_and_says_how_long_they_waited(
 def test_a_request_that_waits_blocks_no_other_connection(catalog: Catalog) -> None:
     replay = Replay(moments("w1-1 commit 1", "w0-1 commit 1"))
     catalog.board.follow(replay)
-    with together([writer(catalog, 0, [("w0-1", ("commit",))], replay)]):
-        eventually(lambda: catalog.board.waiting)
+    first = writer(catalog, 0, [("w0-1", ("commit",))], replay)
+    with together([first]):
+        assert held(catalog, 1, [first])
         assert catalog.ask(0, "config", "config") == 200
         assert catalog.ask(2, "load", "of nobody") == 200
         assert catalog.seen == ["config", "of nobody"]
         with together([writer(catalog, 1, [("w1-1", ("commit",))], replay)]):
             pass
     assert catalog.seen[2:] == ["w1-1 commit 1", "w0-1 commit 1"]
+
+
+@pytest.mark.parametrize("order", [("read", "delete"), ("delete", "read")])
+def test_a_replay_also_orders_the_requests_to_the_store_that_the_recording_has(
+    catalog: Catalog, order: tuple[str, str]
+) -> None:
+    ops = {"delete": ("w0-1", ("load", "read", "delete")), "read": ("w1-1", ("load", "read", "read"))}
+    places = {"delete": "w0-1 store delete 1", "read": "w1-1 store read 2"}
+    replay = Replay(moments("w0-1 load 1", "w1-1 load 1", *(places[o] for o in order)))
+    catalog.board.follow(replay)
+    last = writer(catalog, ("delete", "read").index(order[1]), [ops[order[1]]], replay)
+    with together([last]):
+        assert held(catalog, 1, [last])
+        with together([writer(catalog, ("delete", "read").index(order[0]), [ops[order[0]]], replay)]):
+            pass
+    went = [n for n in catalog.seen if n in ("w0-1 delete 1", "w1-1 read 2")]
+    assert went == [places[o].replace("store ", "") for o in order]
+    assert (replay.forced, replay.unforced()) == (4, ())
 
 
 def test_a_request_that_never_comes_is_given_up_and_said(catalog: Catalog) -> None:
@@ -245,7 +282,7 @@ def test_heal_lets_everything_go(catalog: Catalog, by: str) -> None:
     catalog.board.follow(policy)
     works = [writer(catalog, n, [(f"w{n}-1", ("load",))], replay) for n in (0, 1)]
     with together(works):
-        eventually(lambda: len(catalog.board.waiting) == 2)
+        assert held(catalog, 2, works)
         assert catalog.seen == []
         catalog.board.heal()
     assert sorted(catalog.seen) == ["w0-1 load 1", "w1-1 load 1"]
@@ -468,6 +505,26 @@ def test_nothing_behind_a_fence_goes_before_it_is_opened() -> None:
     assert replay.decide(0.2) == [held[1]]
 
 
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_request_behind_a_fence_is_dropped_though_the_reply_before_it_is_not_counted_yet(counted: bool) -> None:
+    replay = Replay(moments("w0-1 load 1", "w1-1 load 1"), fences=[Fence("a kill", 1)])
+    replay.expects(0, "w0-1")
+    replay.invoked(0, "w0-1", 0.0)
+    load, commit = (Held(n, 0, moment(f"w0-1 {kind} 1"), 0.0) for n, kind in enumerate(("load", "commit")))
+    replay.arrives(load)
+    assert replay.decide(0.0) == [load]
+    if counted:
+        replay.passed(load, 0.1)
+    replay.arrives(commit)
+    assert replay.decide(0.1) == []
+    if not counted:
+        replay.passed(load, 0.2)
+    assert replay.decide(0.2) == []
+    replay.happened("a kill")
+    replay.completed(0, "w0-1", 0.3)
+    assert replay.decide(0.3) == [] and replay.drops() == [commit]
+
+
 def test_a_request_that_a_killed_writer_had_not_made_in_the_recording_is_dropped(catalog: Catalog) -> None:
     replay = Replay(moments("w0-1 load 1", "w1-1 load 1"), fences=[Fence("a kill", 1)])
     catalog.board.follow(replay)
@@ -476,7 +533,7 @@ def test_a_request_that_a_killed_writer_had_not_made_in_the_recording_is_dropped
         writer(catalog, 1, [("w1-1", ("load",))], replay),
     ]
     with together(works):
-        assert eventually(lambda: len(catalog.board.waiting) == 2)
+        assert held(catalog, 2, works)
         replay.happened("a kill")
         catalog.board.completed(0, "w0-1")
     assert catalog.seen == ["w0-1 load 1", "w1-1 load 1"]

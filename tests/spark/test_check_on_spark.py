@@ -22,7 +22,7 @@ from tests.checkers.test_divided import SPECS, frames
 from tests.support.runs import environment
 from tests.support.simulator import Defects, simulate
 
-RUNS = 40
+RUNS = 24
 PLANTED = (Defects(), Defects(stale_read=0.5), Defects(forget=0.3), Defects(drop_rows=0.7), Defects(false_failure=0.4))
 
 SCRIPT = """
@@ -43,7 +43,7 @@ out.write_text(json.dumps([told, *verdicts]))
 
 def tables() -> Iterator[tuple[str, Frame]]:
     """Ordinary tables, clean and broken, a long one, a run of two tables that is none, and tables that lost an operation of a commit."""
-    for n, f in enumerate(frames()[::8]):
+    for n, f in enumerate(frames()[::16]):
         yield f"run-{n}", f
     long = made.frame(6_000, "t")
     val, nobody, kind = long.val.copy(), long.commit_op.copy(), long.kind.copy()

@@ -1,4 +1,4 @@
-"""A branch and its merge, on a real Nessie: everything of it becomes main's, or nothing."""
+"""A branch and its merge, on a real Nessie: everything of it becomes main's, or nothing; and what of Nessie a catalog of one's own can use."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
+from compose.catalogs import user_file
 from compose.catalogs.catalog import Site
 from compose.catalogs.nessie import NESSIE, Nessie
+from compose.external.external import External
+from compose.external.preflight import PreflightError, preflight
 from compose.install import ensure
 from compose.install.installation import Installation
 from compose.processes.ports import LOOPBACK, Ports
@@ -137,3 +140,19 @@ def test_a_branch_that_is_not_merged_leaves_nothing(nessie: Server) -> None:
 def test_no_server_is_an_error_of_the_system() -> None:
     with pytest.raises(OSError), Branch(f"http://{LOOPBACK}:9/iceberg/main", "nobody"):
         pass
+
+
+@pytest.mark.parametrize("kind", ["type: rest", "catalog-impl: org.apache.iceberg.rest.RESTCatalog"])
+def test_a_catalog_of_ones_own_over_its_rest_endpoint_is_refused(nessie: Server, kind: str, tmp_path: Path) -> None:
+    own = "type: nessie, uri: " + f"{nessie.uri}/api/v2, ref: main"
+    for spark, refused in ((kind + f", uri: {nessie.uri}/iceberg", True), (own, False)):
+        file = tmp_path / "my.yaml"
+        file.write_text(f"name: mine\nspark: {{{spark}}}\npyiceberg: {{type: rest, uri: {nessie.uri}/iceberg}}\n")
+        supplied = External(catalog=user_file.load(file))
+        if refused:
+            with pytest.raises(
+                PreflightError, match=r"is Nessie, which shows .* use its own API, spark: {type: nessie"
+            ):
+                preflight(supplied)
+        else:
+            preflight(supplied)
