@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -211,6 +212,17 @@ def test_what_shows_rarely_is_repeated_until_it_shows_and_the_scenario_says_how_
     asked = len(done)
     _, same, _, _ = shrink(run, into, runner)
     assert same == left and len(done) == asked, "a second command asks for nothing again"
+
+
+def test_of_a_rare_anomaly_of_the_set_up_an_insert_is_repeated(tmp_path: Path) -> None:
+    run, into = busy(tmp_path), tmp_path / "out"
+    seeds = [o.op for o in run.evidence.history.operations() if o.invoked.extra.get("phase") == "setup"]
+    assert seeds and not {*seeds} & {o.op for o in run.recording.operations}
+    lost = replace(run, found=tuple(replace(a, ops=tuple(seeds), minimal=None) for a in run.found))
+    runner = ByRule(into, run.folder.path, lambda r: False, rarely=lambda s: s.operations[0].do == "insert")
+    one, left, _, found = shrink(lost, into, runner)
+    assert left is not None and one.rare is not None and found.said is not None
+    assert [o.do for o in found.said.scenario.operations] == ["insert"]
 
 
 def test_the_first_guess_is_what_the_anomaly_names(tmp_path: Path) -> None:
