@@ -194,7 +194,20 @@ class Shrink:
         done: Reduced[Recording] = reduced(start, PASSES, self._tried, self._keep)
         self._watcher.say(f"{self.run.name} is left with {measure(done.candidate)}")
         found = self._scenario(done.candidate)
+        if not self._often and not self._always(done.candidate, found) and self._repeats_in_time():
+            assert self.rare is not None
+            return self._repeated(self.rare)
         return done.candidate, done.minimal, found
+
+    def _always(self, r: Recording, found: Found) -> bool:
+        """Whether what is left shows it each time: else chance, which made it rare in the whole run, may have led the reduction."""
+        tries = found.tries if found.said is not None else self.replayed(r)
+        return tries.fails and tries.failed == tries.of
+
+    def _repeats_in_time(self) -> bool:
+        with contextlib.suppress(Spent):
+            return self._repeats(next(guesses(self.run.evidence, self.run.found)).ops)
+        return False
 
     # -- the recording ---------------------------------------------------------------------------------------------------
 

@@ -225,6 +225,29 @@ def test_of_a_rare_anomaly_of_the_set_up_an_insert_is_repeated(tmp_path: Path) -
     assert [o.do for o in found.said.scenario.operations] == ["insert"]
 
 
+def test_what_chance_reduced_is_repeated_if_replays_of_the_whole_run_showed_it_rarely(tmp_path: Path) -> None:
+    run, into = busy(tmp_path), tmp_path / "out"
+    asked: list[Recording] = []
+
+    def once(r: Recording) -> bool:
+        asked.append(r)
+        return len(asked) == 1
+
+    def shrunk_by(rare: bool, repeats: bool) -> tuple[Shrink, Found]:
+        asked.clear()
+        folder = into / f"{rare} {repeats}"
+        runner = ByRule(folder, run.folder.path, once, lambda s: s.repeat > 1, rarely=lambda s: repeats)
+        trials = Trials(runner, Log(folder, {"run": "r"}), folder, run.name, Budget(), Silent())
+        one = Shrink(run, folder, trials, Silent(), tries=2, times=3, rare=rare)
+        return one, one.shrink()[2]
+
+    one, found = shrunk_by(rare=True, repeats=True)
+    assert one.rare is not None and found.said is not None and found.said.scenario.repeat > 1
+    for rare, repeats in [(True, False), (False, True)]:
+        one, found = shrunk_by(rare, repeats)
+        assert one.rare is None and one.smallest is not None and not found.tries.fails, (rare, repeats)
+
+
 def test_the_first_guess_is_what_the_anomaly_names(tmp_path: Path) -> None:
     run = failed(RunFolder(failed_run(tmp_path)), "undelete")
     found = list(guesses(run.evidence, run.found))
