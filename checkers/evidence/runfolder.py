@@ -308,6 +308,11 @@ def below(folder: Path) -> Iterator[RunFolder]:
         folders.sort()
 
 
+def files_below(folder: Path) -> list[Path]:
+    """The files in a folder at any depth, by path. Links to folders are not followed; what is removed meanwhile is passed over."""
+    return sorted(Path(place) / name for place, _, names in os.walk(folder) for name in names)
+
+
 def runs(store: Path) -> list[RunFolder]:
     """All runs of a store, oldest first."""
     stamp = re.compile(r"\d{8}T\d{6}\.\d{3}Z")

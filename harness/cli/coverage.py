@@ -70,10 +70,11 @@ def _of_nights(folders: list[Path], unread: list[str]) -> dict[tuple[Path, str],
     """The runs that nights recorded, which need not have a folder any more: night and name of the run → its coverage."""
     from checkers.coverage import ledger
     from checkers.coverage.coverage import CoverageError
+    from checkers.evidence.runfolder import files_below
 
     found: dict[tuple[Path, str], Coverage] = {}
     for folder in folders:
-        for path in sorted(folder.resolve().rglob(ledger.FILE)) if folder.is_dir() else ():
+        for path in (f for f in files_below(folder.resolve()) if f.name == ledger.FILE):
             try:
                 found |= {(path.parent, name): one for name, one in ledger.read(path).items()}
             except (CoverageError, OSError) as e:

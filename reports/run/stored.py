@@ -225,7 +225,7 @@ def files_of(folder: Path) -> tuple[StoredFile, ...]:
     """The files of a run's folder except its page, the most useful first."""
     first = ("plan.yaml", "history.jsonl", "tablelog", "results.json", "run.json", "proxy.jsonl", "junit.xml", "logs")
     found = []
-    for path in sorted(folder.rglob("*")):
+    for path in runfolder.files_below(folder):
         relative = path.relative_to(folder)
         try:
             if path.is_file() and not path.is_symlink() and relative.as_posix() != "report.html":

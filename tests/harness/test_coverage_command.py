@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +36,19 @@ def test_runs_are_found_at_any_depth_each_once(night: Path) -> None:
     assert [r.path.name for r in runfolder.below(night)] == ["20260101T000000.000Z", "20260102T000000.000Z"]
     run = night / "a" / "20260101T000000.000Z"
     assert [r.path for r in runfolder.below(run)] == [run]
+
+
+def test_what_a_soak_removes_meanwhile_is_passed_over(night: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scandir = os.scandir
+
+    def removed_meanwhile(path: str) -> Any:
+        if Path(path).name == "c":
+            Path(path).rename(night.parent / "gone")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", removed_meanwhile)
+    done = inside("coverage", night, cwd=night.parent)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
 
 
 def test_a_run_has_its_figures_and_its_page(night: Path) -> None:
