@@ -36,6 +36,7 @@ from checkers.timeline.operation_columns import AROUND
 from checkers.timeline.timeline import kind_of
 from checkers.timeline.two_tables import by_table
 from checkers.verdict import Checker, Validity, Verdict
+from workloads.operations.kinds import KINDS
 
 S = 1_000_000_000
 
@@ -119,9 +120,8 @@ def counted(evidence: Evidence) -> tuple[LoadCounts, list[Operation], set[str | 
             "writes": len(writes),
             "committed": len(writes) - len(missed[table]),
         }
-    succeeded: dict[str, bool] = {}
-    for o in ops:
-        succeeded[o.f] = succeeded.get(o.f, False) or o.type == "ok" or o.op in there
+    well = {o.f for o in ops if o.type == "ok" or o.op in there}
+    succeeded = {f: f in well for f in dict.fromkeys(o.f for o in ops)}
     retried = sum(c.attempt is not None and c.attempt > 1 for c in made)
     aborted = sum(o.error is not None and conflict_of(o) is not None for o in ops)
     return LoadCounts(tables, missed, len(ops), len(made), retried, aborted, succeeded), ops, there
@@ -193,9 +193,10 @@ class Load(Checker):
 
 def _writes(ops: Iterable[Operation]) -> list[Operation]:
     """The operations on a table that change rows; if there are none, those that change its metadata."""
-    known = [(o, kind) for o in ops if (kind := kind_of(o)) is not None and kind.commits]
-    of_rows = [o for o, kind in known if kind.changes_rows]
-    return of_rows or [o for o, kind in known if kind.verb == "alter"]
+    every = [*ops]
+    kinds = {f: kind for f in {o.f for o in every} if (kind := KINDS.get(f)) is not None and kind.commits}
+    of_rows, alter = {f for f, k in kinds.items() if k.changes_rows}, {f for f, k in kinds.items() if k.verb == "alter"}
+    return [o for o in every if o.f in of_rows] or [o for o in every if o.f in alter]
 
 
 def _committed(o: Operation, there: Container[str | None], has_log: bool) -> bool:

@@ -452,11 +452,19 @@ class _Table:
     def wait(self, refusals: int, metadata: int | None = None) -> float:
         """Ms that an operation waits that was refused once more after so many times, by the properties at a metadata version (the last)."""
         versions = self.timeline.log.metadata
-        at = len(versions) if metadata is None else metadata
-        raw = versions[max(0, min(at, len(versions)) - 1)].raw.get("properties") if versions else None
-        said = raw if isinstance(raw, Mapping) else {}
-        value = {k: _whole(said.get(f"commit.retry.{k}"), default) for k, default in DEFAULTS.items()}
-        return 1.05 * min(value["min-wait-ms"] * (1 << min(refusals, 40)), value["max-wait-ms"])
+        at = max(0, min(len(versions) if metadata is None else metadata, len(versions)) - 1)
+        if at not in self._limits:
+            raw = versions[at].raw.get("properties") if versions else None
+            said = raw if isinstance(raw, Mapping) else {}
+            value = {k: _whole(said.get(f"commit.retry.{k}"), default) for k, default in DEFAULTS.items()}
+            self._limits[at] = value["min-wait-ms"], value["max-wait-ms"]
+        shortest, longest = self._limits[at]
+        return 1.05 * min(shortest * (1 << min(refusals, 40)), longest)
+
+    @cached_property
+    def _limits(self) -> dict[int, tuple[int, int]]:
+        """Place of a metadata version → the shortest and the longest wait that its properties say, ms; of those that were asked for."""
+        return {}
 
     @cached_property
     def backoff_of_commits(self) -> float:

@@ -41,6 +41,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
+from checkers.evidence.made import maker
 from checkers.evidence.record import UNREADABLE, RecordError, decoded, must, needs, shown
 from workloads.engines.engines import SPARK
 
@@ -141,7 +142,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
             if (said := getattr(self, key)) is not msgspec.UNSET:
                 extra[key] = said
         f, table = intern(self.f), self.table
-        return Event(
+        return _made_event(
             self.index,
             self.time,
             self.type,
@@ -157,6 +158,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 _EXTRA = ("phase", "engine", "attempts")
 _LINE = msgspec.json.Decoder(_Line)
+_made_event = maker(Event)
 
 
 def _event(record: dict[str, Any]) -> Event:
@@ -234,6 +236,9 @@ class Operation:
     def indices(self) -> tuple[int, ...]:
         """The history indices of its events."""
         return (self.invoked.index,) if self.completed is None else (self.invoked.index, self.completed.index)
+
+
+_made_operation = maker(Operation)
 
 
 @dataclass(frozen=True)
@@ -396,7 +401,7 @@ def pair(events: Iterable[Event], *, mixed: bool = False) -> Iterator[Operation]
     for op, i in invoked.items():
         c = completed.get(op)
         kind: Literal["ok", "fail", "info"] = "info" if c is None or c.type == "invoke" else c.type
-        yield Operation(
+        yield _made_operation(
             op,
             i.process,
             i.f,

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from checkers.evidence.made import maker
 from checkers.evidence.paths import normalise
 from checkers.evidence.record import UNREADABLE, RecordError, decoded
 from checkers.evidence.tablelog import TableLog
@@ -281,6 +282,7 @@ class _Line(msgspec.Struct, gc=False):
 
 
 _LINE = msgspec.json.Decoder(_Line)
+_made_swap, _made_accepted, _made_carried = maker(PointerSwap), maker(AcceptedChange), maker(Carried)
 
 
 class _Found:
@@ -448,7 +450,7 @@ class _Requests:
             for change in r.changes:
                 adds = tuple(int(snapshot) for snapshot in change.get("adds") or ())
                 if change.get("table") in self._logs and adds:
-                    one = Carried(
+                    one = _made_carried(
                         int(r.time),
                         None if writer is None else int(writer),
                         r.op,
@@ -470,7 +472,7 @@ def _accepted(r: _Line, change: Mapping[str, Any]) -> AcceptedChange:
     main, base, time = (change.get("refs") or {}).get("main"), change.get("base"), int(r.time)
     if r.what is msgspec.UNSET:
         raise KeyError("what")
-    return AcceptedChange(
+    return _made_accepted(
         time,
         time + int(float(r.ms) * 1e6),
         None if r.writer is None else int(r.writer),
@@ -484,7 +486,7 @@ def _accepted(r: _Line, change: Mapping[str, Any]) -> AcceptedChange:
 
 
 def _with_op(s: PointerSwap, op: str | None) -> PointerSwap:
-    return PointerSwap(s.time, s.end, s.writer, op, s.base, s.new, s.answer, s.names_place)
+    return _made_swap(s.time, s.end, s.writer, op, s.base, s.new, s.answer, s.names_place)
 
 
 def _swap(record: _Line) -> PointerSwap | None:
@@ -500,7 +502,7 @@ def _swap(record: _Line) -> PointerSwap | None:
     times = _times(record)
     if times is None:
         return None
-    return PointerSwap(
+    return _made_swap(
         *times,
         record.writer,
         op if isinstance(op, str) else None,

@@ -40,6 +40,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from checkers.evidence import record
+from checkers.evidence.made import maker
 from checkers.evidence.problem import Problem, problem_from_json
 from checkers.evidence.record import UNREADABLE, RecordError
 from checkers.evidence.runfolder import replace_file
@@ -298,7 +299,7 @@ class _FileForm(_Form):
         """The entry; the few words in all of them are one object for each."""
         path, content, form, *rest = msgspec.structs.astuple(self)
         known: Any = intern(content)
-        return FileEntry(path, known, intern(form), *rest)
+        return _made_file(path, known, intern(form), *rest)
 
 
 class _ChangeForm(NamedTuple):
@@ -338,8 +339,8 @@ class _CommitForm(_Form, tag_field="type", tag="commit"):
         *facts, added, removed, came, went, first_row_id, added_rows, _, violations = msgspec.structs.astuple(self)
         known: list[Any] = [
             *facts,
-            None if added is None else tuple([RowChange(*r) for r in added]),
-            None if removed is None else tuple([RowChange(*r) for r in removed]),
+            None if added is None else tuple([_made_change(*r) for r in added]),
+            None if removed is None else tuple([_made_change(*r) for r in removed]),
             tuple([f.entry() for f in came]),
             tuple([f.entry() for f in went]),
             first_row_id,
@@ -347,7 +348,7 @@ class _CommitForm(_Form, tag_field="type", tag="commit"):
             (),
             violations,
         ]
-        return Commit(*known)
+        return _made_commit(*known)
 
 
 class _Difference(msgspec.Struct, gc=False):
@@ -388,10 +389,16 @@ class _MetadataForm(_Form, tag_field="type", tag="metadata"):
         )
         listed = _listed_after(previous, snapshots.drop, snapshots.add)
         raw = _raw_after(previous, raw, same, {k: (g.skip, g.add) for k, g in grown.items()})
-        return Metadata(n, location, updated, version, current, listed, refs, last, row, raw)
+        return _made_metadata(n, location, updated, version, current, listed, refs, last, row, raw)
 
 
 _FORMS: msgspec.json.Decoder[_CommitForm | _MetadataForm] = msgspec.json.Decoder(_CommitForm | _MetadataForm)
+_made_file, _made_change, _made_commit, _made_metadata = (
+    maker(FileEntry),
+    maker(RowChange),
+    maker(Commit),
+    maker(Metadata),
+)
 
 
 def _change_to_json(c: RowChange) -> list[Any]:

@@ -85,7 +85,13 @@ def seen_by(operations: Iterable[Operation], table: str) -> list[Operation]:
 def by_table(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
     """Table → its operations, in order, as it saw them."""
     out: dict[str, list[Operation]] = {}
-    for o in operations:
+    every = [*operations]
+    both = {f for f in {o.f for o in every} if (kind := KINDS.get(f)) is not None and kind.two_tables}
+    for o in every:
+        if o.f not in both:
+            if o.table is not None:
+                out.setdefault(o.table, []).append(o)
+            continue
         for table in dict.fromkeys(tables_of(o)):
             out.setdefault(table, []).append(seen_from(o, table))
     return out
