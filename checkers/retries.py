@@ -400,7 +400,7 @@ class Workload:
     @cached_property
     def of_spark(self) -> frozenset[str]:
         """Those that Spark executed."""
-        return frozenset(o.op for o in self.operations if o.engine == SPARK)
+        return frozenset([o.op for o in self.operations if o.invoked.extra.get("engine", SPARK) == SPARK])
 
     @cached_property
     def of_table(self) -> dict[str | None, set[str]]:

@@ -34,6 +34,8 @@ _VERSION = re.compile(r"\.metadata\.json(\.gz)?$")
 _REFERENCE = re.compile(r"/trees/([^/]+?)(?:@|%40)[^/]*/history/|/tables/[^/?]+?(?:@|%40)([^/?@%]+)$")
 """Nessie's branch that a request names: in its own API, and as a REST catalog in the table's name (``table@branch``)."""
 _MERGE = "/history/merge"
+PART = 1 << 22
+"""Bytes of a log that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,17 +207,19 @@ class Places:
         self._others = array("q")
         if not path.exists() or not path.stat().st_size:
             return
-        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as text:
-            for begin, end in _lines_with(text, b'"commit"'):
-                line = text[begin:end]
-                at = line.find(b'"table":"')
-                said = line[at : line.find(b'"', at + 9) + 1]
-                plain = line.isascii() and b"\\" not in line and b"\r" not in line and _MERGE.encode() not in line
-                whose = self._of.get(said) if plain and line.count(said) == line.count(b'"table"') else None
-                (self._others if whose is None else whose).extend((begin, end))
-            for begin, end in _lines_with(text, b'"changes":'):
-                if b'"commit"' not in text[begin:end]:
+        begin = 0
+        for lines, plain in _in_parts(path):
+            for line in lines:
+                end = begin + len(line)
+                if b'"commit"' in line:
+                    at = line.find(b'"table":"')
+                    said = line[at : line.find(b'"', at + 9) + 1]
+                    usual = (plain or _plain(line)) and line.count(said) == line.count(b'"table"')
+                    whose = self._of.get(said) if usual else None
+                    (self._others if whose is None else whose).extend((begin, end))
+                elif b'"changes":' in line:
                     self._others.extend((begin, end))
+                begin = end
 
     @property
     def others(self) -> int:
@@ -256,13 +260,16 @@ def _pairs(places: array[int]) -> Iterator[tuple[int, int]]:
     return zip(ends, ends, strict=True)
 
 
-def _lines_with(text: mmap, word: bytes) -> Iterator[tuple[int, int]]:
-    """Begin and end of each line that has a word."""
-    at, size = 0, len(text)
-    while (hit := text.find(word, at)) >= 0:
-        begin, end = max(at, text.rfind(b"\n", at, hit) + 1), text.find(b"\n", hit)
-        at = size if end < 0 else end + 1
-        yield begin, at
+def _in_parts(path: Path) -> Iterator[tuple[list[bytes], bool]]:
+    """The lines of a file with their ends, about as many at a time as :data:`PART` holds, and whether all of these are plain."""
+    with path.open("rb") as file:
+        while lines := file.readlines(PART):
+            yield lines, _plain(b"".join(lines))
+
+
+def _plain(text: bytes) -> bool:
+    """Whether lines have only ASCII characters, no escapes and no other ends, and tell of no merge of branches."""
+    return text.isascii() and b"\\" not in text and b"\r" not in text and _MERGE.encode() not in text
 
 
 class _Line(msgspec.Struct, gc=False):
