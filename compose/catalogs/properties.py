@@ -96,7 +96,7 @@ def load(
     Raises:
         FileError: the file cannot be read, a key or value in it is wrong, or a variable is not set.
     """
-    secrets: set[str] = set()
+    secrets: dict[str, str] = {}
     known = os.environ if environment is None else environment
 
     def prepared(data: Any, lines: Mapping[KeyPath, int]) -> Any:
@@ -110,7 +110,7 @@ def load(
 
 
 def _filled(
-    value: Any, at: KeyPath, lines: Mapping[KeyPath, int], file: str, known: Mapping[str, str], secrets: set[str]
+    value: Any, at: KeyPath, lines: Mapping[KeyPath, int], file: str, known: Mapping[str, str], secrets: dict[str, str]
 ) -> Any:
     """The value with its variables filled in; the secrets in it are added to ``secrets``."""
     if isinstance(value, dict):
@@ -134,7 +134,7 @@ def _filled(
                 f"{file}:{line_of(at, lines)}: {key}: the environment variable {name} is not set; export {name}=…"
             )
         if is_secret(name, known[name]):
-            secrets.update(forms(known[name]))
+            secrets.update(forms(name, known[name]))
         return known[name]
 
     whole = _VARIABLE.sub(fill, value)
