@@ -24,7 +24,7 @@ from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.runfolder import RunFolder
 from compose.install.ensure import ensure
-from harness.experiments.prove import FAILURES
+from harness.campaign.errors import TOLD
 from harness.experiments.replay import replay_once
 from harness.experiments.shrink.trials import names_of
 from harness.run.bench import Bench
@@ -245,7 +245,7 @@ def measure(seeds: Mapping[str, int], operations: int, minutes: float, into: Pat
                             made = Bench(installation, spec.writers, into / "logs", Silent(), catalog=spec.catalog)
                             bench = inside.enter_context(made)
                         done[key] = one(bench, spec, seed, way, of, into)
-                    except FAILURES as e:
+                    except TOLD as e:
                         problems += 1
                         print(f"{name}, seed {seed}, {way}: it could not be run or judged: {e}", flush=True)
                         continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.table import Table
@@ -30,7 +31,7 @@ def dumped(searches: Sequence[Search], budget: float) -> str:
         "format": FORMAT,
         "budget": budget,
         "found": [f.to_json() for f in together(searches)],
-        "searches": [s.to_json() for s in searches],
+        "searches": [asdict(s) for s in searches],
     }
     return json.dumps(value, indent=1) + "\n"
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from checkers.conflicts import predicted
 from checkers.conflicts.predicted import Cell
-
-FORMAT = 1
+from checkers.evidence import journal
+from checkers.evidence.journal import Form
 
 
 class MatrixError(ValueError):
@@ -83,9 +82,8 @@ class Measured:
     def to_json(self) -> dict[str, Any]:
         """For ``cells.jsonl``."""
         said = predicted.predict(self.cell)
-        defaults = {f.name: f.default for f in fields(Cell) if f.default is not MISSING}
         return {
-            "cell": {k: v for k, v in asdict(self.cell).items() if k not in defaults or v != defaults[k]},
+            "cell": _cell(self.cell),
             **self.verdict,
             "held": self.held,
             "predicted": {"outcome": said.outcome, "reasons": said.reasons, "source": said.source},
@@ -96,12 +94,12 @@ class Measured:
         }
 
     @staticmethod
-    def from_json(record: dict[str, Any]) -> Measured:
-        """The inverse. Raises KeyError or TypeError for anything else."""
+    def from_json(record: Mapping[str, Any]) -> Measured:
+        """The inverse. Raises KeyError, TypeError or ValueError for anything else."""
         return Measured(
-            Cell(**record["cell"]),
-            Ended(**record["first"]),
-            Ended(**record["second"]),
+            _cell_of(record),
+            journal.as_type(Ended)(record["first"]),
+            journal.as_type(Ended)(record["second"]),
             record["held"],
             tuple(record["anomalies"]),
             tuple(record["allowed"]),
@@ -111,22 +109,70 @@ class Measured:
         )
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[Measured]]:
-    """Header and cells of a ``cells.jsonl``; a torn last line is left out.
+@dataclass(frozen=True, slots=True)
+class NotMeasured:
+    """A cell that could not be measured.
+
+    Attributes:
+        could_not: why.
+    """
+
+    cell: Cell
+    could_not: str
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``cells.jsonl``."""
+        return {"cell": _cell(self.cell), "could_not": self.could_not}
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    defaults = {f.name: f.default for f in fields(Cell) if f.default is not MISSING}
+    return {k: v for k, v in asdict(cell).items() if k not in defaults or v != defaults[k]}
+
+
+def _cell_of(record: Mapping[str, Any]) -> Cell:
+    return Cell(**record["cell"])  # a dimension that is not known makes it another cell: it must not be passed over
+
+
+def _line(record: Mapping[str, Any]) -> Measured | NotMeasured:
+    if "could_not" in record:
+        return NotMeasured(_cell_of(record), str(record["could_not"]))
+    return Measured.from_json(record)
+
+
+CELLS = Form("a matrix", "a cell", _line, lambda x: x.to_json(), MatrixError)
+"""``cells.jsonl``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """What is known of the cells of a matrix; of a cell that was measured again the last line.
+
+    Attributes:
+        could_not: cell → why it could not be measured.
+    """
+
+    measured: Sequence[Measured]
+    could_not: Mapping[Cell, str]
+
+
+def known(lines: Iterable[Measured | NotMeasured]) -> Cells:
+    """What lines of a journal say."""
+    last = {x.cell: x for x in lines}
+    return Cells(
+        [m for m in last.values() if isinstance(m, Measured)],
+        {x.cell: x.could_not for x in last.values() if isinstance(x, NotMeasured)},
+    )
+
+
+def read(path: Path) -> tuple[dict[str, Any], Cells]:
+    """Header and cells of a ``cells.jsonl``.
 
     Raises:
-        MatrixError: the file is not one.
+        MatrixError: the file is not one, or a line of it cannot be read.
     """
-    try:
-        lines = path.read_text().split("\n")
-        header = json.loads(lines[0])
-        if header.get("format") != FORMAT:
-            raise ValueError(f"format {header.get('format')!r} is not known")
-        return header, [Measured.from_json(json.loads(line)) for line in lines[1:-1] if line]
-    except OSError as e:
-        raise MatrixError(f"{path}: cannot be read: {e.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise MatrixError(f"{path}: not the cells of a matrix: {e}") from None
+    header, lines = journal.read(path, CELLS)
+    return header, known(lines)
 
 
 def differences(

@@ -43,6 +43,7 @@ class Search:
         folder: of the run that found it, relative to the search's folder.
         command: repeats the search.
         reason: why it could not be run; None if it could.
+        of: hash of the definition of the defect.
     """
 
     defect: str
@@ -58,15 +59,7 @@ class Search:
     folder: str | None = None
     command: str | None = None
     reason: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
-
-    @staticmethod
-    def from_json(r: Mapping[str, Any]) -> Search:
-        """The inverse. Raises KeyError or TypeError for anything else."""
-        return Search(**{k: r[k] for k in Search.__dataclass_fields__})
+    of: str = ""
 
 
 def _ended(o: Operation) -> int:

@@ -6,21 +6,20 @@ The file ``coverage.jsonl`` lies in the night's folder::
     {"possible": 0, "pairs": [[…], …]}                                          a set of possible pairs; runs of one workload share it
     {"run": "mixed/20260101T000000.000Z", "possible": 0, "seen": [[…, 3], …], "untold": [[first, second, 1], …]}
 
-Lines are only appended. One that is torn, because the night was killed, is left out, and so is a run whose set of possible pairs is lost.
+It is a journal (:mod:`checkers.evidence.journal`).
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from checkers.coverage.coverage import FORMAT, Coverage, CoverageError
 from checkers.coverage.pair import Pair
-from checkers.evidence.runfolder import append
+from checkers.evidence import journal
+from checkers.evidence.journal import Form, Journal, Values
 
 FILE = "coverage.jsonl"
 """Name of the file in a night's folder."""
@@ -31,30 +30,45 @@ def name_of(folder: Path) -> str:
     return f"{folder.parent.name}/{folder.name}"
 
 
+def _line(values: Values) -> Values:
+    if not {"pairs", "possible"} <= values.keys() and not {"run", "possible", "seen", "untold"} <= values.keys():
+        raise ValueError("neither a set of pairs nor a run")
+    return values
+
+
+FORM = Form("a coverage", "a line", _line, lambda values: values, CoverageError, version=FORMAT)
+
+
 class Ledger:
-    """The file of one night, to append to; one process at a time.
+    """The file of one night, to append to. Use in ``with``; the night's folder is locked already.
 
     Args:
         path: the file; made if it does not exist.
 
-    Raises:
-        CoverageError: the file is there and is none.
-        OSError: it cannot be read.
+    Raises (on entry):
+        CoverageError: the file is there and is none, or cannot be read or made.
+        OSError: the disk is full.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._journal = Journal(path, FORM, alone=False)
         self._sets: dict[frozenset[Pair], int] = {}
         self.seen: Counter[Pair] = Counter()
         """Pair → how often, in all runs of the night so far: what ``checkers.coverage.possible.rarity`` wants."""
         self.runs: set[str] = set()
         """Names of the runs in the file."""
-        if path.exists():
-            numbered, runs = _read(path)
-            self._sets = {pairs: number for number, pairs in numbered.items()}
-            for name, c in runs.items():
-                self.runs.add(name)
-                self.seen.update(c.seen)
+
+    def __enter__(self) -> Ledger:
+        numbered, runs = _told(self.path, self._journal.__enter__().lines)
+        self._sets = {pairs: number for number, pairs in numbered.items()}
+        for name, c in runs.items():
+            self.runs.add(name)
+            self.seen.update(c.seen)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._journal.__exit__()
 
     def append(self, run: str, c: Coverage) -> None:
         """Add a run; one that is in the file already is not added again.
@@ -67,8 +81,7 @@ class Ledger:
         """
         if run in self.runs:
             return
-        there = self.path.exists()
-        lines: list[dict[str, Any]] = [] if there else [{"format": FORMAT}]
+        lines: list[Values] = []
         number = self._sets.get(c.possible)
         if number is None:
             number = max(self._sets.values(), default=-1) + 1
@@ -76,8 +89,7 @@ class Ledger:
         seen = [[*p.to_json(), n] for p, n in sorted(c.seen.items())]
         untold = [[*kinds, n] for kinds, n in sorted(c.untold.items())]
         lines.append({"run": run, "possible": number, "seen": seen, "untold": untold})
-        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-        append(self.path, text if not there or _ends_whole(self.path) else "\n" + text)
+        self._journal.append(*lines)
         self._sets[c.possible] = number
         self.runs.add(run)
         self.seen.update(c.seen)
@@ -87,39 +99,22 @@ def read(path: Path) -> dict[str, Coverage]:
     """Run → its coverage, in the order of the file.
 
     Raises:
-        CoverageError: it is no such file, or a whole line in it is none.
-        OSError: it cannot be read.
+        CoverageError: it is no such file, a line of it cannot be read, or the file cannot be.
     """
-    return _read(path)[1]
+    return _told(path, journal.read(path, FORM)[1])[1]
 
 
-def _ends_whole(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
-
-
-def _read(path: Path) -> tuple[dict[int, frozenset[Pair]], dict[str, Coverage]]:
+def _told(path: Path, lines: Iterable[Values]) -> tuple[dict[int, frozenset[Pair]], dict[str, Coverage]]:
     sets: dict[int, frozenset[Pair]] = {}
     runs: dict[str, Coverage] = {}
-    first = True
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1):
+    for values in lines:
         try:
-            record = json.loads(line)
-        except ValueError:
-            continue  # torn, or empty
-        try:
-            if first and record["format"] != FORMAT:
-                raise ValueError(f"format {record['format']!r} is not known")
-            if "pairs" in record:
-                sets[int(record["possible"])] = frozenset(map(Pair.from_json, record["pairs"]))
-            elif "run" in record and record["possible"] in sets:
-                runs.setdefault(str(record["run"]), _run(record, sets))
+            if "pairs" in values:
+                sets[int(values["possible"])] = frozenset(map(Pair.from_json, values["pairs"]))
+            else:
+                runs.setdefault(str(values["run"]), _run(values, sets))
         except (KeyError, TypeError, ValueError, AttributeError) as e:
-            raise CoverageError(f"{path}:{number}: not a line of a coverage: {e}") from None
-        first = False
-    if first:
-        raise CoverageError(f"{path}: empty: the first line is missing")
+            raise CoverageError(f"{path}: not a coverage: {e}") from None
     return sets, runs
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal
 
+from checkers.evidence import journal
+from checkers.evidence.journal import Form
 from checkers.nights.record import Line, NightError
 from workloads.file.suite import Cell
 
@@ -16,7 +17,6 @@ FILE = "finds.jsonl"
 Became = Literal["shrunk", "not shown", "spent", "failed"]
 """``shrunk``: something smaller shows it. ``not shown``: nothing showed it again. ``spent``: the time ended first.
 ``failed``: it could not be tried."""
-BECAME: tuple[Became, ...] = get_args(Became)
 
 TRIES = 2
 """Runs that are shrunk for one anomaly of one catalog, as long as none could be."""
@@ -59,34 +59,15 @@ class Find:
     seconds: float = 0.0
     used: float = 0.0
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
 
-    @staticmethod
-    def from_json(r: Mapping[str, Any]) -> Find:
-        """The inverse. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
-        if r["became"] not in BECAME:
-            raise ValueError(f"became: {r['became']!r}")
-        return Find(**{**r, "cell": Cell.from_json(r["cell"]), "also": tuple(str(x) for x in r["also"])})
+FINDS = Form("a soak", "a find", journal.as_type(Find), asdict, NightError, bare=True)
+"""``finds.jsonl``."""
 
 
 def read(folder: Path) -> list[Find]:
-    """The finds of a night; torn lines are left out, and there are none if there is no file. Raises NightError if it cannot be read."""
+    """The finds of a night; none if there is no file. Raises NightError: a line of it cannot be read."""
     path = folder / FILE
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return []
-    except OSError as e:
-        raise NightError(f"{path}: cannot be read: {e.strerror}") from None
-    found = []
-    for line in text.split("\n"):
-        try:
-            found.append(Find.from_json(json.loads(line)))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            continue
-    return found
+    return journal.read(path, FINDS)[1] if path.exists() else []
 
 
 def due(line: Line, new: Iterable[str], finds: Iterable[Find]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from checkers.nights import record
 from checkers.nights.finds import Find
@@ -140,11 +140,6 @@ class Night:
     def used(self) -> float:
         """Seconds that it has taken."""
         return max(record.used(self.lines, self.samples), *(f.used for f in self.finds), 0.0)
-
-
-def header(suite: Suite, seed: int, shared: Mapping[str, Any], started: str) -> dict[str, Any]:
-    """The first line of ``runs.jsonl``."""
-    return {"format": record.FORMAT, **shared, "seed": seed, "started": started}
 
 
 def numbers(lines: Iterable[Line]) -> Counter[Cell]:

@@ -1,27 +1,25 @@
 """What a night of ``icequake soak`` records: a line for each run (``runs.jsonl``), and samples of memory and disk (``samples.jsonl``).
 
-The first line of ``runs.jsonl`` is the header: what all runs share. A process that is killed can leave a torn line; it is left out,
-and the next session writes the files again without it.
+Both are journals (:mod:`checkers.evidence.journal`); the header of ``runs.jsonl`` is what all runs share.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal
 
-from checkers.costs.measures import FIGURES, Measures
+from checkers.costs.measures import Measures
+from checkers.evidence import journal
+from checkers.evidence.journal import Form
 from checkers.verdict import Verdict
 from workloads.file.suite import Cell
 
-FORMAT = 1
 RUNS, SAMPLES = "runs.jsonl", "samples.jsonl"
 
 Ended = Literal["valid", "invalid", "unknown", "error", "incomplete"]
 """``error``: the run could not be made or judged. ``incomplete``: its session was stopped or killed; the run is made again."""
-ENDED: tuple[Ended, ...] = get_args(Ended)
 NOT_VALID = "not-valid"
 """The anomaly of a run that is not valid and names none."""
 
@@ -87,42 +85,6 @@ class Line:
         """Commits a second."""
         return self.figures.get("commits_per_s")
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
-
-    @staticmethod
-    def from_json(r: Mapping[str, Any]) -> Line:
-        """The inverse. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
-        if r["ended"] not in ENDED:
-            raise ValueError(f"ended: {r['ended']!r}")
-        known = {f.key for f in FIGURES}
-        return Line(
-            cell=Cell.from_json(r["cell"]),
-            number=None if r["number"] is None else int(r["number"]),
-            seed=None if r["seed"] is None else int(r["seed"]),
-            started=str(r["started"]),
-            ended=r["ended"],
-            anomalies={str(k): int(v) for k, v in r["anomalies"].items()},
-            reason=_text(r["reason"]),
-            operations=int(r["operations"]),
-            commits=int(r["commits"]),
-            figures={k: None if v is None else float(v) for k, v in r["figures"].items() if k in known},
-            seconds=float(r["seconds"]),
-            took=float(r["took"]),
-            peak_memory=int(r["peak_memory"]),
-            rss=int(r["rss"]),
-            disk=int(r["disk"]),
-            folder=_text(r["folder"]),
-            stack=_text(r["stack"]),
-            command=_text(r["command"]),
-            used=float(r["used"]),
-        )
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -139,15 +101,6 @@ class Sample:
     memory: int
     disk: int
     free: int
-
-    def to_json(self) -> dict[str, float]:
-        """As JSON values."""
-        return asdict(self)
-
-    @staticmethod
-    def from_json(r: Mapping[str, Any]) -> Sample:
-        """The inverse. Raises KeyError, TypeError or ValueError for anything else."""
-        return Sample(float(r["used"]), int(r["rss"]), int(r["memory"]), int(r["disk"]), int(r["free"]))
 
 
 def failing(verdicts: Iterable[Verdict], valid: object, may_be: Iterable[str]) -> dict[str, int]:
@@ -174,49 +127,25 @@ def figures_of(m: Measures) -> dict[str, float | None]:
     return {k: v for k, v in m.figures.items() if v is not None}
 
 
-T = TypeVar("T")
-_WRONG = (ValueError, KeyError, TypeError, AttributeError)
-
-
-def _each(lines: Iterable[str], of: Callable[[Any], T]) -> list[T]:
-    """What the lines hold, without those that are torn."""
-    found = []
-    for line in lines:
-        try:
-            found.append(of(json.loads(line)))
-        except _WRONG:
-            continue
-    return found
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as e:
-        raise NightError(f"{path}: cannot be read: {e.strerror}") from None
+LINES = Form("a soak", "a run", journal.as_type(Line), asdict, NightError)
+"""``runs.jsonl``."""
+SAMPLED = Form("a soak", "a sample", journal.as_type(Sample), asdict, NightError, bare=True)
+"""``samples.jsonl``."""
 
 
 def read(folder: Path) -> tuple[dict[str, Any], list[Line]]:
-    """Header and runs of a night; torn lines are left out.
+    """Header and runs of a night.
 
     Raises:
-        NightError: the folder has no night.
+        NightError: the folder has no night, or a line of it cannot be read.
     """
-    path = folder / RUNS
-    first, *lines = _read(path).split("\n")
-    try:
-        header = json.loads(first)
-        if header.get("format") != FORMAT:
-            raise ValueError(f"format {header.get('format')!r} is not known")
-    except _WRONG as e:
-        raise NightError(f"{path}: not the runs of a soak: {e}; give another --into") from None
-    return header, _each(lines, Line.from_json)
+    return journal.read(folder / RUNS, LINES)
 
 
 def samples(folder: Path) -> list[Sample]:
-    """The samples of a night, in order; none if there is no file."""
+    """The samples of a night, in order; none if there is no file. Raises NightError."""
     path = folder / SAMPLES
-    return _each(_read(path).split("\n"), Sample.from_json) if path.exists() else []
+    return journal.read(path, SAMPLED)[1] if path.exists() else []
 
 
 def used(lines: Iterable[Line], sampled: Iterable[Sample]) -> float:

@@ -166,6 +166,7 @@ def matrix(
     """Measure which operation aborts, retries or breaks which: every pair of operations, on every kind of table."""
     from checkers.conflicts import plan, predicted
     from checkers.conflicts.measured import differences
+    from checkers.verdict import exit_code
     from compose import setup
     from harness.cli.terminal import Voice
     from harness.experiments import matrix as measuring
@@ -218,16 +219,15 @@ def matrix(
             show=None if engines else publish,
             keep=keep_runs,
         )
-        chosen = set(cells)
         try:
-            measured = [m for m in whole.measure() if m.cell in chosen]
+            done = whole.measure()
         except KeyboardInterrupt as e:
             raise stopping.Stopped(f"{whole.measured} of {len(cells)} cells are measured; {goes_on}") from e
-    found = [] if other is None else differences(measured, other)
-    for line in page.lines(measured, found, None if other is None else len(other)):
+    found = [] if other is None else differences(done.measured, other)
+    for line in page.lines(done, found, None if other is None else len(other)):
         typer.echo(line)
     typer.echo(f"page  {page.write(into)}")
-    return 1 if found else 0
+    return exit_code(False if found else "unknown" if done.could_not else True)
 
 
 def _engines(typed: str | None) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ def _other_matrix(folder: Path) -> list[Measured]:
     from checkers.conflicts.measured import MatrixError, read
 
     try:
-        return read(folder / "cells.jsonl")[1]
+        return list(read(folder / "cells.jsonl")[1].measured)
     except MatrixError as e:
         raise BadArgument(
             f"--against {folder}: no matrix to compare with: {e}; give the folder of `matrix --into`"

@@ -74,7 +74,6 @@ def shrink(
     from harness.experiments.shrink import trials
     from harness.experiments.shrink.log import Log
     from harness.experiments.shrink.shrink import SCENARIO, NothingToShrink, Shrink, failed, measure, on_catalog, shrunk
-    from harness.experiments.soakfolder import locked
     from harness.run.settings import RunError
     from nemesis.faults.lengths import seconds
     from reports import shrunk as shown
@@ -109,8 +108,8 @@ def shrink(
     named = [] if iceberg is None else ["--iceberg", path_anywhere(iceberg)]
     proves = shlex.join([anywhere(), "prove", os.path.abspath(into / SCENARIO), *named])
     replays = replay_command(found, os.path.abspath(into / FILE), [*named, "--catalog", path_anywhere(at)])
-    with locked(into, "shrink"), Voice(quiet=quiet, unit="runs") as voice, details_in(into, external.secrets):
-        log = Log(into, trials.about(folder.path, found.name, at, release.label))
+    log = Log(into, trials.about(folder.path, found.name, at, release.label))
+    with log, Voice(quiet=quiet, unit="runs") as voice, details_in(into, external.secrets):
         installation = setup.ensure_release(release)
         voice.keep(f"{found.name} of {folder.path}, {measure(found.recording)}: {into}")
         say_own_jar(release, voice.say)

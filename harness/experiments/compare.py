@@ -9,11 +9,10 @@ continues where it was, and one that is called again with more seeds or contende
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,46 +22,29 @@ from typing import Any
 
 from checkers.costs import measures
 from checkers.costs.comparison import Comparison, Contender, Ran, engines_label, varied_label
-from checkers.evidence import runfolder
-from checkers.evidence.history import HistoryError
+from checkers.evidence import journal, runfolder
+from checkers.evidence.journal import Form, Journal
 from checkers.evidence.runfolder import RunFolder
-from checkers.evidence.tablelog import TableLogError
 from compose import setup
 from compose.catalogs import user_file
-from compose.external.external import External, ExternalError, external
+from compose.external.external import External, external
 from compose.external.preflight import preflight
 from compose.install import releases
 from compose.install.cache import SetupError
 from compose.install.installation import Installation
 from compose.install.releases import Release
-from compose.objectstore import TableReadError
-from compose.processes.service import ServiceError
 from compose.redaction import Redaction, masked, secrets_of
+from harness.campaign.errors import is_full, keep_details, why
 from harness.run.judged import Publish, judge_run
 from harness.run.plan import catalog_of_plan
 from harness.run.reach import unreachable
 from harness.run.run import Run
 from harness.run.settings import RunError, Settings, Watcher
 from harness.run.versions import cannot_commit, cannot_run
-from harness.writers.slot import WriterError
 from workloads.file.parameters import applied
 from workloads.file.workload import Workload
-from workloads.file.yamlfile import FileError
 
-FORMAT = 1
 RUNS = "runs.jsonl"
-CANNOT = (
-    SetupError,
-    ServiceError,
-    ExternalError,
-    FileError,
-    RunError,
-    WriterError,
-    TableReadError,
-    HistoryError,
-    TableLogError,
-)
-"""Errors that stop the runs of one contender but not of the others."""
 
 
 class CompareError(ValueError):
@@ -92,7 +74,7 @@ class Order:
     def header(self) -> dict[str, Any]:
         """The facts that all runs of one comparison share."""
         spec = self.workload.model_dump(mode="json", by_alias=True, exclude={"catalog", "seed"}, exclude_defaults=True)
-        return {"format": FORMAT, "workload": _written_down(spec), "parallel": self.parallel}
+        return {"workload": _written_down(spec), "parallel": self.parallel}
 
     def turns(self) -> list[tuple[Contender, int]]:
         """All runs in their order: forward for the first seed, backward for the second, and so on."""
@@ -102,22 +84,22 @@ class Order:
         return out
 
 
+def _without_secrets(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A header without the secrets that earlier releases wrote down."""
+    return {**values, "workload": _written_down(values["workload"])} if "workload" in values else values
+
+
+FORM = Form("a comparison", "a run", Ran.from_json, Ran.to_json, CompareError, upgrade=_without_secrets)
+"""``runs.jsonl``."""
+
+
 def read(path: Path) -> tuple[dict[str, Any], list[Ran]]:
-    """Header and runs of a ``runs.jsonl``; for a run that was repeated, the last one counts; a torn last line is left out.
+    """Header and runs of a ``runs.jsonl``; for a run that was repeated, the last one counts.
 
     Raises:
-        CompareError: the file is not one.
+        CompareError: the file is not one, or a line of it cannot be read.
     """
-    try:
-        lines = path.read_text().split("\n")
-        header = json.loads(lines[0])
-        if header.get("format") != FORMAT:
-            raise ValueError(f"format {header.get('format')!r} is not known")
-        found = [Ran.from_json(json.loads(line)) for line in lines[1:-1] if line]
-    except OSError as e:
-        raise CompareError(f"{path}: cannot be read: {e.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as e:
-        raise CompareError(f"{path}: not the runs of a comparison: {type(e).__name__}: {e}") from None
+    header, found = journal.read(path, FORM)
     return header, list({(r.contender, r.seed): r for r in found}.values())
 
 
@@ -178,7 +160,7 @@ class Compare:
     _stops: set[threading.Event] = field(default_factory=set)
     """One per active run: a failed run sets its own, which does not affect the others."""
     _installed: dict[str, Installation | str] = field(default_factory=dict)
-    _header: dict[str, Any] = field(default_factory=dict)
+    _journal: Journal[Ran] | None = None
     _done: dict[tuple[Contender, int], Ran] = field(default_factory=dict)
 
     @property
@@ -187,13 +169,18 @@ class Compare:
         return self.into / RUNS
 
     def measure(self) -> Comparison:
-        """Run what has not been run yet.
+        """Run what has not been run yet. A run that could not be made has a line with the reason, and the others go on.
 
         Raises:
-            CompareError: the folder has another comparison, or cannot be made.
+            CompareError: the folder has another comparison, cannot be made, or somebody else writes there.
+            OSError: the disk is full.
             KeyboardInterrupt: the user stopped it; finished runs are kept.
         """
-        self._begin()
+        with Journal(self.path, FORM, self.order.header()) as self._journal:
+            self._done = {(r.contender, r.seed): r for r in self._journal.lines}
+            return self._measure()
+
+    def _measure(self) -> Comparison:
         turns = self.order.turns()
         left = deque((n, c, seed) for n, (c, seed) in enumerate(turns) if not self._measured(c, seed))
         if len(left) < len(turns):
@@ -215,29 +202,12 @@ class Compare:
         """The comparison of the runs so far."""
         wanted = set(self.order.turns())
         runs = [r for key, r in self._done.items() if key in wanted]
-        return Comparison(self._header, self.order.contenders, self.order.seeds, tuple(runs))
+        header = {} if self._journal is None else self._journal.header
+        return Comparison(header, self.order.contenders, self.order.seeds, tuple(runs))
 
     def _measured(self, c: Contender, seed: int) -> bool:
         ran = self._done.get((c, seed))
         return ran is not None and ran.measures is not None
-
-    def _begin(self) -> None:
-        self._header = self.order.header()
-        try:
-            self.into.mkdir(parents=True, exist_ok=True)
-        except OSError as e:
-            raise CompareError(f"{self.into}: cannot be made: {e.strerror}; give another --into") from None
-        if not self.path.exists():
-            runfolder.replace_file(self.path, json.dumps(self._header) + "\n")
-            return
-        found, runs = read(self.path)
-        found["workload"] = _written_down(found.get("workload"))
-        if differing := [k for k in self._header if found.get(k) != self._header[k]]:
-            what = ", ".join(_differing(found.get("workload"), self._header["workload"]) or differing)
-            raise CompareError(f"{self.path}: measured with another {what}; give another --into")
-        self._done = {(r.contender, r.seed): r for r in runs}
-        lines = [json.dumps(found), *(json.dumps(r.to_json()) for r in runs)]
-        runfolder.replace_file(self.path, "\n".join(lines) + "\n")  # without a torn last line
 
     def _work(self, left: deque[tuple[int, Contender, int]]) -> None:
         while not self._stopped.is_set():
@@ -257,7 +227,8 @@ class Compare:
                 return
             with self._lock:
                 self._done[contender, seed] = ran
-                runfolder.append(self.path, json.dumps(ran.to_json()) + "\n")
+            assert self._journal is not None
+            self._journal.append(ran)
 
     def _halt(self) -> None:
         """Start no further run; active runs end soon."""
@@ -292,14 +263,18 @@ class Compare:
             settings = Settings(
                 seed=seed, command=command, proxied=True, stop=stop, external=theirs, clean=self.order.clean
             )
-            self._execute(workload, folder, installation, settings, said)
+            self._execute(contender, workload, folder, installation, settings, said)
             if self._stopped.is_set():
                 folder.write_state({**folder.state(), "state": "interrupted"})
                 return Ran(contender, seed)
             said.say("checking")
             measured = judge(folder, self.publish)
-        except CANNOT as e:
-            reason = hide.text(" ".join(str(e).split()))
+        except Exception as e:  # whatever it is, the other runs go on
+            if is_full(e):
+                raise
+            reason = why(e, hide)
+            if folder is not None:
+                keep_details(e, folder.logs, hide)
             said.say(f"cannot be run: {reason}")
             told = catalog_of_plan(contender.catalog, External())
             return Ran(contender, seed, started, self._relative(folder), reason=reason, command=command, catalog=told)
@@ -309,9 +284,15 @@ class Compare:
         )
 
     def _execute(
-        self, workload: Workload, folder: RunFolder, installation: Installation, settings: Settings, said: Watcher
+        self,
+        contender: Contender,
+        workload: Workload,
+        folder: RunFolder,
+        installation: Installation,
+        settings: Settings,
+        said: Watcher,
     ) -> None:
-        """One run, with a stack of its own. Raises one of :data:`CANNOT`."""
+        """One run, with a stack of its own."""
         run = Run(workload, folder, installation, settings, watcher=said)
         try:
             run.execute()
@@ -370,10 +351,3 @@ def _written_down(spec: Any) -> Any:
     if not isinstance(properties, dict):
         return spec
     return {**spec, "catalog_properties": masked({str(k): str(v) for k, v in properties.items()})}
-
-
-def _differing(found: object, wanted: dict[str, Any]) -> Sequence[str]:
-    """Keys of the workload in which two headers differ."""
-    if not isinstance(found, dict):
-        return []
-    return [k for k in dict.fromkeys([*wanted, *found]) if found.get(k) != wanted.get(k)]

@@ -11,7 +11,6 @@ operations, the other for second ones, so that cells of other engines go on mean
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 import threading
@@ -22,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from checkers.conflicts import predicted
-from checkers.conflicts.measured import FORMAT, Ended, MatrixError, Measured, read
+from checkers.conflicts.measured import CELLS, Cells, Ended, Measured, NotMeasured, known
 from checkers.conflicts.predicted import FILES, Cell, Compares
 from checkers.evidence import history, runfolder
 from checkers.evidence.error_chain import message_pattern, most_specific, short_class
+from checkers.evidence.journal import Journal
 from checkers.evidence.proxylog import change_requests
 from checkers.evidence.runfolder import RunFolder
 from checkers.isolation import Isolation, IsolationStats
@@ -34,6 +34,8 @@ from checkers.judge.runfolder import Results, load_evidence, load_promises
 from checkers.judge.undecided import left_open_by
 from compose.catalogs.registry import CATALOGS, DEFAULT
 from compose.install.installation import Installation
+from harness.campaign.errors import is_full, why
+from harness.campaign.stacks import Key, Lease, WarmStacks
 from harness.run.bench import Bench
 from harness.run.judged import Publish, judge_run
 from harness.run.settings import RunError, Watcher
@@ -367,7 +369,10 @@ class Matrix:
         self._on = on
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._done: list[Measured] = []
+        ran = versions(installation)
+        self._key = (catalog, ran["iceberg"])
+        header = {"catalog": catalog, "versions": ran, "of": None if publish is None else ENGINES_WORD}
+        self._journal = Journal(self.path, CELLS, header)
 
     @property
     def path(self) -> Path:
@@ -375,108 +380,91 @@ class Matrix:
         return self._folder / "cells.jsonl"
 
     @property
+    def known(self) -> Cells:
+        """What is known of the cells so far."""
+        chosen = {*self._cells}
+        return known(x for x in self._journal.lines if x.cell in chosen)
+
+    @property
     def measured(self) -> int:
         """How many of the cells are measured so far."""
-        return len({m.cell for m in self._done} & set(self._cells))
+        return len(self.known.measured)
 
-    def measure(self) -> list[Measured]:
+    def measure(self) -> Cells:
         """Measure the cells that have not been measured yet; start nothing if all have.
 
+        A cell that could not be measured has a line with the reason, the others go on, and the next call tries it again.
+
         Returns:
-            All cells, measured now or before.
+            What is known of the cells, measured now or before.
 
         Raises:
-            MatrixError: the folder holds another matrix.
-            RunError, ServiceError, WriterError, TableReadError: a run failed; the cells measured so far are kept.
+            MatrixError: the folder holds another matrix, or somebody else writes there.
+            OSError: the disk is full.
+            SetupError, ServiceError, WriterError: the first stack does not come up; the cells measured so far are kept.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._begin(versions(self._installation))
-        known = {m.cell for m in self._done}
-        left = [c for c in self._cells if c not in known]
-        if not left:
-            return self._done
         groups, size = (GROUPS, BATCH) if self._publish is None else (1, ENGINE_BATCH)
-        with Bench(
-            self._installation,
-            2,
-            self._folder / "logs",
-            self._watcher,
-            catalog=self._catalog,
-            groups=groups,
-            on=self._on,
-        ) as bench:
-            batches = [left[n : n + size] for n in range(0, len(left), size)]
-            turn = iter(batches)
-            self._watcher.progress(self.measured, len(self._cells))
-            with ThreadPoolExecutor(groups) as pool:
-                working = [pool.submit(self._work, bench, g, turn) for g in range(groups)]
-                try:
-                    done, _ = wait(working, return_when=FIRST_EXCEPTION)
-                finally:
-                    self._stop.set()
-            for future in done:
-                future.result()
-        return self._done
+        with self._journal:
+            done = {m.cell for m in self.known.measured}
+            left = [c for c in self._cells if c not in done]
+            if not left:
+                return self.known
+            say = self._watcher.say
+            with WarmStacks(
+                self._start, self._folder / "logs", say, seats=lambda b: len(b.groups), runs=None
+            ) as stacks:
+                stacks.ready(self._key)  # in this thread, so that Ctrl-C ends it at once
+                turn = iter([left[n : n + size] for n in range(0, len(left), size)])
+                self._watcher.progress(self.measured, len(self._cells))
+                with ThreadPoolExecutor(groups) as pool:
+                    working = [pool.submit(self._work, stacks, turn) for _ in range(groups)]
+                    try:
+                        ended, _ = wait(working, return_when=FIRST_EXCEPTION)
+                    finally:
+                        self._stop.set()
+                for future in ended:
+                    future.result()
+        return self.known
 
-    def _begin(self, versions: dict[str, str]) -> None:
-        header: dict[str, Any] = {"format": FORMAT, "catalog": self._catalog, "versions": versions}
-        if self._publish is not None:
-            header["of"] = ENGINES_WORD
-        if not self.path.exists():
-            runfolder.replace_file(self.path, json.dumps(header) + "\n")
-            return
-        found, self._done = read(self.path)
-        if (found.get("catalog"), found.get("versions")) != (self._catalog, versions):
-            raise MatrixError(
-                f"{self.path}: measured on another catalog or with other versions; give another folder with --into"
-            )
-        if found.get("of") != header.get("of"):
-            theirs, ours = ("engines", "Spark's operations") if "of" in found else ("Spark's operations", "engines")
-            raise MatrixError(f"{self.path}: a matrix of {theirs}, not of {ours}; give another folder with --into")
-        lines = [json.dumps(found), *(json.dumps(m.to_json()) for m in self._done)]
-        runfolder.replace_file(self.path, "\n".join(lines) + "\n")  # drops a torn last line
+    def _start(self, key: Key, logs: Path, below: Bench | None) -> Bench:
+        groups = GROUPS if self._publish is None else 1
+        return Bench(
+            self._installation, 2, logs, self._watcher, catalog=self._catalog, groups=groups, on=self._on or below
+        )
 
-    def _work(self, bench: Bench, group: int, turn: Iterator[list[Cell]]) -> None:
+    def _work(self, stacks: WarmStacks[Bench], turn: Iterator[list[Cell]]) -> None:
         while not self._stop.is_set():
             with self._lock:
                 cells = next(turn, None)
             if cells is None:
                 return
+            found: Sequence[Measured | NotMeasured]
             try:
-                found = self._batch(bench, group, cells)
-            except BaseException:
-                self._stop.set()
-                raise
+                found = self._batch(stacks, cells)
+            except Exception as e:  # whatever it is, the other cells go on
+                if is_full(e):
+                    raise
+                self._watcher.say(f"{len(cells)} cells could not be measured: {why(e)}")
+                found = [NotMeasured(c, why(e)) for c in cells]
+            if self._stop.is_set():
+                return  # the run was interrupted
             with self._lock:
-                self._done += found
-                runfolder.append(self.path, "".join(json.dumps(m.to_json()) + "\n" for m in found))
+                self._journal.append(*found)
                 self._watcher.progress(self.measured, len(self._cells))
 
-    def _batch(self, bench: Bench, group: int, cells: Sequence[Cell]) -> list[Measured]:
+    def _batch(self, stacks: WarmStacks[Bench], cells: Sequence[Cell]) -> list[Measured]:
         """One run. Its folder is kept only when it failed, or when it is published or has something to see."""
         kept = self._publish is not None
-        place = Path(tempfile.mkdtemp(prefix=f"run-{group}-", dir=self._folder)) if not kept else self._folder / RUNS
+        place = self._folder / RUNS if kept else Path(tempfile.mkdtemp(prefix="run-", dir=self._folder))
         folder = runfolder.create(place, "matrix")
-        board = bench.groups[group].board
-        script = CellScript(cells, board, self._stop, without_b if kept else every_file)
         try:
-            bench.run(
-                workload(cells),
-                folder,
-                script.operations,
-                command="icequake matrix",
-                group=group,
-                share_final_reads=True,
-                progress=False,
-                stop=self._stop,
-                capture_interval=None,
-            )
+            with stacks.lease(self._key) as lease:
+                script = self._run(lease, folder, cells)
         finally:
-            board.heal()
             if self._stop.is_set():
                 shutil.rmtree(folder.path if kept else place, ignore_errors=True)
         if self._stop.is_set():
-            return []  # the run was interrupted
+            return []
         measured = judge(cells, script, folder, self._publish)
         if kept:
             return [replace(m, run=str(folder.path.relative_to(self._folder))) for m in measured]
@@ -487,6 +475,25 @@ class Matrix:
             measured = [replace(m, run=run) for m in measured]
         shutil.rmtree(place, ignore_errors=True)
         return measured
+
+    def _run(self, lease: Lease[Bench], folder: RunFolder, cells: Sequence[Cell]) -> CellScript:
+        board = lease.stack.groups[lease.seat].board
+        script = CellScript(cells, board, self._stop, every_file if self._publish is None else without_b)
+        try:
+            lease.stack.run(
+                workload(cells),
+                folder,
+                script.operations,
+                command="icequake matrix",
+                group=lease.seat,
+                share_final_reads=True,
+                progress=False,
+                stop=self._stop,
+                capture_interval=None,
+            )
+        finally:
+            board.heal()
+        return script
 
     def _moved(self, run: Path) -> Path:
         """Move the folder of a run to the kept ones."""

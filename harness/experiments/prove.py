@@ -15,21 +15,24 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from checkers.evidence import runfolder
-from checkers.evidence.history import HistoryError
 from checkers.evidence.proxylog import change_requests
-from checkers.evidence.tablelog import TableLogError
 from checkers.judge.proof import PLANNED, PROBLEMS, WORDS, Proof
 from checkers.verdict import own_findings
 from compose.catalogs import user_file
 from compose.external.external import external
 from compose.external.preflight import preflight
 from compose.install.installation import Installation
-from compose.objectstore import TableReadError
 from compose.processes.service import ServiceError
+from compose.redaction import Redaction
+from harness.campaign import errors
+from harness.campaign.errors import is_full, keep_details
+from harness.campaign.stacks import Key, Lease, WarmStacks, secrets_in
 from harness.run.bench import Bench
 from harness.run.judged import Publish, judge_run
 from harness.run.ordering import patience
@@ -50,9 +53,6 @@ GROUPS = 2
 """Scenarios that run at the same time."""
 MANY = 8
 """Least number of scenarios for that; with fewer, starting more writers takes longer than it saves."""
-
-FAILURES = (RunError, WriterError, ServiceError, TableReadError, HistoryError, TableLogError)
-"""Errors because of which a scenario could not run or be judged; they differ from a defect that did not show."""
 
 
 class ScenarioScript:
@@ -173,9 +173,14 @@ def prove_once(
 ) -> Proof:
     """Run a scenario once, judge it, write its verdicts into the store ``runs`` and publish them.
 
+    A scenario that could not run or be judged is ``not run``, which differs from a defect that did not show.
+
     Args:
         group: number of the bench's group to run in.
         stop: when another thread sets it, the run ends soon.
+
+    Raises:
+        OSError: the disk is full.
     """
     began = time.monotonic()
     stop = stop or threading.Event()
@@ -212,8 +217,11 @@ def prove_once(
         outcome = judged.results.scenario
         assert outcome is not None, "the plan has the scenario"
         state, why = outcome.state, outcome.why
-    except FAILURES as e:
-        state, why = "not run", (str(e),)
+    except Exception as e:  # whatever it is, the other scenarios go on
+        if is_full(e):
+            raise
+        keep_details(e, folder.logs, Redaction(bench.secrets))
+        state, why = "not run", (errors.why(e),)
     seconds = round(time.monotonic() - began, 1)
     return Proof(scenario.scenario, state, why, str(folder.path), seconds, found, tuple(struck))
 
@@ -249,49 +257,54 @@ def prove(
         The proofs, those of one catalog together, and the versions that ran.
     """
     proofs: list[Proof] = []
-    with contextlib.ExitStack() as whole:
+    own = [s.catalog for s in scenarios if user_file.is_file(s.catalog)]
+
+    def start(key: Key, logs: Path, below: Bench | None) -> AbstractContextManager[Bench]:
+        base, (catalog,) = on or below, key
+        mine = [s for s in scenarios if s.catalog == catalog]
+        if catalog in own:
+            return _on_own(catalog, mine, installation, logs, watcher)
+        if base is not None and base.catalog == catalog:
+            return contextlib.nullcontext(base)
+        many = sum(times for s in mine if not alone(s)) >= MANY
+        groups = GROUPS if many and (base is None or len(base.groups) >= GROUPS) else 1
+        writers = max(s.writers for s in (mine if base else scenarios))
+        return Bench(installation, writers, logs, watcher, catalog=catalog, groups=groups, on=base)
+
+    with WarmStacks(
+        start,
+        runs / "prove-logs",
+        watcher.say,
+        seats=lambda bench: len(bench.groups),
+        most=None,
+        runs=None,
+        layered=lambda key: on is None and key[0] not in own,
+        secrets=secrets_in(own),
+    ) as stacks:
         for catalog in dict.fromkeys(s.catalog for s in scenarios):
             mine = [s for s in scenarios if s.catalog == catalog]
-            try:
-                with contextlib.ExitStack() as one:
-                    if user_file.is_file(catalog):
-                        bench = one.enter_context(_on_own(catalog, mine, installation, runs, watcher))
-                    elif on is None or on.catalog != catalog:
-                        many = sum(times for s in mine if not alone(s)) >= MANY
-                        bench = Bench(
-                            installation,
-                            max(s.writers for s in (mine if on else scenarios)),
-                            runs / "prove-logs",
-                            watcher,
-                            catalog=catalog,
-                            groups=GROUPS if many and (on is None or len(on.groups) >= GROUPS) else 1,
-                            on=on,
-                        )
-                        (one if on else whole).enter_context(bench)
-                        on = on or bench
-                    else:
-                        bench = on
-                    proofs += _on_one(bench, mine, runs, watcher, publish, times, command, named or {}, finished)
-            except FAILURES as e:  # the stack failed: the remaining scenarios cannot run
-                done = {p.scenario for p in proofs}
-                proofs += [Proof(s.scenario, "not run", (str(e),)) for s in mine if s.scenario not in done]
-                watcher.say(f"the stack failed: {e}")
+            one = partial(_proved, runs=runs, command=command, named=named or {}, publish=publish)
+            proofs += _on_one(stacks, (catalog,), mine, watcher, times, one, finished)
+            if on is not None or catalog in own:
+                stacks.end((catalog,))
     return proofs, versions(installation)
 
 
 def _on_own(
-    catalog: str, scenarios: Sequence[Scenario], installation: Installation, runs: Path, watcher: Watcher
+    catalog: str, scenarios: Sequence[Scenario], installation: Installation, logs: Path, watcher: Watcher
 ) -> Bench:
     """A bench with a user's own catalog. Raises FileError, ExternalError."""
     supplied = external(user_file.load(Path(catalog)), None, None)
     preflight(supplied)
     writers = max(s.writers for s in scenarios)
-    return Bench(installation, writers, runs / "prove-logs", watcher, catalog=catalog, external=supplied)
+    return Bench(installation, writers, logs, watcher, catalog=catalog, external=supplied)
 
 
 def _cut_short(proof: Proof) -> bool:
     """Whether the run of a scenario was stopped before its end; it then says so."""
-    folder = runfolder.RunFolder(Path(proof.folder or ""))
+    if proof.folder is None:
+        return True
+    folder = runfolder.RunFolder(Path(proof.folder))
     state = folder.state()
     if state.get("state") == "complete":
         return False
@@ -300,23 +313,48 @@ def _cut_short(proof: Proof) -> bool:
     return True
 
 
-def _on_one(
-    bench: Bench,
-    scenarios: Sequence[Scenario],
+def _proved(
+    lease: Lease[Bench],
+    scenario: Scenario,
+    stop: threading.Event,
+    *,
     runs: Path,
-    watcher: Watcher,
-    publish: Publish[object],
-    times: int,
     command: str,
     named: Mapping[str, str],
+    publish: Publish[object],
+) -> Proof:
+    """Run a scenario on a leased stack, which nobody uses again if it could not run."""
+    again = f"{command} {shlex.quote(named.get(scenario.scenario, scenario.scenario))}"
+    proof = prove_once(lease.stack, scenario, runs, again, publish, group=lease.seat, stop=stop)
+    if proof.state == "not run":
+        lease.spoil()
+    return proof
+
+
+def _on_one(
+    stacks: WarmStacks[Bench],
+    key: Key,
+    scenarios: Sequence[Scenario],
+    watcher: Watcher,
+    times: int,
+    one: Callable[[Lease[Bench], Scenario, threading.Event], Proof],
     finished: Callable[[Proof], object],
 ) -> list[Proof]:
-    """The scenarios of one catalog: as many at a time as the bench has groups, then those that must run alone."""
+    """The scenarios of one catalog: as many at a time as its stack has seats, then those that must run alone."""
     found: dict[tuple[str, int], Proof] = {}
     stopped = threading.Event()
     stops: set[threading.Event] = set()
 
-    def work(turn: deque[tuple[Scenario, int]], group: int) -> None:
+    def proved(scenario: Scenario, stop: threading.Event) -> Proof:
+        try:
+            with stacks.lease(key, exclusive=alone(scenario)) as lease:
+                return one(lease, scenario, stop)
+        except Exception as e:  # whatever it is, the other scenarios go on
+            if is_full(e):
+                raise
+            return Proof(scenario.scenario, "not run", (errors.why(e),))
+
+    def work(turn: deque[tuple[Scenario, int]]) -> None:
         while True:
             try:
                 scenario, n = turn.popleft()
@@ -328,8 +366,7 @@ def _on_one(
                 return
             count = f" ({n + 1} of {times})" if times > 1 else ""
             watcher.say(f"{scenario.scenario}{count}: runs")
-            again = f"{command} {shlex.quote(named.get(scenario.scenario, scenario.scenario))}"
-            proof = prove_once(bench, scenario, runs, again, publish, group=group, stop=stop)
+            proof = proved(scenario, stop)
             stops.discard(stop)
             if stopped.is_set() and _cut_short(proof):
                 return
@@ -340,12 +377,15 @@ def _on_one(
                 watcher.say(f"  {reason}")
 
     everything = [(s, n) for s in scenarios for n in range(times)]
-    with ThreadPoolExecutor(len(bench.groups)) as pool:
+    beside = deque(x for x in everything if not alone(x[0]))
+    seats = 1
+    with contextlib.suppress(Exception):  # each scenario says why its stack does not come up
+        seats = len(stacks.ready(key).groups)  # in this thread, so that Ctrl-C ends it at once
+    with ThreadPoolExecutor(seats) as pool:
         try:
-            beside = deque(x for x in everything if not alone(x[0]))
-            for done in [pool.submit(work, beside, g) for g in range(len(bench.groups))]:
+            for done in [pool.submit(work, beside) for _ in range(seats)]:
                 done.result()
-            pool.submit(work, deque(x for x in everything if alone(x[0])), 0).result()
+            pool.submit(work, deque(x for x in everything if alone(x[0]))).result()
         except BaseException:
             stopped.set()
             for stop in list(stops):

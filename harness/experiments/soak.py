@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import os
 import shutil
 import tempfile
 import threading
 import time
-import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +36,7 @@ from checkers.coverage.ledger import Ledger, name_of
 from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import HistoryError
+from checkers.evidence.journal import Journal
 from checkers.evidence.runfolder import FULL, RunFolder
 from checkers.evidence.tablelog import TableLogError
 from checkers.nights import finds, night, record
@@ -46,8 +45,9 @@ from checkers.nights.night import Night
 from checkers.nights.record import Ended, Line, NightError, Sample
 from checkers.timeline.timeline import timelines
 from compose.redaction import Redaction, secrets_of
+from harness.campaign.errors import is_full, keep_details, why
+from harness.campaign.stacks import STACK_RUNS, Key, Lease, WarmStacks, secrets_in
 from harness.experiments import soakfinds, soakfolder
-from harness.experiments.compare import CANNOT
 from harness.experiments.soakfinds import Job, OpenRunner
 from harness.experiments.soakfolder import WITHOUT_VERDICT, Kept
 from harness.experiments.soakrare import RareTurns, rarity_of
@@ -55,7 +55,6 @@ from harness.experiments.soakstacks import (
     Start,
     WarmStack,
     kill_marked,
-    new_logs,
     sparks,
     start_bench,
     strikes_processes,
@@ -73,8 +72,6 @@ RUNS, COLUMNS, LOGS = "runs", "columns", "logs"
 ABOUT = "soak"
 """The key of a run's plan with its cell and its number."""
 
-STACK_RUNS = 60
-"""After so many runs a stack is started anew: its servers grow, and its store has the tables of all of them."""
 COLLECTED = 10
 """Runs between two collections of what is no longer used."""
 MOST_LEFT = 3
@@ -151,16 +148,6 @@ class _Work:
     find: Find | None = None
 
 
-@dataclass
-class _Up:
-    """The stack that is up, and how many runs used it."""
-
-    key: tuple[str, str]
-    stack: WarmStack
-    logs: Path
-    runs: int = 0
-
-
 def seed_of(into: Path) -> int | None:
     """The seed of the night in a folder; None if there is none. Raises NightError."""
     path = into / record.RUNS
@@ -170,6 +157,12 @@ def seed_of(into: Path) -> int | None:
     if not isinstance(found, int):
         raise NightError(f"{path}: its first line has no seed; give another --into")
     return found
+
+
+def stack_of(key: Key) -> tuple[str, str]:
+    """The catalog and the release of a stack."""
+    catalog, release = key
+    return catalog, release
 
 
 def new_folder(store: Path, suite: str) -> Path:
@@ -207,11 +200,9 @@ class Soak:
     open_runner: OpenRunner = soakfinds.on_warm
     stopping: Callable[[Night], object] = lambda _: None
     stopped: bool = False
-    _finds: list[Find] = field(default_factory=list)
-    _lines: list[Line] = field(default_factory=list)
-    _samples: list[Sample] = field(default_factory=list)
     _given_up: dict[tuple[str, str], str] = field(default_factory=dict)
-    _up: _Up | None = None
+    _tried: Path | None = None
+    """The logs of the stack that was started last."""
     _work: _Work | None = None
     _stopped: str | None = None
     _stopping: bool = False
@@ -224,20 +215,40 @@ class Soak:
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _over: threading.Event = field(default_factory=threading.Event)
 
+    def __post_init__(self) -> None:
+        o, into = self.order, self.into
+        self._started = _now()
+        shared = {**as_header(o.suite, o.file.cells), "seed": o.seed}
+        self._journal = Journal(into / record.RUNS, record.LINES, shared, also={"started": self._started})
+        self._sampled = Journal(into / record.SAMPLES, record.SAMPLED, alone=False)
+        self._found = Journal(into / finds.FILE, finds.FINDS, alone=False)
+        hidden = secrets_in({o.file.catalog_of(c) for c in o.file.cells})
+        hidden += [s for w in o.file.workloads.values() for s in secrets_of(w.catalog_properties)]
+        self._stacks: WarmStacks[WarmStack] = WarmStacks(
+            self._start,
+            into / LOGS,
+            self.watcher.say,
+            runs=STACK_RUNS,
+            tries=None,
+            secrets=hidden,
+            ended=self._closed,
+        )
+
     # --- a session ----------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Soak:
         """Lock the folder, and read or begin the night.
 
         Raises:
-            NightError: the folder is in use, cannot be made, or has another night.
+            NightError: the folder is in use, cannot be made, or has another night, or a line of it cannot be read.
         """
         with contextlib.ExitStack() as stack:
-            stack.enter_context(soakfolder.locked(self.into))
+            for journal in (self._journal, self._sampled, self._found):
+                stack.enter_context(journal)
             self._turns = self._whose()
             self._began = self.clock()
             self._begin()
-            stack.callback(self._close)
+            stack.enter_context(self._stacks)
             sampler = threading.Thread(target=self._sample, name="samples", daemon=True)
             sampler.start()
             stack.callback(sampler.join)
@@ -271,9 +282,21 @@ class Soak:
         )
 
     @property
-    def up(self) -> tuple[tuple[str, str], WarmStack] | None:
+    def _lines(self) -> list[Line]:
+        return self._journal.lines
+
+    @property
+    def _samples(self) -> list[Sample]:
+        return self._sampled.lines
+
+    @property
+    def _finds(self) -> list[Find]:
+        return self._found.lines
+
+    @property
+    def up(self) -> tuple[Key, WarmStack] | None:
         """The stack that is up, with its catalog and release; None if there is none."""
-        return None if self._up is None else (self._up.key, self._up.stack)
+        return next(iter(self._stacks.up), None)
 
     def go(self) -> Night:
         """Make runs until the night is over.
@@ -287,12 +310,13 @@ class Soak:
             for line in [*self._lines]:
                 self._find(line)
             while not self._enough():
-                cell = self._turns.next(night.numbers(self._lines), None if self._up is None else self._up.key)
+                cell = self._turns.next(night.numbers(self._lines), None if self.up is None else stack_of(self.up[0]))
                 if cell is None:
                     self._stopped = "no catalog's stack comes up"
                     break
-                if self._ready(cell):
-                    self._turn(cell)
+                if (lease := self._lease(cell)) is not None:
+                    with lease:
+                        self._turn(cell, lease)
                     self._find(self._lines[-1])
         except (FullDisk, runfolder.StoreError) as e:  # the latter: no folder could be made for a run
             self._stopped = str(e)
@@ -318,40 +342,18 @@ class Soak:
         return RareTurns(o.file.cells, o.seed, weight=weight, made=made)
 
     def _begin(self) -> None:
-        """Read the night, without torn lines, or write its header."""
-        shared = as_header(self.order.suite, self.order.file.cells)
-        path = self.into / record.RUNS
+        """Take up what earlier sessions wrote."""
         try:
-            self._book = Ledger(self.into / COVERAGE)
+            self._book = self._open.enter_context(Ledger(self.into / COVERAGE))
         except CoverageError as e:
-            raise NightError(f"{e}; remove it, and the night counts its coverage anew") from None
-        if not path.exists():
-            started = datetime.now(UTC).isoformat(timespec="milliseconds")
-            header = night.header(self.order.suite, self.order.seed, shared, started)
-            runfolder.replace_file(path, json.dumps(header) + "\n")
-            self._date = started[:10]
+            raise NightError(f"{e}; or remove the file, and the night counts its coverage anew") from None
+        self._date = str(self._journal.header.get("started", ""))[:10]
+        if not self._lines and not self._samples:
             return
-        header, self._lines = record.read(self.into)
-        for key, mine in (*shared.items(), ("seed", self.order.seed)):
-            if header.get(key) != mine:
-                raise NightError(
-                    f"{path}: its runs are of another {key}; give another --into, or the suite and the seed that it began with"
-                )
-        self._date = str(header.get("started", ""))[:10]
-        self._samples = record.samples(self.into)
-        self._finds = finds.read(self.into)
         self._before = max(record.used(self._lines, self._samples), *(f.used for f in self._finds), 0.0)
-        if self._finds:
-            self._rewrite(self.into / finds.FILE, [f.to_json() for f in self._finds])
-        self._rewrite(path, [header, *(x.to_json() for x in self._lines)])
-        self._rewrite(self.into / record.SAMPLES, [s.to_json() for s in self._samples])
         self._largest = max((x.disk for x in self._lines), default=0)
         turns = sum(x.counts for x in self._lines)
         self.watcher.say(f"the night goes on: {turns} runs are there, {self._before / 60:.0f} min are used")
-
-    @staticmethod
-    def _rewrite(path: Path, values: Iterable[Mapping[str, object]]) -> None:
-        runfolder.replace_file(path, "".join(json.dumps(v, separators=(",", ":")) + "\n" for v in values))
 
     def _enough(self) -> bool:
         """Whether no further run begins."""
@@ -373,65 +375,53 @@ class Soak:
 
     # --- stacks -------------------------------------------------------------------------------------------------------
 
-    def _ready(self, cell: Cell) -> bool:
-        """Have the stack of a cell up; false if it does not come up."""
-        if self._up is not None and (self._up.key != cell.stack or self._up.runs >= STACK_RUNS):
-            self._close()
-        if self._up is not None:
-            return True
-        if self._turns.all_wait:
+    def _lease(self, cell: Cell) -> Lease[WarmStack] | None:
+        """A seat on the stack of a cell; None if it does not come up."""
+        if self.up is None and self._turns.all_wait:
             self._over.wait(self.bounds.retry)
         started, name = _now(), " ".join(cell.stack)
-        logs = new_logs(self.into / LOGS, cell.stack)
-        writers = max(sparks(w) for c, w in self.order.file.workloads.items() if c.stack == cell.stack)
-        self.watcher.say(f"starting the stack of {name}")
         try:
-            stack = self.start((self.order.file.catalog_of(cell), cell.iceberg), writers, logs, self.watcher)
+            lease = self._stacks.lease(cell.stack)
         except Exception as e:
-            if _is_full(e):
+            if is_full(e):
                 raise
             reason = f"the stack of {name} does not come up: {' '.join(str(e).split())}"
             if self._turns.failed(cell.stack, night.numbers(self._lines)):
                 self._given_up[cell.stack] = reason
                 reason += f"; given up after {MOST_TRIES} times"
-            self._add(
-                Line(cell, None, None, started, "error", reason=reason, stack=self._relative(logs), used=self.used)
-            )
-            return False
+            logs = None if self._tried is None else self._relative(self._tried)
+            self._add(Line(cell, None, None, started, "error", reason=reason, stack=logs, used=self.used))
+            return None
         self._turns.came_up(cell.stack)
-        self._up = _Up(cell.stack, stack, logs)
-        return True
+        return lease
 
-    def _close(self) -> None:
-        """End the stack that is up; its logs stay if a run that is kept needs them."""
-        up, self._up = self._up, None
-        if up is None:
-            return
-        try:
-            up.stack.close()
-        except CANNOT as e:
-            self.watcher.say(f"the stack of {' '.join(up.key)} did not end in order: {e}")
-        name = self._relative(up.logs)
+    def _start(self, key: Key, logs: Path, _: WarmStack | None) -> contextlib.closing[WarmStack]:
+        self._tried = logs
+        mine = {c: w for c, w in self.order.file.workloads.items() if c.stack == key}
+        cell, writers = next(iter(mine)), max(map(sparks, mine.values()))
+        stack = self.order.file.catalog_of(cell), cell.iceberg
+        return contextlib.closing(self.start(stack, writers, logs, self.watcher))
+
+    def _closed(self, logs: Path) -> None:
+        """The logs of a stack that was closed stay if a run that is kept needs them."""
+        name = self._relative(logs)
         if not any(x.stack == name and self._kept(x) is not None for x in self._lines) and not self._stopping:
-            soakfolder.remove(up.logs)
+            soakfolder.remove(logs)
 
     # --- one run ------------------------------------------------------------------------------------------------------
 
-    def _turn(self, cell: Cell) -> None:
-        """One run of a cell on the stack that is up: execute, judge, write its line, keep or remove its folder."""
-        up = self._up
-        assert up is not None
+    def _turn(self, cell: Cell, lease: Lease[WarmStack]) -> None:
+        """One run of a cell on a leased stack: execute, judge, write its line, keep or remove its folder."""
         number = night.numbers(self._lines)[cell]
         seed = self._turns.seed_of(cell, number)
         command = self.order.command(cell, seed)
         workload = self._workload(cell)
         folder = runfolder.create(self.into / RUNS, cell.workload)
-        up.runs += 1
         turns = sum(x.counts for x in self._lines)
         goal = "" if self.order.runs is None else f"/{self.order.runs}"
         self.watcher.say(f"{turns + 1}{goal} {cell.name} seed {seed}")
         blank = Line(cell, number, seed, _now(), "error", folder=self._relative(folder.path), command=command)
-        blank = replace(blank, stack=self._relative(up.logs))
+        blank = replace(blank, stack=self._relative(lease.logs))
         began = self.clock()
         work = self._work = _Work()
         about = {
@@ -440,21 +430,21 @@ class Soak:
             "night": self._date,
         }
 
-        arguments = (work, up.stack, workload, folder, blank, about)
+        arguments = (work, lease.stack, workload, folder, blank, about)
         threading.Thread(target=self._execute, args=arguments, name=f"run of {cell.name}", daemon=True).start()
         try:
-            self._until_done(work, workload, cell)
+            self._until_done(work, workload, cell, lease)
         except BaseException:
             self._stopping = True
             work.stop.set()
             raise
         self._work = None
-        if _is_full(work.error):
+        if is_full(work.error):
             raise FullDisk(f"the disk is full ({self.into}); free some space")
         if (little := self._little()) is not None and work.stop.is_set() and work.late is None:
             raise FullDisk(little)
-        if isinstance(work.error, CANNOT) or work.late is not None or strikes_processes(workload):
-            self._close()  # the next run gets a new one
+        if work.error is not None or work.late is not None or strikes_processes(workload):
+            lease.spoil()  # the next run gets a new one
         line = self._line_of(blank, work, folder, workload)
         self._add(replace(line, took=round(self.clock() - began, 3), used=round(self.used, 3)))
         evidence = None if work.judged is None else work.judged.evidence
@@ -482,7 +472,7 @@ class Soak:
         except BaseException as e:
             work.error = e
         work.executed.set()
-        if not self._stopping and not _is_full(work.error) and _began(folder):
+        if not self._stopping and not is_full(work.error) and _began(folder):
             self._judge(work, folder)
         work.done.set()
 
@@ -493,7 +483,7 @@ class Soak:
             work.error = work.error or e
         work.done.set()
 
-    def _until_done(self, work: _Work, workload: Workload, cell: Cell) -> None:
+    def _until_done(self, work: _Work, workload: Workload, cell: Cell, lease: Lease[WarmStack]) -> None:
         """Wait for a run; one that takes too long is stopped, then its stack is killed, then it is left alone."""
         limit = self.order.suite.length + workload.op_timeout + self.bounds.around
         if not _wait(work.executed, limit):
@@ -503,7 +493,7 @@ class Soak:
             if not _wait(work.executed, self.bounds.ending):
                 work.late = f"it did not end within {limit:.0f} s, nor when it was stopped; its stack was killed"
                 self.watcher.say(f"{cell.name}: {work.late}")
-                self._close()
+                lease.end()
                 kill_marked()
                 _wait(work.executed, self.bounds.killed)
         if work.executed.is_set() and not _wait(work.done, self.bounds.judging):
@@ -518,13 +508,8 @@ class Soak:
         hide = Redaction(secrets_of(workload.catalog_properties))
         reason = work.late
         if work.error is not None:
-            said = " ".join(str(work.error).split())
-            name = "" if isinstance(work.error, CANNOT) else f"{type(work.error).__name__}: "
-            reason = "; ".join(filter(None, (work.late, hide.text(f"{name}{said}"))))
-            if not isinstance(work.error, CANNOT):
-                text = "".join(traceback.format_exception(work.error))
-                with contextlib.suppress(OSError):
-                    (folder.logs / "harness-error.log").write_text(hide.text(text), encoding="utf-8")
+            reason = "; ".join(filter(None, (work.late, why(work.error, hide))))
+            keep_details(work.error, folder.logs, hide)
         judged = work.judged
         line = replace(blank, reason=reason, disk=soakfolder.size_of(folder.path))
         if judged is not None:
@@ -534,8 +519,7 @@ class Soak:
 
     def _add(self, line: Line) -> None:
         """Write a line, then say it."""
-        soakfolder.append(self.into / record.RUNS, line.to_json())
-        self._lines.append(line)
+        self._journal.append(line)
         self.said(line)
 
     def _settle(self, line: Line, folder: RunFolder, evidence: Evidence | None) -> None:
@@ -594,8 +578,9 @@ class Soak:
                 self._add_find(replace(job.find(), became="spent", reason="the budget of shrink is spent"))
             elif rest < soakfinds.LEAST:
                 self._say_later(job)
-            elif self._ready(line.cell):
-                found = self._shrink(replace(job, seconds=min(left, spent + rest)), spent)
+            elif (lease := self._lease(line.cell)) is not None:
+                with lease:
+                    found = self._shrink(replace(job, seconds=min(left, spent + rest)), spent, lease)
                 if found.became == "spent" and spent + rest < left:
                     self._say_later(job)  # the night ended it, not its own budget: it is not over
                 else:
@@ -605,10 +590,9 @@ class Soak:
         what = f"{job.anomaly} of {job.line.cell.name}"
         self.watcher.say(f"no time is left to shrink {what}; the same command with a longer --for goes on with it")
 
-    def _shrink(self, job: Job, spent: float) -> Find:
-        """Replay and shrink one anomaly on the stack that is up; one that takes too long is ended as a run is."""
-        up, bounds = self._up, self.bounds
-        assert up is not None
+    def _shrink(self, job: Job, spent: float, lease: Lease[WarmStack]) -> Find:
+        """Replay and shrink one anomaly on a leased stack; one that takes too long is ended as a run is."""
+        bounds = self.bounds
         self.watcher.say(
             f"shrinking {job.anomaly} of {job.line.cell.name}, for {(job.seconds - spent) / 60:.0f} min at most"
         )
@@ -619,7 +603,7 @@ class Soak:
             try:
                 work.find = soakfinds.shrink(
                     job,
-                    lambda: self.open_runner(job, up.stack, self.watcher, self.publish, work.stop),
+                    lambda: self.open_runner(job, lease, self.watcher, self.publish, work.stop),
                     self.watcher,
                     work.stop,
                     self.clock,
@@ -634,7 +618,7 @@ class Soak:
                 work.stop.set()
                 if not _wait(work.done, bounds.ending):
                     late = "it did not end when its time was over; its stack was killed"
-                    self._close()
+                    lease.end()
                     kill_marked()
                     if not _wait(work.done, bounds.killed):
                         self._left += 1
@@ -645,25 +629,22 @@ class Soak:
             raise
         finally:
             self._work = None
-        if _is_full(work.error):
+        if is_full(work.error):
             raise FullDisk(f"the disk is full ({self.into}); free some space")
         if (little := self._little()) is not None:
             raise FullDisk(little)
         found = work.find
         if found is None:
-            why = "" if work.error is None else f"{type(work.error).__name__}: {' '.join(str(work.error).split())}"
-            took = round(spent + self.clock() - began, 1)
-            found = replace(job.find(), reason=late or why, seconds=took)
-        up.runs += 1
+            reason = late or ("" if work.error is None else why(work.error))
+            found = replace(job.find(), reason=reason, seconds=round(spent + self.clock() - began, 1))
         if late is not None or found.became == "failed" or strikes_processes(self._workload(job.line.cell)):
-            self._close()  # the next run gets a new one
+            lease.spoil()  # the next run gets a new one
         return found
 
     def _add_find(self, found: Find) -> None:
         """Write what became of an anomaly, then say it."""
         found = replace(found, used=round(self.used, 3))
-        soakfolder.append(self.into / finds.FILE, found.to_json())
-        self._finds.append(found)
+        self._found.append(found)
         self.told(found)
 
     # --- disk and memory ----------------------------------------------------------------------------------------------
@@ -688,11 +669,13 @@ class Soak:
                     rank = soakfolder.NEW if tonight.new_of(line) else soakfolder.KNOWN
                 names = frozenset(line.anomalies) if shows else frozenset[str]()
                 out.append(Kept(path, soakfolder.size_of(path), line.started, line.cell, names, rank))
-        of = {x.folder: x for x in self._lines}
+        began = {x.folder: x.started for x in self._lines}
         for f in self._finds:
             path = self.into / str(f.folder) / soakfinds.RUNS
             if f.folder is not None and path.is_dir():
-                out.append(Kept(path, soakfolder.size_of(path), of[f.run].started, f.cell, rank=WITHOUT_VERDICT))
+                # A find whose run has no line, because somebody removed that line, is as old as can be.
+                started = began.get(f.run, "")
+                out.append(Kept(path, soakfolder.size_of(path), started, f.cell, rank=WITHOUT_VERDICT))
         place = self.into / COLUMNS
         columns = sorted(place.iterdir()) if place.is_dir() else []
         out += [Kept(p, soakfolder.size_of(p), p.name, rank=soakfolder.COLUMNS) for p in columns]
@@ -727,7 +710,7 @@ class Soak:
         needed = {x.stack for x in self._lines if self._kept(x) is not None}
         place = self.into / LOGS
         for path in place.iterdir() if place.is_dir() else ():
-            if self._relative(path) not in needed and (self._up is None or self._up.logs != path):
+            if self._relative(path) not in needed and path not in self._stacks.logs:
                 soakfolder.remove(path)
 
     def _little(self) -> str | None:
@@ -748,9 +731,7 @@ class Soak:
                     with contextlib.suppress(psutil.Error):
                         memory += child.memory_info().rss
                 free = shutil.disk_usage(self.into).free
-                sample = Sample(round(self.used, 1), own, memory, self._size, free)
-                soakfolder.append(self.into / record.SAMPLES, sample.to_json())
-                self._samples.append(sample)
+                self._sampled.append(Sample(round(self.used, 1), own, memory, self._size, free))
             work = self._work
             if work is not None and self._little() is not None:
                 work.stop.set()
@@ -799,7 +780,7 @@ class Soak:
                 self._left += 1
                 work.error = TimeoutError(f"not within {self.bounds.judging:.0f} s")
             if work.error is not None:
-                if _is_full(work.error):
+                if is_full(work.error):
                     raise work.error
                 reason = f"it cannot be judged: {' '.join(str(work.error).split())}"
                 line = replace(line, ended="error" if complete else "incomplete", reason=reason)
@@ -862,10 +843,6 @@ def _began(folder: RunFolder) -> bool:
             return bool(file.readline() and file.readline())
     except OSError:
         return False
-
-
-def _is_full(error: BaseException | None) -> bool:
-    return isinstance(error, OSError) and error.errno in FULL
 
 
 def _rss() -> int:

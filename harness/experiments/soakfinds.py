@@ -6,6 +6,7 @@ twice. What came of it is a line of ``finds.jsonl`` (``checkers.nights.finds``),
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import threading
@@ -21,11 +22,13 @@ from checkers.nights.finds import Find
 from checkers.nights.record import Line
 from compose import setup
 from compose.install import releases
+from harness.campaign.errors import TOLD
+from harness.campaign.stacks import Lease
 from harness.experiments import soakfolder
-from harness.experiments.compare import CANNOT
 from harness.experiments.shrink import trials
 from harness.experiments.shrink.candidates import plain
 from harness.experiments.shrink.log import Log, ShrinkError
+from harness.experiments.shrink.log import trials as logged
 from harness.experiments.shrink.reduction import Spent, Tries
 from harness.experiments.shrink.shrink import (
     SCENARIO,
@@ -102,8 +105,8 @@ class Job:
     def spent(self) -> float:
         """Seconds that its runs took in earlier sessions."""
         try:
-            return sum(t.seconds for t in Log(self.into, self.about()).trials) if self.into.is_dir() else 0.0
-        except (ShrinkError, OSError):
+            return sum(t.seconds for t in logged(self.into))
+        except ShrinkError:
             return 0.0
 
     def about(self) -> dict[str, object]:
@@ -112,14 +115,16 @@ class Job:
         return dict(trials.about(Path(str(self.line.folder)), self.anomaly, self.line.cell.catalog, release))
 
 
-OpenRunner = Callable[[Job, WarmStack, Watcher, Publish[object], threading.Event], AbstractContextManager[Runner]]
-"""Makes what runs the candidates of a job, beside a stack that is up."""
+OpenRunner = Callable[
+    [Job, Lease[WarmStack], Watcher, Publish[object], threading.Event], AbstractContextManager[Runner]
+]
+"""Makes what runs the candidates of a job, on a stack that is up."""
 
 
 def on_warm(
-    job: Job, stack: WarmStack, watcher: Watcher, publish: Publish[object], stop: threading.Event
+    job: Job, lease: Lease[WarmStack], watcher: Watcher, publish: Publish[object], stop: threading.Event
 ) -> AbstractContextManager[Runner]:
-    """As :data:`OpenRunner`: on the bench of the stack, and on another one if a candidate needs more writers."""
+    """As :data:`OpenRunner`: on the bench of the stack, and on another one if a candidate needs more writers or a run cannot be made."""
     return trials.OnBench(
         job.into / trials.RUNS,
         job.into / "logs",
@@ -128,7 +133,8 @@ def on_warm(
         publish,
         catalog=job.catalog,
         external=external_of(job.catalog),
-        bench=stack.bench if isinstance(stack, OnBench) else None,
+        bench=lease.stack.bench if isinstance(lease.stack, OnBench) else None,
+        broke=lease.end,
         stop=stop,
         proves=f"{job.icequake} prove",
     )
@@ -192,15 +198,16 @@ def shrink(
 
     if not job.run.path.is_dir():
         return find(replace(blank, reason="the run's folder is gone"))
-    try:
-        run = on_catalog(failed(job.run, job.anomaly), job.catalog)
-        log = Log(job.into, job.about())
-    except (NothingToShrink, ShrinkError, *CANNOT) as e:
-        why = " ".join(str(e).split())
-        return find(replace(blank, reason=f"it cannot be replayed: {why}" if not job.run.proxy.exists() else why))
-    _drop_cut_short(job, log)
-    blank = replace(blank, before=len(run.recording.operations), folder=job.into.relative_to(job.night).as_posix())
-    with open_runner() as inner:
+    with contextlib.ExitStack() as inside:
+        try:
+            run = on_catalog(failed(job.run, job.anomaly), job.catalog)
+            log = inside.enter_context(Log(job.into, job.about()))
+        except (NothingToShrink, ShrinkError, *TOLD) as e:
+            why = " ".join(str(e).split())
+            return find(replace(blank, reason=f"it cannot be replayed: {why}" if not job.run.proxy.exists() else why))
+        _drop_cut_short(job, log)
+        blank = replace(blank, before=len(run.recording.operations), folder=job.into.relative_to(job.night).as_posix())
+        inner = inside.enter_context(open_runner())
         until = _Until(inner, lambda: stop.is_set() or clock() - began > left)
         asked = Trials(until, log, job.into, job.anomaly, Budget(REPLAYS * left, clock=clock), watcher)
         try:
@@ -213,7 +220,7 @@ def shrink(
             return find(_shrunk(job, one, until, blank))
         except Spent:
             return find(replace(blank, became="spent", reason=TOO_SHORT))
-        except CANNOT as e:
+        except TOLD as e:
             return find(replace(blank, reason=" ".join(str(e).split())))
 
 

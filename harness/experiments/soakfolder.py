@@ -1,4 +1,4 @@
-"""The folder of a night: its lock, the files that grow line by line, and what has to go so that it stays under its bound.
+"""The folder of a night, and what has to go so that it stays under its bound.
 
 ::
 
@@ -13,28 +13,14 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from checkers.evidence import runfolder
-from checkers.nights.record import NightError
 from workloads.file.suite import Cell
 
 BLOCK = 512
-
-
-def append(path: Path, value: Mapping[str, Any]) -> None:
-    """Append one line of JSON and have it on disk. If that fails, the file is as before.
-
-    Raises:
-        OSError: it cannot be written; names ``path``.
-    """
-    runfolder.append(path, json.dumps(value, separators=(",", ":")) + "\n")
 
 
 def size_of(path: Path) -> int:
@@ -54,29 +40,6 @@ def size_of(path: Path) -> int:
 def remove(path: Path) -> None:
     """Remove a folder with all in it; what cannot be removed stays."""
     shutil.rmtree(path, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def locked(folder: Path, what: str = "soak") -> Iterator[None]:
-    """Write in the folder alone; ``what`` writes there.
-
-    Raises:
-        NightError: another process writes here, or the folder cannot be made.
-        OSError: the disk is full.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("w")
-    except OSError as e:
-        if e.errno in runfolder.FULL:
-            raise OSError(e.errno, e.strerror, str(folder)) from None
-        raise NightError(f"{folder}: cannot be made: {e.strerror}; give another --into") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise NightError(f"{folder}: another {what} writes here; stop it, or give another --into") from None
-        yield
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -70,8 +68,7 @@ def strikes_processes(workload: Workload) -> bool:
 
 
 Start = Callable[[tuple[str, str], int, Path, Watcher], WarmStack]
-"""(catalog or the path of a user's own, and release; number of Spark writers, folder of its logs, watcher) → a stack that is up. Raises one of
-:data:`harness.experiments.compare.CANNOT`."""
+"""(catalog or the path of a user's own, and release; number of Spark writers, folder of its logs, watcher) → a stack that is up."""
 
 
 def sparks(workload: Workload) -> int:
@@ -145,17 +142,6 @@ def start_bench(stack: tuple[str, str], writers: int, logs: Path, watcher: Watch
     inside = contextlib.ExitStack()
     bench = Bench(installation, writers, logs, watcher, catalog=catalog, external=supplied)
     return OnBench(inside.enter_context(bench), inside)
-
-
-def new_logs(place: Path, stack: tuple[str, str]) -> Path:
-    """Make a folder for the logs of a stack in ``place``: ``rest-1.12.0-1``, then ``rest-1.12.0-2``. Raises OSError."""
-    name = re.sub(r"[^\w.-]+", "-", "-".join(stack))  # a catalog and a release can be paths
-    for n in count(1):
-        folder = place / f"{name}-{n}"
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(parents=True)
-            return folder
-    raise AssertionError("unreachable")
 
 
 def external_of(catalog: str) -> External | None:

@@ -15,17 +15,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from checkers.costs.comparison import Contender
 from checkers.evidence import runfolder
 from checkers.evidence.runfolder import RunFolder
 from compose.install.installation import Installation
-from compose.processes.service import ServiceError
+from compose.redaction import secrets_of
+from harness.campaign.stacks import Key, WarmStacks
 from harness.experiments.compare import Compare, engaged
 from harness.run.bench import Bench, Quietly
 from harness.run.run import Run
 from harness.run.settings import Settings, StandingStack, Watcher
 from harness.writers.committers import Pools
 from harness.writers.driver import pools
-from harness.writers.slot import WriterError
 from workloads.engines.engine import Pooled
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file.workload import Length, Workload
@@ -47,45 +48,51 @@ class Warm:
 class Sweep(Compare):
     """Runs the combinations of an order into a folder; use in ``with``, which ends the stacks."""
 
-    _stacks: dict[tuple[str, Path], Warm] = field(default_factory=dict)
-    _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _stacks: WarmStacks[Warm] = field(init=False)
+
+    def __post_init__(self) -> None:
+        hidden = secrets_of(self.order.workload.catalog_properties)
+        # Another release for the next run of each seed must not cost the start of a stack each time: all stay up.
+        self._stacks = WarmStacks(
+            self._warm, self.into / "logs", self.watcher.say, most=None, runs=None, secrets=hidden
+        )
 
     def __enter__(self) -> Sweep:
+        self._stacks.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._open.close()
+        self._stacks.close()
 
     def _execute(
-        self, workload: Workload, folder: RunFolder, installation: Installation, settings: Settings, said: Watcher
+        self,
+        contender: Contender,
+        workload: Workload,
+        folder: RunFolder,
+        installation: Installation,
+        settings: Settings,
+        said: Watcher,
     ) -> None:
         if settings.external.catalog is not None:
-            return super()._execute(workload, folder, installation, settings, said)
-        key = (workload.catalog, installation.jars["spark"][-1])
-        warm = self._stacks.get(key)
-        if warm is None:
-            warm = self._start(workload, installation)
-            self._warm_up(workload, installation, warm)
-            self._stacks[key] = warm
-        settings = _settings(workload, settings, warm)
-        try:
-            Run(workload, folder, installation, settings, standing=_standing(warm), watcher=said).execute()
-        except (ServiceError, WriterError):
-            self._stacks.pop(key, None)  # the next run gets a new one
-            raise
+            return super()._execute(contender, workload, folder, installation, settings, said)
+        with self._stacks.lease((contender.catalog, contender.iceberg)) as lease:
+            settings = _settings(workload, settings, lease.stack)
+            standing = _standing(lease.stack)
+            Run(workload, folder, installation, settings, standing=standing, watcher=said).execute()
 
-    def _start(self, workload: Workload, installation: Installation) -> Warm:
+    @contextlib.contextmanager
+    def _warm(self, key: Key, logs: Path, _: Warm | None) -> Iterator[Warm]:
+        """A stack that has had some load."""
+        mine = [c for c in self.order.contenders if (c.catalog, c.iceberg) == key]
+        installation = self._installation(mine[0])
         sparks = max(1, *(engaged(self.order.workload, c).engines.count(SPARK) for c in self.order.contenders))
-        logs = self.into / "logs" / workload.catalog
-        self.watcher.say(f"starting the stack of {workload.catalog}, which all its runs use")
-        with contextlib.ExitStack() as stack:
-            bench = Bench(installation, sparks, logs, self.watcher, catalog=workload.catalog)
-            bench = stack.enter_context(bench)
-            data = Path(stack.enter_context(_scratch()))
-            shared = pools(installation, bench.endpoints, run_id=bench.run_id, data=data, logs=logs)
-            stack.callback(shared.close)
-            self._open.push(stack.pop_all())
-        return Warm(bench, shared)
+        with Bench(installation, sparks, logs, self.watcher, catalog=key[0]) as bench, _scratch() as data:
+            shared = pools(installation, bench.endpoints, run_id=bench.run_id, data=Path(data), logs=logs)
+            with contextlib.closing(shared):
+                warm = Warm(bench, shared)
+                one = engaged(self.order.workload, mine[0]).model_copy(update={"catalog": key[0]})
+                self._warm_up(one, installation, warm)
+                yield warm
 
     def _warm_up(self, workload: Workload, installation: Installation, warm: Warm) -> None:
         """Some load that is not measured."""

@@ -14,7 +14,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,18 +23,21 @@ from checkers.costs import timetofind
 from checkers.costs.timetofind import Search
 from checkers.coverage.coverage import of_folder
 from checkers.coverage.pair import Pair
-from checkers.evidence import runfolder
+from checkers.evidence import journal, runfolder
 from checkers.evidence.evidence import Evidence
+from checkers.evidence.journal import Form, Journal
 from checkers.evidence.runfolder import RunFolder
 from checkers.verdict import own_findings
 from compose import setup
 from compose.catalogs.registry import CATALOGS
 from compose.install import releases
 from compose.install.installation import Installation
-from harness.experiments.compare import CANNOT
-from harness.experiments.soak import STACK_RUNS, Judge
+from compose.redaction import Redaction
+from harness.campaign.errors import TOLD, is_full, keep_details, why
+from harness.campaign.stacks import Key, Lease, WarmStacks
+from harness.experiments.soak import Judge
 from harness.experiments.soakfolder import remove
-from harness.experiments.soakstacks import new_logs, sparks, strikes_processes
+from harness.experiments.soakstacks import sparks, strikes_processes
 from harness.run.bench import Bench, Quietly
 from harness.run.judged import Publish, judge_run
 from harness.run.run import Run
@@ -44,12 +47,9 @@ from workloads.file.defect import Defect
 from workloads.file.workload import Workload
 from workloads.operations.kinds import KINDS
 
-FORMAT = 1
 SEARCHES = "searches.jsonl"
 RUNS, LOGS = "runs", "logs"
 Seen = Mapping[Pair, int]
-FAILS = (*CANNOT, runfolder.StoreError)
-"""Errors that end one search and not the others."""
 
 
 class FindError(ValueError):
@@ -69,8 +69,7 @@ class Warm(Protocol):
 Stack = tuple[str, str]
 """Catalog and release."""
 Start = Callable[[Stack, int, Path, Watcher], Warm]
-"""(catalog and release, number of Spark writers, folder of its logs, watcher) → a stack that is up. Raises one of
-:data:`harness.experiments.compare.CANNOT`."""
+"""(catalog and release, number of Spark writers, folder of its logs, watcher) → a stack that is up."""
 
 
 def stack_of(d: Defect) -> Stack:
@@ -97,7 +96,7 @@ class Order:
 
     def header(self) -> dict[str, Any]:
         """The facts that all searches of one measurement share."""
-        return {"format": FORMAT, "budget": self.budget}
+        return {"budget": self.budget}
 
     def searches(self) -> list[tuple[Defect, str, int]]:
         """All searches: those of one stack together, and in it all defects with all orders for one seed after the other."""
@@ -126,24 +125,18 @@ def new_folder(store: Path) -> Path:
     return store / "time-to-find" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[tuple[str, Search]]]:
-    """Header and searches of a ``searches.jsonl``, each with the hash of its definition; of a search that was made again, the last one; a
-    torn last line is left out.
+FORM = Form("a measurement", "a search", journal.as_type(Search), asdict, FindError)
+"""``searches.jsonl``."""
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[Search]]:
+    """Header and searches of a ``searches.jsonl``; of a search that was made again, the last one.
 
     Raises:
-        FindError: the file is not one.
+        FindError: the file is not one, or a line of it cannot be read.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-        header = json.loads(lines[0])
-        if header.get("format") != FORMAT:
-            raise ValueError(f"format {header.get('format')!r} is not known")
-        found = [(str(r["of"]), Search.from_json(r)) for r in map(json.loads, filter(None, lines[1:-1]))]
-    except OSError as e:
-        raise FindError(f"{path}: cannot be read: {e.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as e:
-        raise FindError(f"{path}: not the searches of a measurement: {type(e).__name__}: {e}") from None
-    return header, list({(s.defect, s.order, s.seed): (of, s) for of, s in found}.values())
+    header, found = journal.read(path, FORM)
+    return header, list({(s.defect, s.order, s.seed): s for s in found}.values())
 
 
 class OnBench:
@@ -236,16 +229,19 @@ class TimeToFind:
     clock: Callable[[], float] = time.monotonic
     said: Callable[[Search], None] = lambda _: None
     _done: dict[tuple[str, str, int], Search] = field(default_factory=dict)
-    _absent: dict[Stack, str] = field(default_factory=dict)
-    """Stacks that do not come up, and why; each is tried once in a session."""
-    _up: tuple[Stack, Warm] | None = None
-    _runs: int = 0
+    _journal: Journal[Search] = field(init=False)
+    _stacks: WarmStacks[Warm] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._journal = Journal(self.path, FORM, self.order.header())
+        self._stacks = WarmStacks(self._start, self.into / LOGS, self.watcher.say, tries=1)
 
     def __enter__(self) -> TimeToFind:
+        self._stacks.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._close()
+        self._stacks.close()
 
     @property
     def path(self) -> Path:
@@ -257,136 +253,101 @@ class TimeToFind:
         return [s for d, o, seed in self.order.searches() if (s := self._done.get((d.defect, o, seed))) is not None]
 
     def measure(self) -> list[Search]:
-        """Make the searches that have not been made.
+        """Make the searches that have not been made. One that could not be made has a line with the reason, and the others go on.
 
         Raises:
-            FindError: the folder has another measurement, or cannot be made.
+            FindError: the folder has another measurement, cannot be made, or somebody else writes there.
+            OSError: the disk is full.
             KeyboardInterrupt: the user stopped it; finished searches are kept.
         """
-        self._begin()
-        every = self.order.searches()
-        left = [x for x in every if (done := self._done.get((x[0].defect, x[1], x[2]))) is None or done.reason]
-        if len(left) < len(every):
-            self.watcher.say(f"{len(every) - len(left)} of {len(every)} searches are made already")
-        self._absent.clear()
-        for n, (defect, order, seed) in enumerate(left, 1):
-            self.watcher.say(f"{n}/{len(left)} {defect.defect}, {order}, seed {seed}")
-            stack = stack_of(defect)
-            if (reason := self._absent.get(stack)) is not None:
-                self._add(defect, Search(defect.defect, order, seed, False, 0, 0, 0.0, 0.0, reason=reason))
-            else:
-                self._add(defect, self._search(defect, order, seed))
-        self._close()
+        with self._journal:
+            facts = {d.defect: facts_of(d) for d in self.order.defects}
+            mine = (s for s in self._journal.lines if facts.get(s.defect, s.of) == s.of)
+            self._done = {(s.defect, s.order, s.seed): s for s in mine}
+            every = self.order.searches()
+            left = [x for x in every if (done := self._done.get((x[0].defect, x[1], x[2]))) is None or done.reason]
+            if len(left) < len(every):
+                self.watcher.say(f"{len(every) - len(left)} of {len(every)} searches are made already")
+            for n, (defect, order, seed) in enumerate(left, 1):
+                self.watcher.say(f"{n}/{len(left)} {defect.defect}, {order}, seed {seed}")
+                self._add(self._search(defect, order, seed))
         return self.searches()
 
-    def _begin(self) -> None:
-        header = self.order.header()
-        try:
-            self.into.mkdir(parents=True, exist_ok=True)
-        except OSError as e:
-            if e.errno in runfolder.FULL:
-                raise
-            raise FindError(f"{self.into}: cannot be made: {e.strerror}; give another --into") from None
-        if not self.path.exists():
-            runfolder.replace_file(self.path, json.dumps(header) + "\n")
-            return
-        found, lines = read(self.path)
-        if found != header:
-            raise FindError(
-                f"{self.path}: measured with a budget of {found.get('budget')} s; give another --into, or that budget"
-            )
-        facts = {d.defect: facts_of(d) for d in self.order.defects}
-        mine = [(of, s) for of, s in lines if s.defect not in facts or facts[s.defect] == of]
-        self._done = {(s.defect, s.order, s.seed): s for _, s in mine}
-        told = [json.dumps(header), *(json.dumps({"of": of, **s.to_json()}) for of, s in mine)]
-        runfolder.replace_file(self.path, "\n".join(told) + "\n")  # without a torn last line
-
-    def _add(self, defect: Defect, search: Search) -> None:
+    def _add(self, search: Search) -> None:
+        self._journal.append(search)
         self._done[search.defect, search.order, search.seed] = search
-        runfolder.append(self.path, json.dumps({"of": facts_of(defect), **search.to_json()}) + "\n")
         self.said(search)
+
+    def _start(self, key: Key, logs: Path, _: Warm | None) -> contextlib.closing[Warm]:
+        mine = [d for d in self.order.defects if stack_of(d) == key]
+        writers = max(1, *(sparks(d.plain()) for d in mine))
+        return contextlib.closing(self.start(stack_of(mine[0]), writers, logs, self.watcher))
 
     # --- one search ---------------------------------------------------------------------------------------------------
 
     def _search(self, defect: Defect, order: str, seed: int) -> Search:
         """Runs with fresh seeds until one of them finds the defect, or the budget is used up."""
-        s = Search(defect.defect, order, seed, False, 0, 0, 0.0, 0.0)
+        s = Search(defect.defect, order, seed, False, 0, 0, 0.0, 0.0, of=facts_of(defect))
         seen: Counter[Pair] = Counter()
-        workload = defect.plain().model_copy(update={"order": order, "catalog": stack_of(defect)[0]})
         while s.seconds < self.order.budget:
-            number = seed_of(defect.defect, seed, s.runs)
-            command = self.order.command(defect, seed, order)
-            try:
-                warm = self._ready(defect)
-            except CANNOT as e:
-                self._absent[stack_of(defect)] = " ".join(str(e).split())
-                return replace(s, reason=self._absent[stack_of(defect)])
             began = self.clock()
-            folder = runfolder.create(self.into / RUNS, defect.defect)
+            folder: RunFolder | None = None
             try:
-                warm.run(workload, folder, seed=number, command=command, seen=dict(seen))
-                judged = self.judge(folder, lambda *_: None)
-            except FAILS as e:
-                self._close()
-                said = f"{folder.path}: {' '.join(str(e).split())}"
-                return replace(s, wall=round(s.wall + self.clock() - began, 3), reason=said)
+                with self._stacks.lease(stack_of(defect)) as lease:
+                    began = self.clock()
+                    folder = runfolder.create(self.into / RUNS, defect.defect)
+                    s = self._run(lease, folder, defect, s, seen)
+            except Exception as e:  # whatever it is, the other searches go on
+                if is_full(e):
+                    raise
+                if folder is not None:
+                    keep_details(e, folder.logs, Redaction(()))
+                where = "" if folder is None else f"{folder.path}: "
+                return replace(s, wall=round(s.wall + self.clock() - began, 3), reason=f"{where}{why(e)}")
             except BaseException:
-                remove(folder.path)  # it was cut short
+                if folder is not None:
+                    remove(folder.path)  # it was cut short
                 raise
-            if strikes_processes(workload):
-                self._close()
-            anomalies = own_findings([a for v in judged.results.verdicts for a in v.anomalies])
-            at = timetofind.found_in(judged.evidence, anomalies, defect.found, defect.tables_of)
-            took = timetofind.spent(judged.evidence) if at is None else at
-            seen.update(self._exercised(folder, judged.evidence))
-            s = replace(
-                s,
-                found=at is not None,
-                runs=s.runs + 1,
-                operations=s.operations + took.operations,
-                seconds=round(s.seconds + max(took.seconds, 0.001), 3),
-                wall=round(s.wall + self.clock() - began, 3),
-                pairs=len(seen),
-                anomalies=dict(Counter(s.anomalies) + Counter(a.name for a in anomalies)),
-            )
+            s = replace(s, wall=round(s.wall + self.clock() - began, 3))
             if s.found:
-                self.publish(folder, judged.evidence)
-                return replace(s, folder=folder.path.relative_to(self.into).as_posix(), command=command)
+                return s
             remove(folder.path)
         return s
+
+    def _run(self, lease: Lease[Warm], folder: RunFolder, defect: Defect, s: Search, seen: Counter[Pair]) -> Search:
+        """One run, judged; the search with it."""
+        workload = defect.plain().model_copy(update={"order": s.order, "catalog": stack_of(defect)[0]})
+        command = self.order.command(defect, s.seed, s.order)
+        number = seed_of(defect.defect, s.seed, s.runs)
+        lease.stack.run(workload, folder, seed=number, command=command, seen=dict(seen))
+        if strikes_processes(workload):
+            lease.spoil()
+        judged = self.judge(folder, lambda *_: None)
+        anomalies = own_findings([a for v in judged.results.verdicts for a in v.anomalies])
+        at = timetofind.found_in(judged.evidence, anomalies, defect.found, defect.tables_of)
+        took = timetofind.spent(judged.evidence) if at is None else at
+        seen.update(self._exercised(folder, judged.evidence))
+        if at is not None:
+            self.publish(folder, judged.evidence)
+        return replace(
+            s,
+            found=at is not None,
+            runs=s.runs + 1,
+            operations=s.operations + took.operations,
+            seconds=round(s.seconds + max(took.seconds, 0.001), 3),
+            pairs=len(seen),
+            anomalies=dict(Counter(s.anomalies) + Counter(a.name for a in anomalies)),
+            folder=None if at is None else folder.path.relative_to(self.into).as_posix(),
+            command=None if at is None else command,
+        )
 
     def _exercised(self, folder: RunFolder, evidence: Evidence) -> Seen:
         """The pairs of a run; without them nothing is missing but a figure, and what guides the next run."""
         try:
             return of_folder(folder.path, evidence).seen
-        except FAILS as e:
+        except TOLD as e:
             self.watcher.say(f"the coverage of {folder.path.name} is not known: {e}")
             return {}
-
-    # --- stacks -------------------------------------------------------------------------------------------------------
-
-    def _ready(self, defect: Defect) -> Warm:
-        """The stack of a defect, which is up."""
-        stack = stack_of(defect)
-        if self._up is not None and (self._up[0] != stack or self._runs >= STACK_RUNS):
-            self._close()
-        if self._up is None:
-            name = " ".join(stack)
-            self.watcher.say(f"starting the stack of {name}")
-            writers = max(1, *(sparks(d.plain()) for d in self.order.defects if stack_of(d) == stack))
-            self._up = (stack, self.start(stack, writers, new_logs(self.into / LOGS, stack), self.watcher))
-            self._runs = 0
-        self._runs += 1
-        return self._up[1]
-
-    def _close(self) -> None:
-        up, self._up = self._up, None
-        if up is None:
-            return
-        try:
-            up[1].close()
-        except CANNOT as e:
-            self.watcher.say(f"the stack of {' '.join(up[0])} did not end in order: {e}")
 
 
 def together(folders: Iterable[Path], defects: Sequence[Defect]) -> tuple[list[Search], float]:
@@ -402,7 +363,7 @@ def together(folders: Iterable[Path], defects: Sequence[Defect]) -> tuple[list[S
     for folder in folders:
         header, lines = read(folder / SEARCHES)
         budgets.setdefault(float(header["budget"]), folder)
-        found |= {(s.defect, s.order, s.seed): s for of, s in lines if facts.get(s.defect) == of}
+        found |= {(s.defect, s.order, s.seed): s for s in lines if facts.get(s.defect) == s.of}
     if len(budgets) > 1:
         raise FindError(
             f"the budgets differ: {', '.join(f'{b:g} s in {p}' for b, p in budgets.items())}; give folders of one"

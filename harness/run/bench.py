@@ -159,6 +159,11 @@ class Bench:
         """The writers of all groups."""
         return tuple(slot for group in self.groups for slot in group.slots)
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those of the services that the user supplies."""
+        return tuple(self._external.secrets)
+
     def sockets(self) -> tuple[Path, ...]:
         """The sockets of all writers, for a run outside the bench (``harness.run.settings.Settings.warm``). Raises WriterError."""
         renew(self.slots)

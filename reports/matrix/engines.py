@@ -123,7 +123,7 @@ def tallies(measured: Sequence[Measured]) -> list[tuple[str, Counter[str]]]:
     return sorted(out.items(), key=lambda item: list(ENGINES).index(item[0]) if item[0] in ENGINES else len(ENGINES))
 
 
-def render(header: dict[str, Any], measured: Sequence[Measured]) -> str:
+def render(header: dict[str, Any], measured: Sequence[Measured], could_not: Sequence[tuple[str, list[str]]]) -> str:
     """The page of an engine matrix."""
     ops = operations(measured)
     return words.printable(
@@ -155,5 +155,6 @@ def render(header: dict[str, Any], measured: Sequence[Measured]) -> str:
                 for m in measured
             ],
             differing_count=sum(not m.as_predicted for m in measured),
+            could_not=could_not,
         )
     )

@@ -11,7 +11,7 @@ from typing import Any
 from checkers.conflicts import folded
 from checkers.conflicts import predicted as conflicts
 from checkers.conflicts.folded import Rule
-from checkers.conflicts.measured import Ended, Measured, read
+from checkers.conflicts.measured import Cells, Ended, Measured, read
 from checkers.conflicts.predicted import COLUMNS, KINDS, ON_REQUEST, Cell
 from checkers.evidence.runfolder import replace_file
 from reports.drawing import words
@@ -116,11 +116,12 @@ def _aborts(measured: Iterable[Measured]) -> list[tuple[str, str, int]]:
 
 def render(folder: Path) -> str:
     """The page of the matrix in ``folder``. Raises :class:`checkers.conflicts.measured.MatrixError`."""
-    header, measured = read(folder / "cells.jsonl")
+    header, found = read(folder / "cells.jsonl")
+    measured = found.measured
     if "of" in header:
         from reports.matrix import engines  # it uses this file's words
 
-        return engines.render(header, measured)
+        return engines.render(header, measured, could_not(found))
     kinds = [k for k in every_kind(measured) if any(k in (m.cell.first, m.cell.second) for m in measured)]
     pairs = {pair: _pair(*pair, cells) for pair, cells in folded.by_pair(measured).items()}
     iceberg = str(header.get("versions", {}).get("iceberg", ""))
@@ -149,9 +150,18 @@ def render(folder: Path) -> str:
             differing_count=sum(not m.as_predicted for m in measured),
             anomalous=[(m, told(m.first), ", ".join(m.anomalies)) for m in measured if m.anomalies],
             aborts=_aborts(measured),
+            could_not=could_not(found),
             page=PAGE,
         )
     )
+
+
+def could_not(cells: Cells) -> list[tuple[str, list[str]]]:
+    """Why cells could not be measured → their names."""
+    out: dict[str, list[str]] = {}
+    for cell, why in cells.could_not.items():
+        out.setdefault(why, []).append(cell.name)
+    return list(out.items())
 
 
 def every_kind(measured: Iterable[Measured]) -> list[str]:
@@ -166,8 +176,9 @@ def write(folder: Path) -> Path:
     return path
 
 
-def lines(measured: Sequence[Measured], found: Sequence[tuple[Cell, Any, Any]], compared: int | None) -> list[str]:
+def lines(cells: Cells, found: Sequence[tuple[Cell, Any, Any]], compared: int | None) -> list[str]:
     """The last lines on the terminal."""
+    measured = cells.measured
     tally = Counter(state(m) for m in measured)
     out = [
         "",
@@ -182,6 +193,7 @@ def lines(measured: Sequence[Measured], found: Sequence[tuple[Cell, Any, Any]], 
     whose = "Iceberg's" if spark else "the engines'"
     out.append(f"{words.plural(len(unlike), 'cell')} not as {whose} code says")
     out += [f"  {m.cell.name}: {told(m.first)[:150]}; the code says {predicted(m.cell)[:100]}" for m in unlike[:12]]
+    out += [f"{words.plural(len(names), 'cell')} could not be measured: {why}" for why, names in could_not(cells)]
     if compared is not None:
         out.append(f"compared with {words.plural(compared, 'cell')} of another matrix: {len(found)} differ")
         out += [

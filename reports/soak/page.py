@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -193,8 +194,8 @@ def to_json(night: Night) -> dict[str, Any]:
         "cells": [{**_cell_json(night, c), "name": c.name} for c in night.cells],
         "left_out": {c.name: why for c, why in night.left_out.items()},
         "missing": [{"anomaly": list(m.known.anomaly), "link": m.known.link, "runs": m.runs} for m in night.missing],
-        "runs": [{**x.to_json(), "showed": night.showed(x)} for x in night.lines],
-        "finds": [f.to_json() for f in night.finds],
+        "runs": [{**asdict(x), "showed": night.showed(x)} for x in night.lines],
+        "finds": [asdict(f) for f in night.finds],
     }
 
 

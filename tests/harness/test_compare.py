@@ -350,7 +350,7 @@ def test_the_order_of_contenders_is_turned_round_from_seed_to_seed() -> None:
 
 def kept(into: Path, *runs: Ran, spec: Workload = SPEC, tail: str = "") -> None:
     into.mkdir(exist_ok=True)
-    lines = [json.dumps(order([], [], spec).header()), *(json.dumps(r.to_json()) for r in runs)]
+    lines = [json.dumps({"format": 1, **order([], [], spec).header()}), *(json.dumps(r.to_json()) for r in runs)]
     (into / "runs.jsonl").write_text("\n".join(lines) + "\n" + tail)
 
 
@@ -402,10 +402,11 @@ def test_a_run_that_is_taken_up_at_the_moment_of_ctrl_c_is_not_begun(tmp_path: P
             c._halt()
             return super().popleft()
 
-    c._work(Moment([(0, old, 1)]))
-    assert said == [] and not c._done
-    c._stopped.clear()
-    c._work(deque([(0, old, 1)]))
+    with compare.Journal(c.path, compare.FORM, c.order.header()) as c._journal:
+        c._work(Moment([(0, old, 1)]))
+        assert said == [] and not c._done
+        c._stopped.clear()
+        c._work(deque([(0, old, 1)]))
     assert any("cannot be run" in text for text in said)
 
 
@@ -425,7 +426,7 @@ def test_a_catalog_of_the_users_that_does_not_answer_is_a_row_without_its_secret
 def test_another_workload_in_the_same_folder_is_refused_with_what_differs(tmp_path: Path) -> None:
     kept(tmp_path, ran(REST, 1))
     other = SPEC.model_copy(update={"engines": ("spark",) * 2})
-    with pytest.raises(compare.CompareError, match=r"with another writers; give another --into"):
+    with pytest.raises(compare.CompareError, match=r"another workload\.writers .*; give another one with --into"):
         whole(tmp_path, order([REST, JDBC], [1], other)).measure()
     # The catalog that the file names does not matter: the comparison says which.
     assert order([], [], SPEC.model_copy(update={"catalog": "jdbc"})).header() == order([], []).header()
@@ -434,7 +435,7 @@ def test_another_workload_in_the_same_folder_is_refused_with_what_differs(tmp_pa
 @pytest.mark.parametrize("text", ["", "[]\n", '{"format": 9}\n', '{"format": 1}\n{"catalog": 1}\n', "\x00\n"])
 def test_a_file_that_is_no_comparison_is_said(tmp_path: Path, text: str) -> None:
     (tmp_path / "runs.jsonl").write_text(text)
-    with pytest.raises(compare.CompareError, match=r"runs\.jsonl: not the runs of a comparison"):
+    with pytest.raises(compare.CompareError, match=r"runs\.jsonl:[12]: not (the journal|a run) of a comparison"):
         compare.read(tmp_path / "runs.jsonl")
 
 

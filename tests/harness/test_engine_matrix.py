@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.conflicts.measured import Ended, MatrixError, Measured, read
+from checkers.conflicts.measured import CELLS, Cells, Ended, MatrixError, Measured, read
 from checkers.conflicts.predicted import (
     CONFLICTING_DELETES,
     CONFLICTING_FILES,
@@ -22,13 +22,12 @@ from checkers.conflicts.predicted import (
     engine_kinds,
     predict,
 )
-from compose.install.installation import Installation
-from harness.experiments.matrix import CellScript, Matrix, seats, without_b, workload
+from checkers.evidence.journal import Journal
+from harness.experiments.matrix import ENGINES_WORD, CellScript, seats, without_b, workload
 from nemesis.proxy.board import Board
 from nemesis.wires.wire import Message, Request
 from reports.matrix import engines as engines_page
 from reports.matrix import page
-from tests.support.runs import Silent
 from workloads.engines import engines
 from workloads.engines.duckdb import MOVED
 from workloads.engines.engine import Commit, Engine, Promise, Rule
@@ -269,7 +268,7 @@ def written(folder: Path) -> Path:
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    assert read(written(tmp_path) / "cells.jsonl")[1] == MEASURED
+    assert read(written(tmp_path) / "cells.jsonl")[1].measured == MEASURED
     records = [json.loads(line) for line in lines()][1:]
     assert records[0]["cell"]["first_engine"] == "duckdb" and "second_engine" not in records[0]["cell"]
     assert records[0]["predicted"]["outcome"] == "aborted" and records[0]["predicted"]["source"]
@@ -290,15 +289,16 @@ def test_the_page_has_outcome_prediction_code_and_run_of_each_cell(tmp_path: Pat
     url, label = engines_page.code(ENGINES["duckdb"].commits["insert"].source)
     assert f'<a href="{url}">{label}</a>' in html and url.startswith("https://github.com/duckdb/")
     assert engines_page.code("SnapshotProducer.commit") == ("", "SnapshotProducer.commit")
-    said = "\n".join(page.lines(MEASURED, [], None))
+    said = "\n".join(page.lines(Cells(MEASURED, {}), [], None))
     assert "3 cells: 1 retried, 1 aborted, 1 anomaly" in said and "1 cell not as the engines' code says" in said
 
 
 def test_a_matrix_of_spark_alone_is_not_continued_as_one_of_engines(tmp_path: Path) -> None:
     header = {"format": 1, "catalog": "rest", "versions": {}}
     (tmp_path / "cells.jsonl").write_text(json.dumps(header) + "\n")
-    whole = Matrix([], tmp_path, Installation.__new__(Installation), Silent(), publish=lambda *_: None)
-    with pytest.raises(
-        MatrixError, match="a matrix of Spark's operations, not of engines; give another folder with --into"
+    journal = Journal(tmp_path / "cells.jsonl", CELLS, {"catalog": "rest", "versions": {}, "of": ENGINES_WORD})
+    with (
+        pytest.raises(MatrixError, match=r'another of \(none there, "engines" here\); give another one with --into'),
+        journal,
     ):
-        whole._begin({})
+        raise AssertionError("it was opened")

@@ -19,7 +19,7 @@ from checkers.coverage.coverage import Coverage
 from checkers.evidence import history
 from checkers.evidence.history import Recorder
 from checkers.evidence.runfolder import FULL, RunFolder, StoreError, append, create
-from harness.experiments.shrink.log import Log, Trial
+from harness.experiments.shrink.log import FILE, Log, Trial, trials
 from harness.lake.errors import QueryError
 from harness.lake.folders import keep
 from harness.lake.lake import opened
@@ -134,17 +134,18 @@ def test_lines_are_appended_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_coverage_and_a_shrink_go_on_when_there_is_room_again(tmp_path: Path) -> None:
-    log = Log(tmp_path, {"run": "r"})
     trial = Trial("key", "what", True, ("lost-commit",))
-    with files_of_at_most(40), pytest.raises(OSError) as error:
+    with Log(tmp_path, {"run": "r"}) as log:
+        with files_of_at_most(40), pytest.raises(OSError) as error:
+            log.add(trial)
+        assert error.value.filename == str(tmp_path / FILE)
         log.add(trial)
-    assert error.value.filename == str(log.path)
-    Log(tmp_path, {"run": "r"}).add(trial)
-    assert [t.key for t in Log(tmp_path, {"run": "r"}).trials] == ["key"]
+    assert [t.key for t in trials(tmp_path)] == ["key"]
     path, nothing = tmp_path / "coverage.jsonl", Coverage()
-    with files_of_at_most(4), pytest.raises(OSError):
-        ledger.Ledger(path).append("w/1", nothing)
-    ledger.Ledger(path).append("w/1", nothing)
+    with files_of_at_most(4), pytest.raises(OSError), ledger.Ledger(path):
+        raise AssertionError("it was made")
+    with ledger.Ledger(path) as book:
+        book.append("w/1", nothing)
     assert [*ledger.read(path)] == ["w/1"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -10,7 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from checkers.conflicts import plan
-from checkers.conflicts.measured import Ended, MatrixError, Measured, differences, read
+from checkers.conflicts.measured import Cells, Ended, MatrixError, Measured, NotMeasured, differences, read
 from checkers.conflicts.predicted import (
     COLUMNS,
     COMPACTIONS,
@@ -349,6 +350,7 @@ def test_a_table_has_what_its_operations_need_before_they_begin() -> None:
 # --- what was measured ------------------------------------------------------------------------------------------------
 
 UNDELETE = cell("delete", "update-register", "mor2-snap")
+UNTRIED = cell("insert", "insert", "mor2-ser")
 MEASURED = [
     Measured(UNDELETE, Ended("retried", 2), Ended("committed", 1), True, ("undelete",)),
     Measured(
@@ -363,7 +365,7 @@ MEASURED = [
 ]
 
 
-def written(folder: Path, measured: list[Measured], tail: str = "") -> Path:
+def written(folder: Path, measured: Sequence[Measured | NotMeasured], tail: str = "") -> Path:
     import json
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -374,7 +376,17 @@ def written(folder: Path, measured: list[Measured], tail: str = "") -> Path:
 
 def test_what_is_written_is_read_again_but_for_a_torn_line(tmp_path: Path) -> None:
     header, found = read(written(tmp_path, MEASURED, '{"cell": {"fir') / "cells.jsonl")
-    assert header["catalog"] == "rest" and found == MEASURED
+    assert header["catalog"] == "rest" and found.measured == MEASURED and not found.could_not
+
+
+def test_a_cell_that_could_not_be_measured_is_on_the_page_until_it_is(tmp_path: Path) -> None:
+    failed = [NotMeasured(MEASURED[0].cell, "replay could not decide"), NotMeasured(UNTRIED, "no stack <1>")]
+    folder = written(tmp_path, [failed[0], MEASURED[1], failed[1], MEASURED[0]])
+    _, found = read(folder / "cells.jsonl")
+    assert found.measured == MEASURED[:2] and found.could_not == {UNTRIED: "no stack <1>"}
+    html = page.write(folder).read_text()
+    assert "no stack &lt;1&gt;" in html and UNTRIED.name in html and "could not decide" not in html
+    assert "1 cell could not be measured: no stack <1>" in page.lines(found, [], None)
 
 
 @pytest.mark.parametrize("text", ["", "[]\n", '{"format": 2}\n', '{"format": 1}\n{"cell": 3}\n', "no\n"])
@@ -421,7 +433,7 @@ def test_the_page_shows_rules_results_code_and_runs_escaped(tmp_path: Path) -> N
     assert f'href="{core}MergingSnapshotProducer.java">MergingSnapshotProducer.validateAddedDataFiles' in html
     assert 'class="pair differs" href="#insert-after-insert"' in html  # it was not held
     assert "isolation (serializable, snapshot)" in html
-    lines = "\n".join(page.lines(MEASURED, differences(MEASURED, MEASURED), 3))
+    lines = "\n".join(page.lines(Cells(MEASURED, {}), differences(MEASURED, MEASURED), 3))
     assert "3 cells: 1 committed, 1 aborted, 1 anomaly" in lines
     assert "isolation: 1 of 1 comparison, in 1 pair" in lines
     assert "delete after update-register, 2 cells:\n  snapshot: commits, undelete (1)\n  otherwise: aborts (1)" in lines
@@ -431,7 +443,7 @@ def test_the_page_shows_rules_results_code_and_runs_escaped(tmp_path: Path) -> N
 def test_the_rules_of_many_pairs_are_left_to_the_page() -> None:
     chosen = [c for c in cells() if c.placement == "same row"]
     found = [Measured(c, Ended("retried", 2), Ended("committed", 1), True) for c in chosen]
-    assert "64 pairs: their rules are on the page" in "\n".join(page.lines(found, [], None))
+    assert "64 pairs: their rules are on the page" in "\n".join(page.lines(Cells(found, {}), [], None))
 
 
 def test_a_catalog_compares_requirements_if_its_clients_send_them() -> None:

@@ -231,13 +231,14 @@ def test_of_a_shrink_the_runs_go_before_the_runs_that_found_something(failing: P
     assert not runs.is_dir() or removable[0] == runs
 
 
-def test_a_torn_line_of_the_finds_is_left_out(failing: Path, tmp_path: Path) -> None:
+def test_a_torn_line_of_the_finds_is_cut_off_and_a_key_that_is_not_known_stays(failing: Path, tmp_path: Path) -> None:
     into = tmp_path / "night"
     night = went(failing, into, runs=1)
     path = into / finds.FILE
-    path.write_text(path.read_text() + '{"cell": 1\n{"torn')
+    newer = json.dumps({**json.loads(path.read_text()), "colour": "red"}) + "\n"
+    path.write_text(newer + '{"torn')
     assert went(failing, into, runs=1).finds == night.finds
-    assert len(path.read_text().splitlines()) == 1
+    assert path.read_text() == newer
 
 
 LINE = Line(Cell("w", "rest", "none", "1.12.0", ""), 0, 1, "t", "invalid", folder="runs/w/1")

@@ -170,8 +170,10 @@ def test_a_defect_whose_definition_changed_is_measured_anew(tmp_path: Path, run:
 def test_another_budget_is_another_measurement(tmp_path: Path, run: Path) -> None:
     made(measurement(tmp_path / "m", Stacks(run, wrong=frozenset({0})), defect(tmp_path)))
     other = measurement(tmp_path / "m", Stacks(run), defect(tmp_path))
-    other.order = replace(other.order, budget=7.0)
-    with pytest.raises(FindError, match=r"searches\.jsonl: measured with a budget of 1000000.0 s; give another --into"):
+    other = replace(other, order=replace(other.order, budget=7.0))
+    with pytest.raises(
+        FindError, match=r"another budget \(1000000\.0 there, 7\.0 here\); give another one with --into"
+    ):
         made(other)
 
 
@@ -238,7 +240,7 @@ def test_the_page_gets_its_tables_between_its_marks(tmp_path: Path) -> None:
     with pytest.raises(page.PageError, match=r"t\.md: has no place for other; add the lines <!-- other: begin -->"):
         page.written(text, {"other": ""}, "t.md")
     read = json.loads(page.dumped(found, 60))
-    assert [Search.from_json(s) for s in read["searches"]] == found
+    assert [finding.FORM.decode(s) for s in read["searches"]] == found
 
 
 def test_several_measurements_are_reported_together(tmp_path: Path, run: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -12,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.costs.trend import BY_KEY
-from checkers.nights import night as nights
 from checkers.nights import record, trend
 from checkers.nights.night import Night
 from checkers.nights.record import Ended, Line, Sample
@@ -201,8 +201,8 @@ def test_what_came_from_outside_is_shown_and_not_obeyed(tmp_path: Path) -> None:
 def stored(store: Path, name: str, started: str, *lines: Line) -> Path:
     folder = store / name
     folder.mkdir(parents=True)
-    header = nights.header(TINY, 1, suites.as_header(TINY, CELLS), started)
-    rows = [json.dumps(header), *(json.dumps(x.to_json()) for x in lines)]
+    header = {"format": 1, **suites.as_header(TINY, CELLS), "seed": 1, "started": started}
+    rows = [json.dumps(header), *(json.dumps(asdict(x)) for x in lines)]
     (folder / record.RUNS).write_text("\n".join(rows) + "\n")
     return folder
 
@@ -263,27 +263,32 @@ def test_what_fails_a_run_is_what_is_neither_allowed_nor_only_confirms_another()
 
 def test_a_line_and_a_sample_are_stored_as_they_are() -> None:
     whole = replace(NEW, folder="runs/quick/x", stack="logs/rest-1", reason="why", peak_memory=1, disk=2)
-    assert Line.from_json(json.loads(json.dumps(whole.to_json()))) == whole
     sample = Sample(1.5, 1, 2, 3, 4)
-    assert Sample.from_json(json.loads(json.dumps(sample.to_json()))) == sample
+    forms: tuple[tuple[Any, Any], ...] = ((record.LINES, whole), (record.SAMPLED, sample))
+    for form, one in forms:
+        assert form.decode(json.loads(json.dumps(form.encode(one)))) == one
 
 
-@pytest.mark.parametrize("key", [k for k in NEW.to_json() if k != "ended"])
-def test_a_line_that_lacks_a_key_is_left_out(tmp_path: Path, key: str) -> None:
+@pytest.mark.parametrize("key", [f.name for f in fields(Line)])
+def test_a_line_that_lacks_a_key_has_its_default_or_is_refused(tmp_path: Path, key: str) -> None:
     folder = stored(tmp_path, "n", "2026-11-01T00:00:00", NEW)
-    rows = (folder / record.RUNS).read_text().splitlines()
-    broken = {k: v for k, v in NEW.to_json().items() if k != key}
-    (folder / record.RUNS).write_text(
-        "\n".join([*rows, json.dumps(broken), json.dumps({**NEW.to_json(), "ended": "?"})])
-    )
-    assert record.read(folder)[1] == [NEW]
+    lacks = {k: v for k, v in asdict(NEW).items() if k != key}
+    with (folder / record.RUNS).open("a") as file:
+        file.write(json.dumps(lacks) + "\n")
+    if key in ("cell", "number", "seed", "started", "ended"):
+        with pytest.raises(record.NightError, match=rf"runs\.jsonl:3: .*`{key}`"):
+            record.read(folder)
+    else:
+        default = Line(NEW.cell, NEW.number, NEW.seed, NEW.started, NEW.ended)
+        assert record.read(folder)[1] == [NEW, replace(NEW, **{key: getattr(default, key)})]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 99}'])
-def test_a_file_that_is_no_night_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / record.RUNS).write_text(text)
-    with pytest.raises(record.NightError, match="not the runs of a soak"):
-        record.read(tmp_path)
+def test_an_end_that_this_release_does_not_know_is_refused(tmp_path: Path) -> None:
+    folder = stored(tmp_path, "n", "2026-11-01T00:00:00", NEW)
+    with (folder / record.RUNS).open("a") as file:
+        file.write(json.dumps({**asdict(NEW), "ended": "?"}) + "\n")
+    with pytest.raises(record.NightError, match=r"runs\.jsonl:3: not a run of a soak: Invalid enum value '\?'"):
+        record.read(folder)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e5), st.floats(0, 1e3)), max_size=3000))

@@ -5,17 +5,15 @@ The first line says what is shrunk. The search asks the same questions again and
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from checkers.evidence import runfolder
+from checkers.evidence import journal
+from checkers.evidence.journal import Form, Journal
 
-FORMAT = 1
 FILE = "shrink.jsonl"
 
 
@@ -36,6 +34,7 @@ class Trial:
         seconds: how long it took.
         problem: why the run could not show it, or was not as it should have been; empty if there is nothing to say.
         shown: how many anomalies of the name that is looked for; 0 if nobody counted.
+        could_not: why it could not be run, which says nothing of the candidate; empty if it could.
     """
 
     key: str
@@ -46,76 +45,65 @@ class Trial:
     seconds: float = 0.0
     problem: str = ""
     shown: int = 0
+    could_not: str = ""
+
+
+def _with_could_not(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A line of an earlier release, which took a run that could not be made for one that shows nothing."""
+    problem = str(values.get("problem", ""))
+    if "could_not" in values or not problem.startswith(COULD_NOT):
+        return values
+    return {**values, "problem": "", "could_not": problem.removeprefix(COULD_NOT)}
+
+
+COULD_NOT = "could not run: "
+FORM = Form("a shrink", "a run", journal.as_type(Trial), asdict, ShrinkError, upgrade=_with_could_not)
+"""``shrink.jsonl``."""
+
+
+def trials(folder: Path) -> list[Trial]:
+    """The runs of the shrink in a folder; none if there is none. Raises ShrinkError."""
+    path = folder / FILE
+    return journal.read(path, FORM)[1] if path.exists() else []
 
 
 class Log:
-    """The log in a folder. A torn last line, of a process that was killed, is cut off.
+    """The log in a folder, to write to. Use in ``with``.
 
     Args:
         about: what is shrunk; a folder with another is refused.
 
-    Raises:
-        ShrinkError: the folder has the log of another shrink, or a line of it cannot be read.
-        OSError: it cannot be written.
+    Raises (on entry):
+        ShrinkError: the folder has the log of another shrink, somebody else writes there, or a line of it cannot be read.
+        OSError: the disk is full.
     """
 
     def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
-        self.path = folder / FILE
-        self._trials: dict[str, list[Trial]] = defaultdict(list)
-        self._all: list[Trial] = []
-        head = {"format": FORMAT, **about}
-        folder.mkdir(parents=True, exist_ok=True)
-        lines = self._lines()
-        if not lines:
-            runfolder.append(self.path, json.dumps(head, ensure_ascii=False) + "\n")
-            return
-        self._check(head, lines[0])
-        for n, line in enumerate(lines[1:], 2):
-            try:
-                said = json.loads(line)
-                trial = Trial(**{**said, "found": tuple(said["found"])})
-            except (ValueError, TypeError, KeyError):
-                raise ShrinkError(f"{self.path}:{n}: not a run of a shrink; give another folder with --into") from None
+        self._journal = Journal(folder / FILE, FORM, about)
+        self._answers: dict[str, list[Trial]] = defaultdict(list)
+
+    def __enter__(self) -> Log:
+        for trial in self._journal.__enter__().lines:
             self._remember(trial)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._journal.__exit__()
 
     def _remember(self, trial: Trial) -> None:
-        self._trials[trial.key].append(trial)
-        self._all.append(trial)
-
-    def _lines(self) -> list[str]:
-        """The whole lines; what stands behind the last line end is cut off."""
-        with contextlib.suppress(FileNotFoundError):
-            data = self.path.read_bytes()
-            whole = data[: data.rfind(b"\n") + 1]
-            if whole != data:
-                with self.path.open("rb+") as file:
-                    file.truncate(len(whole))
-            return whole.decode("utf-8", errors="replace").split("\n")[:-1]  # a text may have other line ends in it
-        return []
-
-    def _check(self, head: Mapping[str, Any], line: str) -> None:
-        try:
-            there = json.loads(line)
-        except ValueError:
-            there = None
-        if not isinstance(there, dict) or "run" not in there:
-            raise ShrinkError(f"{self.path}:1: not the log of a shrink; give another folder with --into")
-        for k, v in head.items():
-            if there.get(k) != v:
-                raise ShrinkError(
-                    f"{self.path}: this folder has the shrink of another {k}, {there.get(k)}, not {v}; give another one with --into"
-                )
+        if not trial.could_not:
+            self._answers[trial.key].append(trial)
 
     def of(self, key: str) -> Sequence[Trial]:
-        """The runs of a candidate so far."""
-        return tuple(self._trials.get(key, ()))
+        """The runs of a candidate so far; one that could not be made is none."""
+        return tuple(self._answers.get(key, ()))
 
     @property
     def trials(self) -> tuple[Trial, ...]:
         """All runs so far, in their order."""
-        return tuple(self._all)
+        return tuple(self._journal.lines)
 
     def add(self, trial: Trial) -> None:
         """Write the line of a run that has ended."""
+        self._journal.append(trial)
         self._remember(trial)
-        runfolder.append(self.path, json.dumps(asdict(trial), ensure_ascii=False) + "\n")

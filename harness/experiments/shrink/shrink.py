@@ -15,12 +15,12 @@ from typing import Any
 
 from checkers.evidence import error_chain
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.runfolder import RunFolder, StoreError, replace_file
+from checkers.evidence.runfolder import RunFolder, replace_file
 from checkers.judge.check import ALL, check
 from checkers.judge.runfolder import Results, load_evidence, load_promises, load_ran
 from checkers.judge.stories import Told
 from checkers.verdict import Anomaly, own_findings
-from harness.experiments.prove import FAILURES
+from harness.campaign.errors import TOLD
 from harness.experiments.shrink.candidates import NEMESIS, PASSES, PHASE, only, plain, tables_of
 from harness.experiments.shrink.guess import guesses
 from harness.experiments.shrink.log import Trial
@@ -508,7 +508,7 @@ def shrunk(
     best = None
     if shown is not None and shown.folder is not None:
         best = shown.folder
-        with contextlib.suppress(StoreError, *FAILURES):
+        with contextlib.suppress(*TOLD):
             explanation = _explained(s.into / best, run.name) or explanation
     return Shrunk(
         run=str(run.folder.path),

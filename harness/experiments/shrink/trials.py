@@ -21,7 +21,9 @@ from checkers.judge.runfolder import Results
 from checkers.verdict import own_findings
 from compose.external.external import External
 from compose.install.installation import Installation
-from harness.experiments.prove import FAILURES, prove_once
+from harness.campaign.errors import is_full, why
+from harness.campaign.stacks import Key, WarmStacks
+from harness.experiments.prove import prove_once
 from harness.experiments.replay import replay_once
 from harness.experiments.shrink.candidates import NEMESIS, key, size
 from harness.experiments.shrink.log import Log, Trial
@@ -37,7 +39,7 @@ from workloads.file.recording import Recording
 from workloads.file.scenario import Scenario
 
 MOST_PROBLEMS = 3
-"""Runs in succession that fail for reasons of the harness; then the shrink ends."""
+"""So often in succession a run may fail for reasons of the harness; then the shrink ends."""
 RUNS = "runs"
 """The folder of the runs, in that of the shrink."""
 REPRODUCED = "reproduced"
@@ -94,21 +96,21 @@ class Runner(Protocol):
     """Runs candidates."""
 
     def replay(self, r: Recording) -> Ran:
-        """Run a recording. Raises one of ``harness.experiments.prove.FAILURES``."""
+        """Run a recording. Whatever it raises, the run could not be made."""
 
     def prove(self, s: Scenario) -> Ran:
-        """Run a scenario. Raises the same."""
+        """Run a scenario. The same."""
 
 
 class OnBench:
-    """Runs candidates on real Spark. Use in ``with``: the bench is started for the first run and stays up.
+    """Runs candidates on real Spark. Use in ``with``: the bench is started for the first run and stays up until a run cannot be made.
 
     Args:
         runs: the folder of the runs.
         logs: the folder of the services' logs.
         catalog: a name of ``compose.catalogs.registry``, or the path of the user's own file.
         external: the user's own services.
-        bench: a running bench to use as long as it has enough writers.
+        bench: a running bench to use as long as it has enough writers; ``broke`` ends it, when a run on it could not be made.
         writers: of a bench that is started here, at least.
         replays: how a person repeats the run of a recording; ``proves``: that of a scenario.
         stop: when another thread sets it, the run that goes on ends soon.
@@ -125,13 +127,13 @@ class OnBench:
         catalog: str,
         external: External | None = None,
         bench: Bench | None = None,
+        broke: Callable[[], object] = lambda: None,
         writers: int = 1,
         replays: str = "icequake run",
         proves: str = "icequake prove",
         stop: threading.Event | None = None,
     ) -> None:
         self._runs = runs
-        self._logs = logs
         self._installation = installation
         self._watcher = watcher
         self._publish = publish
@@ -140,51 +142,56 @@ class OnBench:
         self._replays = replays
         self._proves = proves
         self._stop = stop
-        self._benches = contextlib.ExitStack()
         self._bench = bench
+        self._broke = broke
         self._least = writers
+        secrets = () if external is None else external.secrets
+        self._stacks = WarmStacks(self._start, logs, watcher.say, runs=None, secrets=secrets)
 
     def __enter__(self) -> OnBench:
+        self._stacks.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._benches.close()
+        self._stacks.close()
 
     def replay(self, r: Recording) -> Ran:
         """Run and judge a recording."""
-        bench = self._with(writers_of(r), sparks(r.workload))
-        done = replay_once(bench, r, self._runs, self._publish, command=self._replays, stop=self._stop)
+        with self._on(writers_of(r), sparks(r.workload)) as bench:
+            done = replay_once(bench, r, self._runs, self._publish, command=self._replays, stop=self._stop)
         said = [done.difference] if done.difference else []
         return Ran(done.folder, names_of(done.results), "; ".join([*said, *done.unforced[:MOST_SAID]]))
 
     def prove(self, s: Scenario) -> Ran:
         """Run and judge a scenario."""
         writers = s.writers + (SPARK not in s.by_writer)
-        proof = prove_once(
-            self._with(writers, max(1, s.by_writer.count(SPARK))),
-            s,
-            self._runs,
-            self._proves,
-            self._publish,
-            stop=self._stop,
-        )
-        if proof.state == "not run":
-            raise RunError("; ".join(proof.why))
+        with self._on(writers, max(1, s.by_writer.count(SPARK))) as bench:
+            proof = prove_once(bench, s, self._runs, self._proves, self._publish, stop=self._stop)
+            if proof.state == "not run":
+                raise RunError("; ".join(proof.why))
         found = (*sorted(proof.found), *([REPRODUCED] if proof.as_said else []))
         folder = None if proof.folder is None else Path(proof.folder)
         return Ran(folder, found, "; ".join(proof.why), {} if folder is None else counts_of(RunFolder(folder)))
 
-    def _with(self, writers: int, sparks: int) -> Bench:
+    @contextlib.contextmanager
+    def _on(self, writers: int, sparks: int) -> Iterator[Bench]:
         """A bench with at least so many drivers of Spark; one that is started here has one for each writer."""
-        if self._bench is None or self._bench.writers < sparks:
-            self._benches.close()
-            writers = max(writers, self._least)
-            self._watcher.say(f"starting a stack with {plural(writers, 'writer')}")
-            bench = Bench(
-                self._installation, writers, self._logs, self._watcher, catalog=self._catalog, external=self._external
-            )
-            self._bench = self._benches.enter_context(bench)
-        return self._bench
+        if self._bench is not None and self._bench.writers >= sparks:
+            try:
+                yield self._bench
+            except Exception:
+                self._bench = None
+                self._broke()
+                raise
+            return
+        enough = (key for key, bench in self._stacks.up if bench.writers >= sparks)
+        with self._stacks.lease(next(enough, (self._catalog, str(max(writers, self._least))))) as lease:
+            yield lease.stack
+
+    def _start(self, key: Key, logs: Path, _: Bench | None) -> Bench:
+        writers = int(key[1])
+        self._watcher.say(f"it has {plural(writers, 'writer')}")
+        return Bench(self._installation, writers, logs, self._watcher, catalog=self._catalog, external=self._external)
 
 
 class Trials:
@@ -206,7 +213,6 @@ class Trials:
         self._name = name
         self._watcher = watcher
         self._keep = keep
-        self._problems = 0
 
     def once(self, r: Recording, n: int = 0) -> Trial:
         """Run ``n + 1`` of a recording.
@@ -268,16 +274,32 @@ class Trials:
             self.budget = before
 
     def _logged(self, trial: Trial, shows: str, run: Callable[[], Ran]) -> Trial:
-        """Run a candidate, log its outcome and say it. ``shows``: what it must have found to count as failed."""
-        began = time.monotonic()
-        try:
-            ran = run()
-            self._problems = 0
-        except FAILURES as e:
-            self._problems += 1
-            if self._problems >= MOST_PROBLEMS:
+        """Run a candidate, log its outcome and say it. A run that could not be made has a line of its own and is made again.
+
+        Args:
+            shows: what it must have found to count as failed.
+
+        Raises:
+            Spent: there is no budget left to make it again.
+            Exception: why it could not be made :data:`MOST_PROBLEMS` times.
+        """
+        for n in range(MOST_PROBLEMS):
+            if n:
+                self.budget.take()
+            began = time.monotonic()
+            try:
+                ran = run()
+                break
+            except Spent:
                 raise
-            ran = Ran(None, (), f"could not run: {e}")
+            except Exception as e:
+                if is_full(e):
+                    raise
+                seconds = round(time.monotonic() - began, 1)
+                self.log.add(replace(trial, could_not=why(e), seconds=seconds))
+                self._watcher.say(f"run {len(self.log.trials)}: {trial.what}: could not be run: {why(e)}")
+                if n + 1 == MOST_PROBLEMS:
+                    raise
         failed, folder = shows in ran.found, ran.folder
         if folder is not None and not (failed or shows == REPRODUCED or self._keep):
             shutil.rmtree(folder, ignore_errors=True)

@@ -24,23 +24,30 @@ def coverage(pairs: frozenset[Pair], n: int) -> Coverage:
 RUNS = {"w/1": coverage(INSERTS, 1), "w/2": coverage(DELETES, 2), "w/3": coverage(INSERTS, 3)}
 
 
+def append(path: Path, name: str, c: Coverage) -> Ledger:
+    with Ledger(path) as book:
+        book.append(name, c)
+        return book
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / FILE
     for name, c in RUNS.items():
-        Ledger(path).append(name, c)
+        append(path, name, c)
     return path
 
 
 def test_it_has_what_was_appended_and_possible_pairs_once(path: Path) -> None:
     assert read(path) == RUNS
     assert path.read_text().count('"pairs"') == 2
-    assert Ledger(path).seen == union(RUNS.values()).seen
+    with Ledger(path) as book:
+        assert book.seen == union(RUNS.values()).seen
 
 
 def test_a_run_is_appended_once(path: Path) -> None:
-    book, before = Ledger(path), path.read_bytes()
-    book.append("w/2", RUNS["w/1"])
+    before = path.read_bytes()
+    book = append(path, "w/2", RUNS["w/1"])
     assert path.read_bytes() == before and book.seen == union(RUNS.values()).seen
 
 
@@ -49,7 +56,7 @@ def test_a_line_that_is_torn_at_any_byte_loses_that_run_only(path: Path) -> None
     last = whole[:-1].rindex(b"\n") + 1
     for end in range(last, len(whole)):
         path.write_bytes(whole[:end])
-        Ledger(path).append("w/4", RUNS["w/2"])
+        append(path, "w/4", RUNS["w/2"])
         kept = {**RUNS, "w/4": RUNS["w/2"]}
         if end < len(whole) - 1:
             del kept["w/3"]
@@ -57,18 +64,19 @@ def test_a_line_that_is_torn_at_any_byte_loses_that_run_only(path: Path) -> None
 
 
 def test_what_was_seen_in_the_night_makes_a_cell_less_rare(tmp_path: Path) -> None:
-    book = Ledger(tmp_path / FILE)
-    assert rarity(INSERTS, book.seen) == 1.0
-    book.append("w/1", RUNS["w/1"])
+    with Ledger(tmp_path / FILE) as book:
+        assert rarity(INSERTS, book.seen) == 1.0
+        book.append("w/1", RUNS["w/1"])
     assert rarity(INSERTS, book.seen) < 1.0 == rarity(DELETES, book.seen)
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "empty"),
+        ("", ":1: not the journal"),
         ('{"format":9}\n', ":1: .*format 9"),
-        ('{"format":1}\n{"possible":0,"pairs":[["x"]]}\n', ":2: .*8 values"),
+        ('{"format":1}\n{"possible":0}\n', ":2: .*neither a set of pairs nor a run"),
+        ('{"format":1}\n{"possible":0,"pairs":[["x"]]}\n', "8 values"),
     ],
 )
 def test_a_file_that_is_none_is_refused_by_its_line(tmp_path: Path, text: str, says: str) -> None:

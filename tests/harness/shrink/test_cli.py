@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from checkers.evidence.journal import alone
 from checkers.evidence.runfolder import RunFolder
 from harness.cli import shrink
 from harness.cli.options import BadArgument
+from harness.experiments.shrink.log import ShrinkError
 from harness.experiments.shrink.shrink import failed
-from harness.experiments.soakfolder import locked
 from tests.harness.shrink.failedrun import failed_run
 from tests.support.runs import inside
 
@@ -92,15 +95,16 @@ def test_the_folder_of_another_shrink_is_refused(tmp_path: Path) -> None:
     (into / "shrink.jsonl").write_text('{"format": 1, "run": "/another", "anomaly": "undelete"}\n')
     done = inside("shrink", failed_run(tmp_path), "--into", into, cwd=tmp_path)
     assert done.returncode == 254
-    assert "this folder has the shrink of another run, /another, not " in done.stderr
+    assert 'this folder has a shrink with another run ("/another" there, ' in done.stderr
 
 
 def test_two_shrinks_do_not_write_into_one_folder(tmp_path: Path) -> None:
     into = tmp_path / "into"
-    with locked(into, "shrink"):
+    with alone(into, "a shrink", ShrinkError):
         done = inside("shrink", failed_run(tmp_path), "--into", into, cwd=tmp_path)
     assert done.returncode == 254
-    assert f"{into}: another shrink writes here; stop it, or give another --into" in done.stderr
+    who = f"process {os.getpid()} on {socket.gethostname()}"
+    assert f"{into}: {who} writes a shrink here; stop it, or give another folder with --into" in done.stderr
 
 
 def test_the_catalog_is_that_of_the_run_also_if_it_is_the_users_own(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.runfolder import load_evidence
-from harness.experiments.prove import FAILURES
 from harness.experiments.shrink.guess import guesses
-from harness.experiments.shrink.log import FILE, Log
+from harness.experiments.shrink.log import Log
+from harness.experiments.shrink.log import trials as logged
 from harness.experiments.shrink.reduction import Spent
 from harness.experiments.shrink.shrink import (
     NOT_AGAIN,
@@ -65,10 +65,10 @@ def shrink(
     run: Failed, into: Path, runner: ByRule, *, budget: Budget | None = None, tries: int = 1
 ) -> tuple[Shrink, Recording | None, bool | None, Found]:
     """Everything but the page."""
-    log = Log(into, {"run": "r"})
-    trials = Trials(runner, log, into, run.name, budget or Budget(), Silent())
-    one = Shrink(run, into, trials, Silent(), tries=tries, times=3)
-    return (one, *one.shrink())
+    with Log(into, {"run": "r"}) as log:
+        trials = Trials(runner, log, into, run.name, budget or Budget(), Silent())
+        one = Shrink(run, into, trials, Silent(), tries=tries, times=3)
+        return (one, *one.shrink())
 
 
 def test_two_operations_are_left_and_their_scenario(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_shrink_that_was_stopped_goes_on_where_it_was(tmp_path: Path, stops: i
     assert left == expected
     assert minimal
     assert first.runs + second.runs == whole.runs
-    lines = (halting / FILE).read_text().splitlines()
+    lines = (halting / "shrink.jsonl").read_text().splitlines()
     assert len(lines) == 1 + whole.runs
 
 
@@ -184,9 +184,26 @@ def test_a_harness_that_fails_again_and_again_ends_the_shrink(tmp_path: Path) ->
     def broken(r: Recording) -> bool:
         raise RunError("no stack")
 
-    with pytest.raises(FAILURES, match="no stack"):
+    with pytest.raises(RunError, match="no stack"):
         shrink(run, into, ByRule(into, run.folder.path, broken), tries=5)
-    assert (into / FILE).read_text().count("could not run: no stack") == 2
+    assert [(t.failed, t.could_not) for t in logged(into)] == [(False, "no stack")] * 3
+
+
+@pytest.mark.parametrize("error", [RunError("no stack"), ZeroDivisionError("a bug")])
+def test_a_run_that_could_not_be_made_is_made_again_and_is_no_answer(tmp_path: Path, error: Exception) -> None:
+    run, into = busy(tmp_path), tmp_path / "out"
+    left: list[Exception] = [error] * 2
+
+    def broken_at_first(r: Recording) -> bool:
+        if left:
+            raise left.pop()
+        return needs_both(r)
+
+    _, found, minimal, _ = shrink(run, into, ByRule(into, run.folder.path, broken_at_first), tries=1)
+    assert found is not None and minimal and [o.f for o in found.operations] == ["delete", "update-register"]
+    first, second, third = logged(into)[:3]
+    assert first.could_not == second.could_not != "" and str(error) in first.could_not
+    assert first.key == second.key == third.key and not third.could_not
 
 
 def test_what_shows_rarely_is_repeated_until_it_shows_and_the_scenario_says_how_often(tmp_path: Path) -> None:
@@ -237,9 +254,10 @@ def test_what_chance_reduced_is_repeated_if_replays_of_the_whole_run_showed_it_r
         asked.clear()
         folder = into / f"{rare} {repeats}"
         runner = ByRule(folder, run.folder.path, once, lambda s: s.repeat > 1, rarely=lambda s: repeats)
-        trials = Trials(runner, Log(folder, {"run": "r"}), folder, run.name, Budget(), Silent())
-        one = Shrink(run, folder, trials, Silent(), tries=2, times=3, rare=rare)
-        return one, one.shrink()[2]
+        with Log(folder, {"run": "r"}) as log:
+            trials = Trials(runner, log, folder, run.name, Budget(), Silent())
+            one = Shrink(run, folder, trials, Silent(), tries=2, times=3, rare=rare)
+            return one, one.shrink()[2]
 
     one, found = shrunk_by(rare=True, repeats=True)
     assert one.rare is not None and found.said is not None and found.said.scenario.repeat > 1

@@ -1,0 +1,1 @@
+"""How do many runs become one result?"""
