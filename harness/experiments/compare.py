@@ -35,7 +35,7 @@ from compose.install.installation import Installation
 from compose.install.releases import Release
 from compose.redaction import Redaction, masked, secrets_of
 from harness.campaign.errors import is_full, keep_details, why
-from harness.run.judged import Publish, judge_run
+from harness.run.judged import Judge, Publish, judge_run
 from harness.run.plan import catalog_of_plan
 from harness.run.reach import unreachable
 from harness.run.run import Run
@@ -114,12 +114,6 @@ def new_folder(runs: Path, workload: str) -> Path:
     return runs / "compare" / f"{workload}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
 
 
-def judge(folder: RunFolder, publish: Publish[object]) -> measures.Measures:
-    """Check a run's folder as ``icequake run`` does, write its results and publish them; return its figures."""
-    judged = judge_run(folder, publish)
-    return measures.measure(judged.evidence, judged.results, measures.requests(folder.proxy))
-
-
 @dataclass
 class _Said:
     """Prefixes messages with the run; the progress bar shows one run, so several runs at a time show none."""
@@ -148,6 +142,7 @@ class Compare:
         into: the comparison's folder.
         runs: the store of the runs.
         publish: writes what people read, such as the page, into the folder of a judged run.
+        judge: checks a run's folder and publishes what it found.
     """
 
     order: Order
@@ -155,6 +150,7 @@ class Compare:
     runs: Path
     watcher: Watcher
     publish: Publish[object]
+    judge: Judge = judge_run
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _stops: set[threading.Event] = field(default_factory=set)
@@ -268,7 +264,8 @@ class Compare:
                 folder.write_state({**folder.state(), "state": "interrupted"})
                 return Ran(contender, seed)
             said.say("checking")
-            measured = judge(folder, self.publish)
+            judged = self.judge(folder, self.publish)
+            measured = measures.measure(judged.evidence, judged.results, measures.requests(folder.proxy))
         except Exception as e:  # whatever it is, the other runs go on
             if is_full(e):
                 raise

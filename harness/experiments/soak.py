@@ -60,7 +60,7 @@ from harness.experiments.soakstacks import (
     strikes_processes,
 )
 from harness.experiments.soakturns import MOST_TRIES, Turns
-from harness.run.judged import Judged, Publish, judge_run
+from harness.run.judged import Judge, Judged, Publish, judge_run
 from harness.run.resolve import SuiteFile
 from harness.run.settings import Watcher
 from workloads.file.sizes import written
@@ -76,10 +76,6 @@ COLLECTED = 10
 """Runs between two collections of what is no longer used."""
 MOST_LEFT = 3
 """So many runs that end in no way end the soak, because each of them still takes memory and time."""
-
-
-Judge = Callable[[RunFolder, Publish[object]], Judged[object]]
-"""As :func:`harness.run.judged.judge_run`."""
 
 
 class FullDisk(Exception):

@@ -76,9 +76,19 @@ class Sweep(Compare):
         if settings.external.catalog is not None:
             return super()._execute(contender, workload, folder, installation, settings, said)
         with self._stacks.lease((contender.catalog, contender.iceberg)) as lease:
-            settings = _settings(workload, settings, lease.stack)
-            standing = _standing(lease.stack)
-            Run(workload, folder, installation, settings, standing=standing, watcher=said).execute()
+            self._on_warm(lease.stack, workload, folder, installation, settings, said)
+
+    def _on_warm(
+        self,
+        warm: Warm,
+        workload: Workload,
+        folder: RunFolder,
+        installation: Installation,
+        settings: Settings,
+        said: Watcher,
+    ) -> None:
+        settings = _settings(workload, settings, warm)
+        Run(workload, folder, installation, settings, standing=_standing(warm), watcher=said).execute()
 
     @contextlib.contextmanager
     def _warm(self, key: Key, logs: Path, _: Warm | None) -> Iterator[Warm]:
@@ -101,8 +111,8 @@ class Sweep(Compare):
         short = workload.model_copy(update={"length": Length(time=WARM_UP_S), "phases": (), "nemesis": None})
         with _scratch() as place:
             folder = runfolder.create(Path(place), workload.workload)
-            settings = _settings(short, Settings(seed=0, command="", proxied=True), warm)
-            Run(short, folder, installation, settings, standing=_standing(warm), watcher=Quietly(None)).execute()
+            settings = Settings(seed=0, command="", proxied=True)
+            self._on_warm(warm, short, folder, installation, settings, Quietly(None))
 
 
 def _settings(workload: Workload, settings: Settings, warm: Warm) -> Settings:

@@ -35,11 +35,10 @@ from compose.install.installation import Installation
 from compose.redaction import Redaction
 from harness.campaign.errors import TOLD, is_full, keep_details, why
 from harness.campaign.stacks import Key, Lease, WarmStacks
-from harness.experiments.soak import Judge
 from harness.experiments.soakfolder import remove
 from harness.experiments.soakstacks import sparks, strikes_processes
 from harness.run.bench import Bench, Quietly
-from harness.run.judged import Publish, judge_run
+from harness.run.judged import Judge, Publish, judge_run
 from harness.run.run import Run
 from harness.run.settings import Settings, StandingStack, Watcher
 from workloads import generator

@@ -27,6 +27,10 @@ class Judged(Generic[T]):
     published: T
 
 
+Judge = Callable[[RunFolder, Publish[object]], Judged[object]]
+"""As :func:`judge_run`."""
+
+
 def judge_run(folder: RunFolder, publish: Publish[T], engine: Engine = "auto") -> Judged[T]:
     """Check a run's folder, write its results and publish them.
 

@@ -1,0 +1,348 @@
+"""Campaigns on a fake bench: it starts one marked process, and each run leaves the evidence of a recorded one.
+
+    python -m tests.support.campaigns KIND FOLDER KILLS SEED
+
+kills a campaign of a kind with SIGKILL at random moments, and lets it go on, until it was killed so often; then it checks that no line was
+lost and that no process was left, and that the results are those of one that was never killed. It forks its sessions, because they share what
+is imported and judged, so that a session takes a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from checkers.costs.comparison import Contender
+from checkers.evidence.runfolder import RunFolder
+from checkers.selftest import recorded
+from compose.install.installation import Installation
+from compose.processes.watchdog import MARK, Watchdog, marked_environment
+from harness.campaign.stacks import Key, WarmStacks
+from harness.experiments import compare, sweep
+from harness.experiments.shrink.log import Log
+from harness.experiments.shrink.shrink import Shrink, failed
+from harness.experiments.shrink.trials import Budget, Ran, Trials
+from harness.run.settings import Settings, Watcher
+from tests.harness.shrink.byrule import ByRule, needs_both
+from tests.harness.shrink.failedrun import failed_run
+from tests.support import soaks
+from tests.support.runs import Silent
+from tests.support.soaks import judged_once, page_alone, put
+from workloads.file.recording import Recording
+from workloads.file.scenario import Scenario
+from workloads.file.suite import Cell
+from workloads.file.workload import Workload
+
+RUN_S = 0.02
+"""Seconds of a run: enough that a kill can come in the middle of it."""
+GONE_S = 60.0
+"""Seconds after which a process that is still there was left."""
+PREFIX = "fake-bench-"
+"""With which the mark of a fake bench begins."""
+
+REST, JDBC = Contender("rest", "1.12.0"), Contender("jdbc", "1.12.0")
+SPEC = Workload.model_validate(
+    {"workload": "small", "tables": [{"name": "t"}], "length": {"ops": 3}, "operations": {"insert": 1}}
+)
+
+
+@contextlib.contextmanager
+def marked_process() -> Iterator[None]:
+    """A process with the mark of a run, which the watchdog ends with this one, as a bench has them."""
+    run_id = PREFIX + secrets.token_hex(6)
+    watchdog = Watchdog(run_id)
+    watchdog.start()
+    child = subprocess.Popen(["sleep", "600"], env=marked_environment(dict(os.environ), run_id))
+    try:
+        yield
+    finally:
+        child.kill()
+        child.wait()
+        watchdog.close()
+
+
+def left() -> list[int]:
+    """The marked processes of fake benches."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(MARK, "").startswith(PREFIX):
+                found.append(process.pid)
+    return found
+
+
+def recorded_in(place: Path, name: str = "quick-120") -> Path:
+    """The folder of a recorded run."""
+    with zipfile.ZipFile(Path(recorded.__file__).with_name("recorded") / f"{name}.zip") as z:
+        z.extractall(place)
+    return place
+
+
+def run_of(source: Path, folder: RunFolder, catalog: str, seed: int) -> None:
+    """What a run leaves."""
+    time.sleep(RUN_S)
+    put(source, folder, Cell("quick", catalog, "none", "1.12.0", ""), 0, seed, "icequake run quick", "complete")
+
+
+def order(contenders: tuple[Contender, ...] = (REST, JDBC), seeds: int = 4) -> compare.Order:
+    return compare.Order(SPEC, contenders, tuple(range(seeds)), lambda c, s: f"icequake run {c.catalog} {s}")
+
+
+@dataclass
+class FakeCompare(compare.Compare):
+    """A comparison whose runs leave a recorded one, each on a stack of its own.
+
+    Attributes:
+        act: called before a run's evidence is there: it may raise.
+    """
+
+    source: Path = Path()
+    act: Callable[[Contender, int], None] = lambda contender, seed: None
+
+    def _execute(
+        self, c: Contender, w: Workload, folder: RunFolder, i: Installation, settings: Settings, said: Watcher
+    ) -> None:
+        with marked_process():
+            self.act(c, settings.seed)
+            run_of(self.source, folder, c.catalog, settings.seed)
+
+    def _installation(self, contender: Contender) -> Installation:
+        return Installation.__new__(Installation)
+
+
+@dataclass
+class FakeSweep(sweep.Sweep):
+    """A sweep whose warm stacks are one marked process each.
+
+    Attributes:
+        act: called before a run's evidence is there: it may raise.
+        down: how often the next starts of a stack fail after its process is there.
+        up: stacks that are up; ``most``: at the same time.
+    """
+
+    source: Path = Path()
+    act: Callable[[str, int], None] = lambda catalog, seed: None
+    down: int = 0
+    up: int = 0
+    most: int = 0
+
+    @contextlib.contextmanager
+    def _warm(self, key: Key, logs: Path, _: Any) -> Iterator[Any]:
+        with marked_process(), self._counted():
+            if self.down:
+                self.down -= 1
+                raise ZeroDivisionError("the load to warm up")
+            yield key[0]
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        self.up += 1
+        self.most = max(self.most, self.up)
+        try:
+            yield
+        finally:
+            self.up -= 1
+
+    def _on_warm(
+        self, warm: Any, w: Workload, folder: RunFolder, i: Installation, settings: Settings, said: Watcher
+    ) -> None:
+        self.act(warm, settings.seed)
+        run_of(self.source, folder, warm, settings.seed)
+
+    def _installation(self, contender: Contender) -> Installation:
+        return Installation.__new__(Installation)
+
+
+@dataclass
+class OnFake:
+    """Runs the candidates of a shrink by a rule, on a warm stack that is one marked process."""
+
+    inner: ByRule
+    stacks: WarmStacks[None]
+
+    def replay(self, r: Recording) -> Ran:
+        """A run of a recording."""
+        with self.stacks.lease(("rest",)):
+            time.sleep(RUN_S)
+            return self.inner.replay(r)
+
+    def prove(self, s: Scenario) -> Ran:
+        """A run of a scenario."""
+        with self.stacks.lease(("rest",)):
+            time.sleep(RUN_S)
+            return self.inner.prove(s)
+
+
+@dataclass
+class Marked(soaks.Recorded):
+    """The stacks of a soak, each with one marked process."""
+
+    inside: dict[int, contextlib.ExitStack] = field(default_factory=dict)
+
+    def start(self, stack: tuple[str, str], writers: int, logs: Path, watcher: Watcher) -> soaks.OnRecorded:
+        found = super().start(stack, writers, logs, watcher)
+        inside, close = contextlib.ExitStack(), found.close
+        inside.callback(close)
+        inside.enter_context(marked_process())
+        found.close = inside.close  # type: ignore[method-assign]
+        return found
+
+
+# --- one session of each kind, and what it came to --------------------------------------------------------------------
+
+
+def soaked(source: Path, into: Path) -> object:
+    """A night of sixteen runs; (cell, number) → how it ended."""
+    file = soaks.suite_file(into.parent)
+    slow: Callable[[Cell, int, threading.Event], None] = lambda cell, number, stop: time.sleep(RUN_S)  # noqa: E731
+    stacks = Marked(source, lambda cell, number: cell.faults == "none" and number == 1, slow)
+    with soaks.soak(file, into, stacks, runs=16) as whole:
+        lines = whole.go().lines
+    return sorted((x.cell.name, x.number, x.seed, x.ended, dict(x.anomalies)) for x in lines if x.counts)
+
+
+def compared(source: Path, into: Path) -> object:
+    """A comparison of two catalogs; contender and seed → its verdict."""
+    whole = FakeCompare(order(), into, into / "store", Silent(), page_alone, judged_once, source=source)
+    return _verdicts(whole.measure())
+
+
+def swept(source: Path, into: Path) -> object:
+    """A sweep of two catalogs; the same."""
+    whole = FakeSweep(order(), into, into / "store", Silent(), page_alone, judged_once, source=source)
+    with whole:
+        return _verdicts(whole.measure())
+
+
+def _verdicts(c: Any) -> object:
+    runs = [(r.contender.catalog, r.seed, None if r.measures is None else r.measures.valid, r.reason) for r in c.runs]
+    return sorted(runs)
+
+
+def shrunk(source: Path, into: Path) -> object:
+    """A shrink; the operations that are left, and how many candidates had to be run."""
+    run = failed(RunFolder(source), None)
+    logs = into / "logs"
+    start: Callable[..., Any] = lambda key, logs, below: marked_process()  # noqa: E731
+    with Log(into, {"run": "r"}) as log, WarmStacks[None](start, logs, lambda _: None) as stacks:
+        runner = OnFake(ByRule(into, source, needs_both), stacks)
+        trials = Trials(runner, log, into, run.name, Budget(), Silent())
+        recording, minimal, found = Shrink(run, into, trials, Silent(), tries=1, times=3).shrink()
+    assert recording is not None
+    return [o.f for o in recording.operations], minimal, str(found.tries), len(log.trials)
+
+
+KINDS: dict[str, tuple[Callable[[Path, Path], object], str]] = {
+    "soak": (soaked, "runs.jsonl"),
+    "compare": (compared, "runs.jsonl"),
+    "sweep": (swept, "runs.jsonl"),
+    "shrink": (shrunk, "shrink.jsonl"),
+}
+"""Kind → one session of it, and its journal."""
+
+
+# --- killed -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Killed:
+    """Kills sessions of one kind.
+
+    Attributes:
+        kills: so far.
+    """
+
+    session: Callable[[Path, Path], object]
+    source: Path
+    journal: str
+    random: random.Random
+    kills: int = 0
+
+    def fork(self, into: Path) -> int:
+        """Begin a session in a process of its own, which writes what it came to beside the folder."""
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 1
+        try:
+            result = json.dumps(self.session(self.source, into), default=list)
+            into.with_suffix(".json").write_text(result)
+            code = 0
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+
+    def whole(self, into: Path) -> tuple[object, float]:
+        """What a session that is not killed comes to, and its seconds."""
+        began = time.monotonic()
+        _, status = os.waitpid(self.fork(into), 0)
+        assert status == 0, f"{into}: the session failed"
+        return json.loads(into.with_suffix(".json").read_text()), time.monotonic() - began
+
+    def until_it_ends(self, into: Path, lasts: float, most: int) -> object:
+        """Kill each session in a folder until one comes to its end; check the journal after each."""
+        before, killed = b"", True
+        while killed:
+            pid = self.fork(into)
+            killed = self._killed(pid, self.random.uniform(0.02, 1.1) * lasts if self.kills < most else None)
+            path = into / self.journal
+            data = path.read_bytes() if path.exists() else b""
+            assert data.startswith(before), f"{path}: lines of the session before are gone"
+            before = data[: data.rfind(b"\n") + 1]
+            self._nothing_left()
+        return json.loads(into.with_suffix(".json").read_text())
+
+    def _killed(self, pid: int, after: float | None) -> bool:
+        """Kill a session after so many seconds; False: it came to its end before, or nobody is to kill it."""
+        try:
+            code = psutil.Process(pid).wait(after)
+        except psutil.TimeoutExpired:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            self.kills += 1
+            return True
+        assert code == 0, "the session failed"
+        return False
+
+    @staticmethod
+    def _nothing_left() -> None:
+        deadline = time.monotonic() + GONE_S
+        while found := left():
+            assert time.monotonic() < deadline, f"left running: {found}"
+            time.sleep(0.05)
+
+
+def main(kind: str, folder: Path, kills: int, seed: int) -> None:
+    """Kill so often; see the module."""
+    session, journal = KINDS[kind]
+    with tempfile.TemporaryDirectory() as place:
+        source = failed_run(Path(place)) if kind == "shrink" else recorded_in(Path(place))
+        session(source, folder / "warm-up")  # what is judged once is known to each session
+        one = Killed(session, source, journal, random.Random(seed))
+        expected, lasts = one.whole(folder / "whole")
+        n = 0
+        while one.kills < kills:
+            result = one.until_it_ends(folder / f"killed-{n}", lasts, kills)
+            assert result == expected, f"{folder}/killed-{n}: {result} instead of {expected}"
+            n += 1
+        print(f"{kind}: killed {one.kills} times in {n} campaigns; a whole one takes {lasts:.1f} s")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
