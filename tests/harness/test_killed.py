@@ -1,4 +1,4 @@
-"""``kill -9`` at random moments of a campaign: no finished line is lost, nothing stays running, and the result is that of an undisturbed one."""
+"""``kill -9`` at random moments of a campaign: no line is lost, nothing stays running, and the result is that of an undisturbed one."""
 
 from __future__ import annotations
 

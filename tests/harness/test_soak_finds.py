@@ -241,6 +241,14 @@ def test_a_torn_line_of_the_finds_is_cut_off_and_a_key_that_is_not_known_stays(f
     assert path.read_text() == newer
 
 
+def test_the_runs_of_a_find_whose_run_has_no_line_can_make_room(failing: Path, tmp_path: Path) -> None:
+    into = tmp_path / "night"
+    night = went(failing, into, runs=1)
+    (into / "runs.jsonl").write_text((into / "runs.jsonl").read_text().split("\n")[0] + "\n")
+    with night_of(failing, into, runs=1, keep=1) as whole:
+        assert into / str(night.finds[0].folder) / "runs" in [k.path for k in whole._removable()]
+
+
 LINE = Line(Cell("w", "rest", "none", "1.12.0", ""), 0, 1, "t", "invalid", folder="runs/w/1")
 
 

@@ -71,6 +71,7 @@ class Stacks:
     wrong: frozenset[int] = frozenset()
     stops: int | None = None
     fails: int | None = None
+    error: Exception = field(default_factory=lambda: RunError("no run here"))
     down: bool = False
     told: list[str] = field(default_factory=list)
     seen: list[int] = field(default_factory=list)
@@ -90,7 +91,7 @@ class Stacks:
         if number == self.stops:
             raise KeyboardInterrupt
         if number == self.fails:
-            raise RunError("no run here")
+            raise self.error
         if number in self.wrong:
             spoil(folder)
 
@@ -177,8 +178,9 @@ def test_another_budget_is_another_measurement(tmp_path: Path, run: Path) -> Non
         made(other)
 
 
-def test_what_cannot_be_run_is_said_and_tried_again(tmp_path: Path, run: Path) -> None:
-    stacks = Stacks(run, wrong=frozenset({1}), fails=0)
+@pytest.mark.parametrize("error", [RunError("no run here"), ZeroDivisionError("no run here")])
+def test_what_cannot_be_run_is_said_and_tried_again(tmp_path: Path, run: Path, error: Exception) -> None:
+    stacks = Stacks(run, wrong=frozenset({1}), fails=0, error=error)
     found = made(measurement(tmp_path / "m", stacks, defect(tmp_path), seeds=2))
     assert [(s.found, bool(s.reason)) for s in found] == [(False, True), (True, False)]
     assert "no run here" in str(found[0].reason)
@@ -192,6 +194,13 @@ def test_what_cannot_be_run_is_said_and_tried_again(tmp_path: Path, run: Path) -
 )
 def test_only_a_catalog_apart_from_the_store_gets_proxies_of_the_run_before_warm_writers(name: str, own: bool) -> None:
     assert finding._only_catalog(read_defect(files.find(name))) is own
+
+
+def test_two_do_not_measure_into_one_folder(tmp_path: Path, run: Path) -> None:
+    one = measurement(tmp_path / "m", Stacks(run), defect(tmp_path))
+    other = measurement(tmp_path / "m", Stacks(run), defect(tmp_path))
+    with one._journal, pytest.raises(FindError, match="writes a measurement here; stop it"):
+        made(other)
 
 
 def test_a_stack_that_does_not_come_up_is_tried_once(tmp_path: Path, run: Path) -> None:

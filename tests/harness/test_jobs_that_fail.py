@@ -1,0 +1,225 @@
+"""In every campaign one job may fail, for whatever reason: it has a line with the reason, the others go on, and so do later sessions."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from checkers.conflicts import predicted
+from checkers.conflicts.measured import Ended, MatrixError, Measured
+from checkers.conflicts.predicted import Cell
+from checkers.evidence.runfolder import RunFolder
+from compose.install.installation import Installation
+from compose.objectstore import TableReadError
+from compose.processes.service import ServiceError
+from harness.campaign.errors import DETAILS
+from harness.campaign.stacks import Key, WarmStacks
+from harness.experiments import compare, matrix, prove
+from harness.run.bench import Bench
+from harness.run.resolve import read_scenario
+from tests.harness.shrink.failedrun import failed_run
+from tests.support.campaigns import JDBC, REST, FakeCompare, FakeSweep, order, recorded_in
+from tests.support.runs import Silent
+from tests.support.soaks import Heard, judged_once, page_alone
+from workloads.file import scenario as files
+from workloads.file.scenario import Scenario
+
+BUG = ZeroDivisionError("a bug")
+ERRORS = [BUG, ServiceError("s3", "is gone"), TableReadError("t", "503"), PermissionError(13, "Permission denied", "x")]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a recorded run."""
+    return recorded_in(tmp_path_factory.mktemp("recorded"))
+
+
+def raising(error: Exception, seed: int) -> Callable[[Any, int], None]:
+    def act(who: Any, at: int) -> None:
+        if at == seed and who in (JDBC, "jdbc"):
+            raise error
+
+    return act
+
+
+# --- compare and sweep ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [FakeCompare, FakeSweep])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
+def test_a_run_of_a_comparison_that_fails_is_a_line_and_is_made_again(
+    kind: type[FakeCompare] | type[FakeSweep], error: Exception, run: Path, tmp_path: Path
+) -> None:
+    whole = kind(order(), tmp_path, tmp_path / "store", Silent(), page_alone, judged_once, source=run)
+    whole.act = raising(error, 2)
+    found = whole.measure()
+    (failed,) = [r for r in found.runs if r.measures is None]
+    assert (failed.contender, failed.seed) == (JDBC, 2) and str(error) in str(failed.reason)
+    assert len(found.runs) == 8 and found.verdict == "unknown"
+    if error is BUG:
+        assert str(failed.reason) == "ZeroDivisionError: a bug"
+        details = tmp_path / str(failed.folder) / "logs" / DETAILS
+        assert "in act" in details.read_text()
+    again = kind(order(), tmp_path, tmp_path / "store", Silent(), page_alone, judged_once, source=run).measure()
+    assert all(r.measures is not None for r in again.runs) and len(compare.read(tmp_path / "runs.jsonl")[1]) == 8
+
+
+def test_of_a_sweep_a_stack_that_fails_is_closed_before_the_next_one_starts(run: Path, tmp_path: Path) -> None:
+    one = replace(order((REST,), 5))
+    whole = FakeSweep(one, tmp_path, tmp_path / "store", Silent(), page_alone, judged_once, source=run, down=2)
+    failing = {2: ServiceError("s3", "is gone"), 3: BUG}
+
+    def act(catalog: str, seed: int) -> None:
+        if seed in failing:
+            raise failing[seed]
+
+    whole.act = act
+    with whole:
+        found = whole.measure()
+        assert whole.most == 1 and whole.up == 1
+    assert [r.measures is not None for r in found.runs] == [False, False, False, False, True] and whole.up == 0
+
+
+# --- matrix -----------------------------------------------------------------------------------------------------------
+
+CELLS = list(predicted.on("requirements", predicted.cells()))[:24]
+
+
+class FakeMatrix(matrix.Matrix):
+    """A matrix on a bench of two seats; ``act`` may raise."""
+
+    act: Callable[[Sequence[Cell]], None] = lambda self, cells: None
+
+    def _start(self, key: Key, logs: Path, below: Bench | None) -> Any:
+        return _FakeBench("rest", 2)
+
+    def _batch(self, stacks: WarmStacks[Bench], cells: Sequence[Cell]) -> list[Measured]:
+        with stacks.lease(self._key):
+            self.act(cells)
+        return [Measured(c, Ended("committed", 1), Ended("committed", 1), True) for c in cells]
+
+
+@pytest.fixture
+def unversioned(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (matrix, prove):
+        monkeypatch.setattr(module, "versions", lambda _: {"iceberg": "1.12.0", "spark": "4.1.4"})
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
+def test_cells_that_cannot_be_measured_are_lines_and_are_measured_again(
+    error: Exception, tmp_path: Path, unversioned: None
+) -> None:
+    def act(cells: Sequence[Cell]) -> None:
+        if CELLS[0] in cells:
+            raise error
+
+    def whole() -> FakeMatrix:
+        return FakeMatrix(CELLS, tmp_path, Installation.__new__(Installation), Silent())
+
+    one = whole()
+    one.act = act  # type: ignore[method-assign]
+    found = one.measure()
+    assert {m.cell for m in found.measured} == {*CELLS[matrix.BATCH :]}
+    assert {*found.could_not} == {*CELLS[: matrix.BATCH]} and all(str(error) in w for w in found.could_not.values())
+    assert [m.cell for m in whole().measure().measured][-1] in CELLS and not whole().measure().could_not
+
+
+def test_a_matrix_is_not_measured_by_two_at_once(tmp_path: Path, unversioned: None) -> None:
+    one, other = (FakeMatrix(CELLS, tmp_path, Installation.__new__(Installation), Silent()) for _ in range(2))
+    with one._journal, pytest.raises(MatrixError, match="writes a matrix here; stop it"):
+        other.measure()
+
+
+def test_a_comparison_is_not_measured_by_two_at_once(tmp_path: Path, run: Path) -> None:
+    one = compare.Journal(tmp_path / "runs.jsonl", compare.FORM, order().header())
+    other = FakeCompare(order(), tmp_path, tmp_path / "store", Silent(), page_alone, judged_once, source=run)
+    with one, pytest.raises(compare.CompareError, match="writes a comparison here; stop it"):
+        other.measure()
+
+
+# --- prove ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _FakeBench:
+    """A bench whose runs leave a recorded run of the scenario ``undelete``."""
+
+    catalog: str
+    seats: int = 1
+    source: Path | None = None
+    act: Callable[[str], None] = lambda name: None
+    secrets: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> Sequence[Any]:
+        return [SimpleNamespace(board=None)] * self.seats
+
+    def __enter__(self) -> _FakeBench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run(self, workload: Any, folder: RunFolder, *_: object, about: Any, **__: object) -> None:
+        self.act(workload.workload)
+        assert self.source is not None
+        shutil.copytree(self.source, folder.path, dirs_exist_ok=True)
+
+
+class _Unscripted:
+    """In place of a script: the recorded run needs none."""
+
+    def __init__(self, scenario: Scenario, board: object, stop: threading.Event) -> None:
+        self.operations = self.launched = None
+
+    def __enter__(self) -> _Unscripted:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def problems(self) -> list[str]:
+        return []
+
+
+@pytest.fixture
+def undelete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Scenario, Path]]:
+    monkeypatch.setattr(prove, "ScenarioScript", _Unscripted)
+    yield read_scenario(files.LIBRARY / "undelete.yaml"), failed_run(tmp_path / "recorded")
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
+def test_a_scenario_that_cannot_run_is_not_run_and_the_others_are_proven(
+    error: Exception, undelete: tuple[Scenario, Path], tmp_path: Path, unversioned: None
+) -> None:
+    scenario, source = undelete
+    broken = scenario.model_copy(update={"scenario": "broken"})
+    absent = scenario.model_copy(update={"scenario": "own", "catalog": str(tmp_path / "gone.yaml")})
+
+    def act(name: str) -> None:
+        if name == "broken":
+            raise error
+
+    bench: Any = _FakeBench("rest", 1, source, act)
+    finished: list[prove.Proof] = []
+    proofs, _ = prove.prove(
+        [absent, broken, scenario],
+        Installation.__new__(Installation),
+        tmp_path / "store",
+        Heard(),
+        page_alone,
+        on=bench,
+        finished=finished.append,
+    )
+    found = {p.scenario: p for p in proofs}
+    assert [p.scenario for p in finished] == ["own", "broken", "undelete"]
+    assert found["own"].state == found["broken"].state == "not run"
+    assert str(error) in found["broken"].why[0] and "gone.yaml" in found["own"].why[0]
+    assert "undelete" in found["undelete"].found
