@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.evidence.outcome import conflict_of
 from checkers.evidence.plan import Plan
+from checkers.evidence.record import RecordError, decoded
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.judge.runfolder import Results
 from checkers.lake.tables import ANOMALIES, ATTEMPTS, COMMITS, FAULTS, METRICS, OPERATIONS, REQUESTS, RUNS, TableSchema
@@ -391,6 +393,10 @@ def _metrics(m: Measures) -> dict[str, Sequence[Any]]:
 
 # --- the proxy log ----------------------------------------------------------------------------------------------------
 
+PART = 1 << 26
+"""Bytes of a proxy log that are read together."""
+BATCH = 1 << 16
+"""Requests that are Python objects at a time."""
 _ASKED = pa.schema(
     [
         ("time", pa.int64()),
@@ -399,39 +405,51 @@ _ASKED = pa.schema(
 )
 
 
-def requests_of(path: Path) -> pa.Table | None:
+def requests_of(path: Path, part: int = PART) -> pa.Table | None:
     """The requests of a proxy log: the columns of ``requests`` without its keys; None if there is no log.
 
-    Arrow reads the file as a whole. If a line of it is broken, or has a value of another type, the lines are read one by one, and those
-    that are no request are left out.
+    Arrow reads the log part by part, because it takes no part of 2 GiB. If a line of a part is broken, or has a value of another type, the
+    lines of that part are read one by one, and those that are no request are left out.
+
+    Args:
+        part: bytes of the lines that are read together; the last of them may go beyond.
+
+    Raises:
+        OSError: the log is there and cannot be read.
     """
     try:
-        content = path.read_bytes()
-    except OSError:
+        with path.open("rb") as file:
+            parts = [_together(lines) for lines in iter(partial(file.readlines, part), [])]
+    except FileNotFoundError:
         return None
-    whole = content[: content.rfind(b"\n") + 1]  # the last line may be torn
-    options = pj.ParseOptions(explicit_schema=_ASKED, unexpected_field_behavior="ignore")
-    try:
-        found = (
-            pj.read_json(io.BytesIO(whole), pj.ReadOptions(block_size=max(1 << 20, len(whole))), options)
-            if whole
-            else _ASKED.empty_table()
-        )
-        found = found.select(_ASKED.names).cast(_ASKED)
-    except (pa.ArrowException, KeyError):
-        found = _one_by_one(whole)
+    found = pa.concat_tables([_ASKED.empty_table(), *parts])
     found = found.filter(pc.is_valid(found["time"]))
     return found.rename_columns({"time": "time_ns"})
 
 
-def _one_by_one(content: bytes) -> pa.Table:
+def _together(lines: list[bytes]) -> pa.Table:
+    """The requests on some lines; one without its end is torn, and left out."""
+    if not lines[-1].endswith(b"\n"):
+        del lines[-1]
+    text = b"".join(lines)
+    if not text:
+        return _ASKED.empty_table()
+    options = pj.ParseOptions(explicit_schema=_ASKED, unexpected_field_behavior="ignore")
+    try:
+        found = pj.read_json(io.BytesIO(text), pj.ReadOptions(block_size=len(text)), options)
+        return found.select(_ASKED.names).cast(_ASKED)
+    except (pa.ArrowException, KeyError, OverflowError):
+        return _one_by_one(lines)
+
+
+def _one_by_one(lines: Iterable[bytes]) -> pa.Table:
     good: list[dict[str, Any]] = []
-    for line in content.splitlines():
+    for line in lines:
         try:
-            r = json.loads(line)
-        except ValueError:
+            r = decoded(line)
+        except RecordError:
             continue
-        if isinstance(r, dict) and type(r.get("time")) is int:
+        if type(r.get("time")) is int:
             good.append(
                 {name: _fitting(r.get(name), type_) for name, type_ in zip(_ASKED.names, _ASKED.types, strict=True)}
             )
@@ -453,7 +471,6 @@ def _fitting(value: object, wanted: pa.DataType) -> object:
 
 def _measured(requests: pa.Table) -> Iterable[Mapping[str, Any]]:
     """The requests as ``checkers.costs.measures`` takes them."""
-    names = ("time_ns", "ms", "writer", "service", "kind", "op", "faults")
-    columns = [requests[n].to_pylist() for n in names]
-    for time, *rest in zip(*columns, strict=True):
-        yield dict(zip(names[1:], rest, strict=True)) | {"time": time}
+    renamed = requests.rename_columns({"time_ns": "time"})
+    for part in renamed.select(["time", "ms", "writer", "service", "kind", "op", "faults"]).to_batches(BATCH):
+        yield from part.to_pylist()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from harness.cli.crash import details_in
+from harness.cli.failures import HARNESS_FAILED, report_failure
 from harness.cli.options import BadArgument, StoreOption, command, write_output
 
 if TYPE_CHECKING:
@@ -99,8 +100,10 @@ def lake(
             from harness.lake.upkeep import every_day, tend
 
             done = tend(found, every_day(found), most_files=1)
-            typer.echo(f"{done} {'day' if done == 1 else 'days'} of tables rewritten in {place.name}")
-            return 0
+            typer.echo(f"{done.days} {'day' if done.days == 1 else 'days'} of tables rewritten in {place.name}")
+            for line in done.ended:
+                report_failure(line, HARNESS_FAILED)
+            return HARNESS_FAILED if done.ended else 0
         _show(found)
         return 0
 

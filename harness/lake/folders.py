@@ -19,7 +19,7 @@ from checkers.lake.rows import Rows, Told, name_of, requests_of, rows_of, starte
 from harness.lake.errors import Collision
 from harness.lake.lake import Lake, opened
 from harness.lake.place import Place
-from harness.lake.upkeep import tend
+from harness.lake.upkeep import Tended, tend
 from reports.run.results import mapping, strings, verdict_from_json
 
 BATCH = 32
@@ -62,30 +62,34 @@ def results_of(path: Path, *, complete: bool) -> Results | None:
     return replace(results, scenario=Outcome(state)) if state in WORDS else results
 
 
-def keep(place: Place, folder: RunFolder, evidence: Evidence | None = None) -> None:
-    """Put a judged run into the lake, which is made if it is missing.
+def keep(place: Place, folder: RunFolder, evidence: Evidence | None = None) -> Tended:
+    """Put a judged run into the lake, which is made if it is missing; then tend the lake, and return what came of that.
 
     Raises:
-        LakeError: the lake cannot be written.
-        StoreError, HistoryError, TableLogError, NotARun: a file of the run cannot be read.
+        LakeError: the lake cannot be written; the run is not in it.
+        StoreError, HistoryError, TableLogError, NotARun, OSError: a file of the run cannot be read.
     """
     rows = read(folder, evidence)
     with opened(place, make=True) as lake:
         lake.add([rows])
-        tend(lake, rows["runs"]["day"].to_pylist())
+        return tend(lake, rows["runs"]["day"].to_pylist())
 
 
 def kept(place: Place, folder: RunFolder, evidence: Evidence, say: Callable[[str], object]) -> bool:
-    """Put a judged run into the lake; if it cannot be written, say so, with the command that adds the run later. Whether it is in."""
+    """Put a judged run into the lake; if it cannot be written, say so, with the command that adds the run later. Whether it is in.
+
+    A lake that could not be tended has the run all the same; what that met is said, too.
+    """
+    name = name_of(folder.path)
     try:
-        keep(place, folder, evidence)
+        tended = keep(place, folder, evidence)
     except Exception as e:  # whatever a broken file of the lake makes its readers raise: a run loses nothing by it
         where = "" if place.folder is None else f" --store {shlex.quote(str(place.folder.parent))}"
         where = where or f" --lake {shlex.quote(place.name)}"
-        say(
-            f"{name_of(folder.path)} is not in the lake: {e}; add it with: icequake lake add {shlex.quote(str(folder.path))}{where}"
-        )
+        say(f"{name} is not in the lake: {e}; add it with: icequake lake add {shlex.quote(str(folder.path))}{where}")
         return False
+    for line in tended.ended:
+        say(f"{name} is in the lake, but {line}")
     return True
 
 
@@ -180,7 +184,8 @@ def add_all(
             flush()
     flush()
     progress(len(folders), len(folders))
-    tend(lake, days)
+    for line in tend(lake, days).ended:
+        say(line)
     return out
 
 

@@ -90,22 +90,33 @@ class Lake:
         Raises:
             LakeError: it is not there, or of another version.
         """
-        try:
-            found = self.catalog.load_table((self.place.namespace, name))
-        except (NoSuchTableError, NoSuchNamespaceError):
-            raise LakeError(f"{self.place.name}: no lake is there; make one with `icequake lake init`") from None
-        except Exception as e:  # whatever PyIceberg raises for a broken file
-            raise self._unreadable(name, e) from None
+        with self.reading(name):
+            try:
+                found = self.catalog.load_table((self.place.namespace, name))
+            except (NoSuchTableError, NoSuchNamespaceError):
+                raise LakeError(f"{self.place.name}: no lake is there; make one with `icequake lake init`") from None
         _same_version(found, name, self.place)
         return found
+
+    @contextlib.contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """Say which table cannot be read, without secrets, if what is inside raises an error of PyIceberg or of the table's files.
+
+        Raises:
+            LakeError: in place of that error.
+        """
+        try:
+            yield
+        except LakeError:
+            raise
+        except Exception as e:  # whatever PyIceberg raises for a broken file
+            raise self._unreadable(name, e) from None
 
     def held(self, runs: Sequence[str] | None = None) -> dict[str, Held]:
         """The runs in the lake, by name: all, or those of the named ones that it has."""
         scan = self.table(RUNS.name).scan(selected_fields=("run", "day", "namespace"))
-        try:
+        with self.reading(RUNS.name):
             rows = (scan if runs is None else scan.filter(within("run", {*runs}))).to_arrow()
-        except Exception as e:
-            raise self._unreadable(RUNS.name, e) from None
         columns = [rows[c].to_pylist() for c in ("run", "day", "namespace")]
         return {run: Held(run, day, namespace) for run, day, namespace in zip(*columns, strict=True)}
 
@@ -149,7 +160,9 @@ class Lake:
                 return how(self.table(name))
             except AGAIN as e:
                 if tried == TRIES:
-                    raise NotWritten(f"{self.place.name}: {name}: not written after {TRIES} tries: {e}") from None
+                    raise NotWritten(
+                        f"{self.place.name}: {name}: not written after {TRIES} tries: {self._plain(e)}"
+                    ) from None
             except (SQLAlchemyError, OSError) as e:
                 if tried == TRIES or "locked" not in str(e):
                     raise self._unwritten(name, e) from None
@@ -170,7 +183,11 @@ class Lake:
         return NotWritten(f"{self.place.name}: {name}: cannot be written: {self._plain(error)}{remedy}")
 
     def _unreadable(self, name: str, error: Exception) -> LakeError:
-        remedy = "" if self.place.folder is None else "; remove that folder, and make it again with `icequake lake add`"
+        remedy = (
+            ""
+            if self.place.folder is None
+            else "; if it stays so, move that folder away, and make it again with `icequake lake add`"
+        )
         return LakeError(
             f"{self.place.name}: {name}: cannot be read: {type(error).__name__}: {self._plain(error)}{remedy}"
         )
@@ -353,7 +370,8 @@ def summary(lake: Lake) -> Mapping[str, tuple[int, int, int, int]]:
     out = {}
     for schema in TABLES:
         table = lake.table(schema.name)
-        files = [task.file for task in table.scan().plan_files()]
+        with lake.reading(schema.name):
+            files = [task.file for task in table.scan().plan_files()]
         rows, size = sum(f.record_count for f in files), sum(f.file_size_in_bytes for f in files)
         out[schema.name] = (rows, len(files), size, len(table.metadata.snapshots))
     return out

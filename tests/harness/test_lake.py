@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from time import time
@@ -20,6 +21,9 @@ from checkers.judge.runfolder import load_evidence
 from checkers.lake import rows as lakerows
 from checkers.lake.rows import NotARun, night_of, requests_of
 from checkers.lake.tables import BY_NAME, RUNS, TABLES, VERSION, documented
+from compose.install.installation import Installation
+from compose.processes.ports import Ports
+from compose.servers.minio import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, Minio
 from harness.cli.app import app
 from harness.cli.crash import Crash
 from harness.cli.lake import keeping
@@ -31,6 +35,7 @@ from harness.lake.lake import VERSION_KEY, Lake, opened, summary, within
 from harness.lake.place import embedded
 from harness.lake.spark import readable
 from tests.support.lakes import adding, content, copied, files_on_disk
+from tests.support.refusing import refusing
 from tests.support.runs import ROOT
 from workloads.file.yamlfile import FileError
 
@@ -279,8 +284,10 @@ def test_compaction_keeps_every_row(several: tuple[Path, list[RunFolder]]) -> No
     with opened(embedded(store)) as lake:
         before = {t.name: content(lake, t.name) for t in TABLES}
         assert [summary(lake)[name][1] for name in ("operations", "runs")] == [5, 5]
-        assert upkeep.tend(lake, {DAY}, most_files=5) == 0
-        assert upkeep.tend(lake, upkeep.every_day(lake), most_files=4) == sum(bool(rows) for rows in before.values())
+        assert upkeep.tend(lake, {DAY}, most_files=5).days == 0
+        assert upkeep.tend(lake, upkeep.every_day(lake), most_files=4).days == sum(
+            bool(rows) for rows in before.values()
+        )
         assert [summary(lake)[name][1] for name in ("operations", "runs")] == [1, 1]
         assert {t.name: content(lake, t.name) for t in TABLES} == before
 
@@ -298,26 +305,131 @@ def test_compaction_gives_way_to_a_run_that_is_added_meanwhile(
         assert content(lake, "operations") == before
 
 
+COMMITS = BY_NAME["commits"]
+LATER = upkeep.KEEP_S + 60
+"""Seconds after which the snapshots of a test are old."""
+
+
+def needed(table: Table) -> set[str]:
+    """The files that a table's snapshots need: manifest lists, manifests, data."""
+    found = set()
+    for s in table.metadata.snapshots:
+        found.add(s.manifest_list)
+        for m in s.manifests(table.io):
+            found.add(m.manifest_path)
+            found |= {e.data_file.file_path for e in m.fetch_manifest_entry(table.io)}
+    return found
+
+
 def test_old_snapshots_expire_and_leave_no_files(one_run: Path, tmp_path: Path) -> None:
     rows = read(copied(one_run, tmp_path))
-    name = "commits"
+    name = COMMITS.name
     with opened(embedded(tmp_path), make=True) as lake:
         for _ in range(12):  # each is two snapshots: what was there goes, what is new comes
             lake.change(name, lambda t: t.overwrite(rows[name], overwrite_filter=within("day", {DAY})))
         before, snapshots = content(lake, name), len(lake.table(name).metadata.snapshots)
         assert snapshots >= upkeep.KEEP + upkeep.SLACK
-        assert not upkeep.expire(lake, BY_NAME[name], time())  # a reader may use them
-        assert upkeep.expire(lake, BY_NAME[name], time() + upkeep.KEEP_S + 1)
+        assert not upkeep.expire(lake, COMMITS, time())  # a reader may use them
+        assert upkeep.expire(lake, COMMITS, time() + LATER)
         table = lake.table(name)
         assert len(table.metadata.snapshots) == upkeep.KEEP
-        needed = set()
-        for s in table.metadata.snapshots:
-            needed.add(s.manifest_list)
-            for m in s.manifests(table.io):
-                needed.add(m.manifest_path)
-                needed |= {e.data_file.file_path for e in m.fetch_manifest_entry(table.io)}
-        assert files_on_disk(lake, name) == needed
+        assert files_on_disk(lake, name) == needed(table)
         assert content(lake, name) == before
+
+
+def aged(lake: Lake, folder: RunFolder) -> list[dict[str, object]]:
+    """Let ``commits`` have as many snapshots as expire, some of whose files the newest ones need by another manifest; all its rows."""
+    rows = read(folder)[COMMITS.name]
+    lake.change(COMMITS.name, lambda t: t.append(rows))
+    lake.change(COMMITS.name, lambda t: t.overwrite(rows, overwrite_filter=within("day", {DAY})))
+    for n in range(32):  # the twentieth merges the manifests of the others
+        lake.change(COMMITS.name, lambda t, n=n: t.append(rows.slice(n % rows.num_rows, 1)))
+    assert len(lake.table(COMMITS.name).metadata.snapshots) >= upkeep.KEEP + upkeep.SLACK
+    return content(lake, COMMITS.name)
+
+
+def unreadable(table: Table) -> dict[str, list[str]]:
+    """Files that upkeep reads: of the snapshots that stay, and of one that expires."""
+    snapshots = sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)
+    stay, old = snapshots[-upkeep.KEEP :], snapshots[1]
+    kept = {m.manifest_path: m for s in stay for m in s.manifests(table.io)}
+    merged = max(kept.values(), key=lambda m: m.existing_files_count or 0)
+    assert merged.existing_files_count
+    return {
+        "kept manifest list": [stay[-1].manifest_list],
+        "kept manifest lists": [s.manifest_list for s in stay],
+        "kept manifest": [merged.manifest_path],
+        "expired manifest list": [old.manifest_list],
+        "expired manifest": [m.manifest_path for m in old.manifests(table.io) if m.manifest_path not in kept][:1],
+    }
+
+
+@contextlib.contextmanager
+def folders_in_place_of(paths: Iterable[Path]) -> Iterator[None]:
+    """Folders with the names of files, which come back afterwards."""
+    aside = {path: path.rename(path.with_suffix(".aside")) for path in paths}
+    for path in aside:
+        path.mkdir()
+    yield
+    for path, there in aside.items():
+        path.rmdir()
+        there.rename(path)
+
+
+ANY = ("kept manifest list", "kept manifest lists", "kept manifest", "expired manifest list", "expired manifest")
+
+
+@pytest.mark.parametrize("which", ANY)
+def test_upkeep_that_cannot_read_a_file_keeps_all_of_its_table_and_says_so(
+    one_run: Path, tmp_path: Path, which: str
+) -> None:
+    folder = copied(one_run, tmp_path)
+    with opened(embedded(tmp_path), make=True) as lake:
+        before = aged(lake, folder)
+        table, files = lake.table(COMMITS.name), files_on_disk(lake, COMMITS.name)
+        paths, before_that = unreadable(table)[which], needed(table)
+        with folders_in_place_of(map(Path, paths)):  # whoever opens one gets an OSError that is no FileNotFoundError
+            tended = upkeep.tend(lake, (), now=time() + LATER)
+        (line,) = tended.ended
+        assert line.startswith(f"{tmp_path / 'lake'}: commits: cannot be read: ")
+        assert any(Path(p).name in line for p in paths)
+        assert files_on_disk(lake, COMMITS.name) == files and content(lake, COMMITS.name) == before
+        assert upkeep.tend(lake, (), now=time() + LATER).ended == []
+        assert files_on_disk(lake, COMMITS.name) & before_that == needed(lake.table(COMMITS.name)) < before_that
+        assert content(lake, COMMITS.name) == before
+
+
+def test_upkeep_on_a_store_that_answers_503_loses_no_row(
+    installation: Installation, one_run: Path, tmp_path: Path
+) -> None:
+    """Whatever it is asked for: a manifest list or a manifest, of a snapshot that stays or of one that expires."""
+    folder = copied(one_run, tmp_path)
+    own = ("s3.access-key-id", ACCESS_KEY), ("s3.secret-access-key", SECRET_KEY), ("s3.region", REGION)
+    minio = Minio(installation.minio, run_id=tmp_path.name, ports=Ports(), data=tmp_path / "m", log=tmp_path / "m.log")
+    minio.start()
+    try:
+        with refusing(minio.port()) as store:
+            properties = {**dict(own), "s3.endpoint": store.address, "warehouse": f"s3://{BUCKET}/lake"}
+            mine = place.Place(
+                "my.yaml", None, {"type": "sql", "uri": f"sqlite:///{tmp_path}/own.db", **properties}, secrets=()
+            )
+            with opened(mine, make=True) as lake:
+                before = aged(lake, folder)
+                table = lake.table(COMMITS.name)
+                files = needed(table)
+                for paths in unreadable(table).values():
+                    store.refused, store.asked = tuple(p.rpartition("/")[2] for p in paths), 0
+                    (line,) = upkeep.tend(lake, (), now=time() + LATER).ended
+                    assert line.startswith("my.yaml: commits: cannot be read: OSError: ") and store.asked
+                    store.refused = ()
+                    assert content(lake, COMMITS.name) == before and needed(lake.table(COMMITS.name)) == files
+                assert upkeep.tend(lake, (), now=time() + LATER).ended == []
+                assert len(lake.table(COMMITS.name).metadata.snapshots) == upkeep.KEEP
+                assert content(lake, COMMITS.name) == before
+                left = {path for path in files if table.io.new_input(path).exists()}
+                assert left == needed(lake.table(COMMITS.name)) < files
+    finally:
+        minio.stop()
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
@@ -568,7 +680,7 @@ def test_a_broken_file_of_the_lake_is_said_and_takes_nothing_from_a_run(
     said: list[str] = []
     assert not kept(mine, folder, None, said.append) and "add it with: icequake lake add" in said[0]
     with (
-        pytest.raises(LakeError, match=r"cannot be read: .*; remove that folder, and make it again"),
+        pytest.raises(LakeError, match=r"cannot be read: .*; if it stays so, move that folder away, and make it again"),
         opened(mine) as lake,
     ):
         add_all(lake, folders_in([tmp_path]), again=True)
